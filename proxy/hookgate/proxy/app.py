@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookgate.hooks.live_engine import LiveEngine
 from hookgate.hooks.runners.cleanup import adopting_orphans
-from hookgate.hooks.runners.process import ENOUGH, raised_descriptor_limit
+from hookgate.hooks.runners.process import MAX_DESCRIPTORS, raised_descriptor_limit
 from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import AdminListener, running_admin
 from hookgate.proxy.admin.panel import open_panel
@@ -64,12 +64,12 @@ async def serve(effective: EffectiveConfig) -> None:
         sources, pushed = stack.enter_context(policy.open_pushed_policy(config, found))
         live = policy.load_policy(sources, store=store, prices=prices)
         for_hooks = descriptors_of_hooks(live.current.configuration)
-        most = max(ENOUGH, descriptors_for(config.limits, for_hooks))
+        limit = max(MAX_DESCRIPTORS, descriptors_for(config.limits, for_hooks))
         # Adopt the processes that hooks leave behind; hooks do not inherit the raised limit.
         with (
             logs.written_in_background(),
             adopting_orphans(),
-            raised_descriptor_limit(most) as descriptors,
+            raised_descriptor_limit(limit) as descriptors,
         ):
             url = store.url() if config.audit.enabled or config.store.is_server else None
             budget = Budget(descriptors, for_hooks)

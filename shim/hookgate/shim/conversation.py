@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from hookgate.shim.decisions import Decision, Denied, Json, Question, Stopped, ToolDenied
 
 
-def shown(value: Any) -> Any:
+def plain_data(value: Any) -> Any:
     """Return a value as plain JSON data: models and dataclasses as objects, anything else with `str`."""
     return json.loads(_dumps(value))
 
@@ -22,7 +22,7 @@ def edited(value: Any, new: Any) -> Any:
 
     Returns `value` itself if nothing changed. If it is a Pydantic model, `new` is validated as its class.
     """
-    if shown(value) == new:
+    if plain_data(value) == new:
         return value
     validate = getattr(type(value), "model_validate", None)
     return new if validate is None else validate(new)
@@ -33,7 +33,7 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else _dumps(value)
 
 
-def retold(value: Any, content: Any) -> Any:
+def with_edited_text(value: Any, content: Any) -> Any:
     """Return a tool's result after its text was edited.
 
     If the result was not a string, hooks saw it as JSON, so the edited text is parsed as JSON if possible.
@@ -46,7 +46,7 @@ def retold(value: Any, content: Any) -> Any:
         return content
 
 
-def extended(value: Any, context: str) -> Any:
+def with_hook_context(value: Any, context: str) -> Any:
     """Return a tool's result with context for the model, appended to text or added to an object."""
     if not context:
         return value
@@ -219,7 +219,7 @@ class Conversation:
         if self.stopped:
             raise Stopped(self.stopped.reason, self.stopped)
         optional = {} if description is None else {"tool_description": description}
-        decision = yield from self._fire("BeforeTool", tool_name=name, tool_input=shown(args), **optional)
+        decision = yield from self._fire("BeforeTool", tool_name=name, tool_input=plain_data(args), **optional)
         changes = decision.tool_input or {}
         edits = {key: edited(args[key], value) if key in args else value for key, value in changes.items()}
         if decision.decision == "ask":
@@ -229,7 +229,7 @@ class Conversation:
         return ToolRun(name, {**args, **edits})
 
     def _require_permission(self, name: str, args: Json, decision: Decision) -> Step[None]:
-        question = Question(self.session_id, name, shown(args), decision.reason)
+        question = Question(self.session_id, name, plain_data(args), decision.reason)
         permitted = yield Ask(question)
         if permitted is None:
             raise ToolDenied(f"{decision.reason} ({_NO_ASKER})" if decision.reason else _NO_ASKER, decision)
@@ -241,9 +241,9 @@ class Conversation:
         text = text_of(value)
         decision = yield from self._after(run, {"llmContent": text, "returnDisplay": ""})
         if decision.denied:
-            return extended(decision.reason, decision.context)
+            return with_hook_context(decision.reason, decision.context)
         content = (decision.tool_result or {}).get("llmContent", text)
-        return extended(value if content == text else retold(value, content), decision.context)
+        return with_hook_context(value if content == text else with_edited_text(value, content), decision.context)
 
     def after_failure(self, run: ToolRun, error: Exception) -> Step[str | None]:
         """Fire AfterTool for a failed tool and return the error message that the model may see.
@@ -254,11 +254,11 @@ class Conversation:
         failure = {"llmContent": text, "returnDisplay": "", "error": {"message": text}}
         decision = yield from self._after(run, failure)
         content = text_of((decision.tool_result or {}).get("llmContent", text))
-        message: str = extended(decision.reason if decision.denied else content, decision.context)
+        message: str = with_hook_context(decision.reason if decision.denied else content, decision.context)
         return None if message == text else message
 
     def _after(self, run: ToolRun, response: Json) -> Step[Decision]:
-        fields = {"tool_name": run.name, "tool_input": shown(run.args), "tool_response": response}
+        fields = {"tool_name": run.name, "tool_input": plain_data(run.args), "tool_response": response}
         run.after = yield from self._fire("AfterTool", **fields)
         return run.after
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.programs import run_process
 
-from hookgate.hooks.runners.process import ENOUGH, Program, raised_descriptor_limit
+from hookgate.hooks.runners.process import MAX_DESCRIPTORS, Program, raised_descriptor_limit
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ async def soft_limit_of_a_hook() -> int:
 
 async def test_a_hook_has_the_limit_from_before_it_was_raised(hard: int) -> None:
     with raised_descriptor_limit() as limit:
-        assert limit == min(hard, ENOUGH) == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        assert limit == min(hard, MAX_DESCRIPTORS) == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         assert await soft_limit_of_a_hook() == 300
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (300, hard)
     assert await soft_limit_of_a_hook() == 300

@@ -307,11 +307,11 @@ async def test_a_session_ends_by_itself_at_every_gateway(
         signed_in = browser(await one.begin_session(request, ADA, seconds))
     clock.now += seconds - 1
     for gateway in (one, other):
-        await gateway.check(signed_in)
+        await gateway.authenticate(signed_in)
     clock.now += 1
     for gateway in (one, other):
         with pytest.raises(ApiError, match="sign in"):
-            await gateway.check(signed_in)
+            await gateway.authenticate(signed_in)
         await gateway.sessions.close()
 
 
@@ -323,14 +323,14 @@ async def test_a_session_that_is_ended_at_one_gateway_has_ended_at_the_others(
     first, second = [browser(await one.begin_session(nobody, ADA, 60)) for _ in range(2)]
     await other.sign_out(first)
     with pytest.raises(ApiError, match="sign in"):
-        await one.check(first)
-    assert await one.check(second) == await other.check(second) == ADA
+        await one.authenticate(first)
+    assert await one.authenticate(second) == await other.authenticate(second) == ADA
     admin = browser(await other.begin_session(nobody, replace(ADA, role="admin"), 60))
     with pytest.raises(ApiError, match="sign in"):  # the role has changed
-        await one.check(second)
+        await one.authenticate(second)
     await one.sessions.end_person(ADA.subject)
     with pytest.raises(ApiError, match="sign in"):
-        await other.check(admin)
+        await other.authenticate(admin)
     for gateway in (one, other):
         await gateway.sessions.close()
 
@@ -344,9 +344,9 @@ async def test_sessions_end_when_the_admin_token_changes(
     holder = browser(await before.sign_in(request, TOKEN))
     person = browser(await before.begin_session(request, ADA, 60))
     for signed_in in (holder, person):
-        await before.check(signed_in)
+        await before.authenticate(signed_in)
         with pytest.raises(ApiError, match="sign in"):
-            await after.check(signed_in)
+            await after.authenticate(signed_in)
     for gateway in (before, after):
         await gateway.sessions.close()
 
@@ -374,7 +374,7 @@ async def test_without_its_database_the_panel_says_so_and_programs_go_on(
         await unreachable.sign_in(request, TOKEN)
     assert (raised.value.code, "canary" in raised.value.message) == (503, False)
     request.headers["Authorization"] = f"Bearer {TOKEN}"
-    assert (await unreachable.check(request)).role == "admin"
+    assert (await unreachable.authenticate(request)).role == "admin"
     await unreachable.sessions.close()
 
 

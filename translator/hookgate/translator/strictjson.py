@@ -168,7 +168,7 @@ def _within(data: bytes, bounds: Bounds) -> Lifted:
     return lifted
 
 
-def _survey(value: Any, most: int = MAX_DEPTH) -> tuple[int, int, bool]:
+def _survey(value: Any, max_depth: int = MAX_DEPTH) -> tuple[int, int, bool]:
     """Return the numbers of values and keys, and whether a float may have been a large integer."""
     values, keys, large, level, depth = 0, 0, False, [value], 0
     while level:
@@ -184,8 +184,8 @@ def _survey(value: Any, most: int = MAX_DEPTH) -> tuple[int, int, bool]:
             elif kind is float and (item >= _INT64_LIMIT or item <= -_INT64_LIMIT):
                 large = True
         depth += 1
-        if depth > most and below:
-            raise BodyError("", f"the body nests deeper than {most} levels; flatten it")
+        if depth > max_depth and below:
+            raise BodyError("", f"the body nests deeper than {max_depth} levels; flatten it")
         level = below
     return values, keys, large
 

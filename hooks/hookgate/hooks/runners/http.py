@@ -18,7 +18,7 @@ from hookgate.hooks.clock import StallAwareTimeout, StallClock
 from hookgate.hooks.errors import HookError, HookUnavailableError, SettingsError, is_exhaustion
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import Output, read_output
-from hookgate.hooks.runners.process import BASE, output_limit, too_long
+from hookgate.hooks.runners.process import MIN_OUTPUT_LIMIT, output_limit, too_long
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import Hook, HttpConfig
 from hookgate.hooks.settings.configs import shown_url
@@ -97,7 +97,7 @@ def _error(hook: Hook, message: str) -> SettingsError:
     return SettingsError(f"{hook.source}: the http hook {name!r}: {message}")
 
 
-MAX_RESPONSE = BASE
+MAX_RESPONSE = MIN_OUTPUT_LIMIT
 """The maximum size of a response in bytes, after decompression. A large input raises it."""
 
 _CLOSED_BY_PEER = frozenset({errno.ECONNRESET, errno.EPIPE})

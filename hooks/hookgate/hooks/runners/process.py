@@ -20,7 +20,7 @@ from hookgate.hooks.runners.cleanup import (
     track_process,
 )
 
-ENOUGH = 64 * 1024
+MAX_DESCRIPTORS = 64 * 1024
 """The default maximum to which the limit of file descriptors is raised. Containers may allow a billion, and
 a child that closes all of them when it starts would take forever."""
 
@@ -35,10 +35,10 @@ _limit = _Limit()  # global, since the kernel has one limit for the whole proces
 
 
 @contextlib.contextmanager
-def raised_descriptor_limit(most: int = ENOUGH) -> Iterator[int]:
-    """Raise the soft limit of file descriptors to at most `most` within the context. Yields the limit."""
+def raised_descriptor_limit(limit: int = MAX_DESCRIPTORS) -> Iterator[int]:
+    """Raise the soft limit of file descriptors to at most `limit` within the context. Yields the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    reachable = most if hard == resource.RLIM_INFINITY else min(hard, most)
+    reachable = limit if hard == resource.RLIM_INFINITY else min(hard, limit)
     if soft == resource.RLIM_INFINITY or soft >= reachable:
         yield reachable if soft == resource.RLIM_INFINITY else soft
         return
@@ -51,7 +51,7 @@ def raised_descriptor_limit(most: int = ENOUGH) -> Iterator[int]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def give_former_limit(pid: int) -> None:
+def restore_descriptor_limit(pid: int) -> None:
     """Restore the original soft limit in a child that was just started."""
     if _limit.before is None:
         return
@@ -61,7 +61,7 @@ def give_former_limit(pid: int) -> None:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (_limit.before, hard))
 
 
-BASE = 1024 * 1024
+MIN_OUTPUT_LIMIT = 1024 * 1024
 """The minimum of the limit on the size of an output, in bytes."""
 
 _PER_INPUT_BYTE = 8
@@ -72,9 +72,9 @@ _SMALL_INPUT = 16 * 1024
 """The size of an input, in bytes, that cannot explain a long output: it would have grown 64-fold."""
 
 
-def output_limit(input_bytes: int, base: int = BASE) -> int:
+def output_limit(input_bytes: int, minimum: int = MIN_OUTPUT_LIMIT) -> int:
     """Return the maximum size of an output, in bytes, for an input of this size."""
-    return max(base, _PER_INPUT_BYTE * input_bytes)
+    return max(minimum, _PER_INPUT_BYTE * input_bytes)
 
 
 def too_long(verb: str, limit: int, input_bytes: int) -> HookError:
@@ -88,7 +88,7 @@ def too_long(verb: str, limit: int, input_bytes: int) -> HookError:
     return HookUnavailableError("long output", f"{message}, to an input of {input_bytes} bytes")
 
 
-MAX_STDOUT = BASE
+MAX_STDOUT = MIN_OUTPUT_LIMIT
 MAX_STDERR = 64 * 1024
 _READ_SIZE = 64 * 1024
 
@@ -153,7 +153,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
         raise start_error("cannot be started", error) from None
     except ValueError as error:  # a null character in the command, or "=" in a variable's name
         raise HookError(f"cannot be started: {error}") from None
-    give_former_limit(process.pid)
+    restore_descriptor_limit(process.pid)
     _lower_priority(process.pid)
     track_process(process, tree)
     for pipe in (process.stdin, process.stdout, process.stderr):

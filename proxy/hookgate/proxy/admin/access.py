@@ -101,12 +101,12 @@ class Access:
         role = ROUTES[route]
         if role is None:
             return None
-        person = await self.check(request)
+        person = await self.authenticate(request)
         if not person.may(role):
             raise ApiError(403, f"This needs the role {role}. Your role is {person.role}.")
         return person
 
-    async def check(self, request: web.BaseRequest) -> Person:
+    async def authenticate(self, request: web.BaseRequest) -> Person:
         """Return who makes a request. Raises ApiError (401 or 403; 503 if sessions cannot be read)."""
         if request.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
             raise ApiError(403, _OTHER_PAGE)

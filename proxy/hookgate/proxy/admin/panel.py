@@ -148,7 +148,7 @@ class Panel:
             raise ApiError(403, "This path accepts only GET.")
         if route not in self.handlers:
             if is_api and request.method != hdrs.METH_POST:
-                await self.access.check(request)
+                await self.access.authenticate(request)
             raise ApiError(404, _NOTHING)
         person = await self.access.authorize(request, route)
         question = PanelRequest(person, dict(parse_qsl(parts.query)), name) if person else None
@@ -165,7 +165,7 @@ class Panel:
     async def _session(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
         """Return who makes the request, and how people can sign in."""
         try:
-            person: Person | None = await self.access.check(request)
+            person: Person | None = await self.access.authenticate(request)
         except ApiError:
             person = None
         return _json(

@@ -155,12 +155,12 @@ async def _checked(body: "_Body", context: CallContext) -> AsyncIterator[bytes]:
 class _Body:
     """The client's request body, which also reports whether reading it failed."""
 
-    def __init__(self, request: web.BaseRequest, most: int | None = None) -> None:
-        """Accept at most `most` bytes, uncompressed; any number if `most` is None."""
-        self._request, self._most = request, most
+    def __init__(self, request: web.BaseRequest, max_bytes: int | None = None) -> None:
+        """Accept at most `max_bytes` bytes, uncompressed; any number if `max_bytes` is None."""
+        self._request, self._max_bytes = request, max_bytes
         self._coding = content_coding(request)
-        if most is not None and ((request.content_length or 0) > most or self._coding != "identity"):
-            raise _body_too_large(most)
+        if max_bytes is not None and ((request.content_length or 0) > max_bytes or self._coding != "identity"):
+            raise _body_too_large(max_bytes)
         self._failure: Exception | None = None
 
     def described(self) -> dict[str, str]:
@@ -190,8 +190,8 @@ class _Body:
             size = 0
             async for chunk in self._request.content.iter_any():
                 size += len(chunk)
-                if self._most is not None and size > self._most:
-                    raise _body_too_large(self._most)
+                if self._max_bytes is not None and size > self._max_bytes:
+                    raise _body_too_large(self._max_bytes)
                 yield chunk
         except Exception as error:
             self._failure = error
@@ -210,10 +210,10 @@ class _Body:
         return self._failure and ApiError(400, "The request body cannot be read.", "BODY_REFUSED")
 
 
-def _body_too_large(most: int) -> ApiError:
+def _body_too_large(max_bytes: int) -> ApiError:
     return ApiError(
         413,
-        f"The request body is too large: this path accepts at most {most} uncompressed bytes.",
+        f"The request body is too large: this path accepts at most {max_bytes} uncompressed bytes.",
         "BODY_TOO_LARGE",
     )
 

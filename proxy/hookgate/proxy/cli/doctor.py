@@ -9,7 +9,7 @@ from functools import partial
 import aiohttp
 
 from hookgate.hooks import Configuration, SettingsError
-from hookgate.hooks.runners.process import ENOUGH, raised_descriptor_limit
+from hookgate.hooks.runners.process import MAX_DESCRIPTORS, raised_descriptor_limit
 from hookgate.hooks.settings import read_sources
 from hookgate.proxy.cli.config import check_configuration, describe_sources, usable_prices
 from hookgate.proxy.cli.trials import Diagnosis, diagnose_hooks, print_diagnoses
@@ -212,7 +212,7 @@ def _check_descriptors(config: Config) -> Iterator[Diagnosis]:
     except (StoreError, OSError):
         hooks = Configuration()
     for_hooks = descriptors_of_hooks(hooks)
-    with raised_descriptor_limit(max(ENOUGH, descriptors_for(config.limits, for_hooks))) as limit:
+    with raised_descriptor_limit(max(MAX_DESCRIPTORS, descriptors_for(config.limits, for_hooks))) as limit:
         budget = Budget(limit, for_hooks)
     try:
         connections = budget.bounded(config.limits).connections

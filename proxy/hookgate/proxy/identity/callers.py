@@ -178,14 +178,14 @@ V = TypeVar("V")
 
 
 class FairMapping(Generic[K, V]):
-    """A bounded mapping with fair shares: values by share and key, at most `most` in all.
+    """A bounded mapping with fair shares: values by share and key, at most `maxsize` in all.
 
     When it is full, the largest share loses its least recently used value, so no share loses a value to a
     larger one. Every operation takes constant time.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, maxsize: int) -> None:
+        self._maxsize = maxsize
         self._values: dict[str, OrderedDict[K, V]] = {}
         self._by_size: dict[int, dict[str, None]] = {}  # shares by size, in order of arrival
         self._largest = 0
@@ -213,7 +213,7 @@ class FairMapping(Generic[K, V]):
         values[key] = value
         values.move_to_end(key)
         self._update_size(share, before)
-        if self._count > self._most:
+        if self._count > self._maxsize:
             self.drop_oldest()
 
     def drop(self, share: str, key: K) -> V | None:
