@@ -131,7 +131,7 @@ async def test_a_reader_who_waits_is_woken_by_the_end() -> None:
     reader = Reader()
     waiting = asyncio.create_task(reader.next())
     await asyncio.sleep(0)
-    reader.send_away()
+    reader.disconnect()
     assert await waiting is None
 
 

@@ -34,9 +34,9 @@ class Reader:
         try:
             self._queue.put_nowait(data)
         except asyncio.QueueFull:
-            self.send_away()
+            self.disconnect()
 
-    def send_away(self) -> None:
+    def disconnect(self) -> None:
         """Disconnect the reader."""
         self._away.set()
 
@@ -73,7 +73,7 @@ class LiveFeed:
         self._readers.add(reader)
         if self._task is None:
             self._receipts.watchers.append(self._note)
-            self._task = asyncio.get_running_loop().create_task(self._tell())
+            self._task = asyncio.get_running_loop().create_task(self._broadcast())
         try:
             yield reader
         finally:
@@ -84,7 +84,7 @@ class LiveFeed:
     def close(self) -> None:
         """Disconnect all readers."""
         for reader in self._readers:
-            reader.send_away()
+            reader.disconnect()
 
     def _stop(self) -> None:
         if self._task is not None:
@@ -98,7 +98,7 @@ class LiveFeed:
         self._ended.append(receipt)
         self._count += 1
 
-    async def _tell(self) -> None:
+    async def _broadcast(self) -> None:
         known, quiet = dumps(self._hooks()), 0
         while True:
             await asyncio.sleep(self._tick)

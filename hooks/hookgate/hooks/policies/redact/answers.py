@@ -49,7 +49,7 @@ class OutgoingEvent:
     body: JsonObject
     """The event with everything redacted but its texts."""
     text_keys: dict[PartPlace, TextKey] = field(default_factory=dict)
-    """The places of its texts, and the text_keys that they belong to."""
+    """The places of its texts, and the keys of the texts that they belong to."""
     plain: bool = True
     """Whether it contains only text, so that it may be released in pieces."""
     overlapping: bool = False
@@ -61,8 +61,8 @@ class OutgoingEvent:
 
     def complete(self, candidates: list[JsonObject]) -> None:
         """Set the candidates, with everything redacted but their texts."""
-        came = read_list(self.original, "candidates")
-        if not same_items(candidates, came):
+        original = read_list(self.original, "candidates")
+        if not same_items(candidates, original):
             self.body = write(self.body, "candidates", candidates)
         self.plain = self.plain and bool(self.text_keys)
         self.unreleased_parts = [
@@ -90,9 +90,9 @@ class Outbox:
         self._events: deque[OutgoingEvent] = deque()
         self._count = 0
 
-    def begin(self, came: JsonObject, body: JsonObject) -> OutgoingEvent:
+    def begin(self, original: JsonObject, body: JsonObject) -> OutgoingEvent:
         """Add an event, which must be completed. `body` has everything redacted but its candidates."""
-        event = OutgoingEvent(self._count, came, body)
+        event = OutgoingEvent(self._count, original, body)
         self._count += 1
         self._events.append(event)
         return event
@@ -253,7 +253,7 @@ A model thinks before it answers: its last thought must not hold back the answer
 """
 
 _ARGUMENT = "args "
-"""The prefix of text_keys of arguments; the argument's path follows."""
+"""The prefix of the keys of arguments; the argument's path follows."""
 
 
 class AnswerScreen:
@@ -387,7 +387,7 @@ class AnswerScreen:
 
     def _feed(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
         if text_key not in self._texts:
-            self._texts[text_key] = self._redaction.strand(self._outbox.put)
+            self._texts[text_key] = self._redaction.chunked_text(self._outbox.put)
         self._outbox.note(event, place, text_key)
         self._texts[text_key].feed(place, text)
         self._silent[text_key] = 0

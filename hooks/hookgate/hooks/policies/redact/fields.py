@@ -433,7 +433,7 @@ def _redacted_pieces(redaction: Redaction, pieces: list[tuple[TextPlace, str]]) 
     def put(place: TextPlace, text: str) -> None:
         texts[place] += text
 
-    chunked_text = redaction.strand(put)
+    chunked_text = redaction.chunked_text(put)
     for place, text in pieces:
         chunked_text.feed(place, text)
     chunked_text.finish()

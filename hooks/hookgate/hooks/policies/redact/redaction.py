@@ -83,7 +83,7 @@ Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers"
 
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
-_TELLING = re.compile(r"pass|secret|token|key|credential|auth", re.IGNORECASE)
+_SECRET_NAMES = re.compile(r"pass|secret|token|key|credential|auth", re.IGNORECASE)
 """Names of fields whose values are searched together with the name, as an assignment: `password: …`."""
 
 _MAX_QUICK_SEARCH = 256 * 1024
@@ -140,7 +140,7 @@ class Redaction:
         self._plain_names: set[str] = set()
         self._clean_values: deque[JsonObject] = deque(maxlen=_REPEATED)
 
-    def strand(self, put: Callable[[Place, str], None]) -> ChunkedText[Place]:
+    def chunked_text(self, put: Callable[[Place, str], None]) -> ChunkedText[Place]:
         """Return a text to feed in chunks; `put` receives its output."""
         redactor, find = self._redactor(), self._search.find
         return ChunkedText(
@@ -165,12 +165,12 @@ class Redaction:
 
     def text(self, text: str, name: str = "") -> str:
         """Redact a complete text; `name` is the name of its field. Raises Withheld."""
-        is_named = len(text) <= _LONGEST_NAMED and is_telling(name)
+        is_named = len(text) <= _LONGEST_NAMED and names_a_secret(name)
         quote = _quote_for(text)
         if self.is_clean(_as_assignment(name, text) if is_named else text):
             return text
         output: list[str] = []
-        chunked_text: ChunkedText[bool] = self.strand(
+        chunked_text: ChunkedText[bool] = self.chunked_text(
             lambda inside, text: output.append(text) if inside else None
         )
         if is_named:
@@ -221,7 +221,7 @@ class Redaction:
 
         Every request passes through this function, so it avoids calls, except for new names.
         """
-        texts = [_as_assignment(name, value)] if isinstance(value, str) and is_telling(name) else []
+        texts = [_as_assignment(name, value)] if isinstance(value, str) and names_a_secret(name) else []
         level = [value]
         while level:
             below: list[Any] = []
@@ -247,7 +247,7 @@ class Redaction:
         for name, value in obj.items():
             if name in self._plain_names or type(value) is int:
                 continue
-            if is_telling(name):
+            if names_a_secret(name):
                 texts += [_as_assignment(name, text) for text in _strings(value)]
             elif len(self._plain_names) < _MAX_CLEAN_TEXTS and len(name) <= _MAX_CLEAN_LENGTH:
                 self._plain_names.add(name)
@@ -366,9 +366,9 @@ def _strings(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def is_telling(name: str) -> bool:
+def names_a_secret(name: str) -> bool:
     """Return whether values of a field with this name are searched as an assignment."""
-    return _TELLING.search(name) is not None
+    return _SECRET_NAMES.search(name) is not None
 
 
 def _unique_name(taken: Collection[str], name: str) -> str:
