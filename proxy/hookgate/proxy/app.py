@@ -37,7 +37,7 @@ from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.store import Store
 from hookgate.proxy.workers.interrupts import catch_interrupts
-from hookgate.proxy.workers.sockets import BalancedAcceptor, ConnectionCounts, WorkerPlace
+from hookgate.proxy.workers.sockets import BalancedAcceptor, ConnectionCounts, WorkerSockets
 from hookgate.proxy.workers.supervisor import supervise
 from hookgate.proxy.workers.worker import Feed, running_worker_admin, stopping_without_supervisor
 
@@ -49,10 +49,10 @@ log = logging.getLogger("hookgate")
 
 async def serve(effective: EffectiveConfig) -> None:
     """Run the gateway until interrupted. Raises SettingsError, ValueError or OSError if it cannot start."""
-    config, place = effective.config, WorkerPlace.of_process()
+    config, sockets = effective.config, WorkerSockets.of_process()
     if problems := [f"{effective.places[name]}: {problem}" for name, problem in conflicts(config)]:
         raise ConfigError(problems)
-    if place is None and config.listen.workers > 1:
+    if sockets is None and config.listen.workers > 1:
         await supervise(effective)
         return
     interrupted = catch_interrupts()
@@ -74,10 +74,10 @@ async def serve(effective: EffectiveConfig) -> None:
             url = store.url() if config.audit.enabled or config.store.is_server else None
             budget = Budget(descriptors, for_hooks)
             parts = _Parts(effective, sources, pushed, live, metrics, store, url, prices, budget)
-            if place is None:
+            if sockets is None:
                 await _serve_alone(parts, interrupted)
             else:
-                await _serve_as_worker(parts, interrupted, place)
+                await _serve_as_worker(parts, interrupted, sockets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,27 +146,27 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
             log.info("stopping: waiting for calls in progress; interrupt again to abort them")
 
 
-async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, place: WorkerPlace) -> None:
+async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, sockets: WorkerSockets) -> None:
     """Run one of several processes of a gateway."""
     live, certificate = parts.live, _certificate(parts.config.listen)
     async with (
         policy.running_policy(live, None, parts.pushed),
-        running_worker_admin(place, live, certificate, parts.metrics) as admin,
+        running_worker_admin(sockets, live, certificate, parts.metrics) as admin,
         _open_gateway(parts, admin) as gateway,
     ):
         admin.feed = Feed(live, gateway.receipts, gateway.sessions.keys)
-        with contextlib.closing(admin.feed), stopping_without_supervisor(place, interrupted):
-            counts = ConnectionCounts(place.counts, parts.config.listen.workers)
-            acceptor = BalancedAcceptor(counts, place.number)
+        with contextlib.closing(admin.feed), stopping_without_supervisor(sockets, interrupted):
+            counts = ConnectionCounts(sockets.counts, parts.config.listen.workers)
+            acceptor = BalancedAcceptor(counts, sockets.number)
             async with accepting(
-                gateway.handle, place.listeners, parts.limits, certificate, CLIENTS, acceptor
+                gateway.handle, sockets.listeners, parts.limits, certificate, CLIENTS, acceptor
             ):
                 acceptor.note_open(0)
                 _tune_interpreter()
                 admin.live = live
-                place.report_ready()
+                sockets.report_ready()
                 parts.budget.log_limits(parts.share)
-                log.info("worker %d is ready", place.number)
+                log.info("worker %d is ready", sockets.number)
                 await interrupted.wait()
                 admin.draining = True
 

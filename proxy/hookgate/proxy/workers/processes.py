@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hookgate.hooks.runners.cleanup import MARK_VARIABLE, ProcessTree, end_process_tree, track_process
-from hookgate.proxy.workers.sockets import ConnectionCounts, WorkerPlace, counts_file
+from hookgate.proxy.workers.sockets import ConnectionCounts, WorkerSockets, counts_file
 
 log = logging.getLogger("hookgate")
 
@@ -143,9 +143,9 @@ class WorkerProcesses:
         with ours:
             with theirs:
                 admin = self._admin[worker]
-                place = WorkerPlace(worker.number, self._listeners, admin, theirs, self._counts_file)
+                sockets = WorkerSockets(worker.number, self._listeners, admin, theirs, self._counts_file)
                 self._counts.set_absent(worker.number)
-                worker.process, tree = _spawn(place)
+                worker.process, tree = _spawn(sockets)
             ours.setblocking(False)
             track_process(worker.process, tree)
             worker.ended.clear()
@@ -168,7 +168,7 @@ def _listening(path: Path) -> socket.socket:
     return listener
 
 
-def _spawn(place: WorkerPlace) -> tuple["subprocess.Popen[bytes]", ProcessTree]:
+def _spawn(sockets: WorkerSockets) -> tuple["subprocess.Popen[bytes]", ProcessTree]:
     """Start a worker with the arguments of this process, in a session of its own.
 
     An interrupt on a terminal is sent to the supervisor alone, which tells the workers.
@@ -177,8 +177,8 @@ def _spawn(place: WorkerPlace) -> tuple["subprocess.Popen[bytes]", ProcessTree]:
     process = subprocess.Popen(  # noqa: S603  # the command of this process
         # With -P, no module of the current folder is imported: an agent may be able to write there.
         [sys.executable, "-P", "-m", "hookgate.proxy", *sys.argv[1:]],
-        env={**os.environ, **place.environment(), MARK_VARIABLE: tree.mark},
-        pass_fds=place.descriptors(),
+        env={**os.environ, **sockets.environment(), MARK_VARIABLE: tree.mark},
+        pass_fds=sockets.descriptors(),
         stdin=subprocess.DEVNULL,
         start_new_session=True,
     )

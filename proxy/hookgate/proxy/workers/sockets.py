@@ -18,8 +18,8 @@ _VARIABLE = "HOOKGATE_WORKER"
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerPlace:
-    """The place of a worker beside the others. It outlives the process that fills it."""
+class WorkerSockets:
+    """The number of a worker, and the sockets that its process inherits."""
 
     number: int
     """From 1 to the number of workers."""
@@ -34,7 +34,7 @@ class WorkerPlace:
 
     @classmethod
     def of_process(cls) -> Self | None:
-        """Return the place of this process, or None if it is not a worker. Call it once."""
+        """Return what this process has inherited, or None if it is not a worker. Call it once."""
         inherited = os.environ.pop(_VARIABLE, "")  # not for the programs of hooks
         if not inherited:
             return None
@@ -45,7 +45,7 @@ class WorkerPlace:
         return cls(fields["number"], clients, admin, lifeline, fields["counts"])
 
     def environment(self) -> Mapping[str, str]:
-        """Return the variable from which the worker learns its place."""
+        """Return the variable from which the worker learns of them."""
         fields = {
             "number": self.number,
             "listeners": [listener.fileno() for listener in self.listeners],

@@ -17,7 +17,7 @@ from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.identity.callers import AcceptedKeys
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import KEPT_RECEIPTS, Receipts
-from hookgate.proxy.workers.sockets import WorkerPlace
+from hookgate.proxy.workers.sockets import WorkerSockets
 from hookgate.translator.fields import JsonObject
 
 _TICK_SECONDS = 0.25
@@ -109,7 +109,7 @@ async def _record_change(audit: Audit, request: web.BaseRequest) -> web.Response
 
 @asynccontextmanager
 async def running_worker_admin(
-    place: WorkerPlace, live: LiveEngine, certificate: Certificate | None, metrics: Metrics
+    sockets: WorkerSockets, live: LiveEngine, certificate: Certificate | None, metrics: Metrics
 ) -> AsyncIterator[WorkerListener]:
     """Serve the supervisor, and run the reloads, while the block runs."""
     admin = WorkerListener(metrics)
@@ -118,21 +118,21 @@ async def running_worker_admin(
         stack.enter_context(reload_on_hangup(live, certificate))
         if certificate is not None:
             await stack.enter_async_context(watching(certificate))
-        await stack.enter_async_context(accepting_operators(admin, [place.admin]))
+        await stack.enter_async_context(accepting_operators(admin, [sockets.admin]))
         yield admin
 
 
 @contextmanager
-def stopping_without_supervisor(place: WorkerPlace, interrupted: asyncio.Event) -> Iterator[None]:
+def stopping_without_supervisor(sockets: WorkerSockets, interrupted: asyncio.Event) -> Iterator[None]:
     """Set `interrupted` if the supervisor ends while the block runs."""
     loop = asyncio.get_running_loop()
 
     def ended() -> None:
-        loop.remove_reader(place.lifeline)
+        loop.remove_reader(sockets.lifeline)
         interrupted.set()
 
-    loop.add_reader(place.lifeline, ended)  # the supervisor sends nothing, so this is its end
+    loop.add_reader(sockets.lifeline, ended)  # the supervisor sends nothing, so this is its end
     try:
         yield
     finally:
-        loop.remove_reader(place.lifeline)
+        loop.remove_reader(sockets.lifeline)
