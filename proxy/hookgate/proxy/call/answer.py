@@ -264,6 +264,7 @@ class AnswerPipeline:
                 raise BodyError("", "it is not a JSON object")
             if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
                 return Piece(frame, None, {}, envelope)
+            # The usual envelope returns the body itself; this saves a call for each event of a stream.
             response = body if type(envelope) is Bare else envelope.open_answer(body)
             return Piece(frame, body, check_response(response), envelope)
         except BodyError as error:

@@ -67,7 +67,7 @@ class RecordingEngine:
     """An engine that records its runs in the call record."""
 
     def __init__(self, engine: Engine, record: CallRecord, layer: Layer | None = None) -> None:
-        """With a `layer`, run only the hooks of this layer."""
+        """With a `layer`, run only the hooks of this layer. The record gets the revision of the engine."""
         self._engine, self.record, self._layer = engine, record, layer
         record.revision = engine.revision
 

@@ -96,7 +96,7 @@ class Gateway:
             record.trace = self._traces.begin(request.headers)
         try:
             response = await self._respond(request)
-            await response.prepare(request)
+            await response.prepare(request)  # neither does anything for a streamed answer that has ended
             await response.write_eof()
             line.status = response.status
             return response
@@ -218,21 +218,18 @@ class Gateway:
         return GenerationCall(context, engine).run()
 
     def _needs_content(self, context: CallContext) -> bool:
-        """Return whether the audit, transcripts, traces or the caller's key need the content of the call.
-
-        So does a call that may be sent again with another credential: its body must be complete.
-        """
+        """Return whether the audit, transcripts, traces or the caller's key need the content of the call."""
         if context.record.content is not None or self._services.transcripts is not None:
             return True
         if context.route.dialect == "interactions" and self._config.routes.unknown_interactions == "refuse":
             return True
         trace, issued = context.record.trace, context.caller.issued
-        if issued is not None:  # bodies may name models, too
+        if issued is not None:
             credentials = self._services.upstreams.credentials
             if issued.restricts_models or (issued.limits_usage and context.route.dialect == "chat"):
                 return True  # bodies may name models, and say whether tokens are reported
             if len(credentials.candidates(context.route)) > 1:
-                return True
+                return True  # a call that may be sent again must have its whole body
         return trace is not None and trace.keeps_content
 
     async def _receipt(self, context: CallContext) -> web.Response:

@@ -30,7 +30,10 @@ _PIECE_MEMORY = 512  # estimated bytes of a piece besides its text and values
 
 @dataclass(slots=True)
 class Piece:
-    """One event of a stream as received, or a whole answer; `response` contains the edits of hooks."""
+    """One event of a stream as received, or a whole answer.
+
+    Hooks' edits replace its `response`; a new piece for each edit would take longer for each event of a stream.
+    """
 
     frame: Frame
     body: JsonObject | None
@@ -335,11 +338,10 @@ def responses_of(pieces: Sequence[Piece]) -> list[JsonObject]:
     return [piece.response for piece in pieces if piece.body is not None]
 
 
-async def gate_pieces(gate: ToolGate, pieces: list[Piece]) -> list[Piece]:
+async def gate_pieces(gate: ToolGate, pieces: Iterable[Piece]) -> None:
     """Pass the function calls in the pieces through the gate. Raises RetryModel to ask the model again."""
     for piece in pieces:
         piece.response = await gate.judge(piece.response)
-    return pieces
 
 
 class GateStage(_HoldingStage):
@@ -350,7 +352,8 @@ class GateStage(_HoldingStage):
         self._gate = gate
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        return await gate_pieces(self._gate, pieces)
+        await gate_pieces(self._gate, pieces)
+        return pieces
 
 
 class TurnEndStage(_HoldingStage):
@@ -441,11 +444,9 @@ def _finishes(piece: Piece) -> bool:
 
 
 def _unfinished(piece: Piece) -> Piece:
-    """Remove finishReason from the piece, because another answer follows."""
+    """Return the piece without finishReason, because another answer follows."""
     candidates = [without(candidate, "finishReason") for candidate in read_list(piece.response, "candidates")]
-    if candidates:
-        piece.response = write(piece.response, "candidates", candidates)
-    return piece
+    return replace(piece, response=write(piece.response, "candidates", candidates)) if candidates else piece
 
 
 def _count_releasable(held: Sequence[Piece], window: int) -> int:
