@@ -414,7 +414,8 @@ async def test_an_edit_of_any_candidate_that_breaks_an_answer_in_json_is_logged(
 ) -> None:
     body = {
         "candidates": [
-            {"index": index, "content": {"role": "model", "parts": [{"text": '{"a": 1}'}]}} for index in (0, 1)
+            {"index": index, "content": {"role": "model", "parts": [{"text": '{"a": 1}'}]}}
+            for index in (0, 1)
         ]
     }
     edit = {"candidates": [{"index": 1, "content": {"parts": ["Be careful!"]}}]}

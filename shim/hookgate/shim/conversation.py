@@ -219,7 +219,9 @@ class Conversation:
         if self.stopped:
             raise Stopped(self.stopped.reason, self.stopped)
         optional = {} if description is None else {"tool_description": description}
-        decision = yield from self._fire("BeforeTool", tool_name=name, tool_input=plain_data(args), **optional)
+        decision = yield from self._fire(
+            "BeforeTool", tool_name=name, tool_input=plain_data(args), **optional
+        )
         changes = decision.tool_input or {}
         edits = {key: edited(args[key], value) if key in args else value for key, value in changes.items()}
         if decision.decision == "ask":
@@ -243,7 +245,9 @@ class Conversation:
         if decision.denied:
             return with_hook_context(decision.reason, decision.context)
         content = (decision.tool_result or {}).get("llmContent", text)
-        return with_hook_context(value if content == text else with_edited_text(value, content), decision.context)
+        return with_hook_context(
+            value if content == text else with_edited_text(value, content), decision.context
+        )
 
     def after_failure(self, run: ToolRun, error: Exception) -> Step[str | None]:
         """Fire AfterTool for a failed tool and return the error message that the model may see.

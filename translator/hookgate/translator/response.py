@@ -182,7 +182,7 @@ def show_response(body: JsonObject) -> JsonObject:
 
 
 def is_json_answer(body: JsonObject) -> bool:
-    """Return whether the text of each candidate, without thoughts, is JSON. False if there is no candidate."""
+    """Return whether the text of each candidate, without thoughts, is JSON, and there is a candidate."""
     candidates = _candidates(body)
     try:
         for candidate in candidates:

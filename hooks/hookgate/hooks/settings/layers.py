@@ -39,8 +39,8 @@ from hookgate.hooks.settings.configuration import (
     Literally,
     Matcher,
     SettingsSource,
-    project_of,
     display_target,
+    project_of,
     without_copies,
 )
 from hookgate.hooks.settings.files import SettingsFile, closest_name, parse_settings, read_settings

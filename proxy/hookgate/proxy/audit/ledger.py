@@ -290,8 +290,8 @@ def open_ledger(
 ) -> Iterator[tuple[Ledger, Database]]:
     """Open the audit and register a chain in it while the block runs. The block closes the chain.
 
-    Records are also written to `jsonl`, a path or `-` for stdout, if it is given; for its remaining lines, the
-    end of the block waits up to `deadline` seconds. Raises StoreError or OSError if the audit cannot be written.
+    Records are also written to `jsonl`, a path or `-` for stdout, if it is given. Its last lines may take
+    `deadline` seconds after the block. Raises StoreError or OSError if the audit cannot be written.
     """
     with ExitStack() as stack:
         database = open_audit(url, state, writes=True)

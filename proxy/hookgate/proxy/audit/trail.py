@@ -108,7 +108,11 @@ class Audit:
 
     def begin(self, record: CallRecord) -> None:
         """Begin to write a call's start, to write it while hooks run. The session must be known."""
-        if record.audit_state is AuditState.PENDING and record.id not in self._starts and self._contents is None:
+        if (
+            record.audit_state is AuditState.PENDING
+            and record.id not in self._starts
+            and self._contents is None
+        ):
             with contextlib.suppress(AuditError):  # `record_start` tries again
                 self._starts[record.id] = self.writer.begin(start_entry(record))
 

@@ -129,7 +129,7 @@ class Queue:
         return self._closing
 
     def take(self, within: float) -> bool:
-        """Fill the batch if it is empty, waiting up to `within` seconds. Returns True after `request_check`."""
+        """Fill the batch if it is empty, within some seconds. Returns True after `request_check`."""
         with self._condition:
             if not self.batch:
                 self._wait(within)

@@ -193,7 +193,7 @@ class GatewayServices:
             log.warning("no answer from %s: %s", error.origin, error.why)
 
     async def record_start(self, record: CallRecord) -> None:
-        """Record the start of a call, and the time until it is sent upstream. Raises ApiError if that fails."""
+        """Record the start of a call before it is sent upstream. Raises ApiError if that fails."""
         if not record.start_recorded:
             if self.audit is not None:
                 await self.audit.record_start(record)

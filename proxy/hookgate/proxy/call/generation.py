@@ -18,7 +18,7 @@ from hookgate.proxy.call.derived_events import (
     run_session_events,
 )
 from hookgate.proxy.call.stages import AnswerListener
-from hookgate.proxy.call.tool_gate import AllowedTools, ToolCallJudge, RetryModel, ToolGate
+from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate
 from hookgate.proxy.call.verdicts import before_model_in_envelope, before_tool_selection
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.client import to_upstream
@@ -167,8 +167,8 @@ class GenerationCall:
     def _pipeline(self, outgoing: OutgoingCall, *, answer_rejected: bool, may_retry: bool) -> AnswerPipeline:
         """Return the pipeline for one answer of the model.
 
-        `answer_rejected`: a hook has rejected an earlier final answer. `may_retry`: the model can be asked once
-        more.
+        `answer_rejected`: a hook has rejected an earlier final answer.
+        `may_retry`: the model can be asked again.
         """
         call, engine = outgoing.call, self._engine
         judges: list[ToolCallJudge] = []

@@ -159,7 +159,9 @@ class _Body:
         """Accept at most `max_bytes` bytes, uncompressed; any number if `max_bytes` is None."""
         self._request, self._max_bytes = request, max_bytes
         self._coding = content_coding(request)
-        if max_bytes is not None and ((request.content_length or 0) > max_bytes or self._coding != "identity"):
+        if max_bytes is not None and (
+            (request.content_length or 0) > max_bytes or self._coding != "identity"
+        ):
             raise _body_too_large(max_bytes)
         self._failure: Exception | None = None
 

@@ -32,7 +32,7 @@ _PIECE_MEMORY = 512  # estimated bytes of a piece besides its text and values
 class Piece:
     """One event of a stream as received, or a whole answer.
 
-    Hooks' edits replace its `response`; a new piece for each edit would take longer for each event of a stream.
+    Edits of hooks replace its `response`: a new piece for each event of a stream would take longer.
     """
 
     frame: Frame

@@ -167,6 +167,7 @@ CallOutcome = Literal[
 without; denied, stopped or answered by hooks; refused by hookgate; failed with an error of the upstream; left
 by its client, which disconnected; or interrupted by a gateway that stopped."""
 
+
 class AuditState(Enum):
     """How far the audit of a call has come."""
 

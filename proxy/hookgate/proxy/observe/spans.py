@@ -93,7 +93,12 @@ def _call_attributes(record: CallRecord, trace: Trace) -> dict[str, Value]:
         trace_context.REVISION: record.revision,
         trace_context.EVENT: record.event,
     }
-    attributes |= _token_attributes(record) | trace.request_attributes | _answer_attributes(trace) | trace.content_attributes
+    attributes |= (
+        _token_attributes(record)
+        | trace.request_attributes
+        | _answer_attributes(trace)
+        | trace.content_attributes
+    )
     return {name: value for name, value in attributes.items() if value not in (None, "", ())}
 
 

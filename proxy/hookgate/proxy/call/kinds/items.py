@@ -30,7 +30,7 @@ async def check_item(context: CallContext, model: str, holder: JsonObject, reque
 async def judge_items(
     items: Iterable[tuple[str, T]], judge: Callable[[T], Awaitable[tuple[str, JsonObject]]]
 ) -> tuple[set[str], list[JsonObject]]:
-    """Return the models and the requests that `judge` returns for the items, which are given with their paths.
+    """Return the models and the requests that `judge` returns for the items. Each item comes with its path.
 
     Raises ApiError with the path of the item that is refused.
     """

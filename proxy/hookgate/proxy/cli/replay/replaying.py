@@ -27,7 +27,7 @@ from hookgate.proxy.call.derived_events import (
 from hookgate.proxy.call.events import apply_outcome
 from hookgate.proxy.call.kinds.batches import BATCHED, map_responses
 from hookgate.proxy.call.stages import visible_text_of
-from hookgate.proxy.call.tool_gate import AllowedTools, ToolCallJudge, RetryModel, ToolGate, ToolSelection
+from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate, ToolSelection
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_model, before_tool_selection, enforce
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
 from hookgate.proxy.errors import ApiError
@@ -209,7 +209,9 @@ class Replay:
         answer_rejected = False
         for number, answer in enumerate(answers, 1):
             try:
-                await self._answer(opened, call, answer, answer_rejected=answer_rejected, more=number < len(answers))
+                await self._answer(
+                    opened, call, answer, answer_rejected=answer_rejected, more=number < len(answers)
+                )
             except RetryModel as retry:
                 answer_rejected = answer_rejected or retry.answer_rejected
             else:
