@@ -573,7 +573,7 @@ async def test_a_limit_of_tokens_ends_a_session_that_has_reached_it() -> None:
         await client.tell(said("more"))
         end = await client.socket.receive()
         receipt = await client.receipt()
-    assert (end.data, "'talk' is reached: 200 of 150 tokens" in (end.extra or "")) == (1008, True)
+    assert (end.data, "'talk' has been reached: 200 of 150 tokens" in (end.extra or "")) == (1008, True)
     assert len(model.received) == 3
     assert (receipt["outcome"], receipt["usage"]["input_tokens"]) == ("denied", 200)
 

@@ -17,7 +17,7 @@ from hookgate.proxy.call.derived_events import (
     engine_for_derived,
     mark_context,
 )
-from hookgate.proxy.call.tool_gate import BLOCKED, AllowedTools, ToolCallJudge, Refusal, decide_tool_call
+from hookgate.proxy.call.tool_gate import BLOCKED, AllowedTools, Refusal, ToolCallJudge, decide_tool_call
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_tool_selection, refuse_ended_call
 from hookgate.proxy.call.websockets import (
     MAX_MESSAGE,
