@@ -221,6 +221,42 @@ async def test_secrets_are_redacted_across_messages_and_their_speech_is_removed(
     assert SPEECH not in json.dumps(speech)
 
 
+async def test_secrets_in_each_of_several_lists_of_sources_are_redacted() -> None:
+    sources: list[Json] = [
+        {"serverContent": {"groundingMetadata": {"webSearchQueries": [query]}}} for query in (CARD, "second")
+    ]
+    model = ScriptedModel({"clientContent": [*sources, END]})
+    async with session(model, {"AfterModel": [REDACT]}) as client:
+        await client.tell(said("hi"))
+        heard = await client.hear()
+    found = [
+        message["serverContent"]["groundingMetadata"]["webSearchQueries"]
+        for message in heard
+        if "groundingMetadata" in message["serverContent"]
+    ]
+    assert found == [["[CARD]"], ["second"]]
+
+
+@pytest.mark.parametrize("modalities", [None, [], ["AUDIO"], ["TEXT", "AUDIO"]], ids=str)
+async def test_a_model_that_may_speak_is_told_to_transcribe_its_speech(modalities: Any) -> None:
+    generation = {} if modalities is None else {"responseModalities": modalities}
+    model = ScriptedModel({"clientContent": [END]})
+    setup = {"setup": {"model": MODEL, "generationConfig": generation}}
+    async with session(model, {}, setup=setup) as client:
+        await client.tell(said("hi"))
+        await client.hear()
+    assert model.received[0]["setup"]["outputAudioTranscription"] == {}
+
+
+async def test_a_turn_of_too_many_messages_ends_the_session() -> None:
+    piece = b'{"serverContent": {"modelTurn": {"parts": []}}}'
+    model = ScriptedModel({"clientContent": [piece] * 10_001})
+    async with session(model, {}) as client:
+        await client.tell(said("hi"))
+        end = await client.socket.receive()
+    assert (end.data, "10000 messages" in (end.extra or "")) == (1008, True)
+
+
 async def test_speech_is_judged_by_its_transcription_and_noted_in_the_receipt() -> None:
     seen: list[Json] = []
     heard_text = {"serverContent": {"inputTranscription": {"text": "what is the "}}}
@@ -401,6 +437,8 @@ async def test_what_hooks_cannot_judge_of_the_servers_messages_is_removed() -> N
         b'{"serverContent": {"outputTranscription": {"text": ["a"]}}}',
         b'{"serverContent": {"modelTurn": {"parts": [{"functionCall": {"name": "f"}}]}}}',
         b'{"serverContent": {"modelTurn": {"parts": [{"text": ["a"]}]}, "turnComplete": true}}',
+        b'{"serverContent": {"modelTurn": {"parts": "a"}}}',
+        b'{"serverContent": {"modelTurn": {"parts": ["a"]}}}',
         b'{"toolCall": {"functionCalls": ["a"]}}',
         b'{"usageMetadata": 7}',
         b'{"usageMetadata": {"promptTokenCount": 1}, "usage_metadata": {"promptTokenCount": 2}}',

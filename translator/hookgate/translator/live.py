@@ -169,9 +169,8 @@ def with_transcriptions(setup: JsonObject) -> JsonObject:
     if read(setup, "inputAudioTranscription") is None:
         setup = write(setup, "inputAudioTranscription", {})
     modalities = read_list(read_object(setup, "generationConfig"), "responseModalities")
-    speaks = not isinstance(read(read_object(setup, "generationConfig"), "responseModalities"), list) or any(
-        str(each).upper() != "TEXT" for each in modalities
-    )
+    # Without modalities, or with an empty list, which is the same in protobuf's JSON, the model decides.
+    speaks = not modalities or any(str(each).upper() != "TEXT" for each in modalities)
     if speaks and read(setup, "outputAudioTranscription") is None:
         setup = write(setup, "outputAudioTranscription", {})
     return setup
@@ -235,6 +234,11 @@ class ServerMessage:
             self.message = write(self.message, "serverContent", self.content)
         self.turn = _object(self.content, "modelTurn")
         """What the model has written or spoken; empty if the message contains none of it."""
+        parts = read(self.turn, "parts")
+        if not isinstance(parts, list | dict | None) or not all(
+            isinstance(part, dict) for part in read_list(self.turn, "parts")
+        ):
+            raise BodyError("serverContent.modelTurn.parts", "it must be a list of objects")
         if has_part(self.turn, "functionCall"):
             raise BodyError("serverContent.modelTurn", "a function call belongs in toolCall")
         self.usage = _object(self.message, "usageMetadata")
@@ -344,12 +348,16 @@ class Segment:
 
         If hooks have edited what the model has written or spoken, its audio is removed.
         """
-        said = dict(zip(self._kinds, zip(candidates, self.candidates, strict=True), strict=True))
-        speech_edited = any(new is not old for kind, (new, old) in said.items() if kind != "toolCall")
+        pairs = zip(self._kinds, candidates, self.candidates, strict=True)
+        speech_edited = any(new is not old for kind, new, old in pairs if kind != "toolCall")
         content: JsonObject = {"inputTranscription": {"text": heard}} if heard else {}
         if speech_edited:
             for kind, candidate in zip(self._kinds, candidates, strict=True):
-                content |= _content_of(kind, candidate)
+                fields = _content_of(kind, candidate)
+                if fields.keys() & content.keys():  # sources of several messages
+                    yield {"serverContent": content}
+                    content = {}
+                content |= fields
         if content:
             yield {"serverContent": content}
         for message in self._messages:

@@ -61,6 +61,8 @@ _COUNTS = ("audio_in", "untranscribed_in", "media_out", "untranscribed_out")
 """The bytes of speech that the receipt lists."""
 _CLOSE_REASON = 123
 """The largest reason for closing a WebSocket, in bytes."""
+_MAX_HELD = 10_000
+"""The number of messages of a server that are held back."""
 _MAX_CALLS = 1000
 """The number of calls of tools that are remembered until their results arrive."""
 
@@ -83,6 +85,7 @@ class LiveSession:
         self._results: ToolResultEvents | None = None
         self._held: list[tuple[ServerMessage, bytes | None]] = []
         self._held_bytes = 0
+        self._has_speech = self._has_transcription = False  # among the messages that are held
         self._judged_bytes = 0
 
     async def run(self) -> web.StreamResponse:
@@ -220,6 +223,10 @@ class LiveSession:
         self._count_usage(server.usage)
         self._held.append((server, data if server.message is parsed else None))
         self._held_bytes += len(data)
+        self._has_speech = self._has_speech or server.media_bytes > 0
+        self._has_transcription = self._has_transcription or server.transcribed("outputTranscription") != ""
+        if len(self._held) > _MAX_HELD:
+            raise unreadable_answer(f"a turn has more than {_MAX_HELD} messages")
         if self._held_bytes > MAX_MESSAGE:
             raise unreadable_answer(f"a turn has more than {MAX_MESSAGE} bytes")
         if self._is_complete(server):
@@ -238,11 +245,12 @@ class LiveSession:
         """
         if latest.turn_ends or not self._held[0][0].has_content:  # what has no content waits for nothing
             return True
-        return latest.generation_ends and Segment([server for server, _ in self._held]).is_transcribed
+        return latest.generation_ends and (self._has_transcription or not self._has_speech)
 
     async def _release(self) -> None:
         """Judge the messages that are held, and send them. Raises ApiError or ReplacementAnswer."""
         held, self._held, self._held_bytes = self._held, [], 0
+        self._has_speech = self._has_transcription = False
         if not held:
             return
         segment = Segment([server for server, _ in held])
