@@ -183,6 +183,30 @@ def test_instructions_between_messages_keep_their_places() -> None:
     ]
 
 
+def test_texts_of_one_instruction_are_edited_and_removed_without_a_loss_of_its_fields() -> None:
+    system = {"role": "developer", "name": "ops", "content": [{**TEXT, "text": text} for text in "abc"]}
+
+    def without(*removed: int) -> Json:
+        def remove(shown: Json) -> None:
+            parts = shown["systemInstruction"]["parts"]
+            shown["systemInstruction"]["parts"] = [part for n, part in enumerate(parts) if n not in removed]
+
+        message: Json = edited(chat(system, USER), remove)["messages"][0]
+        return message
+
+    a, b, c = system["content"]
+    assert without(1) == {**system, "content": [a, c]}
+    assert without(0) == {
+        "role": "developer",
+        "content": [b, c],
+    }  # a hook that removes fields removes them all
+
+    def turn_around(shown: Json) -> None:
+        shown["systemInstruction"]["parts"].reverse()
+
+    assert edited(chat(system, USER), turn_around)["messages"][0] == {**system, "content": [c, b, a]}
+
+
 def test_an_instruction_is_added_and_removed() -> None:
     added = edited(HI, lambda shown: {**shown, "systemInstruction": {"parts": [{"text": "be brief"}]}})
     assert added["messages"] == [{"role": "system", "content": "be brief"}, USER]
@@ -237,6 +261,10 @@ def test_a_selection_of_tools_offers_only_these() -> None:
         ({"messages": [{"role": "user", "content": "hi", "parts": []}]}, "messages[0].parts"),
         ({"messages": [{**CALLED, "tool_calls": [tool_call("{")]}]}, ARGUMENTS),
         ({"messages": [{**CALLED, "tool_calls": [tool_call('{"a":1,"a":2}')]}]}, ARGUMENTS),
+        (
+            {"messages": [{**CALLED, "tool_calls": [tool_call("{}", name="f" * 257)]}]},
+            "messages[0].tool_calls[0].function.name",
+        ),
         ({"messages": [{**CALLED, "function_call": {"name": "f"}}]}, "messages[0].function_call"),
         ({"messages": [{**CALLED, "toolCalls": []}]}, "messages[0].toolCalls"),
         ({"messages": [{**CALLED, "role": "user"}]}, "messages[0].tool_calls"),
@@ -263,6 +291,22 @@ def test_what_hooks_could_not_judge_is_refused_by_its_place(change: Json, place:
 def test_cached_content_is_found_wherever_it_is_named(field: str) -> None:
     for more in ({field: "cachedContents/1"}, {"extra_body": {"google": {field: "cachedContents/1"}}}):
         assert ChatRequest({**HI, **more}).shown.get("cachedContent") or field in more
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "system", "content": [TEXT] * 300, "x": ["f" * 9000]}],
+        [{"role": "user", "content": [TEXT] * 300, "x": ["f" * 9000]}],
+        [{"role": "assistant", "content": [TEXT] * 300, "x": ["f" * 9000]}],
+        [{"role": "assistant", "tool_calls": [tool_call("{}")] * 100, "x": ["f" * 9000]}, *[RESULT] * 300],
+        [{**RESULT, "content": [TEXT] * 300, "x": ["f" * 9000]}],
+    ],
+    ids=["system", "user", "assistant", "calls", "tool"],
+)
+def test_hooks_are_shown_no_more_than_a_few_times_the_request(messages: list[Json]) -> None:
+    body = chat(*messages)
+    assert len(json.dumps(ChatRequest(body).shown)) < 4 * len(json.dumps(body))
 
 
 def test_an_edit_costs_no_more_than_its_request() -> None:

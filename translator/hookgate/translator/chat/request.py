@@ -42,6 +42,9 @@ _MAX_ARGUMENT_VALUES = 200_000
 The limit for the values of a body does not count them, because they are in strings.
 """
 
+_MAX_NAME = 256
+"""The maximum number of characters in the name of a function, which each result of its call is shown with."""
+
 _INSTRUCTING = ("system", "developer")
 _ROLES = (*_INSTRUCTING, "user", "assistant", "tool")
 
@@ -114,9 +117,12 @@ class ChatRequest:
                 instruction += _open_instruction(message, number, path)
                 continue
             turn = open_message(message, path, names)
-            for part in turn["parts"]:
-                call = part.get("functionCall")
-                if call is not None and isinstance(id_ := call.get("id"), str):
+            calls = [part["functionCall"] for part in turn["parts"] if "functionCall" in part]
+            for at, call in enumerate(calls):
+                if len(call["name"]) > _MAX_NAME:
+                    place = f"{path}.tool_calls[{at}].function.name"
+                    raise BodyError(place, f"the name of a function can have at most {_MAX_NAME} characters")
+                if isinstance(id_ := call.get("id"), str):
                     names[id_] = call["name"]
             self._numbers.append(number)
             self._turns.append(turn)
@@ -231,7 +237,9 @@ class ChatRequest:
             if number >= 0 and same(parts, shown.get(number)):
                 closed.append((number, self._messages[number]))
                 continue
-            fields = dict(parts[0].get("message") or {"role": "system"})
+            fields: JsonObject = {}
+            for part in reversed(parts):  # the first part has the fields, if no hook has moved it
+                fields |= part.get("message") or {"role": "system"}
             fields.pop("number", None)
             bare = [{key: value for key, value in part.items() if key != "message"} for part in parts]
             closed.append((number, {**fields, "content": close_contents(bare, joins=False)}))
@@ -331,16 +339,22 @@ def _calls_in(message: JsonObject) -> list[JsonObject]:
 
 
 def _open_instruction(message: JsonObject, number: int, path: str) -> list[JsonObject]:
-    """Return the parts for a message of the system, each of which says to which message it belongs."""
+    """Return the parts for a message of the system, each of which has its number and its role.
+
+    The first part has the other fields, too. If each part had them, a message of n fields and n texts would
+    become n² values.
+    """
     parts = open_message_contents(message.get("content"), f"{path}.content")
     if any("text" not in part for part in parts):
         raise BodyError(f"{path}.content", "a message of the system must be text")
     if any("message" in part for part in parts):
         raise BodyError(f"{path}.content", "a text has no field 'message'")
-    fields = {"number": number} | {key: value for key, value in message.items() if key != "content"}
     if "number" in message:
         raise BodyError(f"{path}.number", "a message has no such field")
-    return [{**part, "message": fields} for part in parts or [{"text": ""}]]
+    named = {"number": number, "role": message["role"]}
+    fields = named | {key: value for key, value in message.items() if key != "content"}
+    first, *others = parts or [{"text": ""}]
+    return [{**first, "message": fields}, *({**part, "message": named} for part in others)]
 
 
 def _cached_contents(value: Any) -> Iterator[Any]:
