@@ -2,16 +2,20 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookgate.proxy.identity import memory
 from hookgate.proxy.identity.memory import (
     KEPT_RESULTS,
     ConversationMemory,
     HookEffect,
     tool_results,
     turn_of,
+    user_turns,
 )
+from hookgate.translator.strictjson import dumps
 
 NAMES = st.sampled_from(["a", "b"])
 IDS = st.sampled_from([None, "1", "2"])
@@ -67,6 +71,29 @@ def test_a_turn_has_the_name_that_it_had_when_it_was_the_last(
 ) -> None:
     end = min(end, len(contents))
     assert turn_of(contents, end) == turn_of(contents[:end])
+
+
+@given(CONTENTS)
+def test_no_content_is_in_the_names_of_several_turns(contents: list[dict[str, Any]]) -> None:
+    sizes: list[int] = []
+
+    def counted(value: Any) -> bytes:
+        sizes.append(len(value[1]))
+        return dumps(value)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "dumps", counted)
+        turns = user_turns(contents)
+    assert sum(sizes) <= len(contents)
+    assert turns == [(turn_of(contents[: at + 1])[0], at) for _, at in turns]
+
+
+def test_results_under_the_role_model_do_not_end_a_turn_and_calls_do() -> None:
+    asked = {"role": "user", "parts": [{"text": "hi"}]}
+    called = {"role": "model", "parts": [_part("functionCall", "a", None)]}
+    result = {"role": "model", "parts": [_part("functionResponse", "a", None)]}
+    ends = [at for _, at in user_turns([asked, called, result, asked, result, asked, called, asked])]
+    assert ends == [0, 5, 7]
 
 
 def test_many_results_without_a_call_are_not_compared_with_every_call() -> None:

@@ -27,6 +27,7 @@ from hookgate.proxy.identity.memory import (
     history_of,
     tool_results,
     turn_of,
+    user_turns,
 )
 from hookgate.proxy.identity.sessions import OpenSession, ReportedKind, SessionState
 from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
@@ -188,14 +189,9 @@ def _turns_with_context(
     contents: list[JsonObject], turn: str, memory: ConversationMemory
 ) -> list[tuple[str, int]]:
     """Return this user turn and those with added context, each with the index of its last content."""
-    found = []
-    for at, content in enumerate(contents):
-        ends = at + 1 == len(contents) or contents[at + 1].get("role") == "model"
-        if ends and content.get("role") != "model":
-            name = turn_of(contents, at + 1)[0]
-            if name == turn or memory.effect_on(name) is not None:
-                found.append((name, at))
-    return found
+    return [
+        (name, at) for name, at in user_turns(contents) if name == turn or memory.effect_on(name) is not None
+    ]
 
 
 def _with_results(content: JsonObject, effects: dict[int, HookEffect]) -> JsonObject:

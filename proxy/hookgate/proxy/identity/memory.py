@@ -185,6 +185,18 @@ def turn_of(contents: list[JsonObject], end: int | None = None) -> tuple[str, li
     return sha256(dumps([end, trailing])).hexdigest(), texts
 
 
+def user_turns(contents: list[JsonObject]) -> list[tuple[str, int]]:
+    """Return the id of each turn of the user that ends with a content of the user, and that content's index.
+
+    A turn goes on to the next turn that the model wrote, so that no content is in the ids of several turns.
+    """
+    return [
+        (turn_of(contents, at + 1)[0], at)
+        for at, content in enumerate(contents)
+        if content.get("role") != "model" and (at + 1 == len(contents) or _is_models(contents[at + 1]))
+    ]
+
+
 def asked_turn(body: JsonObject, contents: list[JsonObject]) -> tuple[str, list[str]]:
     """Return the id and the texts of what a request asks the model.
 
