@@ -258,6 +258,19 @@ def test_a_selection_of_tools_offers_only_these() -> None:
         ({"messages": [{"role": "user", "Content": "hi"}]}, "messages[0].Content"),
         ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": [{"type": "hologram"}]}]}, "messages[0].content[0].type"),
+        *(
+            (
+                {"messages": [{"role": role, "content": [{**content, media: {"file_id": "files/abc"}}]}]},
+                f"messages[0].content[0].{media}",
+            )
+            for role in ("system", "user", "assistant", "tool")
+            for content in (TEXT, {"type": "refusal", "refusal": "no"}, {"type": "video"})
+            for media in ("file", "image_url", "input_audio")
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "file", "file": {}, "image_url": {}}]}]},
+            "messages[0].content[0].image_url",
+        ),
         ({"messages": [{"role": "user", "content": "hi", "parts": []}]}, "messages[0].parts"),
         ({"messages": [{**CALLED, "tool_calls": [tool_call("{")]}]}, ARGUMENTS),
         ({"messages": [{**CALLED, "tool_calls": [tool_call('{"a":1,"a":2}')]}]}, ARGUMENTS),

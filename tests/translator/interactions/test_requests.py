@@ -154,6 +154,28 @@ def sdk_reads(body: Json) -> bool:
         ({"input": [{"type": "function_call", "arguments": "text"}]}, "input[0].arguments"),
         ({"input": [{"content": [{"type": "text", "text": "a"}], "type": 1}]}, "input[0].type"),
         ({"input": [{"type": "text", "text": "a", "thought": True}]}, "input[0].thought"),
+        ({"input": [{"type": "text", "text": "a", "uri": "gs://b/x"}]}, "input[0].uri"),
+        ({"input": {"text": "a", "data": "aGk="}}, "input[0].data"),
+        (
+            {
+                "input": [
+                    {"type": "model_output", "content": [{"type": "text", "text": "a", "uri": "gs://b/x"}]}
+                ]
+            },
+            "input[0].content[0].uri",
+        ),
+        (
+            {"input": [{"type": "thought", "summary": [{"type": "text", "text": "a", "data": "aGk="}]}]},
+            "input[0].summary[0].data",
+        ),
+        (
+            {
+                "input": [
+                    {"type": "function_result", "result": [{"type": "text", "text": "a", "uri": "gs://b/x"}]}
+                ]
+            },
+            "input[0].result[0].uri",
+        ),
         ({"input": {"type": "user_input", "content": []}}, "input"),
         ({"input": 7}, "input"),
         ({"contents": [{"parts": [{"text": "a"}]}]}, "contents"),

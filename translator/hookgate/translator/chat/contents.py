@@ -76,6 +76,9 @@ def open_message_contents(content: Any, path: str) -> list[JsonObject]:
 def _open_content(item: Any, path: str) -> JsonObject:
     check_chat_fields(item, path)
     kind = item.get("type")
+    for name in _MEDIA:
+        if name != kind and item.get(name) is not None:
+            raise BodyError(f"{path}.{name}", f"only a content of the type {name!r} has this field")
     if kind == "text":
         read_string(item, "text", path)
         return dict(item)

@@ -62,12 +62,22 @@ def open_content(content: Any, path: str) -> JsonObject:
     if kind == "text" or (kind is None and "text" in content):
         if not isinstance(content.get("text"), str):
             raise BodyError(f"{path}.text", "a text must be a string, since hooks cannot inspect other types")
+        check_is_only_text(content, path)
         return {key: value for key, value in content.items() if key != "type"}
     if not isinstance(kind, str):
         raise BodyError(f"{path}.type", "content must have a type, such as text")
     if kind in MEDIA or content.get("uri") is not None:  # what refers to a file is shown as a file
         return _media_part(content)
     return dict(content)
+
+
+def check_is_only_text(content: JsonObject, path: str) -> None:
+    """Refuse a text that has a file, too, since hooks would not be shown it as one. Raises BodyError."""
+    for name in ("data", "uri"):
+        if content.get(name) is not None:
+            raise BodyError(
+                f"{path}.{name}", f"a text has no such field; send a content of {', '.join(MEDIA)}"
+            )
 
 
 def _media_part(content: JsonObject) -> JsonObject:

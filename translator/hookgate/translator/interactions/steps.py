@@ -12,7 +12,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from hookgate.translator.fields import BodyError, JsonObject, is_text, read, read_list, spelling, without
-from hookgate.translator.interactions.contents import MEDIA, check_fields, close_content, open_content
+from hookgate.translator.interactions.contents import (
+    MEDIA,
+    check_fields,
+    check_is_only_text,
+    close_content,
+    open_content,
+)
 
 _CONTENTS = ("user_input", "model_output")
 _CONTENT_TYPES = frozenset({"text", *MEDIA})
@@ -113,6 +119,8 @@ def _open_value(value: Any, media: list[JsonObject], path: str) -> JsonObject:
             elif isinstance(item, dict) and item.keys() == {"part"}:
                 raise BodyError(f"{path}[{number}].part", "the Interactions API has no such field")
             else:
+                if isinstance(item, dict) and item.get("type") == "text":
+                    check_is_only_text(item, f"{path}[{number}]")
                 shown.append(item)
         return {"result": shown if isinstance(value, list) else shown[0]}
     return {"result": value}
