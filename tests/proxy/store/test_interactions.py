@@ -117,3 +117,18 @@ async def test_old_ones_and_too_many_of_a_key_are_removed(
         assert kept == [False, False, True, True, True]
         assert await interactions.find("bob", FIRST.name) is not None
         assert await interactions.find("carol", FIRST.name) is None
+
+
+async def test_an_old_one_is_not_found_even_before_it_is_removed(url: str | None, tmp_path: Path) -> None:
+    too_old = int(time.time()) - 56 * 24 * 3600
+    async with table(url, tmp_path) as interactions:
+        await interactions.keep(replace(FIRST, key="bob"))  # the next sweep is a minute away
+        old, second = replace(FIRST, answer=b"[]", created=too_old), following(FIRST, 2)
+        for each in (old, second):
+            await interactions.keep(each)
+        assert await interactions.find("alice", FIRST.name) is None
+        assert await interactions.turns("alice", FIRST.name) is None
+        assert await interactions.turns("alice", second.name) is None
+        assert await interactions.find("alice", second.name) == second
+        await interactions.keep(replace(old, created=int(time.time())))
+        assert len(await interactions.turns("alice", second.name) or ()) == 4

@@ -77,7 +77,9 @@ class StoredInteraction:
 
 _COLUMNS = interactions.c
 _AT = (_COLUMNS.key == bindparam("of_key")) & (_COLUMNS.name == bindparam("of_name"))
-_FIND = select(interactions).where(_AT)
+_IS_KEPT = _COLUMNS.created >= bindparam("oldest", type_=Integer)
+"""Whether an interaction is recent enough: those that are not may stay in the table for a while."""
+_FIND = select(interactions).where(_AT, _IS_KEPT)
 _COUNT = update(interactions).where(_AT, _COLUMNS.counted == 0).values(counted=1)
 _FORGET = delete(interactions).where(_AT)
 
@@ -91,12 +93,13 @@ def _chain() -> Any:
     shown = (_COLUMNS.name, _COLUMNS.previous, _COLUMNS.request, _COLUMNS.answer)
     chain = (
         select(*shown, literal(1, Integer).label("depth"), _bytes_of(_COLUMNS).label("total"))
-        .where(_AT)
+        .where(_AT, _IS_KEPT)
         .cte("chain", recursive=True)
     )
     earlier = select(*shown, chain.c.depth + 1, chain.c.total + _bytes_of(_COLUMNS)).where(
         _COLUMNS.key == bindparam("of_key"),
         _COLUMNS.name == chain.c.previous,
+        _IS_KEPT,
         chain.c.depth < MAX_CHAIN,
         chain.c.total <= MAX_CHAIN_BYTES,
     )
@@ -168,17 +171,17 @@ class InteractionTable:
     def _failure(self, why: str) -> StoreError:
         return StoreError(f"the interactions in {self._database.name} cannot be used: {why}")
 
-    def _find(self, place: dict[str, str]) -> StoredInteraction | None:
+    def _find(self, place: dict[str, Any]) -> StoredInteraction | None:
         with self._reading.begin() as connection:
-            row = connection.execute(_FIND, place).mappings().first()
+            row = connection.execute(_FIND, place | {"oldest": self._oldest()}).mappings().first()
         if row is None:
             return None
         flags = {name: bool(row[name]) for name in ("continues_known", "passed", "counted")}
         return StoredInteraction(**{**row, **flags})
 
-    def _turns(self, place: dict[str, str]) -> list[bytes] | None:
+    def _turns(self, place: dict[str, Any]) -> list[bytes] | None:
         with self._reading.begin() as connection:
-            rows = connection.execute(_CHAIN, place).all()
+            rows = connection.execute(_CHAIN, place | {"oldest": self._oldest()}).all()
         is_whole = bool(rows) and rows[-1].previous is None and rows[-1].total <= MAX_CHAIN_BYTES
         if not is_whole or any(row.request is None or row.answer is None for row in rows):
             return None
@@ -196,6 +199,10 @@ class InteractionTable:
         with self._writing.begin() as connection:
             return int(connection.execute(statement, place).rowcount)
 
+    def _oldest(self) -> int:
+        """Return the earliest time of creation of interactions that are kept, in seconds since 1970."""
+        return int(max(0.0, time.time() - self._seconds))
+
     def _is_time_to_sweep(self) -> bool:
         with self._lock:
             self._inserts += 1
@@ -205,7 +212,7 @@ class InteractionTable:
             return True
 
     def _sweep(self, connection: Connection) -> None:
-        connection.execute(delete(interactions).where(_COLUMNS.created < int(time.time()) - self._seconds))
+        connection.execute(delete(interactions).where(_COLUMNS.created < self._oldest()))
         newest_first: Any = {"partition_by": _COLUMNS.key, "order_by": _COLUMNS.created.desc()}
         ranked = select(
             _COLUMNS.key,
