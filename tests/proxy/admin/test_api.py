@@ -157,6 +157,29 @@ async def test_what_is_not_understood_is_refused(path: str, tmp_path: Path) -> N
         assert (await ask(gateway.admin, "GET", f"/api/{path}", BEARER)).error["code"] == 400
 
 
+@pytest.mark.parametrize("page", ["calls", "sessions"])
+@pytest.mark.parametrize(
+    ("audit", "before", "status"),
+    [
+        (None, "a" * 32, 200),
+        (None, "1", 400),
+        (None, "9" * 19, 400),
+        (AUDITED, "a" * 32, 400),
+        (AUDITED, "9" * 19, 400),
+        (AUDITED, str(2**63), 400),
+        (AUDITED, str(2**63 - 1), 200),
+    ],
+)
+async def test_a_page_is_one_of_its_source(
+    page: str, audit: dict[str, Any] | None, before: str, status: int, tmp_path: Path
+) -> None:
+    async with panel_gateway(tmp_path, audit=audit) as gateway:
+        answer = await ask(gateway.admin, "GET", f"/api/{page}?before={before}", BEARER)
+    assert answer.status == status
+    if status == 400:
+        assert answer.error["message"] == "before: must be the `older` value of a page"
+
+
 @pytest.mark.parametrize("name", ["0" * 32, "x", "..%2f..", "0" * 31])
 @pytest.mark.parametrize("audit", SOURCES)
 async def test_a_call_that_is_not_there(name: str, audit: dict[str, Any] | None, tmp_path: Path) -> None:

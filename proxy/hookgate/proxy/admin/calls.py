@@ -1,5 +1,6 @@
 """The panel's lists of calls and sessions, from the audit or from the latest receipts."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -7,6 +8,7 @@ from typing import Any, Protocol
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Event
 from hookgate.hooks.events.base import Document, SharedValue, utc_text
 from hookgate.proxy.audit.reading import PARTIAL, AuditReader, CallDetail, EndedCall, RecordFilter
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import Receipts
 from hookgate.translator import TranslatorError, declared_names, show_tool_config
 from hookgate.translator.fields import JsonObject
@@ -81,10 +83,23 @@ class Calls(Protocol):
     """Where the calls come from: `audit` or `memory`."""
 
     def page(self, wanted: RecordFilter, limit: int, before: str) -> CallPage:
-        """Return a page of the list. `before` is the `older` of another page, or empty for the first page."""
+        """Return a page of the list. `before` is the `older` of another page, or empty for the first page.
+
+        Raises ApiError (400) if this source makes no such `older`.
+        """
 
     def call(self, receipt: str) -> JsonObject | None:
         """Return a dict with `facts` and `content`, or None if no call has this receipt ID."""
+
+
+_RECEIPT_ID = re.compile(r"[0-9a-f]{32}")
+_POSITION = re.compile(r"[0-9]{1,19}")
+_LARGEST_POSITION = 2**63 - 1
+"""The largest integer of a database."""
+
+
+def _not_a_page() -> ApiError:
+    return ApiError(400, "before: must be the `older` value of a page")
 
 
 class ReceivedCalls:
@@ -96,6 +111,8 @@ class ReceivedCalls:
         self._receipts = receipts
 
     def page(self, wanted: RecordFilter, limit: int, before: str) -> CallPage:
+        if before and not _RECEIPT_ID.fullmatch(before):
+            raise _not_a_page()
         rows: list[JsonObject] = []
         for receipt in self._receipts.latest(before):
             row = receipt_row(receipt)
@@ -159,6 +176,8 @@ class AuditedCalls:
         self._reading, self._receipts = reading, receipts
 
     def page(self, wanted: RecordFilter, limit: int, before: str) -> CallPage:
+        if before and not (_POSITION.fullmatch(before) and int(before) <= _LARGEST_POSITION):
+            raise _not_a_page()
         found = self._reading.calls(wanted, limit + 1, int(before) if before else None)
         older = str(found[limit - 1].position) if len(found) > limit else ""
         return CallPage([_row(each) for each in found[:limit]], older)
