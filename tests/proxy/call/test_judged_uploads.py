@@ -158,7 +158,25 @@ async def test_listed_types_are_forwarded_by_their_bytes_and_up_to_their_size(
         pytest.param(
             b"x", {"X-Goog-Upload-Protocol": "multipart"}, PATH, "POST", 403, id="multipart by header"
         ),
-        pytest.param(b"x", {"X-Goog-Upload-Protocol": "raw"}, DATA, "POST", 403, id="two protocols"),
+        pytest.param(b"x", {"X-Goog-Upload-Protocol": "raw"}, DATA, "POST", 400, id="two protocols"),
+        *(
+            pytest.param(b"a rock", given | extra, target, "POST", 400, id=f"raw by {how}, with {what}")
+            for how, given, raw in (
+                ("header", {"X-Goog-Upload-Protocol": "raw"}, PATH),
+                ("upload_protocol", {}, f"{PATH}?upload_protocol=RAW"),
+                ("uploadType", {}, f"{PATH}?uploadType=media"),
+            )
+            for what, extra, target in (
+                ("upload_id", {}, f"{raw}{'&' if '?' in raw else '?'}upload_id=u-1"),
+                ("an offset", {"X-Goog-Upload-Offset": "0"}, raw),
+                ("a command", {"X-Goog-Upload-Command": "upload, finalize"}, raw),
+                ("another protocol", {"x-goog-upload-protocol": "resumable"}, raw),
+            )
+        ),
+        pytest.param(
+            b"x", {"X-Goog-Upload-Protocol": "multipart"}, DATA, "POST", 400, id="multipart and resumable"
+        ),
+        pytest.param(b"x", {**WHOLE, "Content-Type": "multipart/related"}, DATA, "POST", 403, id="parts"),
         pytest.param(b"x", {**WHOLE, "x-goog-upload-offset": "9"}, DATA, "POST", 400, id="two offsets"),
         pytest.param(b"x", {**WHOLE, "x-goog-upload-command": "start"}, DATA, "POST", 400, id="two commands"),
         pytest.param(b"x", {**WHOLE, "Content-Encoding": "gzip"}, DATA, "POST", 415, id="compressed"),

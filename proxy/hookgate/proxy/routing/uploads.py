@@ -17,7 +17,7 @@ _COMMAND, _OFFSET, _PROTOCOL = "X-Goog-Upload-Command", "X-Goog-Upload-Offset", 
 _DECLARED_SIZE = "X-Goog-Upload-Header-Content-Length"
 _SINGLE = (_COMMAND, _OFFSET, _PROTOCOL, _DECLARED_SIZE)
 _RAW = {"raw", "media"}
-_PROTOCOLS = {"resumable", *_RAW}
+_PROTOCOLS = {"", "resumable", *_RAW}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +38,24 @@ class UploadStep:
 def read_upload_step(method: str, query: MultiMapping[str], headers: MultiMapping[str]) -> UploadStep:
     """Return the step that a request is. Raises ApiError (400 or 403) for any that cannot be judged.
 
-    The upstream reads the same headers, so none of them may be repeated.
+    The upstream reads the same headers, so none of them may be repeated, and all of them must describe the
+    same protocol: what counts as a whole file here must not be a part of one there.
     """
     for name in _SINGLE:
         if len(headers.getall(name, ())) > 1:
             raise request_refused(f"The header {name} is repeated; send it once.")
-    given = (headers.get(_PROTOCOL), query.get("upload_protocol"), query.get("uploadType"))
-    protocols = {value.lower() for value in given if value}
+    protocol = _protocol(query, headers)
     commands = {word.strip().lower() for word in headers.get(_COMMAND, "").split(",")} - {""}
-    if method != "POST" or len(protocols) > 1 or not protocols <= _PROTOCOLS:
+    is_multipart = headers.get("Content-Type", "").strip().lower().startswith("multipart/")
+    if method != "POST" or is_multipart or protocol not in _PROTOCOLS:
         raise _not_judged()
     declared = _number(headers, _DECLARED_SIZE)
-    if protocols & _RAW:
-        if commands - {"upload", "finalize"}:
-            raise _not_judged()
+    if protocol in _RAW:
+        if "upload_id" in query or any(name in headers for name in (_COMMAND, _OFFSET)):
+            raise request_refused(
+                f"A raw upload is one request with the whole file; omit upload_id, {_COMMAND} and {_OFFSET}, "
+                "which belong to resumable uploads."
+            )
         return UploadStep("data", is_last=True, resumable=False, declared_size=declared)
     if commands == {"start"}:
         return UploadStep("start", declared_size=declared)
@@ -63,6 +67,17 @@ def read_upload_step(method: str, query: MultiMapping[str], headers: MultiMappin
     if offset is None:
         raise request_refused(f"The header {_OFFSET} is missing.")
     return UploadStep("data", offset, "finalize" in commands, declared_size=declared)
+
+
+def _protocol(query: MultiMapping[str], headers: MultiMapping[str]) -> str:
+    """Return the only protocol that a request names, or an empty string. Raises ApiError (400)."""
+    given = (headers.get(_PROTOCOL), query.get("upload_protocol"), query.get("uploadType"))
+    protocols = {value.lower() for value in given if value}
+    if len(protocols) > 1:
+        raise request_refused(
+            f"The request names several protocols ({_PROTOCOL}, upload_protocol, uploadType); name one."
+        )
+    return protocols.pop() if protocols else ""
 
 
 def _number(headers: MultiMapping[str], name: str) -> int | None:
