@@ -113,9 +113,6 @@ PANEL_FILE = "panel.db"
 POLICY_FILE = "policy.db"
 """The pushed policy has its own file: a push must be on disk at once, and must outlive the counts."""
 
-BEGIN_READING = {"begin_statement": "BEGIN"}
-"""The options of an engine whose transactions only read, and so need not lock a file."""
-
 _BUSY_SECONDS = 5
 """How long to wait for another process that writes to a file, and for a server to answer."""
 
@@ -146,6 +143,20 @@ class Database:
     def is_file(self) -> bool:
         """True for SQLite, which allows one writer at a time."""
         return self.engine.dialect.name == "sqlite"
+
+    @property
+    def reading(self) -> Engine:
+        """The engine for transactions that only read: they do not lock a file.
+
+        For a server, each statement is a transaction of its own, and takes one round trip.
+        """
+        options = {"begin_statement": "BEGIN"} if self.is_file else {"isolation_level": "AUTOCOMMIT"}
+        return self.engine.execution_options(**options)
+
+    @property
+    def writing(self) -> Engine:
+        """The engine for transactions that write: they lock a file when they begin."""
+        return self.engine.execution_options(begin_statement="BEGIN IMMEDIATE")
 
     def insert(self, table: Table) -> Any:
         """Return an INSERT in the dialect of the database, which can have a clause ON CONFLICT."""

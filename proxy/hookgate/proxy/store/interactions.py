@@ -13,7 +13,6 @@ from sqlalchemy import Connection, Integer, bindparam, delete, func, literal, se
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import (
     ANSWER_SECONDS,
-    BEGIN_READING,
     FAILURES,
     NO_ANSWER,
     Database,
@@ -117,9 +116,7 @@ class InteractionTable:
     def __init__(self, database: Database, days: float) -> None:
         """Keep interactions for some days after they were created."""
         self._database, self._seconds = database, days * _DAY_SECONDS
-        options = BEGIN_READING if database.is_file else {"isolation_level": "AUTOCOMMIT"}
-        self._reading = database.engine.execution_options(**options)
-        self._writing = database.engine.execution_options(begin_statement="BEGIN IMMEDIATE")
+        self._reading, self._writing = database.reading, database.writing
         row = database.insert(interactions)
         values = {column.name: row.excluded[column.name] for column in interactions.columns}
         self._keep = row.on_conflict_do_update(index_elements=["key", "name"], set_=values)

@@ -44,11 +44,7 @@ class SqlPins:
 
     def __init__(self, database: Database) -> None:
         self._name, self._is_file = database.name, database.is_file
-        reading, writing = ({"begin_statement": name} for name in ("BEGIN", "BEGIN IMMEDIATE"))
-        self._reading = database.engine.execution_options(
-            **(reading if database.is_file else {"isolation_level": "AUTOCOMMIT"})
-        )
-        self._writing = database.engine.execution_options(**writing)
+        self._reading, self._writing = database.reading, database.writing
         row = database.insert(pinned_tools)
         self._keep = row.on_conflict_do_nothing()
         self._replace = row.on_conflict_do_update(

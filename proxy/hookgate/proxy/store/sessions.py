@@ -15,7 +15,6 @@ from sqlalchemy import Connection, Engine, Table, bindparam, case, delete, func,
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import (
     ANSWER_SECONDS,
-    BEGIN_READING,
     FAILURES,
     NO_ANSWER,
     Database,
@@ -325,9 +324,7 @@ class SessionStore:
         self._marks = marks
         self._database, self._seconds = database, hours * 3600
         self._statements = SessionStatements(database.insert)
-        options = BEGIN_READING if database.is_file else {"isolation_level": "AUTOCOMMIT"}
-        reading = database.engine.execution_options(**options)
-        self._reading = _Transactions(reading, keeps=database.is_file)
+        self._reading = _Transactions(database.reading, keeps=database.is_file)
         self._writing = _Transactions(database.engine, keeps=database.is_file)
         threads = 1 if database.is_file else _THREADS
         self._readers = ThreadPoolExecutor(threads, "hookgate-sessions-read")

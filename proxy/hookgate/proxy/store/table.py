@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from hookgate.proxy.errors import StoreError
-from hookgate.proxy.store.database import BEGIN_READING, FAILURES, Database, reason
+from hookgate.proxy.store.database import FAILURES, Database, reason
 
 
 class StoredTable:
@@ -16,8 +16,7 @@ class StoredTable:
     def __init__(self, database: Database, content: str) -> None:
         """`content` says in messages what the table contains, such as `keys`."""
         self._database, self._content = database, content
-        options = BEGIN_READING if database.is_file else {"isolation_level": "AUTOCOMMIT"}
-        self._reading = database.engine.execution_options(**options)
+        self._reading = database.reading
 
     def close(self) -> None:
         """Close the database."""
