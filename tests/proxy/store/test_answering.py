@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgate.proxy.store import StoreError, counters, sessions
+from hookgate.proxy.store import StoreError, execution
 from hookgate.proxy.store.counters import SqlCounters
 from hookgate.proxy.store.database import open_database
 from hookgate.proxy.store.sessions import open_session_store
@@ -16,7 +16,7 @@ from hookgate.proxy.store.sessions import open_session_store
 async def test_a_call_waits_for_sessions_only_so_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(execution, "ANSWER_SECONDS", 0.05)
     store, answers = open_session_store(None, tmp_path, hours=1), threading.Event()
     try:
         for work in (store.read, store.write):
@@ -30,7 +30,7 @@ async def test_a_call_waits_for_sessions_only_so_long(
 async def test_a_call_waits_for_counters_only_so_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counters, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(execution, "ANSWER_SECONDS", 0.05)
     with closing(open_database(None, tmp_path)) as database, database.engine.connect() as other:
         other.exec_driver_sql("DELETE FROM counters")  # locks the file: nobody else can write
         with closing(SqlCounters(database)) as counting:

@@ -11,7 +11,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +18,8 @@ from typing import TypeVar, cast
 
 from hookgate.proxy.admin.roles import Person, Role
 from hookgate.proxy.errors import ApiError, StoreError
-from hookgate.proxy.store.database import ANSWER_SECONDS, NO_ANSWER, open_panel_sessions
+from hookgate.proxy.store.database import open_panel_sessions
+from hookgate.proxy.store.execution import DatabaseThreads
 from hookgate.proxy.store.panel_table import PanelTable, StoredSession
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class PanelSessions:
         1970.
         """
         self._url, self._state, self._token, self._clock = url, state, token.encode(), clock
-        self._threads = ThreadPoolExecutor(_THREADS, "hookgate-panel")
+        self._threads = DatabaseThreads("the panel's sessions", "hookgate-panel", _THREADS)
         self._opening = threading.Lock()
         self._table: PanelTable | None = None
 
@@ -110,7 +110,7 @@ class PanelSessions:
 
     async def close(self) -> None:
         """Finish what has begun, and close the database."""
-        await asyncio.to_thread(self._threads.shutdown)
+        await asyncio.to_thread(self._threads.close)
         if self._table is not None:
             await asyncio.to_thread(self._table.close)
 
@@ -123,10 +123,7 @@ class PanelSessions:
 
     async def _run(self, step: Callable[[PanelTable], T]) -> T:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, self._run_now, step)
-        except TimeoutError:
-            raise ApiError(503, _UNAVAILABLE.format(NO_ANSWER)) from None
+            return await self._threads.run(self._run_now, step)
         except StoreError as error:
             raise ApiError(503, _UNAVAILABLE.format(error)) from None
 

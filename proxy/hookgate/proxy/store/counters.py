@@ -1,19 +1,17 @@
 """Counters in the database. Each operation is a short transaction in a thread: it never blocks the loop."""
 
-import asyncio
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TypeVar
 
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.exc import DBAPIError
 
-from hookgate.proxy.errors import StoreError
-from hookgate.proxy.store.database import ANSWER_SECONDS, FAILURES, NO_ANSWER, Database, reason
+from hookgate.proxy.store.database import FAILURES, Database, reason
+from hookgate.proxy.store.execution import DatabaseThreads
 from hookgate.proxy.store.models import counters
 
 log = logging.getLogger("hookgate.store")
@@ -26,10 +24,6 @@ MAX_OWED = 10_000
 _SWEEP_SECONDS = 600.0
 _KEPT_SECONDS = 3600
 """Seconds for which a counter is kept after it has expired, because the clocks of several gateways differ."""
-
-_THREADS = 4
-"""The number of threads for a server. A file has one thread, because it allows one writer at a time."""
-
 
 _ENDED_BY_SERVER = "57P01"
 """The SQLSTATE of a connection that the server ends, for example because it restarts."""
@@ -55,7 +49,7 @@ class SqlCounters:
         row = database.insert(counters)
         total = {"total": counters.c.total + row.excluded.total}
         self._add = row.on_conflict_do_update(index_elements=["key"], set_=total).returning(counters.c.total)
-        self._threads = ThreadPoolExecutor(1 if database.is_file else _THREADS, "hookgate-store")
+        self._threads = DatabaseThreads("the store of limits", "hookgate-store", database.threads)
         self._lock = threading.Lock()
         self._owed: dict[str, tuple[float, int]] = {}
         self._sweep_at = 0.0
@@ -77,11 +71,11 @@ class SqlCounters:
     def add_later(self, key: str, amount: float, expires: datetime) -> None:
         """Add an amount soon. As long as that fails, all other operations fail too."""
         self._owe({key: (amount, int(expires.timestamp()))})
-        self._threads.submit(self._pay_quietly)
+        self._threads.run_later(self._pay_quietly)
 
     def close(self) -> None:
         """Write the queued amounts. Those that cannot be written are lost, which is logged."""
-        self._threads.shutdown()
+        self._threads.close()
         self._pay_quietly()
         if self._owed:
             log.error(
@@ -91,13 +85,7 @@ class SqlCounters:
             )
 
     async def _run(self, step: Callable[[Connection], T]) -> T:
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, step)
-        except TimeoutError:
-            raise StoreError(f"the store of limits cannot be used: {NO_ANSWER}") from None
-        except FAILURES as error:
-            raise StoreError(f"the store of limits cannot be used: {reason(error)}") from None
+        return await self._threads.run(self._work, step)
 
     def _work(self, step: Callable[[Connection], T]) -> T:
         """Run a step, and repeat it on a new connection if the server closed the first one."""

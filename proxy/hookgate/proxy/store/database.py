@@ -116,6 +116,9 @@ POLICY_FILE = "policy.db"
 _BUSY_SECONDS = 5
 """How long to wait for another process that writes to a file, and for a server to answer."""
 
+_THREADS = 4
+"""The number of threads that use a server at once, for each purpose."""
+
 _MIGRATING = 0x686F6F6B67617465
 """The key of the lock under which gateways migrate a server's tables: `hookgate` in ASCII."""
 
@@ -129,8 +132,6 @@ FAILURES = (SQLAlchemyError, sqlite3.Error)
 ANSWER_SECONDS = float(_BUSY_SECONDS)
 """How long a call waits for the database. A statement that takes longer may still be executed."""
 
-NO_ANSWER = f"the database has not answered for {_BUSY_SECONDS} seconds"
-
 
 class Database:
     """An open database. `name` identifies it, without its password."""
@@ -143,6 +144,11 @@ class Database:
     def is_file(self) -> bool:
         """True for SQLite, which allows one writer at a time."""
         return self.engine.dialect.name == "sqlite"
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that use it at once: one for a file, which allows one writer at a time."""
+        return 1 if self.is_file else _THREADS
 
     @property
     def reading(self) -> Engine:

@@ -1,26 +1,15 @@
 """The table of interactions that were judged. Every transaction runs in a thread."""
 
-import asyncio
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection, Integer, bindparam, delete, func, literal, select, tuple_, update
 
-from hookgate.proxy.errors import StoreError
-from hookgate.proxy.store.database import (
-    ANSWER_SECONDS,
-    FAILURES,
-    NO_ANSWER,
-    Database,
-    reason,
-)
+from hookgate.proxy.store.database import Database
+from hookgate.proxy.store.execution import DatabaseThreads
 from hookgate.proxy.store.models import interactions
-
-T = TypeVar("T")
 
 MAX_INTERACTIONS = 10_000
 """Interactions of each key; the oldest ones are removed."""
@@ -38,9 +27,6 @@ _DAY_SECONDS = 24 * 3600
 _SWEEP_SECONDS = 60.0
 _SWEEP_INSERTS = 1000
 """Interactions are removed after so many seconds or new ones, whichever comes first."""
-
-_THREADS = 4
-"""Threads for a server. A file has one, because it allows one writer at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,58 +101,49 @@ class InteractionTable:
 
     def __init__(self, database: Database, days: float) -> None:
         """Keep interactions for some days after they were created."""
-        self._database, self._seconds = database, days * _DAY_SECONDS
+        self._seconds = days * _DAY_SECONDS
         self._reading, self._writing = database.reading, database.writing
         row = database.insert(interactions)
         values = {column.name: row.excluded[column.name] for column in interactions.columns}
         self._keep = row.on_conflict_do_update(index_elements=["key", "name"], set_=values)
-        self._threads = ThreadPoolExecutor(1 if database.is_file else _THREADS, "hookgate-interactions")
+        subject = f"the interactions in {database.name}"
+        self._threads = DatabaseThreads(subject, "hookgate-interactions", database.threads)
         self._lock = threading.Lock()
         self._sweep_at, self._inserts = 0.0, 0
 
     async def find(self, key: str, name: str) -> StoredInteraction | None:
         """Return an interaction of a key, or None."""
-        return await self._run(self._find, _place(key, name))
+        return await self._threads.run(self._find, _place(key, name))
 
     async def turns(self, key: str, name: str) -> list[bytes] | None:
         """Return the turns up to an interaction, the oldest first; None if not all of them are stored.
 
         Each is a JSON array of turns.
         """
-        return await self._run(self._turns, _place(key, name))
+        return await self._threads.run(self._turns, _place(key, name))
 
     async def keep(self, interaction: StoredInteraction) -> None:
         """Store an interaction, in place of an earlier one with this name."""
-        await self._run(self._insert, interaction)
+        await self._threads.run(self._insert, interaction)
 
     async def pass_answer(self, key: str, name: str, *, counted: bool, answer: bytes | None) -> None:
         """Note that the answer of an interaction has passed."""
         values = {"passed": 1, "answer": answer} | ({"counted": 1} if counted else {})
-        await self._run(self._write, update(interactions).where(_AT).values(values), _place(key, name))
+        await self._threads.run(
+            self._write, update(interactions).where(_AT).values(values), _place(key, name)
+        )
 
     async def count(self, key: str, name: str) -> bool:
         """Note that the tokens of an interaction are counted. Returns False if they were before."""
-        return await self._run(self._write, _COUNT, _place(key, name)) > 0
+        return await self._threads.run(self._write, _COUNT, _place(key, name)) > 0
 
     async def forget(self, key: str, name: str) -> None:
         """Remove an interaction."""
-        await self._run(self._write, _FORGET, _place(key, name))
+        await self._threads.run(self._write, _FORGET, _place(key, name))
 
     def close(self) -> None:
         """Wait for the threads."""
-        self._threads.shutdown()
-
-    async def _run(self, step: Callable[..., T], *values: object) -> T:
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, step, *values)
-        except TimeoutError:
-            raise self._failure(NO_ANSWER) from None
-        except FAILURES as error:
-            raise self._failure(reason(error)) from None
-
-    def _failure(self, why: str) -> StoreError:
-        return StoreError(f"the interactions in {self._database.name} cannot be used: {why}")
+        self._threads.close()
 
     def _find(self, place: dict[str, Any]) -> StoredInteraction | None:
         with self._reading.begin() as connection:

@@ -8,8 +8,8 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from hookgate.proxy.store.database import Database
+from hookgate.proxy.store.execution import StoredTable
 from hookgate.proxy.store.models import issued_key_usage, issued_keys
-from hookgate.proxy.store.table import StoredTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import delete, insert, select
 
 from hookgate.proxy.store.database import Database
+from hookgate.proxy.store.execution import StoredTable
 from hookgate.proxy.store.models import panel_keys, panel_sessions
-from hookgate.proxy.store.table import StoredTable
 
 MAX_SESSIONS = 1000
 MAX_SESSIONS_OF_PERSON = 50

@@ -1,26 +1,19 @@
 """Pinned tools in the database, and those that earlier versions have stored in a file of the state folder."""
 
-import asyncio
 import contextlib
 import hashlib
 import threading
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import Connection, delete, func, select, text
 
 from hookgate.hooks.policies.pins import PinnedTool
 from hookgate.proxy.errors import StoreError
-from hookgate.proxy.store.database import ANSWER_SECONDS, FAILURES, NO_ANSWER, Database, reason
+from hookgate.proxy.store.database import ANSWER_SECONDS, Database
+from hookgate.proxy.store.execution import DatabaseThreads, failures_as_store_error
 from hookgate.proxy.store.models import pinned_tools
-
-T = TypeVar("T")
-
-_THREADS = 4
-"""The number of threads for a server. A file has one thread, because it allows one writer at a time."""
 
 _LOCK = 0x686F6F6B70696E73
 """The key of the lock under which gateways change the tools of a server: `hookpins` in ASCII."""
@@ -43,14 +36,14 @@ class SqlPins:
     """
 
     def __init__(self, database: Database) -> None:
-        self._name, self._is_file = database.name, database.is_file
+        self._subject, self._is_file = f"the pinned tools in {database.name}", database.is_file
         self._reading, self._writing = database.reading, database.writing
         row = database.insert(pinned_tools)
         self._keep = row.on_conflict_do_nothing()
         self._replace = row.on_conflict_do_update(
             index_elements=["name"], set_={"sha256": row.excluded.sha256, "document": row.excluded.document}
         )
-        self._threads = ThreadPoolExecutor(1 if database.is_file else _THREADS, "hookgate-pins")
+        self._threads = DatabaseThreads(self._subject, "hookgate-pins", database.threads)
         self._lock = threading.Lock()
         self._cached: dict[str, tuple[bytes, bytes]] = {}
 
@@ -58,11 +51,11 @@ class SqlPins:
         """Return the tools with these names that are stored; by default all tools. Raises StoreError."""
         if names is not None and not names:
             return {}
-        return await self._run(self._read, names)
+        return await self._threads.run(self._read, names)
 
     async def count(self) -> int:
         """Return the number of tools. Raises StoreError."""
-        return await self._run(self._count)
+        return await self._threads.run(self._count)
 
     async def change(
         self,
@@ -74,7 +67,7 @@ class SqlPins:
         `change` takes the tools with these names, and the number of all tools. It returns the tools to store,
         and None for those to remove.
         """
-        await self._run(self._change, names, change)
+        await self._threads.run(self._change, names, change)
 
     def import_file(self, state: Path) -> None:
         """Store the tools of the file in a state folder that are not stored, and rename the file.
@@ -84,7 +77,7 @@ class SqlPins:
         path = state / _FILE
         try:
             content = _FileContent.model_validate_json(path.read_bytes())
-            with self._writing.begin() as connection:
+            with failures_as_store_error(self._subject), self._writing.begin() as connection:
                 for name, tool in content.tools.items():
                     connection.execute(self._keep, _row(name, tool.model_dump_json().encode()))
             with contextlib.suppress(FileNotFoundError):  # another worker has renamed it
@@ -99,24 +92,10 @@ class SqlPins:
             raise StoreError(
                 f"{path}: cannot be imported: {error.strerror}; change its owner or mode"
             ) from None
-        except FAILURES as error:
-            raise self._failure(reason(error)) from None
 
     def close(self) -> None:
         """Wait for the threads."""
-        self._threads.shutdown()
-
-    async def _run(self, step: Callable[..., T], *values: object) -> T:
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, step, *values)
-        except TimeoutError:
-            raise self._failure(NO_ANSWER) from None
-        except FAILURES as error:
-            raise self._failure(reason(error)) from None
-
-    def _failure(self, why: str) -> StoreError:
-        return StoreError(f"the pinned tools in {self._name} cannot be used: {why}")
+        self._threads.close()
 
     def _read(self, names: Collection[str] | None) -> dict[str, bytes]:
         with self._reading.begin() as connection:

@@ -9,8 +9,8 @@ from sqlalchemy.exc import IntegrityError
 
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import Database
+from hookgate.proxy.store.execution import StoredTable
 from hookgate.proxy.store.models import policy_revisions
-from hookgate.proxy.store.table import StoredTable
 
 
 class RevisionName(NamedTuple):

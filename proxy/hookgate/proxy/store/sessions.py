@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +12,8 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, Table, bindparam, case, delete, func, select, tuple_, update
 
 from hookgate.proxy.errors import StoreError
-from hookgate.proxy.store.database import (
-    ANSWER_SECONDS,
-    FAILURES,
-    NO_ANSWER,
-    Database,
-    open_sessions,
-    reason,
-)
+from hookgate.proxy.store.database import FAILURES, Database, open_sessions, reason
+from hookgate.proxy.store.execution import DatabaseThreads
 from hookgate.proxy.store.marks import ChangeMarks
 from hookgate.proxy.store.models import accepted_keys, session_effects, session_names, sessions
 
@@ -49,9 +42,6 @@ _TOUCH_SECONDS = 600
 
 _KEY_SECONDS = 30 * 24 * 3600
 """Seconds for which a key counts as accepted."""
-
-_THREADS = 4
-"""Threads for a server. A file has one that writes and one that reads."""
 
 _NAMES_AT_ONCE = 500
 
@@ -326,9 +316,11 @@ class SessionStore:
         self._statements = SessionStatements(database.insert)
         self._reading = _Transactions(database.reading, keeps=database.is_file)
         self._writing = _Transactions(database.engine, keeps=database.is_file)
-        threads = 1 if database.is_file else _THREADS
-        self._readers = ThreadPoolExecutor(threads, "hookgate-sessions-read")
-        self._writers = ThreadPoolExecutor(threads, "hookgate-sessions")
+        # For a file, there is one thread that writes, and one that reads meanwhile.
+        self._readers, self._writers = (
+            DatabaseThreads("the store of sessions", name, database.threads)
+            for name in ("hookgate-sessions-read", "hookgate-sessions")
+        )
         self._sweep_at, self._inserts = 0.0, 0
         self._failing = False
 
@@ -339,11 +331,11 @@ class SessionStore:
             with self._reading.begin() as connection:
                 return step(SessionRows(connection, self._statements))
 
-        return await self._run(self._readers, work)
+        return await self._readers.run(work)
 
     async def write(self, step: Callable[[SessionRows], T]) -> T:
         """Return the result of a step. Raises StoreError."""
-        return await self._run(self._writers, lambda: self._write(step))
+        return await self._writers.run(self._write, step)
 
     def write_later(self, step: Callable[[SessionRows], object]) -> None:
         """Run a step soon. A failure is only logged, once until a step succeeds."""
@@ -357,7 +349,7 @@ class SessionStore:
                     log.warning("the store %s cannot be written: %s", self._database.name, reason(error))
                 self._failing = True
 
-        self._writers.submit(work)
+        self._writers.run_later(work)
 
     def touch(self, place: Place, used: int) -> bool:
         """Note soon that a session is used, unless `used`, when that was noted, is not long ago."""
@@ -376,22 +368,12 @@ class SessionStore:
     async def close(self) -> None:
         """Finish what has begun, and close the database."""
         for threads in (self._readers, self._writers):
-            await asyncio.to_thread(threads.shutdown)
+            await asyncio.to_thread(threads.close)
         for transactions in (self._reading, self._writing):
             transactions.close()
         await asyncio.to_thread(self._database.close)
         if self._marks is not None:
             self._marks.close()
-
-    @staticmethod
-    async def _run(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(threads, work)
-        except TimeoutError:
-            raise StoreError(f"the store of sessions cannot be used: {NO_ANSWER}") from None
-        except FAILURES as error:
-            raise StoreError(f"the store of sessions cannot be used: {reason(error)}") from None
 
     def _write(self, step: Callable[[SessionRows], T]) -> T:
         with self._writing.begin() as connection:
