@@ -211,7 +211,7 @@ class Gateway(Service):
 
     async def start(self) -> None:
         """Start the gateway, and return when it is ready. Raises TeamError."""
-        words = [sys.executable, "-m", "hookgate.proxy", "serve", "--config", SETTINGS / "hookgate.toml"]
+        words = [sys.executable, "-m", "hookgate.proxy", "serve"]
         await self.run(words, {**self._env, "PYTHONUNBUFFERED": "1"})
         await self.until(f"http://{self.admin}/readyz")
 
@@ -225,7 +225,7 @@ class Gateway(Service):
     async def command(self, *words: str) -> str:
         """Return what a command such as `keys create` prints, with these settings. Raises TeamError."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "hookgate.proxy", *words, "--config", str(SETTINGS / "hookgate.toml")),
+            *(sys.executable, "-m", "hookgate.proxy", *words),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, **self._env},
@@ -328,6 +328,7 @@ async def running_team(
             "HOOKGATE_STORE__URL_FILE": "store-url",
         }
         own = {variable: str(secrets / file) for variable, file in paths.items()}
+        own["HOOKGATE_CONFIG"] = str(SETTINGS / "hookgate.toml")
         if upstream:
             own["HOOKGATE_UPSTREAM__GEMINI"] = upstream
         own["HOOKGATE_HOOKS__POLICY"] = str(hooks or PROJECT / "deploy" / "hooks" / "settings.json")

@@ -20,8 +20,8 @@ sdk_warnings = pytest.mark.filterwarnings(
 
 
 @asynccontextmanager
-async def python_client(base_url: str) -> AsyncIterator[genai.Client]:
-    client = genai.Client(api_key="any", http_options=types.HttpOptions(base_url=base_url))
+async def python_client(base_url: str, key: str = "any") -> AsyncIterator[genai.Client]:
+    client = genai.Client(api_key=key, http_options=types.HttpOptions(base_url=base_url))
     try:
         yield client
     finally:

@@ -54,13 +54,19 @@ def hooks_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_file(tmp_path_factory.mktemp("files"), {})
 
 
+@pytest.fixture(scope="module")
+def settings(hooks_file: Path) -> dict[str, str]:
+    """The environment variables of the gateways. A module that needs more has a fixture of its own."""
+    return {**SETTINGS, "HOOKGATE_HOOKS__FILES": str(hooks_file)}
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def team(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     relay: Relay,
     upstream: tuple[str, Any],
-    hooks_file: Path,
+    settings: dict[str, str],
 ) -> AsyncIterator[Team]:
     """Three gateways behind nginx, with PostgreSQL; the policy that a module names first is pushed."""
     if not (shutil.which("nginx", path="/usr/sbin:/usr/bin") and POSTGRES):
@@ -72,7 +78,6 @@ async def team(
     if (text := getattr(request.module, "PUSHED_FIRST", None)) is not None:
         policy = folder / "policy.json"
         policy.write_text(text)
-    settings = {**SETTINGS, "HOOKGATE_HOOKS__FILES": str(hooks_file)}
     async with running_team(
         url, hooks, postgres=relay.server, database=relay.address, policy=policy, **settings
     ) as running:
