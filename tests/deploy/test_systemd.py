@@ -57,6 +57,25 @@ def test_the_settings_of_a_team_name_files_that_the_unit_may_read(tmp_path: Path
     assert all(files)
 
 
+def test_the_page_installs_the_hooks_of_the_example_before_the_unit_starts() -> None:
+    page = (PROJECT / "docs" / "deploying.md").read_text()
+    before_start = page.partition("## systemd")[2].partition("systemctl enable --now")[0]
+    [policy] = read_config({"config": str(PROJECT / "examples" / "hookgate.toml")}, {}).config.hooks.policy
+    assert re.search(rf"^    install -m 644 \S+ /etc/hookgate/{policy.name} ", before_start, re.MULTILINE)
+
+
+def test_a_folder_of_settings_has_the_mode_that_the_page_gives_it() -> None:
+    page = (PROJECT / "docs" / "deploying.md").read_text()
+    mode = re.search(r"^    install -d -m (\d+) -g hookgate /etc/hookgate$", page, re.MULTILINE)
+    assert mode is not None
+    assert f"ConfigurationDirectoryMode=0{mode[1]}\n" in UNIT.read_text()
+
+
+def test_a_gateway_that_a_reload_has_ended_while_it_was_starting_is_started_again() -> None:
+    """SIGHUP ends a process that has no handler yet, and systemd counts that as a success."""
+    assert "Restart=always\n" in UNIT.read_text()
+
+
 def test_a_stop_waits_for_the_calls_in_progress() -> None:
     seconds = re.search(r"TimeoutStopSec=(\d+)s", UNIT.read_text())
     assert seconds is not None

@@ -33,7 +33,10 @@ _PROGRAMS = {
     "mkdir",
     "pip",
     "pipx",
+    "psql",
     "python",
+    "python3",
+    "runuser",
     "sed",
     "sh",
 }
@@ -100,7 +103,9 @@ def _hookgate_commands(text: str) -> Iterator[list[str]]:
             continue
         while command and (command[0] == "$" or re.fullmatch(r"\w+=.*", command[0])):
             command = command[1:]
-        if command[:1] == ["hookgate"]:
+        if command[:1] == ["runuser"]:  # runuser -u USER -- env NAME=VALUE hookgate …
+            command = command[command.index("--") + 3 :]
+        if command and Path(command[0]).name == "hookgate":
             yield command[1:]
         command = [">"] if {"<", ">"} & set(word) else []  # what follows is a file
 
