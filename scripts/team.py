@@ -197,12 +197,15 @@ class Postgres(Service):
 
 
 class Gateway(Service):
-    """One of the gateways, with a state folder of its own."""
+    """One of the gateways, with a state folder of its own.
+
+    Changes of `env`, its environment variables, are in effect from its next start.
+    """
 
     def __init__(self, number: int, folder: Path, settings: Mapping[str, str]) -> None:
         super().__init__(f"gateway-{number}", folder)
         self.address, self.admin = free_address(), free_address()
-        self._env = {
+        self.env = {
             **settings,
             "HOOKGATE_STATE": str(folder / f"state-{number}"),
             "HOOKGATE_LISTEN__ADDRESS": self.address,
@@ -212,7 +215,7 @@ class Gateway(Service):
     async def start(self) -> None:
         """Start the gateway, and return when it is ready. Raises TeamError."""
         words = [sys.executable, "-m", "hookgate.proxy", "serve"]
-        await self.run(words, {**self._env, "PYTHONUNBUFFERED": "1"})
+        await self.run(words, {**self.env, "PYTHONUNBUFFERED": "1"})
         await self.until(f"http://{self.admin}/readyz")
 
     async def restart(self) -> None:
@@ -228,7 +231,7 @@ class Gateway(Service):
             *(sys.executable, "-m", "hookgate.proxy", *words),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, **self._env},
+            env={**os.environ, **self.env},
         )
         out, err = await process.communicate()
         if process.returncode:

@@ -4,6 +4,7 @@ import logging
 import sqlite3
 import stat
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -16,11 +17,12 @@ from alembic.command import upgrade
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from pydantic import ValidationError
-from sqlalchemy import Connection, MetaData, Table, create_engine
+from sqlalchemy import Connection, MetaData, Table, create_engine, inspect
 from support.databases import postgres
 
 from hookgate.proxy.config import StoreSettings
 from hookgate.proxy.store import Store, StoreError
+from hookgate.proxy.store import database as database_module
 from hookgate.proxy.store.checking import check_database
 from hookgate.proxy.store.database import FILE, STEPS, Database, open_database, run_migrations
 from hookgate.proxy.store.models import NEWEST, metadata
@@ -132,6 +134,51 @@ def test_a_gateway_of_the_version_before_goes_on_with_upgraded_tables(
         for table in tables:
             connection.execute(table.insert().values(row_of(table)))
     engine.dispose()
+
+
+def alter(connection: Connection) -> None:
+    """A migration of two tables that calls use in another order."""
+    for table in ("audit_open", "audit_records"):
+        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN of_the_next_version TEXT")
+
+
+def waits_for_a_table(connection: Connection) -> bool:
+    query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation IS NOT NULL"
+    return bool(connection.exec_driver_sql(query).scalar())
+
+
+def test_a_migration_gives_way_to_a_call_with_which_it_would_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        postgres() as server,
+        closing(open_database(server, tmp_path)) as database,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        monkeypatch.setattr(database_module, "update_tables", alter)
+        with database.engine.connect() as looking, database.engine.begin() as call:
+            records = metadata.tables["audit_records"]
+            call.execute(records.insert().values(row_of(records)))
+            opening = thread.submit(open_database, server, tmp_path)
+            while not waits_for_a_table(looking):
+                looking.rollback()
+            call.exec_driver_sql("DELETE FROM audit_open")
+        opening.result().close()
+        with database.engine.begin() as connection:
+            columns = inspect(connection).get_columns("audit_records")
+        assert "of_the_next_version" in {column["name"] for column in columns}
+
+
+def test_a_migration_that_cannot_have_a_table_says_who_may_use_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "_MIGRATING_SECONDS", 0)
+    with postgres() as server, closing(open_database(server, tmp_path)) as database:
+        monkeypatch.setattr(database_module, "update_tables", alter)
+        with database.engine.begin() as backup:
+            backup.exec_driver_sql("SELECT * FROM audit_records")
+            with pytest.raises(StoreError, match="wait until a backup or another long transaction has ended"):
+                open_database(server, tmp_path)
 
 
 def migrate(connection: Connection, version: str) -> None:

@@ -6,6 +6,7 @@ import fcntl
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.models import NEWEST, metadata
@@ -49,7 +50,7 @@ _VERSION = Table(
 
 
 class MigrationError(Exception):
-    """Raised for a database whose tables this version does not know."""
+    """Raised for a database whose tables this version does not know, or cannot upgrade."""
 
 
 def update_tables(connection: Connection) -> None:
@@ -123,6 +124,23 @@ _MIGRATING = 0x686F6F6B67617465
 """The key of the lock under which gateways migrate a server's tables: `hookgate` in ASCII."""
 
 
+_LOCK_MILLISECONDS = 500
+"""How long a migration waits for a table of a server that calls are using.
+
+It is less than PostgreSQL's `deadlock_timeout` of a second: in a deadlock with the transaction of a call, the
+migration gives way, and is tried again.
+"""
+
+_MIGRATING_SECONDS = 30.0
+"""How long a migration is tried again."""
+
+_IN_USE = ("55P03", "40P01")
+"""The SQLSTATEs of a lock that was not granted in time, and of a deadlock."""
+
+_TABLES_IN_USE = (
+    "its tables were in use for too long to upgrade them; wait until a backup or another long transaction "
+    "has ended, and start again"
+)
 _NO_DATABASE = "move that file away, or name another folder with --state"
 
 FAILURES = (SQLAlchemyError, sqlite3.Error)
@@ -221,13 +239,32 @@ def open_panel_sessions(url: str | None, state: Path) -> Database:
 def _opened(engine: Engine, state: Path) -> Database:
     database = Database(engine)
     try:
-        with _alone(engine, state) as connection:
-            update_tables(connection)
+        _bring_up_to_date(engine, state)
     except (*FAILURES, MigrationError, OSError) as error:
         database.close()
         problem = f"the store {database.name} cannot be opened: {reason(error)}"
         raise StoreError(f"{problem}; {_NO_DATABASE}" if _is_unusable(error) else problem) from None
     return database
+
+
+def _bring_up_to_date(engine: Engine, state: Path) -> None:
+    """Create or upgrade the tables, again and again while calls use them in an order that does not allow it.
+
+    Raises FAILURES, MigrationError and OSError.
+    """
+    until = time.monotonic() + _MIGRATING_SECONDS
+    while True:
+        try:
+            with _alone(engine, state) as connection:
+                update_tables(connection)
+            return
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) not in _IN_USE:
+                raise
+            if time.monotonic() > until:
+                raise MigrationError(_TABLES_IN_USE) from None
+            log.info("the tables are in use; their upgrade is tried again")
+            time.sleep(_LOCK_MILLISECONDS / 1000)  # for the calls that have waited
 
 
 def _is_unusable(error: Exception) -> bool:
@@ -311,6 +348,7 @@ def _alone(engine: Engine, state: Path) -> Iterator[Connection]:
     if engine.dialect.name != "sqlite":
         with engine.begin() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MIGRATING})
+            connection.execute(text(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}"))
             yield connection
         return
     folder = os.open(state, os.O_RDONLY)
