@@ -11,10 +11,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from hookgate.translator.chat.contents import check_chat_fields
 from hookgate.translator.chat.messages import REASONING, close_call, open_call
 from hookgate.translator.conversation.alignment import align_parts
 from hookgate.translator.fields import BodyError, JsonObject, camel, read, read_list, read_object, same
+from hookgate.translator.openai.fields import check_openai_fields
 
 _TAKEN = frozenset({"candidates", "chunks", "usageMetadata"})
 _OF_CANDIDATE = frozenset({"content", "finishReason", "logprobsResult"})
@@ -49,7 +49,7 @@ def open_completion(body: JsonObject) -> JsonObject:
 
 
 def _open_one(body: JsonObject) -> JsonObject:
-    check_chat_fields(body, "")
+    check_openai_fields(body, "")
     for key in body:
         if camel(key) in _TAKEN:
             raise BodyError(key, "chat completions have no such field")
@@ -66,12 +66,12 @@ def _open_one(body: JsonObject) -> JsonObject:
 
 
 def _open_choice(choice: Any, path: str) -> JsonObject:
-    check_chat_fields(choice, path)
+    check_openai_fields(choice, path)
     for key in choice:
         if key != "finish_reason" and camel(key) in _OF_CANDIDATE:
             raise BodyError(f"{path}.{key}", "a choice has no such field")
     field = _holder(choice, path)
-    message = check_chat_fields(choice.get(field), f"{path}.{field}")
+    message = check_openai_fields(choice.get(field), f"{path}.{field}")
     parts = [part for _, part in _open_parts(message, f"{path}.{field}")]
     candidate = {
         key: value for key, value in choice.items() if key not in (field, "finish_reason", "logprobs")
@@ -134,7 +134,7 @@ def _with_whole_calls(chunks: Sequence[Any]) -> list[JsonObject]:
     merged: list[JsonObject] = []
     begun: dict[tuple[Any, Any], tuple[JsonObject, list[str]]] = {}  # by choice and call: its last one
     for number, chunk in enumerate(chunks):
-        check_chat_fields(chunk, f"chunks[{number}]")
+        check_openai_fields(chunk, f"chunks[{number}]")
         choices = []
         for choice in read_list(chunk, "choices"):
             new = choice
@@ -156,8 +156,8 @@ def _begun(
 ) -> JsonObject | None:
     """Return a copy of a call that begins here, or None for a piece of one, which is added to it."""
     path = f"chunks[{number}].tool_calls"
-    check_chat_fields(call, path)
-    index, function = call.get("index"), check_chat_fields(call.get("function"), f"{path}.function")
+    check_openai_fields(call, path)
+    index, function = call.get("index"), check_openai_fields(call.get("function"), f"{path}.function")
     piece = function.get("arguments")
     if type(index) is not int and index is not None:
         raise BodyError(f"{path}.index", "an index must be an integer")

@@ -10,14 +10,11 @@ A turn has the other fields of its message, so that the message can be made from
 from collections.abc import Mapping
 from typing import Any
 
-from hookgate.translator.chat.contents import (
-    check_chat_fields,
-    close_contents,
-    open_message_contents,
-    read_string,
-)
+from hookgate.translator.chat.contents import close_contents, open_message_contents
 from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object
-from hookgate.translator.strictjson import dumps, loads
+from hookgate.translator.openai.calls import close_result, open_arguments
+from hookgate.translator.openai.fields import check_openai_fields, read_string
+from hookgate.translator.strictjson import dumps
 
 REASONING = ("reasoning_content", "reasoning")
 """Fields of a message with the model's thoughts. Upstreams have different names for them."""
@@ -66,10 +63,10 @@ def _open_assistant(message: JsonObject, path: str) -> list[JsonObject]:
 
 def open_call(call: Any, path: str) -> JsonObject:
     """Return the part for a tool call. Raises BodyError unless its arguments are a JSON object."""
-    check_chat_fields(call, path)
+    check_openai_fields(call, path)
     if call.get("type", "function") != "function":
         raise BodyError(f"{path}.type", "hooks can judge calls of functions only")
-    function = check_chat_fields(call.get("function"), f"{path}.function")
+    function = check_openai_fields(call.get("function"), f"{path}.function")
     shown = {key: value for key, value in call.items() if key not in ("function", "index")}
     for key in ("name", "args"):
         if key in shown:
@@ -79,22 +76,8 @@ def open_call(call: Any, path: str) -> JsonObject:
     more = {key: value for key, value in function.items() if key not in ("name", "arguments")}
     shown |= {"function": more} if more else {}
     shown["name"] = read_string(function, "name", f"{path}.function")
-    shown["args"] = _open_arguments(function.get("arguments"), f"{path}.function.arguments")
+    shown["args"] = open_arguments(function.get("arguments"), f"{path}.function.arguments")
     return {"functionCall": shown}
-
-
-def _open_arguments(text: Any, path: str) -> JsonObject:
-    if not isinstance(text, str | None):
-        raise BodyError(path, "the arguments of a call must be a string of JSON")
-    if not text or not text.strip():
-        return {}
-    try:
-        arguments = loads(text.encode())
-    except BodyError as error:
-        raise BodyError(path, error.message) from None
-    if not isinstance(arguments, dict):
-        raise BodyError(path, "the arguments of a call must be a JSON object")
-    return arguments
 
 
 def _open_result(message: JsonObject, path: str, names: Mapping[str, str]) -> JsonObject:
@@ -148,18 +131,9 @@ def _close_result(result: JsonObject, own: JsonObject) -> JsonObject:
     if (id_ := read(result, "id")) is not None:
         message["tool_call_id"] = id_
     response = read_object(result, "response")
-    value = response.get("result") if response.keys() == {"result"} else response
     if response or "content" not in own:
-        message["content"] = value if isinstance(value, str) or _is_content(value) else dumps(value).decode()
+        message["content"] = close_result(response, "text")
     return message
-
-
-def _is_content(value: Any) -> bool:
-    """Return whether a value is a list of texts, as the content of a tool's message may be."""
-    return isinstance(value, list) and all(
-        isinstance(item, dict) and item.get("type") == "text" and isinstance(item.get("text"), str)
-        for item in value
-    )
 
 
 def _close_assistant(own: JsonObject, parts: list[JsonObject], raw_calls: RawCalls) -> JsonObject:

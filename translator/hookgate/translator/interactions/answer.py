@@ -7,7 +7,7 @@ interaction has when it is read later, are under `userSteps`. All other fields k
 from collections.abc import Sequence
 from typing import Any
 
-from hookgate.translator.conversation.alignment import align_parts
+from hookgate.translator.conversation.candidates import candidate_of, group_parts, parts_of_answer
 from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object, same
 from hookgate.translator.interactions.steps import close_turn, open_step
 
@@ -63,21 +63,6 @@ def has_ended(response: JsonObject) -> bool:
     if "event_type" not in response and finish_reason(response.get("status")) is not None:
         return True
     return any(read(each, "finishReason") is not None for each in read_list(response, "candidates"))
-
-
-def candidate_of(parts: Sequence[JsonObject], reason: str | None = None) -> JsonObject:
-    """Return the only candidate of an answer."""
-    candidate: JsonObject = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
-    return candidate if reason is None else {**candidate, "finishReason": reason}
-
-
-def parts_of_answer(response: JsonObject) -> list[JsonObject]:
-    """Return the parts of a response that hooks left.
-
-    Further candidates are dropped, because an interaction has only one.
-    """
-    candidates = read_list(response, "candidates")
-    return read_list(read_object(candidates[0], "content"), "parts") if candidates else []
 
 
 def open_interaction(body: JsonObject) -> JsonObject:
@@ -204,12 +189,9 @@ def _closed_turns(
     edited: Sequence[JsonObject],
 ) -> list[list[JsonObject] | None]:
     """Return the new steps of each turn, or None for an unchanged one; new steps at the end are added."""
-    now = align_parts([part for _, part in parts], edited)
-    groups: dict[int, list[JsonObject]] = {}
-    at = 0 if turns else -1
-    for part, match in zip(edited, now, strict=True):
-        at = at if match is None else parts[match][0]
-        groups.setdefault(at, []).append(part)
+    groups = group_parts(
+        [number for number, _ in parts], [part for _, part in parts], edited, 0 if turns else -1
+    )
     closed: list[list[JsonObject] | None] = []
     for number, turn in enumerate(new_turns):
         left = groups.get(number, [])

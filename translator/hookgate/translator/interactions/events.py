@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hookgate.translator.checks import check_spellings
-from hookgate.translator.conversation.alignment import align_parts
+from hookgate.translator.conversation.candidates import candidate_of, group_parts, parts_of_answer
 from hookgate.translator.fields import BodyError, JsonObject, read_object, same, without
 from hookgate.translator.interactions.answer import (
-    candidate_of,
     close_usage,
     finish_reason,
     open_usage,
-    parts_of_answer,
 )
 from hookgate.translator.interactions.contents import MEDIA, check_fields, close_content, open_content
 from hookgate.translator.interactions.steps import close_turn, open_step
@@ -213,12 +211,8 @@ def close_event(event: JsonObject, response: JsonObject) -> JsonObject:
     rests = response["events"] if joined else [response]
     before = was["events"] if joined else [was]
     edited = parts_of_answer(response)
-    places = [(number, part) for number, each in enumerate(shown) for part in each.parts]
-    groups: dict[int, list[JsonObject]] = {}
-    at = 0
-    for part, match in zip(edited, align_parts([part for _, part in places], edited), strict=True):
-        at = at if match is None else places[match][0]
-        groups.setdefault(at, []).append(part)
+    owners = [number for number, each in enumerate(shown) for _ in each.parts]
+    groups = group_parts(owners, [part for each in shown for part in each.parts], edited)
     new: dict[int, list[JsonObject]] = {}
     for number, each in enumerate(shown):
         mine = [events[n] for n in each.numbers]

@@ -1,0 +1,1 @@
+"""What the dialects of OpenAI have in common: chat completions and responses."""

@@ -1,0 +1,126 @@
+"""The messages of a request, some of which instruct the model, and back with a hook's edits.
+
+Messages of the system and of the developer become `systemInstruction`, one part for each text. The others
+become `contents`, one turn for each message.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hookgate.translator.conversation.alignment import align_parts
+from hookgate.translator.fields import BodyError, JsonObject, same
+
+INSTRUCTING = ("system", "developer")
+"""The roles of messages that instruct the model."""
+
+_NEW = -1
+"""The number of an instruction that hooks have added."""
+
+
+class MessageList:
+    """The messages of one request, each with its number."""
+
+    def __init__(self, messages: list[Any]) -> None:
+        self._messages = messages
+        self._numbers: list[int] = []  # of the messages that are turns
+        self.turns: list[JsonObject] = []
+        """The `contents`."""
+        self.instruction: list[JsonObject] = []
+        """The parts of the `systemInstruction`, each of which says to which message it belongs."""
+
+    def add_turn(self, number: int, turn: JsonObject) -> None:
+        """Add a message that is shown as a turn."""
+        self._numbers.append(number)
+        self.turns.append(turn)
+
+    def add_instruction(self, number: int, parts: list[JsonObject], path: str) -> None:
+        """Add a message that instructs the model, with the parts for its content. Raises BodyError.
+
+        Each part has the number and the role of the message, and the first part also its other fields. If
+        each part had them, a message of n fields and n texts would become n² values.
+        """
+        message: JsonObject = self._messages[number]
+        if any("text" not in part for part in parts):
+            raise BodyError(f"{path}.content", "a message of the system must be text")
+        if any("message" in part for part in parts):
+            raise BodyError(f"{path}.content", "a text has no field 'message'")
+        if "number" in message:
+            raise BodyError(f"{path}.number", "a message has no such field")
+        named = {"number": number, "role": message["role"]}
+        fields = named | {key: value for key, value in message.items() if key != "content"}
+        first, *others = parts or [{"text": ""}]
+        self.instruction += [{**first, "message": fields}, *({**part, "message": named} for part in others)]
+
+    def pairs(self) -> Iterator[tuple[JsonObject, JsonObject]]:
+        """Yield each turn with its message."""
+        for turn, number in zip(self.turns, self._numbers, strict=True):
+            yield turn, self._messages[number]
+
+    def close(
+        self,
+        turns: list[Any],
+        instruction: list[JsonObject],
+        close_turn: Callable[[JsonObject], list[JsonObject]],
+        close_instruction: Callable[[list[JsonObject]], Any],
+        is_result: Callable[[JsonObject], bool],
+    ) -> list[Any]:
+        """Return the messages after an edit; the same list if nothing changed.
+
+        Args:
+            turns: The edited `contents`.
+            instruction: The edited parts of the `systemInstruction`.
+            close_turn: Returns the messages for a turn, which may be new.
+            close_instruction: Returns the content of a message that instructs the model, for its parts.
+            is_result: Returns whether a message is the result of a tool.
+        """
+        if same(turns, self.turns) and same(instruction, self.instruction):
+            return self._messages
+        instructing = deque(self._close_instruction(instruction, close_instruction))
+        out: list[Any] = []
+        added: list[Any] = []  # what hooks put beside a result: it must not part the results of one turn
+        for turn, match in zip(turns, align_parts(self.turns, turns), strict=True):
+            number = 0 if match is None else self._numbers[match]
+            while instructing and instructing[0][0] < number:  # new ones come first
+                out.append(instructing.popleft()[1])
+            if match is not None and same(turn, self.turns[match]):
+                closed = [self._messages[self._numbers[match]]]
+            else:
+                closed = close_turn(turn)
+            results = [message for message in closed if is_result(message)]
+            if not results:
+                out += added
+                added = []
+            out += results or closed
+            added += closed[len(results) :] if results else []
+        return [*out, *added, *(message for _, message in instructing)]
+
+    def _close_instruction(
+        self, parts: list[JsonObject], close: Callable[[list[JsonObject]], Any]
+    ) -> list[tuple[int, JsonObject]]:
+        """Return the messages of the system with their numbers."""
+        groups: list[tuple[int, list[JsonObject]]] = []
+        for part in parts:
+            of = part.get("message")
+            number = of.get("number") if isinstance(of, dict) else None
+            if not isinstance(number, int) or not 0 <= number < len(self._messages):
+                number = _NEW
+            if groups and number != _NEW and groups[-1][0] == number:
+                groups[-1][1].append(part)
+            else:
+                groups.append((number, [part]))
+        shown: dict[int, list[JsonObject]] = {}
+        for part in self.instruction:
+            shown.setdefault(part["message"]["number"], []).append(part)
+        closed = []
+        for number, group in groups:
+            if number != _NEW and same(group, shown.get(number)):
+                closed.append((number, self._messages[number]))
+                continue
+            fields: JsonObject = {}
+            for part in reversed(group):  # the first part has the fields, if no hook has moved it
+                fields |= part.get("message") or {"role": "system"}
+            fields.pop("number", None)
+            bare = [{key: value for key, value in part.items() if key != "message"} for part in group]
+            closed.append((number, {**fields, "content": close(bare)}))
+        return closed
