@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.gateway import running_gateway, runs
 from support.interactions_sdk import interact_with, text_of
-from support.openai_sdk import chat_with
+from support.openai_sdk import chat_with, respond_with
 from support.policies import CANNED, CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
 from support.python_sdk import sdk_warnings
 
@@ -28,6 +28,7 @@ dialects = pytest.mark.parametrize(
     [
         pytest.param(Dialect(interact_with, "completed", "requires_action"), id="interactions"),
         pytest.param(Dialect(chat_with, "stop", "tool_calls"), id="chat"),
+        pytest.param(Dialect(respond_with, "completed", "completed"), id="responses"),
     ],
 )
 both = pytest.mark.parametrize("client", ["python", "node"])

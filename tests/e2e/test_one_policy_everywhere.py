@@ -67,9 +67,10 @@ class Person:
 
 
 def maximum_of(body: Json) -> Any:
-    """The maximum of tokens in a request of either API."""
+    """The maximum of tokens in a request of any API."""
     config = body.get("generationConfig") or body.get("generation_config") or {}
-    return config.get("maxOutputTokens") or config.get("max_output_tokens")
+    own = body.get("max_output_tokens") or body.get("max_tokens")
+    return config.get("maxOutputTokens") or config.get("max_output_tokens") or own
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 from openai import PermissionDeniedError
+from openai.types.responses import ResponseCompletedEvent, ResponseFunctionToolCall
+from pydantic import BaseModel
 from support.chat import called, ended, said, sse
-from support.gateway import gateway_before, running_gateway, runs
+from support.gateway import gateway_before, listens, running_gateway, runs
 from support.interactions_sdk import text_of
-from support.openai_sdk import chat_with, openai_client
-from support.policies import CARD, REFUSAL, no_rockets
+from support.openai_sdk import FLAT_WEATHER, chat_with, openai_client
+from support.policies import CARD, REDACTED, REFUSAL, no_rockets, redact
+from support.python_sdk import MODEL
 from support.wire import STREAM_HEAD, peer
 
 both = pytest.mark.parametrize("client", ["python", "node"])
@@ -49,6 +52,49 @@ async def test_parallel_calls_are_joined_as_they_were_sent(client: str) -> None:
     ):
         printed = await chat_with(client, url, "hi", stream=True)
     assert [each["call"]["name"] for each in printed if "call" in each] == ["get_weather"] * 2
+
+
+class City(BaseModel):
+    name: str
+
+
+@pytest.mark.parametrize("hooks", [{}, {"AfterModel": [runs(redact)]}], ids=["without hooks", "with hooks"])
+async def test_a_response_is_parsed_and_its_events_are_iterated(hooks: dict[str, Any]) -> None:
+    script = {"rules": [{"answer": {"chunks": ['{"name": "', CARD, '"}']}}]}
+    async with running_gateway(hooks, script) as gateway, openai_client(gateway.url) as sdk:
+        parsed = await sdk.responses.parse(model=MODEL, input="where?", text_format=City)
+        events = [e async for e in await sdk.responses.create(model=MODEL, input="where?", stream=True)]
+        async with sdk.responses.stream(model=MODEL, input="where?", text_format=City) as stream:
+            streamed = await stream.get_final_response()
+    expected = City(name=REDACTED if hooks else CARD)
+    assert parsed.output_parsed == streamed.output_parsed == expected
+    assert isinstance(events[-1], ResponseCompletedEvent)
+    assert json.loads(events[-1].response.output_text) == expected.model_dump()
+    assert [event.sequence_number for event in events] == [*range(len(events))]
+
+
+async def test_an_answer_is_sent_back_with_the_result_of_its_call() -> None:
+    script = {
+        "rules": [
+            {"when": {"tool_response": "get_weather"}, "answer": {"text": "It rains."}},
+            {"answer": {"parts": [{"functionCall": {"name": "get_weather", "args": {"city": "Rome"}}}]}},
+        ]
+    }
+    seen: list[dict[str, Any]] = []
+    async with (
+        running_gateway({"AfterTool": [listens(seen)]}, script) as gateway,
+        openai_client(gateway.url) as sdk,
+    ):
+        items: list[Any] = [{"role": "user", "content": "the weather?"}]
+        first = await sdk.responses.create(model=MODEL, input=items, tools=[FLAT_WEATHER])
+        [call] = first.output
+        assert isinstance(call, ResponseFunctionToolCall)
+        items += [call, {"type": "function_call_output", "call_id": call.call_id, "output": "rain"}]
+        last = await sdk.responses.create(model=MODEL, input=items, tools=[FLAT_WEATHER])
+    assert last.output_text == "It rains."
+    assert [(event["tool_name"], event["tool_input"]) for event in seen] == [
+        ("get_weather", {"city": "Rome"})
+    ]
 
 
 async def test_texts_are_embedded() -> None:

@@ -195,3 +195,19 @@ def ended(reason: str = "stop", index: int = 0) -> Json:
 def sse(chunks: list[Json]) -> bytes:
     """The bytes of a stream with these chunks, as the API sends them."""
     return "".join([*(f"data: {json.dumps(each)}\n\n" for each in chunks), "data: [DONE]\n\n"]).encode()
+
+
+def planted(value: Any, secret: str) -> list[Any]:
+    """Copies of a value, each with the secret in one of its strings."""
+    if isinstance(value, str):
+        return [f"{value} {secret}"]
+    items: Any = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    copies = []
+    for key, item in items:
+        for changed in planted(item, secret):
+            copy = dict(value) if isinstance(value, dict) else list(value)
+            copy[key] = changed
+            copies.append(copy)
+    return copies

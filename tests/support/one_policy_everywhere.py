@@ -1,6 +1,6 @@
 """One policy for every client and API: what it consists of, and clients that the matrix does not have."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any, Literal
 from support.clients import CLIENTS, FRAMEWORK_CLIENTS, Client, Shown
 from support.gateway import running_upstream, runs, upstreams_at, write_settings
 from support.node import run_script
+from support.openai_sdk import chat_with, respond_with
 from support.python_sdk import MODEL, python_client
 
 from hookgate.hooks import Engine, load_settings
@@ -151,7 +152,22 @@ class NodeInteractions:
         return Shown("".join(line.get("text", "") for line in ran.lines))
 
 
-EVERY_CLIENT: dict[str, Client | PythonInteractions | NodeInteractions] = {
+@dataclass(frozen=True)
+class OpenAI:
+    """OpenAI's SDK, which shows answers and runs no tools."""
+
+    ask_with: Callable[..., Awaitable[list[dict[str, Any]]]]
+    program: Literal["python", "node"]
+    stream: bool
+
+    async def ask(self, base_url: str, prompt: str, folder: Path) -> Shown:
+        printed = await self.ask_with(self.program, base_url, prompt, stream=self.stream)
+        for error in [line["error"] for line in printed if "error" in line]:
+            return Shown(error["message"], f"{error['name']} {error['status']}")
+        return Shown("".join(line.get("text", "") for line in printed))
+
+
+EVERY_CLIENT: dict[str, Client | PythonInteractions | NodeInteractions | OpenAI] = {
     "Gemini CLI": CLIENTS["gemini-cli"],
     "Antigravity, Python SDK": CLIENTS["antigravity"],
     "google-genai": CLIENTS["python-unary"],
@@ -161,6 +177,13 @@ EVERY_CLIENT: dict[str, Client | PythonInteractions | NodeInteractions] = {
     "google-genai, interactions, continued": PythonInteractions("continued"),
     "@google/genai, streamed": CLIENTS["js"],
     "@google/genai, interactions": NodeInteractions("whole"),
+    "OpenAI for Python, chat": OpenAI(chat_with, "python", stream=False),
+    "OpenAI for Python, chat, streamed": OpenAI(chat_with, "python", stream=True),
+    "OpenAI for Python, responses": OpenAI(respond_with, "python", stream=False),
+    "OpenAI for Python, responses, streamed": OpenAI(respond_with, "python", stream=True),
+    "OpenAI for JavaScript, chat, streamed": OpenAI(chat_with, "node", stream=True),
+    "OpenAI for JavaScript, responses": OpenAI(respond_with, "node", stream=False),
+    "OpenAI for JavaScript, responses, streamed": OpenAI(respond_with, "node", stream=True),
     "google-adk, streamed": CLIENTS["adk"],
     "LangChain": FRAMEWORK_CLIENTS["langchain-unary"],
 }

@@ -37,5 +37,5 @@ const ways = {
 try {
   await ways[way]();
 } catch (error) {
-  print({ error: { status: error.status, message: error.message } });
+  print({ error: { name: error.constructor.name, status: error.status, message: error.message } });
 }

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.builtins import SENSITIVE
-from support.chat import HI, IMAGE, MODEL, called, chunk, declared, ended, said, sse, tool_call
+from support.chat import HI, IMAGE, MODEL, called, chunk, declared, ended, planted, said, sse, tool_call
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.interactions import Json
 from support.policies import CANNED, REFUSAL, answer_itself
@@ -391,22 +391,6 @@ async def test_what_is_no_text_to_embed_is_refused(change: Json) -> None:
 # ---- a secret in every field
 
 
-def places(value: Any) -> list[Any]:
-    """Copies of a value, each with the secret in one of its strings."""
-    if isinstance(value, str):
-        return [f"{value} {SECRET}"]
-    items: Any = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    )
-    copies = []
-    for key, item in items:
-        for planted in places(item):
-            copy = dict(value) if isinstance(value, dict) else list(value)
-            copy[key] = planted
-            copies.append(copy)
-    return copies
-
-
 CALLS = {"role": "assistant", "content": "a", "refusal": "b", "reasoning_content": "c", "name": "d"}
 FULL: Json = {
     **HI,
@@ -432,7 +416,7 @@ FULL: Json = {
 
 
 async def test_a_secret_in_any_field_of_a_request_does_not_reach_the_upstream() -> None:
-    bodies = places(FULL)
+    bodies = planted(FULL, SECRET)
     assert len(bodies) > 40
     async with running_gateway(BOTH) as gateway:
         statuses = [(await post(gateway.url, PATH, body, KEY)).status for body in bodies]
@@ -454,7 +438,9 @@ async def test_a_secret_in_any_field_of_an_answer_does_not_reach_the_client() ->
     bodies = [
         {**ANSWER, "choices": [choice]}
         for each in (message, refusal)
-        for choice in places({"index": 0, "message": each, "finish_reason": "stop", "logprobs": logprobs})
+        for choice in planted(
+            {"index": 0, "message": each, "finish_reason": "stop", "logprobs": logprobs}, SECRET
+        )
     ]
     streams = []
     for body in bodies:

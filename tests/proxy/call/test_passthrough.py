@@ -245,7 +245,9 @@ async def test_an_unhooked_route_is_refused_with_its_remedy_and_marked_when_it_i
 ) -> None:
     caplog.set_level("INFO")
     request = _head(
-        "Content-Length: 2", f"x-goog-api-key: {KEY['x-goog-api-key']}", target="/v1beta/openai/responses"
+        "Content-Length: 2",
+        f"x-goog-api-key: {KEY['x-goog-api-key']}",
+        target="/v1beta/openai/images/generations",
     )
     async with peer(ANSWER) as upstream:
         async with gateway_before(upstream.url) as url, connected(url) as wire:

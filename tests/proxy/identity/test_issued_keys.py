@@ -244,7 +244,7 @@ async def test_a_key_in_the_path_is_refused_and_not_logged(place: str, tmp_path:
         ({}, UNARY.replace("generateContent", "batchGenerateContent"), "for this path"),
         ({}, "/upload/v1beta/files", "for this path"),
         ({}, "/v1beta/cachedContents", "for this path"),
-        ({}, "/v1beta/openai/responses", "for this path"),
+        ({}, "/v1beta/openai/conversations", "for this path"),
         (
             {"models": ["*flash"]},
             "/v1beta/openai/chat/completions",

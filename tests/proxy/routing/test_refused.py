@@ -88,7 +88,7 @@ def test_a_refusal_tells_what_was_probably_meant(target: str, expected: str) -> 
         "/v1beta/interactions/v1_1",
         "/v1beta/interactions/v1_1/cancel/x",
         "/v1beta/openai/chat/completions/c",
-        "/v1beta/openai/responses",
+        "/v1beta/openai/responses/resp_1",
         "/v1beta/batches",
         "/upload/v1beta/models/m:generateContent",
         "/v1beta/openai/../models",

@@ -36,6 +36,9 @@ def test_generated_content_is_judged_in_every_version(version: str, verb: str) -
         (f"{PLACE}/publishers/google/models/m:batchEmbedContents", "m"),
         (f"{PLACE}/endpoints/17:countTokens", "17"),
         ("/v1internal:countTokens", ""),
+        ("/v1beta/openai/chat/completions", ""),
+        ("/v1beta/openai/responses", ""),
+        (f"{PLACE}/endpoints/openapi/responses", ""),
     ],
 )
 def test_every_form_of_a_call_is_judged(target: str, model: str) -> None:
@@ -119,7 +122,9 @@ def test_what_writes_files_passes_only_when_files_are_forwarded(method: str, tar
     [
         ("PATCH", "/v1/interactions/v1_abc=", "interactions"),
         ("GET", f"{PLACE}/interactions/v1_abc/steps", "interactions"),
-        ("POST", "/v1beta/openai/responses", "openai"),
+        ("POST", "/v1beta/openai/responses/resp_1/cancel", "openai"),
+        ("GET", "/v1beta/openai/responses/resp_1", "openai"),
+        ("DELETE", f"{PLACE}/endpoints/openapi/responses/resp_1", "openai"),
         ("GET", "/v1beta/openai/chat/completions", "openai"),
         ("POST", f"{PLACE}/endpoints/openapi/completions", "openai"),
         ("GET", "/ws/google.ai.generativelanguage.v1.GenerativeService.BidiGenerateMusic", "live"),

@@ -31,6 +31,11 @@ ROUTES: dict[str, Any] = {
     "/v1beta/openai/chat/completions": {"model": "m", "messages": [{"role": "user", "content": FORBIDDEN}]},
     "/v1beta/openai/embeddings": {"model": "m", "input": ["hi", FORBIDDEN]},
     "/v1beta/openai/responses": {"model": "m", "input": FORBIDDEN},
+    f"{VERTEX}/endpoints/openapi/responses": {
+        "model": "google/m",
+        "input": [{"role": "user", "content": [{"type": "input_text", "text": FORBIDDEN}]}],
+        "stream": True,
+    },
     f"{VERTEX}/endpoints/openapi/chat/completions": {
         "model": "google/m",
         "messages": [{"role": "system", "content": [{"type": "text", "text": FORBIDDEN}]}],

@@ -11,10 +11,10 @@ from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingE
 from hookgate.proxy.call.events import EventService
 from hookgate.proxy.call.generation import GenerationCall
 from hookgate.proxy.call.kinds.batches import BATCHED, Batches
-from hookgate.proxy.call.kinds.chat import answer_chat
 from hookgate.proxy.call.kinds.input_only import InputOnlyCalls
 from hookgate.proxy.call.kinds.interactions import call_interactions, delete_interaction
 from hookgate.proxy.call.kinds.live import LiveSession
+from hookgate.proxy.call.kinds.openai import answer_openai
 from hookgate.proxy.call.kinds.uploads import UploadCalls
 from hookgate.proxy.call.passthrough import forward_unread
 from hookgate.proxy.call.websockets import tunnel
@@ -213,8 +213,8 @@ class Gateway:
             return InputOnlyCalls(context, engine).run()
         if dialect == "interactions":
             return call_interactions(context, engine)
-        if dialect == "chat":
-            return answer_chat(context, engine)
+        if context.route.body_chooses_stream:
+            return answer_openai(context, engine)
         return GenerationCall(context, engine).run()
 
     def _needs_content(self, context: CallContext) -> bool:
@@ -226,8 +226,13 @@ class Gateway:
         trace, issued = context.record.trace, context.caller.issued
         if issued is not None:
             credentials = self._services.upstreams.credentials
-            if issued.restricts_models or (issued.limits_usage and context.route.dialect == "chat"):
-                return True  # bodies may name models, and say whether tokens are reported
+            dialect = context.route.dialect
+            if (
+                issued.restricts_models
+                or dialect == "responses"
+                or (issued.limits_usage and dialect == "chat")
+            ):
+                return True  # bodies may name models and responses, and say whether tokens are reported
             if len(credentials.candidates(context.route)) > 1:
                 return True  # a call that may be sent again must have its whole body
         return trace is not None and trace.keeps_content

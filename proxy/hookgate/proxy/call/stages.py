@@ -153,7 +153,7 @@ class ScreenStage:
                 continue
             self._held[self._count] = piece
             self._count += 1
-            self._failed = self._failed or "error" in piece.body
+            self._failed = self._failed or "error" in piece.body or "error" in piece.response
             responses.append(piece.response)
         self._broken = True
         judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)

@@ -25,6 +25,7 @@ from hookgate.proxy.embedded.requests import (
     check_parts,
     validated_request,
 )
+from hookgate.proxy.embedded.responses import read_response_request, response_answer, response_stream
 from hookgate.proxy.embedded.script import Pace, Player, Script
 from hookgate.proxy.embedded.wire import (
     RECORDED,
@@ -87,6 +88,7 @@ def make_app(script: Script | None = None) -> web.Application:
     app.router.add_delete(_GEMINI + "/interactions/{id:[^/]+}", _delete_interaction)
     for place in (_GEMINI + "/openai", f"{_VERTEX_PLACE}/endpoints/openapi"):
         app.router.add_post(place + "/chat/completions", _create_chat_completion)
+        app.router.add_post(place + "/responses", _create_response)
     app.router.add_post(_GEMINI + "/openai/embeddings", _create_openai_embeddings)
     app.router.add_get(_GEMINI + "/openai/models", _list_openai_models)
     app.router.add_get(_GEMINI + "/models", _list_models)
@@ -267,6 +269,17 @@ async def _create_chat_completion(request: web.Request) -> web.StreamResponse:
         with_usage = (body.get("stream_options") or {}).get("include_usage") is True
         return await stream_events(request, chat_stream(responses, call, with_usage=with_usage), pace)
     return await send(request, chat_answer(responses, call))
+
+
+async def _create_response(request: web.Request) -> web.StreamResponse:
+    _require_key(request)
+    body = parse_request_body(request)
+    call = read_response_request(body)
+    responses, pace = await _responses(request, call)
+    answer = response_answer(responses, call, body)
+    if call.stream:
+        return await stream_events(request, response_stream(responses, answer), pace)
+    return await send(request, answer)
 
 
 async def _responses(request: web.Request, call: ModelCall) -> tuple[list[Json], Pace]:

@@ -25,6 +25,8 @@ _VERBS: dict[str, RouteGroup] = {
     "streamGenerateContent": "generate",
     "createChatCompletion": "generate",
     "streamChatCompletion": "generate",
+    "createResponse": "generate",
+    "streamResponse": "generate",
     "countTokens": "generate",
     "computeTokens": "generate",
     "embedContent": "embed",

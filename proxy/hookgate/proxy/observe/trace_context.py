@@ -107,6 +107,8 @@ OPERATIONS = {
     "createInteraction": "generate_content",
     "createChatCompletion": "chat",
     "streamChatCompletion": "chat",
+    "createResponse": "chat",
+    "streamResponse": "chat",
     "batchGenerateContent": "generate_content",
     "embedContent": "embeddings",
     "createEmbedding": "embeddings",

@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from json import JSONDecoder
@@ -26,9 +26,10 @@ _MAX_METADATA = 16 * 1024
 """The expected maximum size of a usageMetadata in bytes: it lists a few counts for each modality."""
 _MAX_COUNT = 2**31 - 1
 """The largest count of the API's own type; sums of it fit wherever they are stored."""
-_MAX_INTERACTION = 64 * 1024 * 1024
-"""The size of the largest interaction whose usage is read, in bytes. No answer that is judged is larger."""
-_COMPLETED = b'"interaction.completed"'
+_MAX_OBJECT = 64 * 1024 * 1024
+"""The size of the largest answer that is read for its usage, in bytes. No answer that is judged is larger."""
+_INTERACTION_ENDINGS = (b'"interaction.completed"',)
+_RESPONSE_ENDINGS = (b'"response.completed"', b'"response.failed"', b'"response.incomplete"')
 _OVERLAP = 64
 """Bytes that are searched again with the next chunk: the key may be split between two."""
 
@@ -95,21 +96,28 @@ class UsageMeter:
         return Usage()
 
 
-class InteractionMeter(UsageMeter):
-    """Finds the usage of an interaction, whole or streamed.
+class ObjectMeter(UsageMeter):
+    """Finds the usage of an answer that has a field for it: in the whole answer, or in its last event.
 
-    Arguments of functions are objects in an interaction, and may have fields of this name. So only the
-    interaction's own field counts: that of a whole answer, or of the event `interaction.completed`.
+    Other objects in such an answer, such as the arguments and the declarations of functions, may have fields
+    of the same name. So only the answer's own field counts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, field: str, endings: Collection[bytes]) -> None:
+        """Create the meter.
+
+        Args:
+            field: The field of an event that has the answer.
+            endings: The types, in quotes, of the events with which a streamed answer ends.
+        """
         super().__init__()
+        self._field, self._endings = field, endings
         self._kept = bytearray()
         self._is_whole: bool | None = None
         self._last = b""
 
     def feed(self, chunk: bytes) -> None:
-        if len(self._kept) + len(chunk) > _MAX_INTERACTION:
+        if len(self._kept) + len(chunk) > _MAX_OBJECT:
             self._kept.clear()
             return
         self._kept += chunk
@@ -118,7 +126,10 @@ class InteractionMeter(UsageMeter):
         if self._is_whole is False and (b"\n" in chunk or b"\r" in chunk):
             lines = bytes(self._kept).splitlines(keepends=True)
             self._kept = bytearray() if lines[-1].endswith((b"\n", b"\r")) else bytearray(lines.pop())
-            self._last = next((line for line in reversed(lines) if _COMPLETED in line), self._last)
+            self._last = next(filter(self._ends, reversed(lines)), self._last)
+
+    def _ends(self, line: bytes) -> bool:
+        return any(ending in line for ending in self._endings)
 
     def usage(self) -> Usage:
         data = self._kept if self._is_whole else self._last.removeprefix(b"data:")
@@ -126,14 +137,16 @@ class InteractionMeter(UsageMeter):
             body = orjson.loads(data)
         except orjson.JSONDecodeError:
             return Usage()
-        of = body if self._is_whole else read_object(body, "interaction")
+        of = body if self._is_whole else read_object(body, self._field)
         return read_usage(read_object(of, "usage"))
 
 
 def make_meter(usage_format: UsageFormat) -> UsageMeter:
     """Return the meter for answers of a dialect."""
     if usage_format == "interaction":
-        return InteractionMeter()
+        return ObjectMeter("interaction", _INTERACTION_ENDINGS)
+    if usage_format == "response":
+        return ObjectMeter("response", _RESPONSE_ENDINGS)
     # The arguments of functions are strings here, in which the quotes of a name are escaped.
     return UsageMeter(_OPENAI_KEY) if usage_format == "openai" else UsageMeter()
 
@@ -146,6 +159,10 @@ def read_usage(metadata: JsonObject) -> Usage:
             _count(metadata, "total_output_tokens") + _count(metadata, "total_thought_tokens"),
             _count(metadata, "total_cached_tokens"),
         )
+    if "input_tokens" in metadata:
+        details = read_object(metadata, "input_tokens_details")
+        inputs, outputs = _count(metadata, "input_tokens"), _count(metadata, "output_tokens")
+        return Usage(inputs, outputs, _count(details, "cached_tokens"))
     if "prompt_tokens" in metadata:
         prompt, total = _count(metadata, "prompt_tokens"), _count(metadata, "total_tokens")
         details = read_object(metadata, "promptTokensDetails")

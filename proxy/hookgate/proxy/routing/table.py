@@ -20,7 +20,7 @@ from hookgate.translator import MODEL_NAME
 log = logging.getLogger("hookgate.unhooked")
 
 Api = Literal["gemini", "vertex", "code_assist"]
-Dialect = Literal["generate_content", "code_assist", "interactions", "chat"]
+Dialect = Literal["generate_content", "code_assist", "interactions", "chat", "responses"]
 RouteKind = Literal["judged", "forwarded", "live", "tunnel", "event", "receipt"]
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,255}"
@@ -95,7 +95,11 @@ class Row:
 _GET, _POST, _DELETE, _ANY = ("GET",), ("POST",), ("DELETE",), ("GET", "POST", "PUT", "PATCH", "DELETE")
 _GENERATE = ("generateContent", "streamGenerateContent")
 _VERTEX_INPUTS = ("countTokens", "computeTokens", "embedContent", "batchEmbedContents")
-_STREAMS = {"createInteraction": "streamInteraction", "createChatCompletion": "streamChatCompletion"}
+_STREAMS = {
+    "createInteraction": "streamInteraction",
+    "createChatCompletion": "streamChatCompletion",
+    "createResponse": "streamResponse",
+}
 """The verb of a streamed answer by that of a whole one, for routes whose body says which is wanted."""
 _STREAMED_VERBS = frozenset({"streamGenerateContent", *_STREAMS.values()})
 _PLACE = "/{v}/projects/{project}/locations/{location}"
@@ -160,15 +164,12 @@ def _interactions(api: Api, place: str) -> tuple[Row, ...]:
     )
 
 
-def _chat(api: Api, place: str) -> Row:
-    return Row(
-        api,
-        "judged",
-        _POST,
-        f"{place}/chat/completions",
-        ("createChatCompletion",),
-        alts=frozenset({"json", "sse"}),
-        dialect="chat",
+def _openai(api: Api, place: str) -> tuple[Row, ...]:
+    """Return the rows of OpenAI's dialects below a path."""
+    judged = partial(Row, api, "judged", _POST, alts=frozenset({"json", "sse"}))
+    return (
+        judged(f"{place}/chat/completions", ("createChatCompletion",), dialect="chat"),
+        judged(f"{place}/responses", ("createResponse",), dialect="responses"),
     )
 
 
@@ -209,7 +210,7 @@ _GEMINI = (
     *_caches("gemini", "/{v}"),
     _unhooked("predict", "gemini", _POST, "/{v}/{models}/{model}:{verb}", "predict", "predictLongRunning"),
     *_interactions("gemini", "/{v}"),
-    _chat("gemini", "/{v}/openai"),
+    *_openai("gemini", "/{v}/openai"),
     # Their answers report tokens as those of chat completions do.
     Row("gemini", "judged", _POST, "/{v}/openai/embeddings", ("createEmbedding",), dialect="chat"),
     _forwarded("gemini", _GET, "/{v}/openai/models"),
@@ -240,7 +241,7 @@ _VERTEX = (
     ),
     _unhooked("predict", "vertex", _ANY, f"{_PLACE}/batchPredictionJobs{{rest}}"),
     *_interactions("vertex", _PLACE),
-    _chat("vertex", f"{_PLACE}/endpoints/openapi"),
+    *_openai("vertex", f"{_PLACE}/endpoints/openapi"),
     _unhooked("openai", "vertex", _ANY, f"{_PLACE}/endpoints/openapi{{rest}}"),
     _live("vertex", "/ws/google.cloud.aiplatform.{v}.LlmBidiService/{verb}", "BidiGenerateContent"),
 )
@@ -298,6 +299,11 @@ class Route:
     @property
     def streamed(self) -> bool:
         return self.verb in _STREAMED_VERBS
+
+    @property
+    def body_chooses_stream(self) -> bool:
+        """Whether the body says if the answer is streamed."""
+        return self.verb in _STREAMS
 
     def as_stream(self) -> "Route":
         """Return the route with the verb of a streamed answer, for which the body asks."""

@@ -12,6 +12,7 @@ from hookgate.proxy.routing.dialects.code_assist import CodeAssist
 from hookgate.proxy.routing.dialects.envelope import Envelope
 from hookgate.proxy.routing.dialects.generate_content import Bare
 from hookgate.proxy.routing.dialects.interactions import Interactions
+from hookgate.proxy.routing.dialects.responses import Responses
 from hookgate.proxy.routing.table import Dialect
 
 ENVELOPES: Mapping[Dialect, Callable[[], Envelope]] = {
@@ -19,5 +20,6 @@ ENVELOPES: Mapping[Dialect, Callable[[], Envelope]] = {
     "code_assist": CodeAssist,
     "interactions": Interactions,
     "chat": ChatCompletions,
+    "responses": Responses,
 }
 """Makes the envelope of one call, by its dialect."""

@@ -6,7 +6,7 @@ from hookgate.proxy.routing.table import Route
 from hookgate.translator import Framing
 from hookgate.translator.fields import JsonObject
 
-UsageFormat = Literal["generate_content", "interaction", "openai"]
+UsageFormat = Literal["generate_content", "interaction", "openai", "response"]
 """How answers report the tokens that they used."""
 
 

@@ -1,4 +1,4 @@
-"""Chat completions: the body says whether to stream the answer, so it is read first."""
+"""OpenAI's dialects: the body says whether to stream the answer, so it is read first."""
 
 from aiohttp import web
 
@@ -6,11 +6,15 @@ from hookgate.proxy.call.context import CallContext, RecordingEngine
 from hookgate.proxy.call.generation import GenerationCall, OpenedRequest
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.routing.dialects import ENVELOPES
+from hookgate.proxy.routing.dialects.responses import check_held_content
 
 
-async def answer_chat(context: CallContext, engine: RecordingEngine) -> web.StreamResponse:
+async def answer_openai(context: CallContext, engine: RecordingEngine) -> web.StreamResponse:
     """Answer the request. Raises ApiError if it is refused or the upstream fails."""
     body = await read_request(context.request)
+    if context.route.dialect == "responses":
+        issued = context.caller.issued is not None
+        check_held_content(body, context.services.config.routes.unhooked, issued=issued)
     if body.get("stream") is True:  # any other value than true and false is refused later
         context.begin_streaming()
     opened = OpenedRequest(body, ENVELOPES[context.route.dialect]())

@@ -1,0 +1,497 @@
+"""The Responses API at a whole gateway: what crosses the wire, and what does not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.builtins import SENSITIVE
+from support.chat import planted
+from support.gateway import gateway_before, listens, running_gateway, runs, says
+from support.interactions import Json
+from support.keys import issue, issuing_gateway, sent, why
+from support.policies import CANNED, REFUSAL, answer_itself
+from support.responses import (
+    HI,
+    IMAGE,
+    MODEL,
+    call_item,
+    called,
+    declared,
+    message,
+    output_text,
+    said,
+    sse,
+    state,
+    summary,
+    whole,
+)
+from support.wire import KEY, STREAM_HEAD, Answer, ask, ok, peer, post
+
+from hookgate.proxy.config import Config
+from hookgate.translator.responses.events import response_events
+
+PATH = "/v1beta/openai/responses"
+VERTEX = "/v1/projects/p/locations/l/endpoints/openapi/responses"
+BEARER = {"Authorization": "Bearer test-key"}
+SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
+REDACT = {"type": "builtin", "name": "no-secrets", "builtin": "redact", "options": SENSITIVE}
+BOTH = {"BeforeModel": [REDACT], "AfterModel": [REDACT]}
+ALLOWS_ALL = Config.model_validate({"routes": {"files": "forward"}})
+OPENED = Config.model_validate({"routes": {"unhooked": ["openai"]}})
+USAGE = {
+    "input_tokens": 3,
+    "input_tokens_details": {"cached_tokens": 1},
+    "output_tokens": 17,
+    "output_tokens_details": {"reasoning_tokens": 2},
+    "total_tokens": 20,
+}
+ANSWER = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1,
+    "status": "completed",
+    "error": None,
+    "model": MODEL,
+    # A function may have a parameter of the name with which tokens are reported.
+    "output": [message(output_text("hello"))],
+    "usage": USAGE,
+    "tools": [declared(parameters={"type": "object", "properties": {"usage": {"input_tokens": 9}}})],
+}
+
+
+def no_rockets(event: Json) -> Json | None:
+    """BeforeModel: deny a conversation that speaks of rockets."""
+    words = "".join(each["content"] for each in event["llm_request"]["messages"])
+    return {"decision": "deny", "reason": REFUSAL} if "rocket" in words else None
+
+
+def no_shell(event: Json) -> Json | None:
+    return {"decision": "deny", "reason": "no shell"} if event["tool_name"] == "shell" else None
+
+
+def events_of(answer: Answer) -> list[Json]:
+    lines = [line for line in answer.body.split(b"\n") if line.startswith(b"data: {")]
+    return [json.loads(line.removeprefix(b"data: ")) for line in lines]
+
+
+def text_of(answer: Answer) -> str:
+    kind = "response.output_text.delta"
+    return "".join(event["delta"] for event in events_of(answer) if event["type"] == kind)
+
+
+def final_text(answer: Answer) -> str:
+    """The text of the response as the last event, or the whole answer, has it."""
+    response = answer.json if answer.body.startswith(b"{") else events_of(answer)[-1]["response"]
+    messages = [item for item in response["output"] if item["type"] == "message"]
+    return "".join(content["text"] for item in messages for content in item["content"])
+
+
+def user(content: Any) -> Json:
+    return {"role": "user", "content": content}
+
+
+# ---- the request
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"input": "a rocket"},
+        {"input": [user("a rocket")]},
+        {"input": [user([{"type": "input_text", "text": "a ro"}, {"type": "input_text", "text": "cket"}])]},
+        {"input": "hi", "instructions": "a rocket"},
+        {"input": [{"role": "system", "content": "a rocket"}, user("hi")]},
+        {"input": [user("hi"), {"role": "developer", "content": "a rocket"}]},
+        {"input": [user("hi"), message(output_text("a rocket"))]},
+        {"input": [user("hi"), message({"type": "refusal", "refusal": "a rocket"})]},
+        {"input": [user("hi"), {"type": "reasoning", "summary": summary("a rocket")}]},
+    ],
+)
+@pytest.mark.parametrize("path", [PATH, VERTEX])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_prompt_is_denied_in_whatever_form_it_is_sent(body: Json, path: str, stream: bool) -> None:
+    async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
+        answer = await post(gateway.url, path, {**HI, **body, "stream": stream}, BEARER)
+    assert (answer.status, answer.error["message"]) == (403, REFUSAL)
+    assert not gateway.recorded
+
+
+async def test_a_call_that_nobody_edits_arrives_byte_for_byte_with_its_answer() -> None:
+    seen: list[Json] = []
+    body = {**HI, "model": "models/gemini-2.5-flash", "future": {"a_b": 1.0}, "temperature": None}
+    hooks = {"BeforeModel": [listens(seen)], "AfterModel": [listens(seen)]}
+    data = json.dumps(ANSWER, indent=1).encode()
+    async with peer(ok(data)) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, PATH, body, BEARER)
+    assert answer.body == data
+    assert json.loads(upstream.heard[0].split(b"\r\n\r\n")[1]) == body
+    assert b"Bearer test-key" in upstream.heard[0]
+    assert seen[0]["llm_request"]["model"] == "gemini-2.5-flash"
+    assert seen[0]["llm_request"]["messages"] == [{"role": "user", "content": "hi"}]
+    assert seen[1]["llm_response"]["text"] == "hello"
+    assert seen[1]["llm_response"]["usageMetadata"]["promptTokenCount"] == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"type": "input_image", "image_url": "https://example.org/a.png"},
+        {"type": "input_image", "file_id": "f1"},
+        {"type": "input_file", "file_url": "https://example.org/a.pdf"},
+        {"type": "input_file", "file_id": "f1"},
+    ],
+)
+async def test_files_are_refused_unless_the_operator_allows_them(content: Json) -> None:
+    hooks, body = {"BeforeModel": [listens([])]}, {**HI, "input": [user([content])]}
+    async with running_gateway(hooks) as gateway, running_gateway(hooks, config=ALLOWS_ALL) as other:
+        refused = await post(gateway.url, PATH, body, BEARER)
+        await post(other.url, PATH, body, BEARER)
+    assert (refused.status, refused.error["details"][0]["reason"]) == (403, "ROUTE_NOT_ALLOWED")
+    assert not gateway.recorded
+    assert other.recorded[0].body == body
+
+
+HELD = [
+    {"previous_response_id": "resp_1"},
+    {"conversation": "conv_1"},
+    {"conversation": {"id": "conv_1"}},
+    {"prompt": {"id": "pmpt_1", "variables": {"a": "a rocket"}}},
+    {"background": True},
+]
+
+
+@pytest.mark.parametrize("change", HELD)
+async def test_what_the_api_holds_is_refused_unless_the_operator_allows_it(change: Json) -> None:
+    [field] = change
+    hooks = {"BeforeModel": [listens([])]}
+    async with running_gateway(hooks) as gateway, running_gateway(hooks, config=OPENED) as other:
+        refused = await post(gateway.url, PATH, {**HI, **change}, BEARER)
+        await post(other.url, PATH, {**HI, **change}, BEARER)
+    assert (refused.status, refused.error["details"][0]["reason"]) == (403, "ROUTE_NOT_ALLOWED")
+    assert refused.error["message"].startswith(f"{field}: ")
+    assert 'routes.unhooked = ["openai"]' in refused.error["message"]
+    assert not gateway.recorded
+    assert other.recorded[0].body == {**HI, **change}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", f"{PATH}/resp_1"),
+        ("GET", f"{PATH}/resp_1?stream=true&starting_after=1"),
+        ("DELETE", f"{PATH}/resp_1"),
+        ("POST", f"{PATH}/resp_1/cancel"),
+        ("GET", f"{PATH}/resp_1/input_items"),
+        ("POST", f"{PATH}/input_tokens"),
+        ("POST", f"{PATH}/compact"),
+        ("GET", f"{VERTEX}/resp_1"),
+        ("POST", "/v1beta/openai/conversations"),
+    ],
+)
+async def test_stored_responses_are_refused(method: str, path: str) -> None:
+    async with running_gateway() as gateway:
+        answer = await ask(gateway.url, method, path, BEARER)
+    assert answer.status == 403
+    assert not gateway.recorded
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model": "m", "input": "hi", "input": "a rocket"}',
+        b'{"model": "m", "input": [{"role": "user", "content": "hi", "content": "a rocket"}]}',
+        b'{"model": "m", "input": [{"role": "user", "content": "hi", "Content": "a rocket"}]}',
+        b'{"model": "m", "input": "hi", "Input": "a rocket"}',
+        b'{"model": "m", "input": "hi", "Instructions": "a rocket"}',
+        b'{"model": "m", "input": "hi", "stream": "true"}',
+        b'{"model": "m", "input": "hi", "Stream": true}',
+        b'{"model": "m", "input": "hi", "previousResponseId": "r"}',
+        b'{"model": "m", "input": "hi", "PREVIOUS_RESPONSE_ID": "r"}',
+        b'{"model": "m/../n", "input": "hi"}',
+        b'{"model": "meta/llama", "input": "hi"}',
+        b'{"input": "hi"}',
+        b'{"model": "m", "contents": [{"parts": [{"text": "a rocket"}]}]}',
+        b'{"model": "m", "input": "hi", "messages": [{"role": "user", "content": "a rocket"}]}',
+        b'{"model": "m", "input": [{"type": "item_reference", "id": "msg_1"}]}',
+        b'{"model": "m", "input": [{"type": "mcp_call", "output": "a rocket"}]}',
+        b'{"model": "m", "input": [{"type": "custom_tool_call_output", "output": "a rocket"}]}',
+        b'{"model": "m", "input": {"role": "user", "content": "a rocket"}}',
+        b'{"model": "m", "input": "hi", "tools": [{"type": "web_search"}]}',
+    ],
+)
+async def test_a_body_that_hooks_could_not_judge_is_refused(body: bytes) -> None:
+    async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
+        answer = await post(gateway.url, PATH, body, BEARER)
+    assert answer.status in (400, 403), answer.body
+    assert not gateway.recorded
+
+
+async def test_the_policies_of_models_and_usage_hold() -> None:
+    models = {"type": "builtin", "builtin": "models", "options": {"allow": ["gemini-2.5-flash"]}}
+    bodies = [{**HI, "model": name} for name in ("gemini-2.5-pro", "google/gemini-2.5-flash", MODEL)]
+    async with (
+        peer(ok(json.dumps(ANSWER).encode())) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [models]}) as url,
+    ):
+        answers = [await post(url, PATH, body, KEY) for body in bodies]
+        receipt = (
+            await ask(url, "GET", f"/hookgate/v1/receipts/{answers[1].headers['x-hookgate-receipt']}", KEY)
+        ).json
+    assert [answer.status for answer in answers] == [403, 200, 200]
+    assert receipt["model"] == MODEL
+    assert (receipt["usage"]["input_tokens"], receipt["usage"]["output_tokens"]) == (3, 17)
+
+
+async def test_tokens_of_a_stream_are_counted() -> None:
+    data = sse(whole(said(["hi"]), usage=USAGE, tools=ANSWER["tools"]))
+    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, BOTH) as url:
+        answer = await post(url, PATH, {**HI, "stream": True}, KEY)
+        path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+        receipt = (await ask(url, "GET", path, KEY)).json
+    assert answer.body == data
+    assert (receipt["usage"]["input_tokens"], receipt["usage"]["output_tokens"]) == (3, 17)
+
+
+async def test_a_hook_that_changes_the_model_keeps_its_collection() -> None:
+    hook = says(llm_request={"model": "gemini-2.5-pro"})
+    async with running_gateway({"BeforeModel": [hook]}) as gateway:
+        for model in (MODEL, f"models/{MODEL}", f"google/{MODEL}"):
+            await post(gateway.url, VERTEX, {**HI, "model": model}, BEARER)
+    names = [request.body["model"] for request in gateway.recorded]
+    assert names == ["gemini-2.5-pro", "models/gemini-2.5-pro", "google/gemini-2.5-pro"]
+
+
+async def test_a_condition_on_the_operation_holds() -> None:
+    seen: list[Json] = []
+    hook = {**listens(seen), "when": {"operations": ["streamResponse"]}}
+    async with running_gateway({"BeforeModel": [hook]}) as gateway:
+        for stream in (False, True):
+            await post(gateway.url, PATH, {**HI, "stream": stream}, BEARER)
+    assert len(seen) == 1
+
+
+async def test_a_conversation_is_one_session() -> None:
+    seen: list[Json] = []
+    later = [user("hi"), message(output_text("hello")), user("more")]
+    async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
+        for given in ("hi", [user("hi")], later, [user("other")]):
+            await post(gateway.url, PATH, {**HI, "input": given}, BEARER)
+    sessions = [event["session_id"] for event in seen]
+    assert sessions[0] == sessions[1] == sessions[2] != sessions[3]
+
+
+async def test_a_selection_of_tools_reaches_the_upstream() -> None:
+    hook = says(toolConfig={"mode": "ANY", "allowedFunctionNames": ["read_file"]})
+    async with running_gateway({"BeforeToolSelection": [hook]}) as gateway:
+        answer = await post(gateway.url, PATH, {**HI, "tools": [declared("shell"), declared()]}, BEARER)
+    assert gateway.recorded[0].body["tools"] == [declared()]
+    assert gateway.recorded[0].body["tool_choice"] == {"type": "function", "name": "read_file"}
+    assert [item["name"] for item in answer.json["output"]] == ["read_file"]
+
+
+async def test_an_edit_of_a_tools_result_reaches_the_model() -> None:
+    def note(event: Json) -> Json:
+        assert event["tool_response"]["llmContent"] == "milk"
+        return {"hookSpecificOutput": {"additionalContext": "Checked."}}
+
+    result = {"type": "function_call_output", "call_id": "c1", "output": "milk"}
+    items = [user("read"), call_item("{}"), result]
+    async with running_gateway({"AfterTool": [runs(note)]}) as gateway:
+        await post(gateway.url, PATH, {**HI, "input": items}, KEY)
+    sent = gateway.recorded[0].body["input"]
+    assert sent[:2] == items[:2]
+    assert "Checked." in json.dumps(sent)
+
+
+# ---- answers in the model's place
+
+
+async def test_a_hook_answers_itself_whole_and_streamed() -> None:
+    async with running_gateway({"BeforeModel": [runs(answer_itself)]}) as gateway:
+        full, stream = [await post(gateway.url, PATH, {**HI, "stream": way}, KEY) for way in (False, True)]
+    assert (final_text(full), full.json["status"], full.json["model"]) == (CANNED, "completed", MODEL)
+    assert (text_of(stream), final_text(stream)) == (CANNED, CANNED)
+    assert not gateway.recorded
+
+
+# ---- the answer
+
+
+async def test_unchanged_events_keep_their_bytes() -> None:
+    data = sse(whole(said(["hel", "lo"]), called(['{"a"', ": 1}"], 1)))
+    hooks = {"BeforeTool": [listens([])], **BOTH}
+    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, PATH, {**HI, "stream": True}, KEY)
+    assert answer.body == data
+
+
+@pytest.mark.parametrize("mode", ["event", "window", "complete"])
+async def test_a_hook_edits_a_stream_in_each_mode(mode: str) -> None:
+    def shout(event: Json) -> Json:
+        text = event["llm_response"].get("text") or ""
+        return {
+            "hookSpecificOutput": {"llm_response": {"candidates": [{"content": {"parts": [text.upper()]}}]}}
+        }
+
+    data = sse(whole(said(["hel", "lo "]), said(["you"], 1, id_="msg_2")))
+    hooks = {"AfterModel": [runs(shout, stream=mode)]}
+    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, PATH, {**HI, "stream": True}, KEY)
+    assert (text_of(answer), final_text(answer)) == ("HELLO YOU", "HELLO YOU")
+    assert b"hel" not in answer.body
+    assert b"you" not in answer.body
+
+
+async def test_a_denial_in_the_middle_of_a_stream_ends_it_with_the_reason() -> None:
+    def no_secret(event: Json) -> Json | None:
+        return {"decision": "deny", "reason": REFUSAL} if "secret" in str(event["llm_response"]) else None
+
+    events = whole(said(["hello ", "the secret"]))
+    async with (
+        peer(STREAM_HEAD, sse(events[:5]), 0.2, sse(events[5:])) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [runs(no_secret)]}) as url,
+    ):
+        answer = await post(url, PATH, {**HI, "stream": True}, KEY)
+    assert text_of(answer) == final_text(answer) == f"hello {REFUSAL}"
+    assert events_of(answer)[-1]["type"] == "response.completed"
+    assert b"secret" not in answer.body
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_forbidden_call_does_not_reach_the_client(stream: bool) -> None:
+    events, item = called(['{"command": "cat ', '/etc/passwd"}'], name="shell")
+    full = {**ANSWER, "output": [item]}
+    bodies = [STREAM_HEAD, sse(whole((events, item)))] if stream else [ok(json.dumps(full).encode())]
+    async with (
+        peer(*bodies) as upstream,
+        gateway_before(upstream.url, {"BeforeTool": [runs(no_shell)]}) as url,
+    ):
+        answer = await post(url, PATH, {**HI, "stream": stream}, KEY)
+    assert b"passwd" not in answer.body
+    assert "no shell" in final_text(answer)
+
+
+async def test_a_refused_call_is_reported_to_the_model_which_answers_again() -> None:
+    config = Config.model_validate({"tools": {"refused": "ask_again", "ask_again_at_most": 2}})
+    tools = [declared("shell"), declared("read_file")]
+    script = {
+        "rules": [
+            {"when": {"tool_response": "shell"}, "answer": {"text": "I did not."}},
+            {"answer": {"parts": [{"text": "Running. "}, {"functionCall": {"name": "shell", "args": {}}}]}},
+        ]
+    }
+    for stream in (False, True):
+        async with running_gateway({"BeforeTool": [runs(no_shell)]}, script, config) as gateway:
+            answer = await post(gateway.url, PATH, {**HI, "tools": tools, "stream": stream}, KEY)
+        first, *_, call, result = gateway.recorded[1].body["input"]
+        assert first == user("hi")
+        assert (call["name"], call["arguments"]) == ("shell", "{}")
+        assert result == {
+            "type": "function_call_output",
+            "call_id": call["call_id"],
+            "output": '{"error":"Tool execution blocked: no shell"}',
+        }
+        assert final_text(answer).endswith("I did not.")
+        assert not stream or text_of(answer) == final_text(answer)
+        assert b'"function_call"' not in answer.body
+        assert answer.body.count(b"event: response.completed") == stream
+
+
+async def test_a_stream_that_an_error_ends_releases_no_part_of_a_secret() -> None:
+    for failure in (
+        {"type": "error", "code": "c", "message": "m", "param": None},
+        state("failed", error={"code": "c", "message": "m"}),
+    ):
+        events = whole(said(["the key is ", SECRET[:12], SECRET[12:]]))
+        async with (
+            peer(STREAM_HEAD, sse([*events[:6], failure])) as upstream,
+            gateway_before(upstream.url, {"AfterModel": [REDACT]}) as url,
+        ):
+            answer = await post(url, PATH, {**HI, "stream": True}, KEY)
+        assert SECRET[:12].encode() not in answer.body
+        assert b'"c"' in answer.body
+
+
+async def test_an_answer_that_hooks_could_not_judge_is_refused() -> None:
+    item = {"type": "custom_tool_call", "name": "shell", "input": SECRET}
+    async with (
+        peer(ok(json.dumps({**ANSWER, "output": [item]}).encode())) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [listens([])]}) as url,
+    ):
+        answer = await post(url, PATH, HI, KEY)
+    assert answer.status == 502
+    assert SECRET.encode() not in answer.body
+
+
+# ---- a secret in every field
+
+
+FULL: Json = {
+    **HI,
+    "instructions": "a",
+    "input": [
+        {"role": "system", "content": "a", "name": "b"},
+        {"role": "developer", "content": [{"type": "input_text", "text": "a", "future": "b"}]},
+        {"role": "user", "content": [{"type": "input_text", "text": "a"}], "id": "b"},
+        {"role": "user", "content": [{"type": "input_image", "image_url": IMAGE, "detail": "low"}]},
+        message(output_text("a", annotations=[{"type": "url_citation", "title": "a", "url": "b"}])),
+        message({"type": "refusal", "refusal": "a"}),
+        {"type": "reasoning", "summary": summary("a"), "content": [{"type": "reasoning_text", "text": "a"}]},
+        {**call_item('{"a": "b"}'), "future": {"deep": ["e"]}},
+        {"type": "function_call_output", "call_id": "c1", "output": "a"},
+        {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "a"}]},
+        {"role": "user", "content": "a"},
+    ],
+    "tools": [declared(description="a")],
+    "metadata": {"team": "a"},
+    "user": "a",
+    "include": ["a"],
+    "text": {"format": {"type": "json_schema", "name": "a", "schema": {"title": "b"}}, "verbosity": "c"},
+    "future": {"deep": [{"er": "a"}]},
+}
+
+
+async def test_a_secret_in_any_field_of_a_request_does_not_reach_the_upstream() -> None:
+    bodies = planted(FULL, SECRET)
+    assert len(bodies) > 60
+    async with running_gateway(BOTH) as gateway:
+        statuses = [(await post(gateway.url, PATH, body, KEY)).status for body in bodies]
+    assert statuses.count(200) > len(bodies) / 2
+    assert [request.body for request in gateway.recorded if SECRET in json.dumps(request.body)] == []
+
+
+async def test_a_secret_in_any_field_of_an_answer_does_not_reach_the_client() -> None:
+    cited = [{"type": "url_citation", "title": "a", "url": "b"}]
+    tokens = [{"token": "a", "logprob": -1.0, "bytes": [], "top_logprobs": [{"token": "b"}]}]
+    items = [
+        message(output_text("a", annotations=cited, logprobs=tokens), future="b"),
+        {"type": "reasoning", "id": "r", "summary": summary("a"), "future": ["b"]},
+        call_item('{"a": "b"}', future={"c": "d"}),
+        {"type": "web_search_call", "id": "w", "action": {"query": "a"}},
+        {"type": "from_the_future", "id": "f", "text": "a", "content": [output_text(" b")]},
+    ]
+    bodies = planted({**ANSWER, "output": items, "instructions": "a", "metadata": {"b": "c"}}, SECRET)
+    streams = [sse(response_events(body), counted=False) for body in bodies]
+    assert len(bodies) > 30
+    for stream, answers in ((False, [json.dumps(body).encode() for body in bodies]), (True, streams)):
+        for data in answers:
+            sent = [STREAM_HEAD, data] if stream else [ok(data)]
+            async with peer(*sent) as upstream, gateway_before(upstream.url, {"AfterModel": [REDACT]}) as url:
+                answer = await post(url, PATH, {**HI, "stream": stream}, KEY)
+            assert answer.status in (200, 502), answer.body  # 502 for a type that nobody knows
+            assert SECRET.encode() not in answer.body, data
+
+
+# ---- keys of the gateway
+
+
+@pytest.mark.parametrize("hooks", [{}, {"BeforeModel": [listens([])]}], ids=["unread", "judged"])
+async def test_an_issued_key_does_not_read_what_other_keys_have_stored(hooks: Json, tmp_path: Path) -> None:
+    key = issue(tmp_path, scope={"routes": ["generate", "openai"]})
+    async with issuing_gateway(tmp_path, hooks, routes={"unhooked": ["openai"]}) as gateway:
+        for change in HELD:
+            answer = await post(gateway.url, PATH, {**HI, **change}, sent(key))
+            assert (answer.status, why(answer)) == (403, "ROUTE_NOT_ALLOWED")
+        assert not gateway.recorded
+        assert (await post(gateway.url, PATH, HI, sent(key))).status == 200

@@ -1,0 +1,22 @@
+"""The Responses API, OpenAI's dialect: shows bodies as those of generateContent, and applies edits to them.
+
+Hooks, policies and the gateway work on GenerateContentRequests and GenerateContentResponses. Each object of a
+response is therefore shown as the corresponding object of generateContent, with its other fields in place, so
+that it can be converted back after hooks have edited it. What nobody edited is returned as the same object.
+"""
+
+from hookgate.translator.responses.answer import close_response, new_response, open_response
+from hookgate.translator.responses.events import close_response_event, open_response_event
+from hookgate.translator.responses.framing import ResponseEvents
+from hookgate.translator.responses.request import ResponseRequest, held_content
+
+__all__ = [
+    "ResponseEvents",
+    "ResponseRequest",
+    "close_response",
+    "close_response_event",
+    "held_content",
+    "new_response",
+    "open_response",
+    "open_response_event",
+]

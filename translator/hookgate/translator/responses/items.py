@@ -1,0 +1,243 @@
+"""Items of a response's input or output as turns of generateContent, and back.
+
+    message               a turn with the contents as parts
+    reasoning             a turn of the model: summary and content as thoughts, encrypted content as signature
+    function_call         a turn of the model with a functionCall
+    function_call_output  a turn of the user with a functionResponse
+
+A turn has the other fields of its item, so that the item can be made from the turn alone.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hookgate.translator.fields import BodyError, JsonObject, is_text, read, read_list, read_object
+from hookgate.translator.openai.calls import close_result, open_arguments
+from hookgate.translator.openai.fields import check_openai_fields, read_string
+from hookgate.translator.responses.contents import close_item_content, close_item_contents, open_item_contents
+from hookgate.translator.strictjson import dumps
+
+_LIFTED = {
+    "function_call": ("arguments", "call_id", "name"),
+    "function_call_output": ("call_id", "output"),
+    "message": ("content", "role"),
+    "reasoning": ("content", "encrypted_content", "summary"),
+}
+"""The fields of items that are shown as a turn's role and parts, by the types of items that hooks know."""
+
+_REFERENCE = "it refers to an item that the API holds, which hooks cannot inspect; send the item itself"
+_UNKNOWN = "hooks cannot inspect this item; they know {}"
+_RUN_BY_API = frozenset(
+    {
+        *("code_interpreter_call", "file_search_call", "image_generation_call", "mcp_call"),
+        *("tool_search_call", "web_search_call"),
+    }
+)
+"""Calls of tools that the API itself runs. All others are run by the client."""
+
+
+def type_of_item(item: Any, path: str) -> str:
+    """Return the type of an item, which messages may omit. Raises BodyError for what is no item."""
+    kind = check_openai_fields(item, path).get("type", "message")
+    if not isinstance(kind, str):
+        raise BodyError(f"{path}.type", "an item must have a type, such as message")
+    return kind
+
+
+def open_input_item(item: Any, path: str, names: Mapping[str, str]) -> JsonObject:
+    """Return the turn for an item of the input that is not an instruction. Raises BodyError.
+
+    `names` has the functions that the items before it call, by the IDs of the calls.
+    """
+    kind = type_of_item(item, path)
+    if kind == "item_reference":
+        raise BodyError(path, _REFERENCE)
+    if kind not in _LIFTED:
+        raise BodyError(f"{path}.type", _UNKNOWN.format(", ".join(_LIFTED)))
+    if kind == "function_call_output":
+        return {**_rest(item, kind), "role": "user", "parts": [_open_result(item, path, names)]}
+    if kind == "message":
+        role = item.get("role")
+        if role not in ("user", "assistant"):
+            raise BodyError(f"{path}.role", "hooks know the roles system, developer, user, assistant")
+        parts = open_item_contents(item.get("content"), f"{path}.content")
+        return {**_rest(item, kind), "role": "user" if role == "user" else "model", "parts": parts}
+    return _open_model_item(item, kind, path, answered=False)
+
+
+def open_output_item(item: Any, path: str) -> JsonObject:
+    """Return the turn for an item of the output. Raises BodyError for a call that hooks cannot judge."""
+    kind = type_of_item(item, path)
+    if kind in _LIFTED and kind != "function_call_output":
+        return _open_model_item(item, kind, path, answered=True)
+    if kind.endswith("_call") and kind not in _RUN_BY_API:
+        raise BodyError(f"{path}.type", "hooks can judge calls of functions only")
+    if isinstance(item.get("content"), list):
+        rest = {key: value for key, value in item.items() if key not in ("content", "role")}
+        return {**rest, "role": "model", "parts": open_item_contents(item["content"], path, answered=True)}
+    if not isinstance(item.get("text"), str | None):
+        raise BodyError(f"{path}.text", "it must be a string, since hooks cannot inspect other types")
+    return {"type": kind, "role": "model", "parts": [dict(item)]}
+
+
+def _open_model_item(item: JsonObject, kind: str, path: str, *, answered: bool) -> JsonObject:
+    if kind == "function_call":
+        parts = [_open_call(item, path)]
+    elif kind == "reasoning":
+        parts = _open_reasoning(item, path, answered=answered)
+    else:
+        parts = open_item_contents(item.get("content"), f"{path}.content", answered=answered)
+    return {**_rest(item, kind), "role": "model", "parts": parts}
+
+
+def _rest(item: JsonObject, kind: str) -> JsonObject:
+    """Return the fields of an item that are not shown as parts. Empty ones are kept where they are."""
+    lifted = _LIFTED[kind]
+    return {
+        key: value
+        for key, value in item.items()
+        if key not in lifted or (value in (None, []) and key != "role")
+    }
+
+
+def _open_call(item: JsonObject, path: str) -> JsonObject:
+    call: JsonObject = {}
+    if item.get("call_id") is not None:
+        call["id"] = read_string(item, "call_id", path)
+    call["name"] = read_string(item, "name", path)
+    call["args"] = open_arguments(item.get("arguments"), f"{path}.arguments")
+    return {"functionCall": call}
+
+
+def _open_result(item: JsonObject, path: str, names: Mapping[str, str]) -> JsonObject:
+    result: JsonObject = {}
+    id_ = item.get("call_id")
+    if id_ is not None:
+        result["id"] = read_string(item, "call_id", path)
+    name = item.get("name")
+    if not isinstance(name, str | None):
+        raise BodyError(f"{path}.name", "the name of a tool must be a string")
+    if name := name or names.get(id_ or "", ""):
+        result["name"] = name
+    output = item.get("output")
+    if any(not is_text(part) for part in open_item_contents(output, f"{path}.output")):
+        raise BodyError(f"{path}.output", "the result of a tool must be text")
+    result["response"] = {} if output is None else {"result": output}
+    return {"functionResponse": result}
+
+
+def _open_reasoning(item: JsonObject, path: str, *, answered: bool) -> list[JsonObject]:
+    parts: list[JsonObject] = []
+    for name in ("summary", "content"):
+        contents = item.get(name)
+        if not isinstance(contents, list | None):
+            raise BodyError(f"{path}.{name}", "it must be a list of contents")
+        parts += open_item_contents(contents, f"{path}.{name}", answered=answered)
+    if item.get("encrypted_content") is not None:
+        parts.append({"thoughtSignature": read_string(item, "encrypted_content", path)})
+    return parts
+
+
+# ---- and back
+
+
+def close_items(turn: JsonObject) -> list[JsonObject]:
+    """Return the items for a turn, which may be new: one for each call or result, and for contents in a row.
+
+    Raises BodyError for a part that cannot be in an item.
+    """
+    own = {key: value for key, value in turn.items() if key not in ("role", "parts")}
+    is_model = turn.get("role") == "model"
+    parts = read_list(turn, "parts")
+    if not parts:
+        return _empty_items(own, is_model)
+    items: list[JsonObject] = []
+    for kind, group in _grouped(parts, own.get("type", "message")):
+        fits = own.get("type", "message") == kind or kind == "other"
+        used, own = (own, {}) if fits else ({}, own)
+        items += _close_group(kind, used, group, is_model)
+    return items
+
+
+def _empty_items(own: JsonObject, is_model: bool) -> list[JsonObject]:
+    """Return the item for a turn without parts. Calls and results do not exist without them."""
+    kind = own.get("type", "message")
+    if kind == "message":
+        return [_message(own, [], is_model)]
+    if kind == "reasoning":
+        return [_close_reasoning(own, [])]
+    return [] if kind in _LIFTED else [{**own, "content": []}]
+
+
+def _grouped(parts: list[JsonObject], own_kind: Any) -> list[tuple[str, list[JsonObject]]]:
+    """Return the parts with the types of the items that they belong to, neighbors of one item together.
+
+    The type `other` is that of the turn, if hooks do not know it.
+    """
+    content_kind = "message" if own_kind in _LIFTED else "other"
+    groups: list[tuple[str, list[JsonObject]]] = []
+    for part in parts:
+        if "functionCall" in part:
+            kind = "function_call"
+        elif "functionResponse" in part:
+            kind = "function_call_output"
+        elif part.get("thought") or part.keys() == {"thoughtSignature"}:
+            kind = "reasoning"
+        else:
+            kind = content_kind
+        if groups and groups[-1][0] == kind and kind not in ("function_call", "function_call_output"):
+            groups[-1][1].append(part)
+        else:
+            groups.append((kind, [part]))
+    return groups
+
+
+def _close_group(kind: str, own: JsonObject, group: list[JsonObject], is_model: bool) -> list[JsonObject]:
+    if kind == "function_call":
+        return [_close_call(own, read_object(group[0], "functionCall"))]
+    if kind == "function_call_output":
+        return [_close_result(own, read_object(group[0], "functionResponse"))]
+    if kind == "reasoning":
+        return [_close_reasoning(own, group)]
+    if kind == "other":
+        type_ = own.get("type")
+        if type_ is not None and [part.get("type") for part in group] == [type_]:
+            return [group[0]]
+        return [{**own, "content": [close_item_content(part, "output_text") for part in group]}]
+    return [_message(own, group, is_model)]
+
+
+def _message(own: JsonObject, parts: list[JsonObject], is_model: bool) -> JsonObject:
+    role = "assistant" if is_model else "user"
+    kind = "output_text" if is_model else "input_text"
+    content = close_item_contents(parts, kind, joins=is_model) if parts else ""
+    return {"role": role, "content": "", **own, **({"content": content} if parts else {})}
+
+
+def _close_call(own: JsonObject, call: JsonObject) -> JsonObject:
+    fields = {"call_id": call["id"]} if "id" in call else {}
+    arguments = dumps(read_object(call, "args")).decode()
+    return {"type": "function_call", **own, **fields, "name": call.get("name"), "arguments": arguments}
+
+
+def _close_result(own: JsonObject, result: JsonObject) -> JsonObject:
+    item: JsonObject = {"type": "function_call_output", **own}
+    if (id_ := read(result, "id")) is not None:
+        item["call_id"] = id_
+    response = read_object(result, "response")
+    if response or "output" not in own:
+        item["output"] = close_result(response, "input_text")
+    return item
+
+
+def _close_reasoning(own: JsonObject, parts: list[JsonObject]) -> JsonObject:
+    item: JsonObject = {"type": "reasoning", "summary": [], **own}
+    lists: dict[str, list[JsonObject]] = {}
+    for part in parts:
+        if is_text(part):
+            content = close_item_content(part, "summary_text")
+            name = "content" if content["type"] == "reasoning_text" else "summary"
+            lists.setdefault(name, []).append(content)
+        else:
+            item["encrypted_content"] = part.get("thoughtSignature")
+    return {**item, **lists}
