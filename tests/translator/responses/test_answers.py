@@ -12,7 +12,7 @@ from support.chat import JUNK, misshapen
 from support.interactions import Json, copied
 from support.responses import MODEL, TOKENS, call_item, message, output_text, responses, summary
 
-from hookgate.translator import BodyError, CallGate, check_response, synthetic_response, text_response
+from hookgate.translator import BodyError, ToolCallFilter, check_response, synthetic_response, text_response
 from hookgate.translator.fields import strings_in
 from hookgate.translator.responses import close_response, new_response, open_response
 
@@ -55,7 +55,7 @@ def test_an_answer_of_any_shape_is_shown_or_refused(body: Json, number: int, jun
 
 def test_a_refused_call_becomes_a_message() -> None:
     body = answered(message(output_text("I run it.")), call_item('{"a": 1}'))
-    gate, response = CallGate(), open_response(body)
+    gate, response = ToolCallFilter(), open_response(body)
     [call] = gate.starting_calls(response)
     assert call["args"] == {"a": 1}
     new = close_response(body, gate.apply_decisions(response, ["not allowed"]))
@@ -65,7 +65,7 @@ def test_a_refused_call_becomes_a_message() -> None:
 
 def test_a_call_gets_other_arguments_and_the_others_stay() -> None:
     body = answered(call_item('{"a":  1}'), call_item('{"b":  2}', "c2"))
-    new = close_response(body, CallGate().apply_decisions(open_response(body), [None, {"b": 3}]))
+    new = close_response(body, ToolCallFilter().apply_decisions(open_response(body), [None, {"b": 3}]))
     assert new == answered(body["output"][0], call_item('{"b":3}', "c2"))
 
 

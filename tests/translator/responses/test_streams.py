@@ -32,7 +32,7 @@ from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.detectors.detector import Detector
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.hooks.policies.redact.scanner import Scanner
-from hookgate.translator import BodyError, CallGate, text_response
+from hookgate.translator import BodyError, ToolCallFilter, text_response
 from hookgate.translator.fields import strings_in
 from hookgate.translator.responses import (
     ResponseEvents,
@@ -350,7 +350,7 @@ def test_a_secret_in_pieces_that_nobody_knows_is_masked() -> None:
 
 
 def decided(*decisions: Any) -> Callable[[Json], Json]:
-    gate, rest = CallGate(), iter(decisions)
+    gate, rest = ToolCallFilter(), iter(decisions)
 
     def change(response: Json) -> Json:
         return gate.apply_decisions(response, [next(rest) for _ in gate.starting_calls(response)])
@@ -383,7 +383,7 @@ def test_calls_whose_pieces_alternate_are_judged_whole() -> None:
     seen: list[Json] = []
 
     def note(response: Json) -> Json:
-        seen.extend(CallGate().starting_calls(response))
+        seen.extend(ToolCallFilter().starting_calls(response))
         return response
 
     data = sse([state("created"), *mixed, state("completed", [one, two])])
@@ -420,7 +420,7 @@ def test_another_answer_continues_the_response() -> None:
         return {**response, "candidates": [kept]}
 
     out += send(sse(whole(said(["Running. "]))), unfinished)
-    framing.begin_anew()
+    framing.reset_decoder()
     events = whole(said(["I did not."], id_="msg_9"))
     events[0]["response"]["id"] = events[-1]["response"]["id"] = "resp_2"
     out += send(sse(events), copied)

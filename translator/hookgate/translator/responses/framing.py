@@ -27,11 +27,10 @@ from hookgate.translator.responses.events import (
     response_events,
 )
 from hookgate.translator.responses.received import ReceivedItems, StreamedText
-from hookgate.translator.streaming.framing import Frame, ServerSentEvents
-from hookgate.translator.streaming.joining import JoinedFrames, read_frame
+from hookgate.translator.streaming.framing import Frame
+from hookgate.translator.streaming.joining import DONE, HeldEvents, read_frame
 from hookgate.translator.strictjson import dumps
 
-_DONE = b"[DONE]"
 _NAME = re.compile(rb"event: ?(?:response(?:\.[a-z_]+)+|error|keepalive|done)[ \t]*(?:\r\n|\n|\r)?")
 _NEW_ID = re.compile(r"((?:fc|msg|rs)_hookgate_)-?\d+")
 
@@ -79,14 +78,15 @@ class _SentItem:
         return contents
 
 
-class ResponseEvents(ServerSentEvents):
+class ResponseEvents(HeldEvents):
     """The events of one response, or of several in a row that the client receives as one."""
+
+    list_name = "events"
 
     def __init__(self) -> None:
         super().__init__()
         self._received = ReceivedItems()
         self._open: dict[int, bool] = {}  # items of held frames that have begun, and whether they are calls
-        self._held = JoinedFrames("events")
         self._began: JsonObject | None = None  # the response that the client knows to have begun
         self._continues = False  # whether another answer continues that response
         self._sent_items: dict[int, _SentItem] = {}  # by the client's output index
@@ -94,11 +94,10 @@ class ResponseEvents(ServerSentEvents):
         self._next = self._offset = 0  # the next free output index, and that of this answer's first item
         self._places: dict[int, int] = {}  # the client's output index of each item of this answer
 
-    def begin_anew(self) -> None:
-        super().begin_anew()
+    def reset_decoder(self) -> None:
+        super().reset_decoder()
         self._received = ReceivedItems()
         self._open = {}
-        self._held.clear()
         self._continue()
 
     def _continue(self) -> None:
@@ -118,7 +117,7 @@ class ResponseEvents(ServerSentEvents):
     def _joined(self, frames: list[Frame]) -> list[Frame]:
         out: list[Frame] = []
         for frame in frames:
-            if frame.data.strip() == _DONE:
+            if frame.data.strip() == DONE:
                 out += [*self._release(), Frame(frame.raw, b"")]
                 continue
             event = read_frame(frame.data)
@@ -126,7 +125,7 @@ class ResponseEvents(ServerSentEvents):
                 raise BodyError("", "an event is not a JSON object with a type")
             for each in self._received.note(event):
                 made = each is not event
-                self._held.add(Frame(_framed(each), dumps(each)) if made else Frame(frame.raw, frame.data))
+                self._hold(Frame(_framed(each), dumps(each)) if made else Frame(frame.raw, frame.data))
                 self._note_open(each)
                 if len(self._open) < 2 and not any(self._open.values()):
                     out += self._release()
@@ -142,7 +141,7 @@ class ResponseEvents(ServerSentEvents):
     def _release(self) -> list[Frame]:
         if any(self._open.values()):
             raise BodyError("", "it ends in the middle of a function call")
-        return self._held.release()
+        return super()._release()
 
     # ---- to the client
 

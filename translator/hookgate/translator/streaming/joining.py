@@ -12,8 +12,8 @@ DONE = b"[DONE]"
 """The data of the event after the last one."""
 
 
-class JoinedEvents(ServerSentEvents):
-    """Server-sent events up to `[DONE]`. Those that can only be judged together become one frame.
+class HeldEvents(ServerSentEvents):
+    """Server-sent events of which some are held until they can be judged together, as one frame.
 
     The data of such a frame is an object with a list of the objects that were joined.
     """
@@ -29,6 +29,26 @@ class JoinedEvents(ServerSentEvents):
     def reset_decoder(self) -> None:
         super().reset_decoder()
         self._held, self._held_bytes = [], 0
+
+    def _hold(self, frame: Frame) -> None:
+        """Hold a frame. Raises BodyError if the frames that are held become too large."""
+        self._held.append(frame)
+        self._held_bytes += len(frame.raw)
+        if self._held_bytes > MAX_EVENT:
+            raise BodyError("", f"one of its function calls is larger than {MAX_EVENT} bytes")
+
+    def _release(self) -> list[Frame]:
+        """Return the frames that were held, joined if there are several."""
+        frames, self._held, self._held_bytes = self._held, [], 0
+        if len(frames) < 2:
+            return frames
+        data = b",".join(frame.data for frame in frames if frame.data)
+        joined = b'{"%b":[%b]}' % (self.list_name.encode(), data)
+        return [Frame(b"".join(frame.raw for frame in frames), joined)]
+
+
+class JoinedEvents(HeldEvents):
+    """Server-sent events up to `[DONE]`. An event that is continued is judged together with the next ones."""
 
     def feed(self, chunk: bytes) -> list[Frame]:
         return self._joined(super().feed(chunk))
@@ -61,22 +81,6 @@ class JoinedEvents(ServerSentEvents):
             else:
                 out.append(frame)
         return out
-
-    def _hold(self, frame: Frame) -> None:
-        """Hold a frame. Raises BodyError if the frames that are held become too large."""
-        self._held.append(frame)
-        self._held_bytes += len(frame.raw)
-        if self._held_bytes > MAX_EVENT:
-            raise BodyError("", f"one of its function calls is larger than {MAX_EVENT} bytes")
-
-    def _release(self) -> list[Frame]:
-        """Return the frames that were held, joined if there are several."""
-        frames, self._held, self._held_bytes = self._held, [], 0
-        if len(frames) < 2:
-            return frames
-        data = b",".join(frame.data for frame in frames if frame.data)
-        joined = b'{"%b":[%b]}' % (self.list_name.encode(), data)
-        return [Frame(b"".join(frame.raw for frame in frames), joined)]
 
 
 def read_frame(data: bytes) -> JsonObject:

@@ -78,7 +78,7 @@ class OpenAIBodies(ABC):
         except BodyError as error:
             raise policy_denied(self._no_place(error), "BeforeModel") from None
 
-    def beside(self, body: JsonObject) -> JsonObject:
+    def other_fields(self, body: JsonObject) -> JsonObject:
         return {}
 
     def session(self, body: JsonObject) -> str:
