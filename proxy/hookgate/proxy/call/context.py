@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from hookgate.hooks import (
+    AfterAgent,
     AfterModel,
+    AfterTool,
+    BeforeAgent,
     BeforeModel,
     BeforeTool,
     CallEnd,
@@ -15,6 +18,7 @@ from hookgate.hooks import (
     Event,
     Outcome,
     SessionContext,
+    SessionStart,
 )
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
@@ -63,6 +67,10 @@ log = logging.getLogger("hookgate.gateway")
 E = TypeVar("E", bound=Event)
 
 
+_SESSION_EVENTS = (SessionStart.name, BeforeAgent.name, AfterAgent.name, BeforeTool.name, AfterTool.name)
+"""Events that may stop a session until its next turn, so its turn must be known."""
+
+
 class RecordingEngine:
     """An engine that records its runs in the call record."""
 
@@ -78,6 +86,13 @@ class RecordingEngine:
     def listens_to(self, *events: str) -> bool:
         """Return whether any hook is configured for one of the events."""
         return self._engine.listens_to(*events, layer=self._layer)
+
+    def needs_session_events(self, open_session: OpenSession, reported: Collection[str]) -> bool:
+        """Return whether a call takes part in the events of its session, for hooks or a shim.
+
+        `reported` contains the kinds of events that a shim reports.
+        """
+        return open_session.is_known or bool(reported) or self.listens_to(*_SESSION_EVENTS)
 
     def plan(self, event: Event, session: SessionContext) -> EventPlan:
         """Return the hooks that run for the event."""

@@ -326,10 +326,6 @@ class TurnEndEvents:
             raise RetryModel([*spoken, reason], answer_rejected=True)
 
 
-_SESSION_EVENTS = (SessionStart.name, BeforeAgent.name, AfterAgent.name, BeforeTool.name, AfterTool.name)
-"""Events that may stop a session until its next turn, so its turn must be known."""
-
-
 async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its session
     engine: RecordingEngine,
     call: JudgedCall,
@@ -340,12 +336,11 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
 ) -> JsonObject:
     """Return the request after the hooks of session events, with the pending context of the session.
 
+    Needed only if `RecordingEngine.needs_session_events` says so.
     `reported` contains the kinds of events that a shim reports, which need not be derived. `check_results`
     is called with the results of tools that a shim should have reported. Raises what it raises, and
     ReplacementAnswer or ApiError if a hook ends the call.
     """
-    if not (open_session.is_known or reported or engine.listens_to(*_SESSION_EVENTS)):
-        return body
     run_step = call.session.call_state.run_step
     if not ("turns" in reported or call.tool_turn or call.requires_json):  # a new turn may begin
         turn = (await run_step(turn_of, read_list(body, "contents")))[0]

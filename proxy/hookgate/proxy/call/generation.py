@@ -92,8 +92,9 @@ class GenerationCall:
         call, open_session = await context.begin_judged_call(body, envelope, envelope.session(outer))
         contents = read_list(body, "contents")
         reported = context.reported_kinds(open_session)
-        check_results = partial(check_bypass, context, engine, call, open_session)
-        body = await run_session_events(engine, call, open_session, body, reported, check_results)
+        if engine.needs_session_events(open_session, reported):
+            check_results = partial(check_bypass, context, engine, call, open_session)
+            body = await run_session_events(engine, call, open_session, body, reported, check_results)
         event, outer = await before_model_in_envelope(engine, call, model, body, outer)
         model = event.model
         body, allowed = await before_tool_selection(engine, call, model, event.body)

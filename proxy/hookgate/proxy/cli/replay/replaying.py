@@ -161,7 +161,10 @@ class Replay:
         engine.record.note_call(call.session)
         contents = read_list(body, "contents")
         opened.reported = frozenset(open_session.state.reported_kinds(""))
-        body = await run_session_events(engine, call, open_session, body, opened.reported, _ignore_results)
+        if engine.needs_session_events(open_session, opened.reported):
+            body = await run_session_events(
+                engine, call, open_session, body, opened.reported, _ignore_results
+            )
         model, body = await before_model(engine, call, model, body)
         body, opened.selection = await before_tool_selection(engine, call, model, body)
         engine.record.model = opened.model = model
