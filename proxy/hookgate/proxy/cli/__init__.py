@@ -1,1 +1,1 @@
-"""The commands of `hookgate`: a module for each, and their helpers."""
+"""The commands of `hookgate`: a module or a package for each, and what they share in `common`."""

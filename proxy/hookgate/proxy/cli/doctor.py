@@ -11,8 +11,8 @@ import aiohttp
 from hookgate.hooks import Configuration, SettingsError
 from hookgate.hooks.runners.process import MAX_DESCRIPTORS, raised_descriptor_limit
 from hookgate.hooks.settings import read_sources
+from hookgate.proxy.cli.common.trials import Diagnosis, diagnose_hooks, print_diagnoses
 from hookgate.proxy.cli.config import check_configuration, describe_sources, usable_prices
-from hookgate.proxy.cli.trials import Diagnosis, diagnose_hooks, print_diagnoses
 from hookgate.proxy.config import Config, ConfigError
 from hookgate.proxy.config.reading import EffectiveConfig, read_config, state_folder
 from hookgate.proxy.config.values import host_and_port

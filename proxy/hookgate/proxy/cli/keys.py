@@ -14,8 +14,8 @@ from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.counters import MEASURES, LimitRule
 from hookgate.hooks.policies.options import read_options
 from hookgate.proxy.audit.changes import RecordOwnChange, operator_name, recording_changes
-from hookgate.proxy.cli.flags import add_state_flags
-from hookgate.proxy.cli.tables import print_table
+from hookgate.proxy.cli.common.flags import add_state_flags
+from hookgate.proxy.cli.common.tables import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.config.values import key_name
