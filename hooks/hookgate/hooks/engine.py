@@ -135,6 +135,10 @@ class Engine:
                 return True
         return False
 
+    def conditions(self, event: str) -> frozenset[str]:
+        """Return the names of the properties of a Subject that the event's matchers and conditions check."""
+        return self._conditions.get(event, frozenset())
+
     def plan(self, event: Event, session: SessionContext, layer: Layer | None = None) -> EventPlan:
         """Return the hooks that run for the event, of all layers or of the given one.
 

@@ -88,6 +88,22 @@ async def test_text_is_shown_to_hooks_and_put_on_record(files: tuple[str, Files]
     assert [receipt["outcome"] for receipt in receipts] == ["answered", "answered", "denied"]
 
 
+@pytest.mark.parametrize("condition", [{"keys": ["*"]}, {"teams": ["search"]}], ids=["keys", "teams"])
+async def test_bytes_without_a_key_are_refused_if_hooks_are_selected_by_it(
+    condition: dict[str, Any], files: tuple[str, Files]
+) -> None:
+    upstream_url, upstream = files
+    hooks = {"BeforeModel": [{**REDACT, "when": condition}]}
+    async with gateway_before(upstream_url, hooks, Config.model_validate(JUDGES)) as url:
+        async with connected(url) as wire:
+            await wire.write(request_bytes("POST", DATA, b"text", WHOLE))
+            answer = await wire.answer()
+        with_key = await upload(url, b"text")
+    assert (answer.status, answer.error["details"][0]["reason"]) == (403, "FILE_NOT_ALLOWED")
+    assert "send the key with each request" in answer.error["message"]
+    assert (with_key.status, upstream.bodies) == (200, [b"text"])
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -87,6 +87,10 @@ class RecordingEngine:
         """Return whether any hook is configured for one of the events."""
         return self._engine.listens_to(*events, layer=self._layer)
 
+    def selects_by_key(self, event: str) -> bool:
+        """Return whether the keys or the teams of callers decide which of the event's hooks run."""
+        return not self._engine.conditions(event).isdisjoint({"key", "team"})
+
     def needs_session_events(self, open_session: OpenSession, reported: Collection[str]) -> bool:
         """Return whether a call takes part in the events of its session, for hooks or a shim.
 

@@ -102,6 +102,12 @@ class UploadCalls:
             return data
         if step.action == "control":
             raise body_refused("this request of an upload must not have a body")
+        if not session.key and self._engine.selects_by_key(BeforeModel.name):
+            # SDKs send the bytes without the key, so hooks that are selected by it would not see them.
+            raise _refused(
+                "its bytes came without a key, and the conditions of some hooks are keys or teams; send the "
+                "key with each request, or judge files with hooks that have no such conditions"
+            )
         if step.offset:
             self._forward(step, data, "")
             return data
