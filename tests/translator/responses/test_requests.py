@@ -221,6 +221,20 @@ TEXT = {"type": "input_text", "text": "hi"}
         ({"input": [call_item("{")]}, "input[0].arguments"),
         ({"input": [call_item('{"a":1,"a":2}')]}, "input[0].arguments"),
         ({"input": [{**call_item("{}"), "callId": "c"}]}, "input[0].callId"),
+        ({"input": [call_item("{}", name="f" * 257)]}, "input[0].name"),
+        *(
+            (
+                {"input": [{"role": role, "content": [{**content, media: "x"}]}]},
+                f"input[0].content[0].{media}",
+            )
+            for role in ("system", "user", "assistant")
+            for content in (TEXT, {"type": "refusal", "refusal": "no"})
+            for media in ("file_data", "file_id", "file_url", "image_url", "input_audio")
+        ),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image", "file_url": "https://a"}]}]},
+            "input[0].content[0].file_url",
+        ),
         ({"input": [{**RESULT, "output": [{"type": "input_image", "image_url": IMAGE}]}]}, "input[0].output"),
         ({"input": [{"role": "system", "content": [{**TEXT, "message": "x"}]}]}, "input[0].content"),
         (

@@ -15,7 +15,12 @@ from typing import Any
 from hookgate.translator.chat.contents import close_contents, open_message_contents
 from hookgate.translator.chat.messages import close_messages, open_message
 from hookgate.translator.fields import BodyError, JsonObject, camel, read_list, read_object, same
-from hookgate.translator.openai.calls import MODES, check_argument_values, close_selection
+from hookgate.translator.openai.calls import (
+    MODES,
+    check_argument_values,
+    check_function_name,
+    close_selection,
+)
 from hookgate.translator.openai.fields import check_openai_fields, open_cached_content, read_string
 from hookgate.translator.openai.messages import INSTRUCTING, MessageList
 from hookgate.translator.openai.settings import GenerationSettings
@@ -23,9 +28,6 @@ from hookgate.translator.strictjson import dumps
 
 _TAKEN = frozenset({"contents", "generationConfig", "systemInstruction", "toolConfig"})
 """Fields of a GenerateContentRequest that a chat completion does not have."""
-
-_MAX_NAME = 256
-"""The maximum number of characters in the name of a function, which each result of its call is shown with."""
 
 _ROLES = (*INSTRUCTING, "user", "assistant", "tool")
 
@@ -88,9 +90,7 @@ class ChatRequest:
             turn = open_message(message, path, names)
             calls = [part["functionCall"] for part in turn["parts"] if "functionCall" in part]
             for at, call in enumerate(calls):
-                if len(call["name"]) > _MAX_NAME:
-                    place = f"{path}.tool_calls[{at}].function.name"
-                    raise BodyError(place, f"the name of a function can have at most {_MAX_NAME} characters")
+                check_function_name(call["name"], f"{path}.tool_calls[{at}].function.name")
                 if isinstance(id_ := call.get("id"), str):
                     names[id_] = call["name"]
             self._messages.add_turn(number, turn)

@@ -12,6 +12,9 @@ _MAX_ARGUMENT_VALUES = 200_000
 The limit for the values of a body does not count them, because they are in strings.
 """
 
+_MAX_NAME = 256
+"""The maximum number of characters in the name of a function, which each result of its call is shown with."""
+
 MODES: Mapping[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 """The mode of generateContent for a `tool_choice` that names no function."""
 
@@ -24,6 +27,12 @@ def check_argument_values(arguments: Iterable[Any], path: str) -> None:
     if exceeds(b"[" + b",".join(texts) + b"]", _MAX_ARGUMENT_VALUES):
         message = f"the arguments of tool calls have more than {_MAX_ARGUMENT_VALUES} JSON values"
         raise TooLargeError(path, message)
+
+
+def check_function_name(name: str, path: str) -> None:
+    """Refuse a name that would be repeated in too many characters. Raises BodyError."""
+    if len(name) > _MAX_NAME:
+        raise BodyError(path, f"the name of a function can have at most {_MAX_NAME} characters")
 
 
 def open_arguments(text: Any, path: str) -> JsonObject:

@@ -33,6 +33,9 @@ _THOUGHTS = ("reasoning_text", "summary_text")
 _URLS = {"input_image": ("image_url",), "input_file": ("file_data", "file_url"), "input_audio": ()}
 """The fields of media that are URLs, by their type. Media may also have the ID of a file."""
 
+_MEDIA_FIELDS = ("file_data", "file_id", "file_url", "image_url", "input_audio")
+"""The fields with media, which no content of another type may have."""
+
 
 def open_item_contents(contents: Any, path: str, *, answered: bool = False) -> list[JsonObject]:
     """Return the parts for the contents of an item. Raises BodyError.
@@ -55,6 +58,8 @@ def _open_content(item: Any, path: str, *, answered: bool) -> JsonObject:
     # Only files have this field, which would be shown as one of generateContent.
     check_openai_fields(without(item, "file_data") if kind == "input_file" else item, path)
     field = TEXT_FIELDS.get(kind) if isinstance(kind, str) else None
+    if not answered:
+        _check_media(item, kind, path)
     if field is not None:
         if field != "text" and "text" in item:
             raise BodyError(f"{path}.text", "a refusal has no such field")
@@ -69,6 +74,18 @@ def _open_content(item: Any, path: str, *, answered: bool) -> JsonObject:
         return dict(item)
     known = ", ".join([*TEXT_FIELDS, *_URLS])
     raise BodyError(f"{path}.type", f"hooks cannot inspect this content; use one of {known}")
+
+
+def _check_media(item: JsonObject, kind: Any, path: str) -> None:
+    """Refuse fields with media that the type of a content does not have. Raises BodyError."""
+    own: tuple[str, ...] = ()
+    if kind == "input_audio":
+        own = ("input_audio",)
+    elif kind in ("input_image", "input_file"):
+        own = (*_URLS[kind], "file_id")
+    for name in _MEDIA_FIELDS:
+        if name not in own and item.get(name) is not None:
+            raise BodyError(f"{path}.{name}", f"a content of the type {kind} has no such field")
 
 
 def _open_media(item: JsonObject, path: str) -> JsonObject:

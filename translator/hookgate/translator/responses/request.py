@@ -13,7 +13,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from hookgate.translator.fields import BodyError, JsonObject, camel, read_list, read_object, same
-from hookgate.translator.openai.calls import MODES, check_argument_values, close_selection
+from hookgate.translator.openai.calls import (
+    MODES,
+    check_argument_values,
+    check_function_name,
+    close_selection,
+)
 from hookgate.translator.openai.fields import check_openai_fields, open_cached_content, read_string
 from hookgate.translator.openai.messages import INSTRUCTING, MessageList
 from hookgate.translator.openai.settings import GenerationSettings
@@ -83,6 +88,7 @@ class ResponseRequest:
             for part in turn["parts"]:
                 call = part.get("functionCall")
                 if call is not None and (id_ := call.get("id")) is not None:
+                    check_function_name(call["name"], f"{path}.name")
                     names[id_] = call["name"]
             self._items.add_turn(number, turn)
 
