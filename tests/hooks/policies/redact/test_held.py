@@ -162,7 +162,7 @@ def test_what_is_held_is_never_longer_than_the_cap(scanner: Scanner) -> None:
     text, longest = f"{prose(random.Random(1), 30)} eyJ{'a' * 5000} end", 0  # noqa: S311  # it makes texts
     for chunk in cut(random.Random(2), text):  # noqa: S311  # it makes texts
         redactor.feed(chunk)
-        longest = max(longest, len(redactor.held))
+        longest = max(longest, len(redactor.held_text))
     assert 90 <= longest < 100
 
 
@@ -208,7 +208,7 @@ def test_prose_waits_for_the_end_of_its_last_word_alone(scanner: Scanner) -> Non
     redactor = Redactor(scanner, mask)
     for said, held in [("Hello", 5), (" world", 5), (", and ", 0), ("日本語", 0), ("\n", 0), ("x" * 99, 0)]:
         redactor.feed(said)
-        assert len(redactor.held) == held, said
+        assert len(redactor.held_text) == held, said
 
 
 def test_boundaries_are_reported_by_what_went_out_before() -> None:
@@ -238,7 +238,7 @@ def test_the_built_in_detectors_are_found_in_any_scanner() -> None:
 def broken_off(scanner: Scanner, text: str, cap: int = 8192) -> str:
     redactor = Redactor(scanner, mask, cap)
     out = "".join(piece.output for piece in [*redactor.feed(text), *redactor.cut_off()])
-    assert len(redactor.held) == 0
+    assert len(redactor.held_text) == 0
     return out
 
 

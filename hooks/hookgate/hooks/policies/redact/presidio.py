@@ -45,7 +45,7 @@ class BufferingRedactor:
         self._interruptions: list[int] = []  # where in the text
 
     @property
-    def held(self) -> str:
+    def held_text(self) -> str:
         """Nothing: this searches complete texts only."""
         return ""
 

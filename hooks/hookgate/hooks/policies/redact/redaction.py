@@ -55,7 +55,7 @@ class ChunkedText(Generic[Place]):
         if not self._undecided or self._undecided[-1][0] is None:
             return
         self._put_pieces(self._redactor.release())
-        if held := self._redactor.held:
+        if held := self._redactor.held_text:
             self._undecided.append((None, len(held)))
 
     def waits(self, place: Place) -> bool:

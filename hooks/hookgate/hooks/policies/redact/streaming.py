@@ -104,7 +104,7 @@ class Redactor:
         self._blocked = False
 
     @property
-    def held(self) -> str:
+    def held_text(self) -> str:
         """The text that is held back, or that was released although a secret may begin in it."""
         return self._held
 
