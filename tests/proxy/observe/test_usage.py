@@ -1,4 +1,4 @@
-"""The tokens of an interaction: only its own usage counts, wherever its answer is cut."""
+"""The tokens of an answer: only its own, last usage counts, wherever the answer is cut."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.proxy.observe.usage import Usage, make_meter
+from hookgate.proxy.observe.usage import Usage, UsageMeter, make_meter
 
 OWN = {"total_input_tokens": 90_000, "total_output_tokens": 5_000}
 OTHER = {"usage": {"total_input_tokens": 0, "total_output_tokens": 0}, "event_type": "interaction.completed"}
@@ -43,3 +43,15 @@ def test_of_a_stream_the_usage_of_its_last_event_counts(size: int, end: str) -> 
 @pytest.mark.parametrize("data", [b"", b"no JSON", b"[]", b"data: {\n\n", b'{"usage": 1}', b"{"])
 def test_what_has_no_usage_counts_nothing(data: bytes) -> None:
     assert measured(data, 3) == Usage()
+
+
+@given(texts=st.lists(st.text("ab", max_size=90), min_size=1, max_size=4), size=st.integers(1, 200))
+def test_of_many_usages_the_last_one_counts_wherever_the_stream_is_cut(texts: list[str], size: int) -> None:
+    events = [
+        {"text": text, "usageMetadata": {"promptTokenCount": count}} for count, text in enumerate(texts, 1)
+    ]
+    data = b"".join(b"data: " + json.dumps(event).encode() + b"\r\n\r\n" for event in events)
+    meter = UsageMeter()
+    for begin in range(0, len(data), size):
+        meter.feed(data[begin : begin + size])
+    assert meter.usage() == Usage(len(texts))

@@ -76,14 +76,14 @@ class UsageMeter:
     def feed(self, chunk: bytes) -> None:
         """Search the next bytes of the answer, which may be split anywhere."""
         data = self._tail + chunk
-        seen = len(self._tail)
-        begins = [match.end() for match in self._key.finditer(data) if match.end() >= seen]
+        begins = [*map(re.Match.end, self._key.finditer(data))]
         if begins:
             self._previous = self._found if len(begins) == 1 else data[begins[-2] :][:_MAX_METADATA]
             self._found = data[begins[-1] :][:_MAX_METADATA]
         elif self._found:
             self._found = (self._found + chunk)[:_MAX_METADATA]
-        self._tail = data[-_OVERLAP:]
+        searched = begins[-1] if begins else 0
+        self._tail = data[max(searched, len(data) - _OVERLAP) :]
 
     def usage(self) -> Usage:
         """Return the last usage that is complete; all zero if there is none."""
