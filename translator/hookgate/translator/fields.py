@@ -203,6 +203,15 @@ def texts_of(content: JsonObject) -> list[str]:
     return [part["text"] for part in parts if type(part) is dict and type(part.get("text")) is str]
 
 
+def parts_of(candidate: JsonObject) -> list[Any]:
+    """Return the parts of a candidate's content."""
+    content = candidate.get("content")
+    parts = content.get("parts") if type(content) is dict else None
+    if type(parts) is list:  # this function is hot, so the usual types are checked first
+        return parts
+    return read_list(read_object(candidate, "content"), "parts")
+
+
 def joined_text(content: JsonObject) -> str:
     """Return the joined text of a content."""
     return "".join(texts_of(content))

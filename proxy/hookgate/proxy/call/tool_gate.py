@@ -11,8 +11,8 @@ from hookgate.hooks import BeforeToolSelection
 from hookgate.proxy.observe.blocked import BlockedOutput
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import ToolCallFilter
-from hookgate.translator.fields import JsonObject, read, read_list, read_object
-from hookgate.translator.streaming.events import failed_call_response
+from hookgate.translator.fields import JsonObject, parts_of, read, read_list, read_object
+from hookgate.translator.streaming.events import failed_call_response, has_calls
 
 BLOCKED = "Tool execution blocked: {}"
 """The message that the model receives for a refused call, as in Gemini CLI."""
@@ -94,6 +94,9 @@ class ToolGate:
 
     async def judge(self, body: JsonObject) -> JsonObject:
         """Return the judged response, or the same object if unchanged. Raises RetryModel to ask again."""
+        if not has_calls(body):  # like most events of a stream
+            self._collect_for_retry(body, [])
+            return body
         had_call = self._filter.passed
         starting = self._filter.starting_calls(body)
         found = [(each, await decide_tool_call(self._judges, each)) for each in starting]
@@ -110,7 +113,7 @@ class ToolGate:
     ) -> None:
         """Collect the model's parts for a retry. Answers with several candidates are not retried."""
         for candidate in read_list(body, "candidates") if self._retries else ():
-            self._model_parts += read_list(read_object(candidate, "content"), "parts")
+            self._model_parts += parts_of(candidate)
             self._retries = (
                 self._retries and not read(candidate, "index") and len(self._model_parts) <= _MAX_PARTS
             )

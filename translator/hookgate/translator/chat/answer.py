@@ -13,7 +13,16 @@ from typing import Any
 
 from hookgate.translator.chat.messages import REASONING, close_call, open_call
 from hookgate.translator.conversation.alignment import align_parts
-from hookgate.translator.fields import BodyError, JsonObject, camel, read, read_list, read_object, same
+from hookgate.translator.fields import (
+    BodyError,
+    JsonObject,
+    camel,
+    parts_of,
+    read,
+    read_list,
+    read_object,
+    same,
+)
 from hookgate.translator.openai.fields import check_openai_fields
 
 _TAKEN = frozenset({"candidates", "chunks", "usageMetadata"})
@@ -274,7 +283,7 @@ def _split(responses: Sequence[JsonObject], was: JsonObject, edited: JsonObject)
             by_index.setdefault(each.get("index", 0), []).append(each)
     for index, holders in by_index.items():
         old = before[index]
-        _deal_parts(holders, old["content"]["parts"], _parts_of(after[index]))
+        _deal_parts(holders, old["content"]["parts"], parts_of(after[index]))
         if after[index].get("finishReason") != old.get("finishReason"):
             for each in holders:
                 each.pop("finishReason", None)
@@ -295,10 +304,6 @@ def _deal_parts(
         dealt[at].append(part)
     for holder, parts in zip(holders, dealt, strict=True):
         holder["content"] = {"role": "model", "parts": parts}
-
-
-def _parts_of(candidate: JsonObject) -> list[JsonObject]:
-    return read_list(read_object(candidate, "content"), "parts")
 
 
 def _close_one(body: JsonObject, was: JsonObject, response: JsonObject) -> JsonObject:
@@ -338,7 +343,7 @@ def _close_choice(choice: JsonObject, before: JsonObject, after: JsonObject) -> 
         return choice
     field = _holder(choice, "choices")
     message = choice[field]
-    new_message = _close_message(message, _parts_of(after), read_object(after, field))
+    new_message = _close_message(message, parts_of(after), read_object(after, field))
     new: JsonObject = {}
     for key, value in choice.items():
         if key == field:
@@ -421,7 +426,7 @@ def new_completion(response: JsonObject, model: str, created: int) -> JsonObject
     choices = []
     for position, candidate in enumerate(read_list(response, "candidates")):
         empty: JsonObject = {"role": "assistant", "content": None}
-        message = _close_message(empty, _parts_of(candidate), empty)
+        message = _close_message(empty, parts_of(candidate), empty)
         calls = [
             {**call, "id": call.get("id") or f"call-{n}"}
             for n, call in enumerate(message.get("tool_calls", ()))

@@ -8,6 +8,7 @@ from hookgate.translator.fields import (
     JsonObject,
     indexes,
     is_text,
+    parts_of,
     read,
     read_list,
     read_object,
@@ -62,8 +63,7 @@ def _pieces_by_strand(events: Sequence[JsonObject]) -> dict[TextStrand, dict[_Pl
     for number, event in enumerate(events):
         candidates = read_list(event, "candidates")
         for position, (index, candidate) in enumerate(zip(indexes(candidates), candidates, strict=True)):
-            parts = read_list(read_object(candidate, "content"), "parts")
-            for text, part in enumerate(filter(is_text, parts)):
+            for text, part in enumerate(filter(is_text, parts_of(candidate))):
                 strand = TextStrand(index, bool(part.get("thought")))
                 found.setdefault(strand, {})[_Place(number, position, text)] = part["text"]
     return found
@@ -283,6 +283,12 @@ class ToolCallFilter:
         return part if decision is None else write(part, "functionCall", write(call, "args", decision))
 
 
+def has_calls(event: JsonObject) -> bool:
+    """Return whether the event has function calls, or further arguments of them."""
+    candidates = read_list(event, "candidates")
+    return any(_call(part) is not None for candidate in candidates for part in parts_of(candidate))
+
+
 def failed_call_response(call: JsonObject, error: str) -> JsonObject:
     """Return the functionResponse that tells a model why its call was not run."""
     identified = {"id": call["id"]} if read(call, "id") is not None else {}
@@ -293,7 +299,7 @@ def _calls(body: JsonObject) -> Iterator[tuple[int, JsonObject]]:
     """Yield each call with its candidate's index."""
     candidates = read_list(body, "candidates")
     for index, candidate in zip(indexes(candidates), candidates, strict=True):
-        for part in read_list(read_object(candidate, "content"), "parts"):
+        for part in parts_of(candidate):
             if (call := _call(part)) is not None:
                 yield index, call
 

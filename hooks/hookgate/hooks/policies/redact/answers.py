@@ -18,6 +18,7 @@ from hookgate.translator.fields import (
     JsonObject,
     indexes,
     is_text,
+    parts_of,
     read,
     read_list,
     read_object,
@@ -68,7 +69,7 @@ class OutgoingEvent:
         self.unreleased_parts = [
             [
                 (PartPlace(self.number, position, number), part)
-                for number, part in enumerate(_parts(candidate))
+                for number, part in enumerate(parts_of(candidate))
             ]
             for position, candidate in enumerate(candidates)
         ]
@@ -223,10 +224,6 @@ def _first_texts(event: OutgoingEvent) -> dict[TextKey, PartPlace]:
     return {event.text_keys[place]: place for place in places if place in event.text_keys}
 
 
-def _parts(candidate: JsonObject) -> list[JsonObject]:
-    return read_list(read_object(candidate, "content"), "parts")
-
-
 def _is_bare(part: JsonObject) -> bool:
     """Return whether a part contains only text or a thought, without a signature or a call."""
     return len(part) == 1 + ("thought" in part)
@@ -237,7 +234,7 @@ def _is_empty(body: JsonObject) -> bool:
     return not any(
         part.get("text") or not _is_bare(part)
         for candidate in read_list(body, "candidates")
-        for part in _parts(candidate)
+        for part in parts_of(candidate)
     )
 
 
