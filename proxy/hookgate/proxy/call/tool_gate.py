@@ -84,7 +84,7 @@ class ToolGate:
         self._judges = judges
         self._retries = retries
         self._filter = ToolCallFilter()
-        self._model_parts: list[JsonObject] = []
+        self._events: list[JsonObject] = []
         self._decided_calls: list[tuple[JsonObject, Refusal | JsonObject]] = []
 
     @property
@@ -104,23 +104,21 @@ class ToolGate:
         judged = self._filter.apply_decisions(body, decisions)
         self._collect_for_retry(body, found)
         must_retry = any(isinstance(decided, Refusal) and decided.retries for _, decided in found)
-        if must_retry and self._retries and not had_call:
-            raise RetryModel(_retry_turns(self._model_parts, self._decided_calls))
+        if must_retry and self._retries and not had_call and (parts := _parts_to_repeat(self._events)):
+            raise RetryModel(_retry_turns(parts, self._decided_calls))
         return judged
 
     def _collect_for_retry(
         self, body: JsonObject, found: list[tuple[JsonObject, Refusal | JsonObject]]
     ) -> None:
-        """Collect the model's parts for a retry. Answers with several candidates are not retried."""
-        for candidate in read_list(body, "candidates") if self._retries else ():
-            self._model_parts += parts_of(candidate)
-            self._retries = (
-                self._retries and not read(candidate, "index") and len(self._model_parts) <= _MAX_PARTS
-            )
-        self._decided_calls += found
-        if not self._retries:
-            self._model_parts.clear()
-            self._decided_calls.clear()
+        """Collect the events and calls of the answer, unless it is too long to be repeated."""
+        if self._retries:
+            self._events.append(body)
+            self._decided_calls += found
+            if len(self._events) > _MAX_PARTS:
+                self._retries = False
+                self._events.clear()
+                self._decided_calls.clear()
 
 
 async def decide_tool_call(judges: Sequence[ToolCallJudge], tool_call: JsonObject) -> Refusal | JsonObject:
@@ -138,6 +136,17 @@ def _decision(tool_call: JsonObject, decided: Refusal | JsonObject) -> str | Jso
     if isinstance(decided, Refusal):
         return decided.shown
     return None if decided == read_object(tool_call, "args") else decided
+
+
+def _parts_to_repeat(events: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the parts of the answer, or none if it is too long, or has several candidates."""
+    parts: list[JsonObject] = []
+    for event in events:
+        for candidate in read_list(event, "candidates"):
+            parts += parts_of(candidate)
+            if read(candidate, "index") or len(parts) > _MAX_PARTS:
+                return []
+    return parts
 
 
 def _retry_turns(

@@ -285,8 +285,11 @@ class ToolCallFilter:
 
 def has_calls(event: JsonObject) -> bool:
     """Return whether the event has function calls, or further arguments of them."""
-    candidates = read_list(event, "candidates")
-    return any(_call(part) is not None for candidate in candidates for part in parts_of(candidate))
+    for candidate in read_list(event, "candidates"):  # this loop is hot: it resumes no generator
+        for part in parts_of(candidate):
+            if _call(part) is not None:
+                return True
+    return False
 
 
 def failed_call_response(call: JsonObject, error: str) -> JsonObject:
