@@ -1,9 +1,9 @@
-"""An adapter for google-genai: points a client at the gateway and runs its Python tools through hooks.
+"""Integration with google-genai: points a client at the gateway and runs its Python tools through hooks.
 
     client = genai.Client()
     instrument(client, "http://127.0.0.1:8787")
 
-The adapter uses the SDK's public names, with two exceptions: the base URL of an existing client
+The module uses the SDK's public names, with two exceptions: the base URL of an existing client
 (`_set_base_url`), and the contents that automatic function calling sends (`_send_with_errors`).
 """
 

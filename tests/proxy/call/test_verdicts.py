@@ -10,7 +10,7 @@ from hookgate.proxy.call.context import JudgedCall, describe_call
 from hookgate.proxy.call.verdicts import DENIED, NOT_JSON, STOPPED, client_response
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity.callers import Callers, named_session
-from hookgate.proxy.routing.dialects import ENVELOPES
+from hookgate.proxy.routing.dialects import ADAPTERS
 from hookgate.proxy.routing.table import Route, match
 
 ROUTE = match("POST", "/v1beta/models/m:generateContent")
@@ -31,7 +31,7 @@ TOOL_JSON_TURN = {
 def call(body: dict[str, Any], headers: dict[str, str] | None = None, route: Route = ROUTE) -> JudgedCall:
     named = named_session(route, headers or {})
     return describe_call(
-        Callers().caller_for(route, headers or {}), route, body, ENVELOPES[route.dialect](), named
+        Callers().caller_for(route, headers or {}), route, body, ADAPTERS[route.dialect](), named
     )
 
 

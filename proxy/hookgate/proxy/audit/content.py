@@ -13,7 +13,7 @@ from hookgate.hooks.policies.redact.fields import handled_by_caller, redacted_fi
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.proxy.observe.content import CallContent, KeptBytes
 from hookgate.proxy.observe.record import CallRecord
-from hookgate.proxy.routing.dialects import ENVELOPES
+from hookgate.proxy.routing.dialects import ADAPTERS
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import BodyError, check_response, join_events
 from hookgate.translator.fields import JsonObject
@@ -173,9 +173,9 @@ def _joined(kept: KeptBytes, route: Route) -> Any:
 
 
 def _events(data: bytes, route: Route) -> list[Any]:
-    envelope = ENVELOPES[route.dialect]()
-    framing = envelope.framing(route)
+    adapter = ADAPTERS[route.dialect]()
+    framing = adapter.framing(route)
     if framing is None or data.lstrip().startswith(b"{"):  # an error before a stream starts has no framing
-        return [envelope.open_answer(loads(data))]
+        return [adapter.open_answer(loads(data))]
     frames = [*framing.feed(data), *framing.finish()]
-    return [envelope.open_answer(loads(frame.data)) for frame in frames if frame.data.strip()]
+    return [adapter.open_answer(loads(frame.data)) for frame in frames if frame.data.strip()]

@@ -43,7 +43,7 @@ from hookgate.proxy.call.tool_gate import ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import MAX_ANSWER, SMALL_BODY, BodyWorker, check_frame, unreadable_answer
-from hookgate.proxy.routing.dialects.generate_content import Bare
+from hookgate.proxy.routing.dialects.generate_content import GenerateContent
 from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
@@ -255,18 +255,18 @@ class AnswerPipeline:
         return await self._body_worker.run(len(frame.raw), self._parse_piece, frame)
 
     def _parse_piece(self, frame: Frame) -> Piece:
-        envelope, bounds = self.call.envelope, self._body_worker.bounds
+        adapter, bounds = self.call.adapter, self._body_worker.bounds
         if not frame.data:
-            return Piece(frame, None, {}, envelope)
+            return Piece(frame, None, {}, adapter)
         try:
             body = loads(frame.data, bounds)
             if type(body) is not dict:
                 raise BodyError("", "it is not a JSON object")
             if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
-                return Piece(frame, None, {}, envelope)
-            # The usual envelope returns the body itself; this saves a call for each event of a stream.
-            response = body if type(envelope) is Bare else envelope.open_answer(body)
-            return Piece(frame, body, check_response(response), envelope)
+                return Piece(frame, None, {}, adapter)
+            # The usual adapter returns the body itself; this saves a call for each event of a stream.
+            response = body if type(adapter) is GenerateContent else adapter.open_answer(body)
+            return Piece(frame, body, check_response(response), adapter)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
 

@@ -50,8 +50,8 @@ from hookgate.proxy.observe.content import CallObserver, open_transcripts
 from hookgate.proxy.observe.logs import note_cause, note_session
 from hookgate.proxy.observe.record import CallRecord, Receipts
 from hookgate.proxy.observe.usage import read_prices
-from hookgate.proxy.routing.dialects.envelope import Envelope
-from hookgate.proxy.routing.dialects.generate_content import Bare
+from hookgate.proxy.routing.dialects.adapter import DialectAdapter
+from hookgate.proxy.routing.dialects.generate_content import GenerateContent
 from hookgate.proxy.routing.table import Route, without_credentials
 from hookgate.translator.fields import JsonObject, has_part, read_list, read_object, texts_of, write
 from hookgate.translator.request import requires_json
@@ -242,7 +242,7 @@ class JudgedCall:
     session: SessionContext
     named: bool
     """Whether the client names its session. If not, its ID is derived from the conversation."""
-    envelope: Envelope
+    adapter: DialectAdapter
     tool_turn: bool
     """Whether the last turn is a tool's result. A denial is sent as text: clients retry after an error."""
 
@@ -256,7 +256,7 @@ def describe_call(  # noqa: PLR0913  # the facts come from six places
     caller: Caller,
     route: Route,
     body: JsonObject,
-    envelope: Envelope,
+    adapter: DialectAdapter,
     session_id: str = "",
     *,
     earlier: str = "",
@@ -267,11 +267,11 @@ def describe_call(  # noqa: PLR0913  # the facts come from six places
     the one of the interaction that the call continues, or else derived from the conversation.
     """
     session = caller.in_session(session_id or earlier or caller.conversation_id(read_list(body, "contents")))
-    return call_in_session(session, route, body, envelope, named=bool(session_id))
+    return call_in_session(session, route, body, adapter, named=bool(session_id))
 
 
 def call_in_session(
-    session: SessionContext, route: Route, body: JsonObject, envelope: Envelope, *, named: bool
+    session: SessionContext, route: Route, body: JsonObject, adapter: DialectAdapter, *, named: bool
 ) -> JudgedCall:
     """Return the facts of the call with `body` in a session that the client names, or that is derived."""
     contents = read_list(body, "contents")
@@ -281,7 +281,7 @@ def call_in_session(
         route=route,
         session=session,
         named=named,
-        envelope=envelope,
+        adapter=adapter,
         tool_turn=bool(contents) and has_part(contents[-1], "functionResponse"),
     )
 
@@ -350,7 +350,7 @@ class CallContext:
         return await self.request.body_worker.run_in_thread(step, *args, **kwargs)
 
     async def begin_judged_call(
-        self, body: JsonObject, envelope: Envelope | None = None, session_in_body: str = ""
+        self, body: JsonObject, adapter: DialectAdapter | None = None, session_in_body: str = ""
     ) -> tuple[JudgedCall, OpenSession]:
         """Return the facts of a model call and its session. Also records the session and begins the audit.
 
@@ -361,7 +361,7 @@ class CallContext:
         name = self.named_session or session_in_body
         earlier = self.earlier_session
         call = await self.run_step(
-            describe_call, self.caller, self.route, body, envelope or Bare(), name, earlier=earlier
+            describe_call, self.caller, self.route, body, adapter or GenerateContent(), name, earlier=earlier
         )
         texts = None if call.named else await self.run_step(_last_fingerprints, body)
         open_session = await self.services.sessions.open(call.session, texts)
@@ -429,9 +429,9 @@ class OutgoingCall:
     def with_turns(self, turns: list[JsonObject]) -> "OutgoingCall":
         """Return a copy of the call with `turns` appended to its conversation."""
         outer = loads(self.payload)
-        model, body = self.call.envelope.open_request(self.route, outer)
+        model, body = self.call.adapter.open_request(self.route, outer)
         body = write(body, "contents", [*read_list(body, "contents"), *turns])
-        return replace(self, payload=dumps(self.call.envelope.close_request(outer, model, body)))
+        return replace(self, payload=dumps(self.call.adapter.close_request(outer, model, body)))
 
 
 def _last_fingerprints(body: JsonObject) -> list[str]:

@@ -19,7 +19,7 @@ from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.observe.record import no_bytes
 from hookgate.proxy.observe.usage import Usage, UsageMeter, make_meter
-from hookgate.proxy.routing.dialects.envelope import Envelope, UsageFormat
+from hookgate.proxy.routing.dialects.adapter import DialectAdapter, UsageFormat
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import Framing
 from hookgate.translator.fields import JsonObject
@@ -38,7 +38,7 @@ def abort_connection(request: web.BaseRequest) -> None:
 class Reply:
     """One answer to one client.
 
-    After a stream has started (`started`), errors are sent in the form that the envelope defines. For
+    After a stream has started (`started`), errors are sent in the form that the adapter defines. For
     generateContent, this is a text with finishReason STOP: clients ignore or retry an error inside a stream.
     """
 
@@ -46,14 +46,14 @@ class Reply:
         self,
         request: web.BaseRequest,
         framing: Framing | None,
-        envelope: Envelope,
+        adapter: DialectAdapter,
         observers: Sequence[CallObserver] = (),
     ) -> None:
         """Pass everything that is sent to the client to `observers`."""
         self.framing = framing
         """The framing of a stream; None for a call with one whole answer."""
         self._request = request
-        self._envelope, self._observers = envelope, observers
+        self._adapter, self._observers = adapter, observers
         self._headers: Mapping[str, str] = {}
         self._starting = asyncio.Lock()
         self._quiet_since = 0.0
@@ -68,7 +68,7 @@ class Reply:
 
     async def send_answer(self, body: JsonObject) -> None:
         """Send `body` as the whole answer, or as the last event of the stream."""
-        await self._send_last(self._envelope.answer(body))
+        await self._send_last(self._adapter.answer(body))
 
     async def _send_last(self, body: JsonObject) -> None:
         data = dumps(body)
@@ -80,7 +80,7 @@ class Reply:
     async def send_error(self, error: ApiError) -> None:
         """Send an error, as the last event if the stream has started."""
         if not await self.send_whole(error.code, _JSON, error.body()):
-            await self._send_last(self._envelope.failure(error.message))
+            await self._send_last(self._adapter.failure(error.message))
 
     async def send_whole(self, status: int, headers: Mapping[str, str], body: bytes) -> bool:
         """Send a body. Returns False, and sends nothing, if a stream has started."""

@@ -25,8 +25,8 @@ from hookgate.proxy.http.client import to_upstream
 from hookgate.proxy.identity.memory import prompt_of
 from hookgate.proxy.identity.sessions import OpenSession
 from hookgate.proxy.observe.content import SessionTranscript
-from hookgate.proxy.routing.dialects import ENVELOPES
-from hookgate.proxy.routing.dialects.envelope import Envelope
+from hookgate.proxy.routing.dialects import ADAPTERS
+from hookgate.proxy.routing.dialects.adapter import DialectAdapter
 from hookgate.proxy.routing.dialects.generate_content import (
     check_model,
     check_references,
@@ -44,7 +44,7 @@ class OpenedRequest:
 
     body: JsonObject | None
     """The body; None once it is not needed any more."""
-    envelope: Envelope
+    adapter: DialectAdapter
     listener: AnswerListener | None = None
     """Receives what of the answer has passed all hooks."""
     ends_turn: bool = True
@@ -61,15 +61,15 @@ class GenerationCall:
         self, context: CallContext, engine: RecordingEngine, opened: OpenedRequest | None = None
     ) -> None:
         """`opened` is the request if its body has been read; else it is read first."""
-        self._opened = opened or OpenedRequest(None, ENVELOPES[context.route.dialect]())
-        self._envelope = self._opened.envelope
+        self._opened = opened or OpenedRequest(None, ADAPTERS[context.route.dialect]())
+        self._adapter = self._opened.adapter
         self._context, self._engine, self._record = context, engine, context.record
         self._config = context.services.config
 
     async def run(self) -> web.StreamResponse:
         """Answer the request; denials and upstream errors are answers, too."""
-        context, envelope = self._context, self._envelope
-        reply = Reply(context.request, envelope.framing(context.route), envelope, context.observers)
+        context, adapter = self._context, self._adapter
+        reply = Reply(context.request, adapter.framing(context.route), adapter, context.observers)
         async with answering(context, reply):
             outgoing = await self._prepare_request()
             await self._ask_model(outgoing, reply)
@@ -80,16 +80,16 @@ class GenerationCall:
     async def _prepare_request(self) -> OutgoingCall:
         """Read the request and run its hooks. Raises ReplacementAnswer or ApiError if the call ends here."""
         context, engine, route = self._context, self._engine, self._context.route
-        run_step, envelope = context.run_step, self._envelope
+        run_step, adapter = context.run_step, self._adapter
         outer = await read_request(context.request) if self._opened.body is None else self._opened.body
         self._opened.body = None
         for observer in context.observers:
             observer.on_request(outer)
-        model, body = await run_step(open_request_body, envelope, route, outer)
+        model, body = await run_step(open_request_body, adapter, route, outer)
         check_model(route, model, body)
         self._record.model = model
         await run_step(check_references, body, self._config)
-        call, open_session = await context.begin_judged_call(body, envelope, envelope.session(outer))
+        call, open_session = await context.begin_judged_call(body, adapter, adapter.session(outer))
         contents = read_list(body, "contents")
         reported = context.reported_kinds(open_session)
         if engine.needs_session_events(open_session, reported):
@@ -125,7 +125,7 @@ class GenerationCall:
     async def _payload(self, outer: JsonObject, model: str, body: JsonObject) -> bytes:
         """Return the request as it is sent upstream, and show it to the observers."""
         run_step = self._context.run_step
-        closed = await run_step(self._envelope.close_request, outer, model, body)
+        closed = await run_step(self._adapter.close_request, outer, model, body)
         payload = await run_step(dumps, closed)
         for observer in self._context.observers:
             await run_step(observer.on_upstream_request, model, closed, body)
@@ -145,7 +145,7 @@ class GenerationCall:
         """
         headers = to_upstream(self._context.request.headers, "identity")
         headers |= {hdrs.CONTENT_TYPE: "application/json"}
-        delivery = AnswerDelivery(self._context, reply, self._envelope.usage_format)
+        delivery = AnswerDelivery(self._context, reply, self._adapter.usage_format)
         max_retries = self._config.tools.ask_again_at_most
         answer_rejected = False
         for retries in range(max_retries + 1):

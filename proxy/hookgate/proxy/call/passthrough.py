@@ -14,7 +14,7 @@ from hookgate.proxy.http.bodies import content_coding
 from hookgate.proxy.http.client import UpstreamAnswer, has_controls, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.usage import make_meter
-from hookgate.proxy.routing.dialects import ENVELOPES
+from hookgate.proxy.routing.dialects import ADAPTERS
 from hookgate.proxy.routing.table import Route
 
 _PORTS = {"http": 80, "https": 443}
@@ -93,7 +93,7 @@ async def forward_unread(
     """
     request, route = context.request, context.route
     # Token usage is read from the answer's bytes, so they must not be compressed.
-    generates, meter = route.kind == "judged", make_meter(ENVELOPES[route.dialect]().usage_format)
+    generates, meter = route.kind == "judged", make_meter(ADAPTERS[route.dialect]().usage_format)
     coding = "identity" if generates else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
     headers = to_upstream(request.headers, coding)
     if not generates:

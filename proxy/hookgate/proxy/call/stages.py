@@ -14,7 +14,7 @@ from hookgate.proxy.call.context import JudgedCall
 from hookgate.proxy.call.tool_gate import RetryModel, ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
 from hookgate.proxy.http.bodies import MAX_ANSWER, SMALL_BODY, VALUE_BYTES, BodyWorker, answer_too_large
-from hookgate.proxy.routing.dialects.envelope import Envelope
+from hookgate.proxy.routing.dialects.adapter import DialectAdapter
 from hookgate.translator import BodyError, Frame, join_events
 from hookgate.translator.fields import JsonObject, read, read_list, same_items, without, write
 from hookgate.translator.streaming.events import TextStrand, join_texts
@@ -39,7 +39,7 @@ class Piece:
     body: JsonObject | None
     """The parsed body; None if the piece contains no answer, for example a comment or an error."""
     response: JsonObject
-    envelope: Envelope
+    adapter: DialectAdapter
     error: bytes | None = None
     """The redacted error; None if screens did not change it."""
 
@@ -49,7 +49,7 @@ class Piece:
             return self.frame.data if self.error is None else self.error
         if self.response is self.body:
             return self.frame.data
-        body = self.envelope.close_answer(self.body, self.response)
+        body = self.adapter.close_answer(self.body, self.response)
         return self.frame.data if body is self.body else dumps(body)
 
 

@@ -102,7 +102,7 @@ async def before_model_in_envelope(
 
     Raises ReplacementAnswer or ApiError if a hook ends the call.
     """
-    beside = call.envelope.other_fields(outer)
+    beside = call.adapter.other_fields(outer)
     event = await _fire_before_model(engine, call, BeforeModel(model, body, beside))
     if event.beside is not beside:
         outer = {name: value for name, value in outer.items() if name not in beside} | event.beside

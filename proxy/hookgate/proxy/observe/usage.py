@@ -17,7 +17,7 @@ from hookgate.proxy.config import ConfigError
 from hookgate.proxy.config.catalogue import NAMED, sections
 from hookgate.proxy.config.reading import describe_errors
 from hookgate.proxy.config.sources import PRICE_KEYS, describe_toml_error, lines_of, read_toml
-from hookgate.proxy.routing.dialects.envelope import UsageFormat
+from hookgate.proxy.routing.dialects.adapter import UsageFormat
 from hookgate.translator.fields import JsonObject, read_object
 
 _KEY = re.compile(rb'"usageMetadata"\s*:\s*(?=\{)')

@@ -17,7 +17,7 @@ from hookgate.proxy.http.bodies import read_request, read_whole
 from hookgate.proxy.http.client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.usage import make_meter
-from hookgate.proxy.routing.dialects import ENVELOPES
+from hookgate.proxy.routing.dialects import ADAPTERS
 from hookgate.proxy.routing.dialects.generate_content import (
     check_model,
     named_model,
@@ -60,7 +60,7 @@ class InputOnlyCalls:
 
     async def _answer(self, answer: UpstreamAnswer) -> web.Response:
         body = await read_whole(answer.chunks())
-        meter = make_meter(ENVELOPES[self._context.route.dialect]().usage_format)
+        meter = make_meter(ADAPTERS[self._context.route.dialect]().usage_format)
         meter.feed(body)
         self._record.usage += meter.usage()
         return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)

@@ -91,17 +91,17 @@ class InteractionReading:
             context.record.streamed = True
             if context.record.content is not None:
                 context.record.content.route = replace(context.route, verb="streamInteraction")
-        self._envelope = Interactions()
+        self._adapter = Interactions()
 
     async def run(self) -> web.StreamResponse:
         """Answer the request; denials and upstream errors are answers, too."""
         context = self._context
-        reply = Reply(context.request, self._framing, self._envelope, context.observers)
+        reply = Reply(context.request, self._framing, self._adapter, context.observers)
         async with answering(context, reply):
             earlier = await find_earlier(context, id_in_path(context.route))
-            call, open_session = await context.begin_judged_call({}, self._envelope)
+            call, open_session = await context.begin_judged_call({}, self._adapter)
             open_session.refuse_if_stopped()
-            delivery = AnswerDelivery(context, reply, self._envelope.usage_format)
+            delivery = AnswerDelivery(context, reply, self._adapter.usage_format)
             delivery.counts_usage = False
             await self._read(call, earlier, delivery)
         return await reply.finish()

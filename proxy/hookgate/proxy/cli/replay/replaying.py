@@ -35,7 +35,7 @@ from hookgate.proxy.identity.memory import Result, prompt_of
 from hookgate.proxy.identity.sessions import LocalSessions, OpenSession, ReportedKind
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import Prices, Usage
-from hookgate.proxy.routing.dialects import ENVELOPES
+from hookgate.proxy.routing.dialects import ADAPTERS
 from hookgate.proxy.routing.dialects.generate_content import named_model, open_request_body
 from hookgate.translator import BodyError, declared_descriptions, read_inputs, show_request
 from hookgate.translator.batches import BatchBody
@@ -155,9 +155,9 @@ class Replay:
     # ---- requests
 
     async def _generate(self, opened: _OpenCall, start: CallStart, open_session: OpenSession) -> None:
-        engine, envelope = opened.engine, ENVELOPES[start.route.dialect]()
-        model, body = open_request_body(envelope, start.route, start.request or {})
-        call = call_in_session(open_session.context, start.route, body, envelope, named=True)
+        engine, adapter = opened.engine, ADAPTERS[start.route.dialect]()
+        model, body = open_request_body(adapter, start.route, start.request or {})
+        call = call_in_session(open_session.context, start.route, body, adapter, named=True)
         engine.record.note_call(call.session)
         contents = read_list(body, "contents")
         opened.reported = frozenset(open_session.state.reported_kinds(""))
@@ -204,7 +204,7 @@ class Replay:
     def _batch_call(engine: RecordingEngine, start: CallStart, body: JsonObject) -> JudgedCall:
         session = replace(start.session, call_state=CallState())
         engine.record.note_call(session)
-        return call_in_session(session, start.route, body, ENVELOPES[start.route.dialect](), named=True)
+        return call_in_session(session, start.route, body, ADAPTERS[start.route.dialect](), named=True)
 
     # ---- answers
 

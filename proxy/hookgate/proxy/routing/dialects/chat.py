@@ -1,6 +1,6 @@
 """The bodies of chat completions, OpenAI's dialect, which name the model."""
 
-from hookgate.proxy.routing.dialects.envelope import UsageFormat
+from hookgate.proxy.routing.dialects.adapter import UsageFormat
 from hookgate.proxy.routing.dialects.openai import OpenAIBodies
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import Framing

@@ -1,6 +1,6 @@
 """The bodies of Code Assist, which contain those of generateContent."""
 
-from hookgate.proxy.routing.dialects.generate_content import Bare
+from hookgate.proxy.routing.dialects.generate_content import GenerateContent
 from hookgate.proxy.routing.table import Route, session_name_in_body
 from hookgate.translator import text_response
 from hookgate.translator.code_assist import (
@@ -14,7 +14,7 @@ from hookgate.translator.code_assist import (
 from hookgate.translator.fields import JsonObject
 
 
-class CodeAssist(Bare):
+class CodeAssist(GenerateContent):
     """The bodies of Code Assist, which contain model, session, and request or response."""
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:

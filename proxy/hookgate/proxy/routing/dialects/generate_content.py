@@ -10,7 +10,7 @@ from typing import Any
 from hookgate.proxy import GEMINI_API
 from hookgate.proxy.config import Config
 from hookgate.proxy.errors import ApiError, body_refused
-from hookgate.proxy.routing.dialects.envelope import Envelope, UsageFormat
+from hookgate.proxy.routing.dialects.adapter import DialectAdapter, UsageFormat
 from hookgate.proxy.routing.table import Route, session_name_in_body
 from hookgate.translator import (
     MODEL_NAME,
@@ -24,7 +24,7 @@ from hookgate.translator import (
 from hookgate.translator.fields import JsonObject, read, read_list, write
 
 
-class Bare:
+class GenerateContent:
     """The bodies of the Gemini API and Vertex AI, which are not wrapped; the model is in the path.
 
     The APIs document no session. Antigravity sends one, as a field of the request, which is passed on.
@@ -62,10 +62,10 @@ class Bare:
         return ServerSentEvents() if route.alt == "sse" else JsonArray()
 
 
-def open_request_body(envelope: Envelope, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
+def open_request_body(adapter: DialectAdapter, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
     """Return the checked model and request in a body. Raises ApiError if they are invalid."""
     try:
-        model, inner = envelope.open_request(route, body)
+        model, inner = adapter.open_request(route, body)
         return model, check_request(inner)
     except BodyError as error:
         raise body_refused(error) from None

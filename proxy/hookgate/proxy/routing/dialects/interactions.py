@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
-from hookgate.proxy.routing.dialects.envelope import UsageFormat
+from hookgate.proxy.routing.dialects.adapter import UsageFormat
 from hookgate.proxy.routing.dialects.generate_content import named_model
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import BodyError, Framing, text_response

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from typing import Protocol
 
 from hookgate.proxy.errors import policy_denied
-from hookgate.proxy.routing.dialects.envelope import UsageFormat
+from hookgate.proxy.routing.dialects.adapter import UsageFormat
 from hookgate.proxy.routing.dialects.generate_content import named_model
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import BodyError, Framing, text_response
@@ -60,7 +60,7 @@ class OpenAIBodies(ABC):
     def framing(self, route: Route) -> Framing | None:
         """Return the framing of a streamed answer; None for a call with one whole answer."""
 
-    # ---- Envelope
+    # ---- DialectAdapter
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         self._request = self.read_request(body)

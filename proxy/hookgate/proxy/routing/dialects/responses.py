@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from hookgate.proxy.errors import ApiError, body_refused
-from hookgate.proxy.routing.dialects.envelope import UsageFormat
+from hookgate.proxy.routing.dialects.adapter import UsageFormat
 from hookgate.proxy.routing.dialects.openai import OpenAIBodies
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import BodyError, Framing

@@ -1,4 +1,4 @@
-"""What each dialect implements: reading the bodies of its API for hooks, and writing them again."""
+"""What each adapter implements: reading the bodies of its dialect for hooks, and writing them again."""
 
 from typing import Literal, Protocol
 
@@ -10,8 +10,10 @@ UsageFormat = Literal["generate_content", "interaction", "openai", "response"]
 """How answers report the tokens that they used."""
 
 
-class Envelope(Protocol):
-    """Unwraps the bodies of one API for hooks, and wraps them again; unchanged values keep their identity.
+class DialectAdapter(Protocol):
+    """Converts the bodies of one dialect to those of generateContent, and back.
+
+    Values that hooks leave unchanged keep their identity.
 
     One object serves one call.
     """
