@@ -26,7 +26,7 @@ from hookgate.hooks.session import CallEnd, SessionContext
 from hookgate.proxy.config import Config, TokenSettings
 from hookgate.proxy.errors import ApiError, StoreError
 from hookgate.proxy.identity.callers import hash_of_key, short_key_name
-from hookgate.proxy.identity.key_scopes import TOKEN, IssuedKey, KeyScope, KeyState, group_of
+from hookgate.proxy.identity.key_scopes import TOKEN, IssuedKey, KeyScope, KeyState
 from hookgate.proxy.identity.key_secrets import Pepper, check_pepper, id_in_key, load_pepper
 from hookgate.proxy.routing.table import Route
 from hookgate.proxy.store.database import open_keys
@@ -243,7 +243,7 @@ class IssuedKeys:
     ) -> None:
         """Count a call for the limits of its key. Raises ApiError (403) if one is reached."""
         has_price = self._prices is not None and self._prices.knows(route.model)
-        if not has_price and group_of(route) in ("generate", "embed") and any(rule.cost for rule in rules):
+        if not has_price and route.group in ("generate", "embed") and any(rule.cost for rule in rules):
             message = _NO_PRICE.format(name=key.name, model=route.model)
             raise ApiError(403, message, "KEY_LIMIT_REACHED")
         try:

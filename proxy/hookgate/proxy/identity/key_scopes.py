@@ -10,74 +10,18 @@ from pydantic import Field, model_validator
 from hookgate.hooks.policies.counters import LimitRule
 from hookgate.hooks.policies.options import Globs, Options, matches_name
 from hookgate.proxy.config.models import Unhooked
-from hookgate.proxy.routing.table import Route
-
-RouteGroup = Literal["generate", "embed", "models", "batches", "files", "caches", Unhooked]
-"""The groups of routes: those that are judged or forwarded, and those of `routes.unhooked`."""
+from hookgate.proxy.routing.table import Route, RouteGroup
 
 ROUTE_GROUPS: tuple[RouteGroup, ...] = get_args(RouteGroup)
 
 DEFAULT_GROUPS: tuple[RouteGroup, ...] = ("generate", "embed", "models")
 """The groups whose calls do not access what other keys have stored in the gateway's Google project."""
 
-_VERBS: dict[str, RouteGroup] = {
-    "generateContent": "generate",
-    "streamGenerateContent": "generate",
-    "createChatCompletion": "generate",
-    "streamChatCompletion": "generate",
-    "createResponse": "generate",
-    "streamResponse": "generate",
-    "countTokens": "generate",
-    "computeTokens": "generate",
-    "embedContent": "embed",
-    "createEmbedding": "embed",
-    "batchEmbedContents": "embed",
-    "asyncBatchEmbedContent": "batches",
-    "batchGenerateContent": "batches",
-    "getBatch": "batches",
-    "listBatches": "batches",
-    "BidiGenerateContent": "live",
-    "createCachedContent": "caches",
-    "updateCachedContent": "caches",
-    "createInteraction": "interactions",
-    "streamInteraction": "interactions",
-    "getInteraction": "interactions",
-    "cancelInteraction": "interactions",
-}
-
-_TEMPLATES: tuple[tuple[str, RouteGroup], ...] = (
-    ("/fileSearchStores", "files"),
-    ("/files", "files"),
-    ("/cachedContents", "caches"),
-    ("/batches", "batches"),
-    ("/interactions", "interactions"),
-    ("operations", "predict"),
-    ("models", "models"),
-)
-"""The group of a route without such a verb, by a part of its template; the first that occurs counts."""
-
 _UNCOUNTED = frozenset({"batches", "caches", *get_args(Unhooked)})
 """The groups whose tokens the gateway cannot count when a call ends."""
 
 _UNNAMED = frozenset({"caches", *get_args(Unhooked)})
 """The groups with calls that run a model which their path does not name."""
-
-
-_CREATES_CREDENTIALS = re.compile(r"/v1[a-z0-9]*/auth_tokens(?![A-Za-z0-9_])")
-"""Paths that return credentials of the gateway's Google project, which would work without the gateway."""
-
-
-def group_of(route: Route) -> str:
-    """Return the group of a route, or an empty string if issued keys cannot be used for it."""
-    if route.api == "code_assist" or _CREATES_CREDENTIALS.match(route.path):
-        return ""
-    if route.unhooked:
-        return route.unhooked
-    if route.verb in _VERBS:
-        return _VERBS[route.verb]
-    # Templates, unlike paths, contain nothing that a client has chosen.
-    return next((group for part, group in _TEMPLATES if part in route.template), "")
-
 
 _TUNED = re.compile(r"/v1[a-z0-9]*/tunedModels/")
 """The paths of models that users have tuned. A scope names such a model with its collection."""
@@ -119,7 +63,7 @@ class KeyScope(Options):
 
     def refusal(self, route: Route) -> str:
         """Return why a route may not be called, or an empty string if it may be."""
-        group = group_of(route)
+        group = route.group
         if group not in self.routes:
             return f"may not be used for this path; it may be used for: {', '.join(self.routes)}"
         runs_no_model = group in ("models", "files") or (group == "batches" and not route.model)

@@ -14,6 +14,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, unquote_plus
 
 from hookgate.hooks.settings import EVENTS
+from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.errors import ApiError, not_a_route, request_refused
 from hookgate.translator import MODEL_NAME
 
@@ -22,6 +23,9 @@ log = logging.getLogger("hookgate.unhooked")
 Api = Literal["gemini", "vertex", "code_assist"]
 Dialect = Literal["generate_content", "code_assist", "interactions", "chat", "responses"]
 RouteKind = Literal["judged", "forwarded", "live", "tunnel", "event", "receipt"]
+
+RouteGroup = Literal["generate", "embed", "models", "batches", "files", "caches", Unhooked]
+"""The groups of routes that issued keys may call. The last ones are also those of `routes.unhooked`."""
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,255}"
 INTERACTION_ID = r"[A-Za-z0-9][A-Za-z0-9._~=-]{0,511}"
@@ -37,7 +41,7 @@ _PLACEHOLDERS = {
     "project": _ID,
     "location": _ID,
     "operations": rf"(?:(?:models|tunedModels|fileSearchStores)/{_ID}/(?:upload/)?)?operations",
-    "agents": "agents|triggers|webhooks|environments|voices|credentials|decisions|auth_tokens",
+    "agents": "agents|triggers|webhooks|environments|voices|credentials|decisions",
     "rest": r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~:=@+-]{0,2047}){0,16}",
 }
 
@@ -56,6 +60,8 @@ _UNHOOKED = _LISTS | _SNAKE_LISTS | _OPENAI_LISTS | _INTERACTIONS | _VOICES | _F
 class Row:
     """A kind of request. `template` is the path, in which `{verb}` is one of `verbs`."""
 
+    group: RouteGroup | None
+    """The group of issued keys that may call it; without a group, none may."""
     api: Api
     kind: RouteKind
     methods: tuple[str, ...]
@@ -94,7 +100,8 @@ class Row:
 
 _GET, _POST, _DELETE, _ANY = ("GET",), ("POST",), ("DELETE",), ("GET", "POST", "PUT", "PATCH", "DELETE")
 _GENERATE = ("generateContent", "streamGenerateContent")
-_VERTEX_INPUTS = ("countTokens", "computeTokens", "embedContent", "batchEmbedContents")
+_COUNT_TOKENS = ("countTokens", "computeTokens")
+_EMBED = ("embedContent", "batchEmbedContents")
 _STREAMS = {
     "createInteraction": "streamInteraction",
     "createChatCompletion": "streamChatCompletion",
@@ -110,13 +117,15 @@ _VERTEX_MODELS = (
 )
 
 
-def _forwarded(api: Api, methods: tuple[str, ...], template: str, *verbs: str) -> Row:
-    return Row(api, "forwarded", methods, template, verbs, _LISTS)
+def _forwarded(
+    group: RouteGroup | None, api: Api, methods: tuple[str, ...], template: str, *verbs: str
+) -> Row:
+    return Row(group, api, "forwarded", methods, template, verbs, _LISTS)
 
 
 def _written(methods: tuple[str, ...], template: str) -> Row:
     """Return a row for a request that writes to a file or to a store of files."""
-    return Row("gemini", "forwarded", methods, template, (), _LISTS, writes_files=True)
+    return Row("files", "gemini", "forwarded", methods, template, (), _LISTS, writes_files=True)
 
 
 def _uploaded(template: str, *verbs: str) -> Row:
@@ -124,99 +133,100 @@ def _uploaded(template: str, *verbs: str) -> Row:
 
     Uploads with a verb can be judged.
     """
-    return Row("gemini", "forwarded", ("POST", "PUT"), template, verbs, _UPLOADS, writes_files=True)
+    return Row("files", "gemini", "forwarded", ("POST", "PUT"), template, verbs, _UPLOADS, writes_files=True)
 
 
 def _download(template: str) -> Row:
-    return Row("gemini", "forwarded", _GET, template, (), alts=frozenset({"json", "media"}))
+    return Row("files", "gemini", "forwarded", _GET, template, (), alts=frozenset({"json", "media"}))
 
 
-def _unhooked(group: str, api: Api, methods: tuple[str, ...], template: str, *verbs: str) -> Row:
+def _unhooked(group: Unhooked, api: Api, methods: tuple[str, ...], template: str, *verbs: str) -> Row:
     alts = frozenset({"json", "sse", "media"})
-    return Row(api, "forwarded", methods, template, verbs, _UNHOOKED, alts, group)
+    return Row(group, api, "forwarded", methods, template, verbs, _UNHOOKED, alts, group)
 
 
 def _live(api: Api, template: str, *verbs: str) -> Row:
-    return Row(api, "tunnel", _GET, template, verbs, frozenset({"access_token"}), unhooked="live")
+    return Row("live", api, "tunnel", _GET, template, verbs, frozenset({"access_token"}), unhooked="live")
 
 
 def _caches(api: Api, place: str) -> tuple[Row, ...]:
     """Return the rows of cached contents below a path."""
     path = f"{place}/cachedContents"
     return (
-        Row(api, "judged", _POST, path, ("createCachedContent",)),
-        Row(api, "judged", ("PATCH",), f"{path}/{{id}}", ("updateCachedContent",), _LISTS),
-        _forwarded(api, _GET, path),
-        _forwarded(api, ("GET", "DELETE"), f"{path}/{{id}}"),
+        Row("caches", api, "judged", _POST, path, ("createCachedContent",)),
+        Row("caches", api, "judged", ("PATCH",), f"{path}/{{id}}", ("updateCachedContent",), _LISTS),
+        _forwarded("caches", api, _GET, path),
+        _forwarded("caches", api, ("GET", "DELETE"), f"{path}/{{id}}"),
     )
 
 
 def _interactions(api: Api, place: str) -> tuple[Row, ...]:
     """Return the rows of the Interactions API below a path. All answers but that of DELETE have text."""
     path = f"{place}/interactions"
-    judged = partial(Row, api, "judged", dialect="interactions")
+    judged = partial(Row, "interactions", api, "judged", dialect="interactions")
     return (
         judged(_POST, path, ("createInteraction",), alts=frozenset({"json", "sse"})),
         judged(_GET, f"{path}/{{interaction}}", ("getInteraction",), _INTERACTIONS),
         judged(_POST, f"{path}/{{interaction}}/cancel", ("cancelInteraction",)),
-        _forwarded(api, _DELETE, f"{path}/{{interaction}}", "deleteInteraction"),
+        _forwarded("interactions", api, _DELETE, f"{path}/{{interaction}}", "deleteInteraction"),
         _unhooked("interactions", api, ("GET", "PUT", "PATCH"), f"{path}/{{interaction}}{{rest}}"),
     )
 
 
 def _openai(api: Api, place: str) -> tuple[Row, ...]:
     """Return the rows of OpenAI's dialects below a path."""
-    judged = partial(Row, api, "judged", _POST, alts=frozenset({"json", "sse"}))
+    judged = partial(Row, "generate", api, "judged", _POST, alts=frozenset({"json", "sse"}))
     return (
         judged(f"{place}/chat/completions", ("createChatCompletion",), dialect="chat"),
         judged(f"{place}/responses", ("createResponse",), dialect="responses"),
     )
 
 
+_GEMINI_MODEL = "/{v}/{models}/{model}:{verb}"
+
 _GEMINI = (
-    Row("gemini", "judged", _POST, "/{v}/{models}/{model}:{verb}", (*_GENERATE, "batchGenerateContent")),
+    Row("generate", "gemini", "judged", _POST, _GEMINI_MODEL, _GENERATE),
+    Row("generate", "gemini", "judged", _POST, _GEMINI_MODEL, ("countTokens",)),
+    Row("embed", "gemini", "judged", _POST, _GEMINI_MODEL, _EMBED),
+    Row("batches", "gemini", "judged", _POST, _GEMINI_MODEL, ("batchGenerateContent",)),
+    Row("batches", "gemini", "judged", _POST, _GEMINI_MODEL, ("asyncBatchEmbedContent",)),
     # The state of a batch contains the generated answers, also in a list of batches.
-    Row("gemini", "judged", _GET, "/{v}/batches/{id}", ("getBatch",)),
-    Row("gemini", "judged", _GET, "/{v}/batches", ("listBatches",), _LISTS),
-    _forwarded("gemini", _POST, "/{v}/batches/{id}:cancel"),
-    _forwarded("gemini", _DELETE, "/{v}/batches/{id}"),
-    Row(
-        "gemini",
-        "judged",
-        _POST,
-        "/{v}/{models}/{model}:{verb}",
-        ("countTokens", "embedContent", "batchEmbedContents", "asyncBatchEmbedContent"),
-    ),
-    _forwarded("gemini", _GET, "/{v}/{models}"),
-    _forwarded("gemini", _GET, "/{v}/{models}/{model}"),
-    _forwarded("gemini", _GET, "/{v}/files"),
+    Row("batches", "gemini", "judged", _GET, "/{v}/batches/{id}", ("getBatch",)),
+    Row("batches", "gemini", "judged", _GET, "/{v}/batches", ("listBatches",), _LISTS),
+    _forwarded("batches", "gemini", _POST, "/{v}/batches/{id}:cancel"),
+    _forwarded("batches", "gemini", _DELETE, "/{v}/batches/{id}"),
+    _forwarded("models", "gemini", _GET, "/{v}/{models}"),
+    _forwarded("models", "gemini", _GET, "/{v}/{models}/{model}"),
+    _forwarded("files", "gemini", _GET, "/{v}/files"),
     _written(_POST, "/{v}/files"),
-    _forwarded("gemini", ("GET", "DELETE"), "/{v}/files/{id}"),
+    _forwarded("files", "gemini", ("GET", "DELETE"), "/{v}/files/{id}"),
     _written(_POST, "/{v}/files:register"),
     _download("/{v}/files/{id}:download"),
     _uploaded("/upload/{v}/files", "uploadFile"),
-    _forwarded("gemini", _GET, "/{v}/fileSearchStores"),
-    _forwarded("gemini", ("GET", "DELETE"), "/{v}/fileSearchStores/{id}"),
+    _forwarded("files", "gemini", _GET, "/{v}/fileSearchStores"),
+    _forwarded("files", "gemini", ("GET", "DELETE"), "/{v}/fileSearchStores/{id}"),
     _written(_POST, "/{v}/fileSearchStores"),
     _written(("PATCH",), "/{v}/fileSearchStores/{id}"),
     _written(_POST, "/{v}/fileSearchStores/{id}:importFile"),
-    _forwarded("gemini", _GET, "/{v}/fileSearchStores/{id}/documents"),
-    _forwarded("gemini", ("GET", "DELETE"), "/{v}/fileSearchStores/{id}/documents/{id}"),
+    _forwarded("files", "gemini", _GET, "/{v}/fileSearchStores/{id}/documents"),
+    _forwarded("files", "gemini", ("GET", "DELETE"), "/{v}/fileSearchStores/{id}/documents/{id}"),
     _download("/{v}/fileSearchStores/{id}/media/{id}"),
     _uploaded("/upload/{v}/fileSearchStores/{id}:uploadToFileSearchStore"),
-    _forwarded("gemini", _GET, "/{v}/{operations}"),
-    _forwarded("gemini", ("GET", "DELETE"), "/{v}/{operations}/{id}"),
-    _forwarded("gemini", _POST, "/{v}/{operations}/{id}:cancel"),
+    _forwarded("predict", "gemini", _GET, "/{v}/{operations}"),
+    _forwarded("predict", "gemini", ("GET", "DELETE"), "/{v}/{operations}/{id}"),
+    _forwarded("predict", "gemini", _POST, "/{v}/{operations}/{id}:cancel"),
     *_caches("gemini", "/{v}"),
-    _unhooked("predict", "gemini", _POST, "/{v}/{models}/{model}:{verb}", "predict", "predictLongRunning"),
+    _unhooked("predict", "gemini", _POST, _GEMINI_MODEL, "predict", "predictLongRunning"),
     *_interactions("gemini", "/{v}"),
     *_openai("gemini", "/{v}/openai"),
     # Their answers report tokens as those of chat completions do.
-    Row("gemini", "judged", _POST, "/{v}/openai/embeddings", ("createEmbedding",), dialect="chat"),
-    _forwarded("gemini", _GET, "/{v}/openai/models"),
-    _forwarded("gemini", _GET, "/{v}/openai/models/{id}"),
+    Row("embed", "gemini", "judged", _POST, "/{v}/openai/embeddings", ("createEmbedding",), dialect="chat"),
+    _forwarded("models", "gemini", _GET, "/{v}/openai/models"),
+    _forwarded("models", "gemini", _GET, "/{v}/openai/models/{id}"),
     _unhooked("openai", "gemini", _ANY, "/{v}/openai{rest}"),
     _unhooked("agents", "gemini", _ANY, "/{v}/{agents}{rest}"),
+    # Their answers are credentials of the gateway's Google project, which would work without the gateway.
+    replace(_unhooked("agents", "gemini", _ANY, "/{v}/auth_tokens{rest}"), group=None),
     _unhooked("agents", "gemini", ("POST", "PUT"), "/upload/{v}/environments{rest}"),
     _live(
         "gemini",
@@ -226,14 +236,15 @@ _GEMINI = (
 )
 
 _VERTEX = (
-    *(Row("vertex", "judged", _POST, path, _GENERATE) for path in _VERTEX_MODELS),
-    *(Row("vertex", "judged", _POST, path, _VERTEX_INPUTS) for path in _VERTEX_MODELS),
-    _forwarded("vertex", _GET, "/{v}/publishers/google/models"),
-    _forwarded("vertex", _GET, "/{v}/publishers/google/models/{model}"),
-    _forwarded("vertex", _GET, f"{_PLACE}/publishers/google/models/{{model}}"),
-    _forwarded("vertex", _GET, f"{_PLACE}/models"),
-    _forwarded("vertex", _GET, f"{_PLACE}/models/{{model}}"),
-    _forwarded("vertex", _GET, f"{_PLACE}/operations/{{id}}"),
+    *(Row("generate", "vertex", "judged", _POST, path, _GENERATE) for path in _VERTEX_MODELS),
+    *(Row("generate", "vertex", "judged", _POST, path, _COUNT_TOKENS) for path in _VERTEX_MODELS),
+    *(Row("embed", "vertex", "judged", _POST, path, _EMBED) for path in _VERTEX_MODELS),
+    _forwarded("models", "vertex", _GET, "/{v}/publishers/google/models"),
+    _forwarded("models", "vertex", _GET, "/{v}/publishers/google/models/{model}"),
+    _forwarded("models", "vertex", _GET, f"{_PLACE}/publishers/google/models/{{model}}"),
+    _forwarded("models", "vertex", _GET, f"{_PLACE}/models"),
+    _forwarded("models", "vertex", _GET, f"{_PLACE}/models/{{model}}"),
+    _forwarded("predict", "vertex", _GET, f"{_PLACE}/operations/{{id}}"),
     *_caches("vertex", _PLACE),
     *(
         _unhooked("predict", "vertex", _POST, path, "predict", "predictLongRunning", "fetchPredictOperation")
@@ -247,21 +258,30 @@ _VERTEX = (
 )
 
 _CODE_ASSIST = (
-    Row("code_assist", "judged", _POST, "/{v}:{verb}", (*_GENERATE, "countTokens"), dialect="code_assist"),
+    Row(
+        None,
+        "code_assist",
+        "judged",
+        _POST,
+        "/{v}:{verb}",
+        (*_GENERATE, "countTokens"),
+        dialect="code_assist",
+    ),
     _forwarded(
+        None,
         "code_assist",
         _POST,
         "/{v}:{verb}",
         *("loadCodeAssist", "onboardUser", "setCodeAssistGlobalUserSetting"),
         *("recordCodeAssistMetrics", "fetchAdminControls", "listExperiments", "retrieveUserQuota"),
     ),
-    _forwarded("code_assist", _GET, "/{v}:{verb}", "getCodeAssistGlobalUserSetting"),
-    _forwarded("code_assist", _GET, "/{v}/operations/{id}"),
+    _forwarded(None, "code_assist", _GET, "/{v}:{verb}", "getCodeAssistGlobalUserSetting"),
+    _forwarded(None, "code_assist", _GET, "/{v}/operations/{id}"),
 )
 
 _OWN = (
-    Row("gemini", "event", _POST, "/hookgate/v1/events/{verb}", EVENTS, alts=frozenset()),
-    Row("gemini", "receipt", _GET, "/hookgate/v1/receipts/{id}", alts=frozenset()),
+    Row(None, "gemini", "event", _POST, "/hookgate/v1/events/{verb}", EVENTS, alts=frozenset()),
+    Row(None, "gemini", "receipt", _GET, "/hookgate/v1/receipts/{id}", alts=frozenset()),
 )
 """The gateway's own routes: the event service and receipts."""
 
@@ -290,6 +310,8 @@ class Route:
     dialect: Dialect = "generate_content"
     unhooked: str = ""
     """The group of a generative route that the operator serves although hooks cannot judge it."""
+    group: RouteGroup | None = None
+    """The group of issued keys that may call it; without a group, none may."""
     template: str = field(default="", compare=False)
     """The template of the path."""
     caller_team: str | None = None
@@ -395,13 +417,13 @@ def match(
     row, found = _row(method, path)
     parts = found.groupdict()
     verb = parts.get("verb") or (row.verbs[0] if row.verbs else "")
-    kind, group = row.kind, row.unhooked
+    kind, unhooked_group = row.kind, row.unhooked
     if live == "judge" and verb == "BidiGenerateContent":
-        kind, group = "live", ""
+        kind, unhooked_group = "live", ""
     if files == "judge" and row.writes_files and verb:
         kind = "judged"
-    if group and group not in unhooked:
-        raise _cannot_judge(group, verb, path)
+    if unhooked_group and unhooked_group not in unhooked:
+        raise _cannot_judge(unhooked_group, verb, path)
     if row.writes_files and files != "forward" and kind != "judged":
         raise not_a_route(_NO_FILES)
     route = Route(
@@ -413,7 +435,8 @@ def match(
         api=row.api,
         dialect=row.dialect,
         small_body=row.kind == "forwarded" and not (row.unhooked or row.writes_files),
-        unhooked=group,
+        unhooked=unhooked_group,
+        group=row.group,
         template=row.template,
     )
     return with_query(route, row, query)
