@@ -6,12 +6,13 @@ import pytest
 from support.wire import prompt
 
 from hookgate.hooks import Verdict
-from hookgate.proxy.call.context import JudgedCall, describe_call
+from hookgate.proxy.call.context import JudgedCall, call_in_session
 from hookgate.proxy.call.verdicts import DENIED, NOT_JSON, STOPPED, client_response
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity.callers import Callers, named_session
 from hookgate.proxy.routing.dialects import ADAPTERS
 from hookgate.proxy.routing.table import Route, match
+from hookgate.translator.fields import read_list
 
 ROUTE = match("POST", "/v1beta/models/m:generateContent")
 USER: dict[str, Any] = {"role": "user", "parts": [{"text": "hi"}]}
@@ -30,9 +31,9 @@ TOOL_JSON_TURN = {
 
 def call(body: dict[str, Any], headers: dict[str, str] | None = None, route: Route = ROUTE) -> JudgedCall:
     named = named_session(route, headers or {})
-    return describe_call(
-        Callers().caller_for(route, headers or {}), route, body, ADAPTERS[route.dialect](), named
-    )
+    caller = Callers().caller_for(route, headers or {})
+    session = caller.in_session(named or caller.conversation_id(read_list(body, "contents")))
+    return call_in_session(session, route, body, ADAPTERS[route.dialect](), named=bool(named))
 
 
 def spoken(text: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from hookgate.proxy.http.client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.http.connection import Request
 from hookgate.proxy.http.fail_over import FailOver
 from hookgate.proxy.identity.bypass import Bypasses
-from hookgate.proxy.identity.callers import Caller, Callers, named_session
+from hookgate.proxy.identity.callers import Callers, named_session
 from hookgate.proxy.identity.interactions import KnownInteractions
 from hookgate.proxy.identity.named_keys import load_named_keys
 from hookgate.proxy.identity.sessions import (
@@ -252,24 +252,6 @@ class JudgedCall:
         return self.session.call_state.requires_json
 
 
-def describe_call(  # noqa: PLR0913  # the facts come from six places
-    caller: Caller,
-    route: Route,
-    body: JsonObject,
-    adapter: DialectAdapter,
-    session_id: str = "",
-    *,
-    earlier: str = "",
-) -> JudgedCall:
-    """Return the facts of the call that `caller` makes with `body`.
-
-    `session_id` is the client's name for the session; empty if it sends none. The session is then `earlier`,
-    the one of the interaction that the call continues, or else derived from the conversation.
-    """
-    session = caller.in_session(session_id or earlier or caller.conversation_id(read_list(body, "contents")))
-    return call_in_session(session, route, body, adapter, named=bool(session_id))
-
-
 def call_in_session(
     session: SessionContext, route: Route, body: JsonObject, adapter: DialectAdapter, *, named: bool
 ) -> JudgedCall:
@@ -352,30 +334,51 @@ class CallContext:
     async def begin_judged_call(
         self, body: JsonObject, adapter: DialectAdapter | None = None, session_in_body: str = ""
     ) -> tuple[JudgedCall, OpenSession]:
-        """Return the facts of a model call and its session. Also records the session and begins the audit.
+        """Find the session of a model call, and begin to record the call. Returns its facts and its session.
 
         A call without a session name belongs to the session that a shim announced, or else to that of its
         conversation. `session_in_body` is the name in its body, which is used if neither path nor header has
         one. Raises ApiError if sessions cannot be read.
         """
-        name = self.named_session or session_in_body
-        earlier = self.earlier_session
-        call = await self.run_step(
-            describe_call, self.caller, self.route, body, adapter or GenerateContent(), name, earlier=earlier
-        )
-        texts = None if call.named else await self.run_step(_last_fingerprints, body)
+        call, open_session = await self._find_session(body, adapter or GenerateContent(), session_in_body)
+        self._begin_record(call.session)
+        return call, open_session
+
+    async def _find_session(
+        self, body: JsonObject, adapter: DialectAdapter, session_in_body: str
+    ) -> tuple[JudgedCall, OpenSession]:
+        call, texts = await self.run_step(self._describe, body, adapter, session_in_body)
         open_session = await self.services.sessions.open(call.session, texts)
         session = open_session.context
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
         if self.record.request_bytes > SMALL_BODY:
             session.call_state.offload = self.request.body_worker.run_in_thread
+        return replace(call, session=session), open_session
+
+    def _describe(
+        self, body: JsonObject, adapter: DialectAdapter, session_in_body: str
+    ) -> tuple[JudgedCall, list[str] | None]:
+        """Return the facts of a model call, and the fingerprints of its last turn if it names no session.
+
+        The session of a call without a name is that of the interaction that it continues, or else derived
+        from the conversation.
+        """
+        contents, caller = read_list(body, "contents"), self.caller
+        name = self.named_session or session_in_body
+        session = caller.in_session(name or self.earlier_session or caller.conversation_id(contents))
+        call = call_in_session(session, self.route, body, adapter, named=bool(name))
+        if name:
+            return call, None
+        return call, [text_fingerprint(text) for text in texts_of(contents[-1])] if contents else []
+
+    def _begin_record(self, session: SessionContext) -> None:
+        """Note the session of a model call, and begin to write the start of the call to the audit."""
         if not self.record.call_states:
             note_session(session.session_id)
         self.record.note_call(session)
         if self.services.audit is not None:
             self.services.audit.begin(self.record)
-        return replace(call, session=session), open_session
 
     @asynccontextmanager
     async def send(
@@ -432,9 +435,3 @@ class OutgoingCall:
         model, body = self.call.adapter.open_request(self.route, outer)
         body = write(body, "contents", [*read_list(body, "contents"), *turns])
         return replace(self, payload=dumps(self.call.adapter.close_request(outer, model, body)))
-
-
-def _last_fingerprints(body: JsonObject) -> list[str]:
-    """Return the fingerprints of the texts of a request's last turn."""
-    contents = read_list(body, "contents")
-    return [text_fingerprint(text) for text in texts_of(contents[-1])] if contents else []
