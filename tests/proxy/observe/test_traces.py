@@ -19,7 +19,7 @@ from support.program import environment, serving
 from support.wire import KEY, SSE, UNARY, peer, post, prompt
 
 from hookgate.proxy.config import TracingSettings
-from hookgate.proxy.observe import span_exporter
+from hookgate.proxy.observe import otlp
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.tracing import open_tracing
 
@@ -194,9 +194,9 @@ async def test_calls_go_on_and_spans_are_counted_while_the_collector_is_away() -
 async def test_a_collector_that_never_answers_holds_up_neither_calls_nor_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(span_exporter, "_MAX_QUEUED", 1)
-    monkeypatch.setattr(span_exporter, "_PAUSE_SECONDS", 60)
-    monkeypatch.setattr(span_exporter, "_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(otlp, "_MAX_QUEUED", 1)
+    monkeypatch.setattr(otlp, "_PAUSE_SECONDS", 60)
+    monkeypatch.setattr(otlp, "_TIMEOUT_SECONDS", 0.2)
     async with asyncio.timeout(15), peer(stays=asyncio.Event()) as silent, traced(silent.url) as gateway:
         for _ in range(3):
             assert (await post(gateway.url, UNARY, prompt("hi"))).status == 200

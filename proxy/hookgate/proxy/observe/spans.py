@@ -1,4 +1,4 @@
-"""The spans of a call that has ended, built from its record. Pure: it does not use OpenTelemetry."""
+"""The spans of a call that has ended, and their attributes, built from its record. Without OpenTelemetry."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,16 +6,67 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
-from hookgate.proxy.observe import trace_context
 from hookgate.proxy.observe.record import CallRecord, HookTally, UpstreamAttempt
 from hookgate.proxy.observe.trace_context import Trace, new_span
 
 Value = str | int | float | Sequence[str]
 SpanKind = Literal["server", "client", "internal"]
 
+_OPERATION = "gen_ai.operation.name"
+_CREDENTIAL = "hookgate.credential"
+_LOCATION = "hookgate.location"
+_PROVIDER = "gen_ai.provider.name"
+_CONVERSATION = "gen_ai.conversation.id"
+_REQUEST_MODEL = "gen_ai.request.model"
+_RESPONSE_MODEL = "gen_ai.response.model"
+_RESPONSE_ID = "gen_ai.response.id"
+_FINISH_REASONS = "gen_ai.response.finish_reasons"
+_INPUT_TOKENS = "gen_ai.usage.input_tokens"
+_OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+_CACHED_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+_INPUT_MESSAGES = "gen_ai.input.messages"
+_OUTPUT_MESSAGES = "gen_ai.output.messages"
+_SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
+
+_PROVIDERS = {"gemini": "gcp.gemini", "vertex": "gcp.vertex_ai", "code_assist": "gcp.gen_ai"}
+_OPERATIONS = {
+    "generateContent": "generate_content",
+    "streamGenerateContent": "generate_content",
+    "createInteraction": "generate_content",
+    "createChatCompletion": "chat",
+    "streamChatCompletion": "chat",
+    "createResponse": "chat",
+    "streamResponse": "chat",
+    "batchGenerateContent": "generate_content",
+    "embedContent": "embeddings",
+    "createEmbedding": "embeddings",
+    "batchEmbedContents": "embeddings",
+}
+"""GenAI operations by the API's method; other methods do not get the attribute."""
+
+_STATUS = "http.response.status_code"
+_SERVER = "server.address"
+ERROR = "error.type"
+
+_KIND = "hookgate.route.kind"
+_OUTCOME = "hookgate.outcome"
+_RECEIPT = "hookgate.receipt"
+_REQUEST_ID = "hookgate.request_id"
+_REVISION = "hookgate.revision"
+_TEAM = "hookgate.team"
+_EVENT = "hookgate.event"
+_HOOK = "hookgate.hook.name"
+_HOOK_TYPE = "hookgate.hook.type"
+_HOOK_MODE = "hookgate.hook.mode"
+_HOOK_RUNS = "hookgate.hook.runs"
+_HOOK_SECONDS = "hookgate.hook.seconds"
+_HOOK_FAILURES = "hookgate.hook.failures"
+_HOOK_DECISIONS = "hookgate.hook.decisions"
+_HOOK_EDITS = "hookgate.hook.edits"
+
 _ANSWER_FIELDS = {
-    trace_context.RESPONSE_MODEL: re.compile(rb'"modelVersion"\s*:\s*"([^"\\]{1,256})"'),
-    trace_context.RESPONSE_ID: re.compile(rb'"responseId"\s*:\s*"([^"\\]{1,256})"'),
+    _RESPONSE_MODEL: re.compile(rb'"modelVersion"\s*:\s*"([^"\\]{1,256})"'),
+    _RESPONSE_ID: re.compile(rb'"responseId"\s*:\s*"([^"\\]{1,256})"'),
 }
 _FINISHED = re.compile(rb'"finishReason"\s*:\s*"([A-Z_]{1,64})"')
 
@@ -71,7 +122,7 @@ class _Clock:
 
 
 def _name(record: CallRecord, trace: Trace) -> str:
-    operation = trace_context.OPERATIONS.get(trace.verb)
+    operation = _OPERATIONS.get(trace.verb)
     if operation:
         return f"{operation} {record.model}".rstrip()
     return f"{record.kind or 'refused'} {record.event or trace.verb}".rstrip()
@@ -80,32 +131,30 @@ def _name(record: CallRecord, trace: Trace) -> str:
 def _call_attributes(record: CallRecord, trace: Trace) -> dict[str, Value]:
     session = record.session
     attributes: dict[str, Value | None] = {
-        trace_context.OPERATION: trace_context.OPERATIONS.get(trace.verb),
-        trace_context.PROVIDER: trace_context.PROVIDERS.get(trace.api),
-        trace_context.REQUEST_MODEL: record.model,
-        trace_context.CONVERSATION: session.session_id if session else None,
-        trace_context.TEAM: session.team if session else None,
-        trace_context.STATUS: record.status,
-        trace_context.KIND: record.kind,
-        trace_context.OUTCOME: record.outcome,
-        trace_context.RECEIPT: record.id,
-        trace_context.REQUEST_ID: record.request_id,
-        trace_context.REVISION: record.revision,
-        trace_context.EVENT: record.event,
+        _OPERATION: _OPERATIONS.get(trace.verb),
+        _PROVIDER: _PROVIDERS.get(trace.api),
+        _REQUEST_MODEL: record.model,
+        _CONVERSATION: session.session_id if session else None,
+        _TEAM: session.team if session else None,
+        _STATUS: record.status,
+        _KIND: record.kind,
+        _OUTCOME: record.outcome,
+        _RECEIPT: record.id,
+        _REQUEST_ID: record.request_id,
+        _REVISION: record.revision,
+        _EVENT: record.event,
+        _INPUT_MESSAGES: trace.input_messages,
+        _SYSTEM_INSTRUCTIONS: trace.system_instructions,
+        _OUTPUT_MESSAGES: trace.output_messages,
     }
-    attributes |= (
-        _token_attributes(record)
-        | trace.request_attributes
-        | _answer_attributes(trace)
-        | trace.content_attributes
-    )
+    attributes |= _token_attributes(record) | trace.request_attributes | _answer_attributes(trace)
     return {name: value for name, value in attributes.items() if value not in (None, "", ())}
 
 
 def _token_attributes(record: CallRecord) -> dict[str, Value | None]:
     used = record.usage
     counts = (used.input_tokens, used.output_tokens, used.cached_tokens)
-    tokens = (trace_context.INPUT_TOKENS, trace_context.OUTPUT_TOKENS, trace_context.CACHED_TOKENS)
+    tokens = (_INPUT_TOKENS, _OUTPUT_TOKENS, _CACHED_TOKENS)
     return {name: count or None for name, count in zip(tokens, counts, strict=True)}
 
 
@@ -118,7 +167,7 @@ def _answer_attributes(trace: Trace) -> dict[str, Value | None]:
     for name, pattern in _ANSWER_FIELDS.items():
         if matches := pattern.findall(trace.tail):
             attributes[name] = matches[-1].decode(errors="replace")
-    attributes[trace_context.FINISH_REASONS] = tuple(
+    attributes[_FINISH_REASONS] = tuple(
         dict.fromkeys(reason.decode() for reason in _FINISHED.findall(trace.tail))
     )
     return attributes
@@ -127,15 +176,15 @@ def _answer_attributes(trace: Trace) -> dict[str, Value | None]:
 def _hook_span(tally: HookTally, trace: Trace, clock: _Clock, call_began: int) -> SpanData:
     """Return the span of all runs of a hook for an event, from the first start to the last end."""
     attributes: dict[str, Value] = {
-        trace_context.HOOK: tally.hook,
-        trace_context.EVENT: tally.event,
-        trace_context.HOOK_TYPE: tally.type,
-        trace_context.HOOK_MODE: tally.mode,
-        trace_context.HOOK_RUNS: tally.runs,
-        trace_context.HOOK_SECONDS: tally.seconds,
-        trace_context.HOOK_FAILURES: tally.failures,
-        trace_context.HOOK_DECISIONS: sorted(tally.decisions),
-        trace_context.HOOK_EDITS: sorted(tally.edits),
+        _HOOK: tally.hook,
+        _EVENT: tally.event,
+        _HOOK_TYPE: tally.type,
+        _HOOK_MODE: tally.mode,
+        _HOOK_RUNS: tally.runs,
+        _HOOK_SECONDS: tally.seconds,
+        _HOOK_FAILURES: tally.failures,
+        _HOOK_DECISIONS: sorted(tally.decisions),
+        _HOOK_EDITS: sorted(tally.edits),
     }
     begin = clock.at(tally.began) if tally.began else call_began
     end = clock.at(tally.ended) if tally.began else call_began
@@ -148,11 +197,11 @@ def _upstream_span(
     attempt: UpstreamAttempt, record: CallRecord, trace: Trace, clock: _Clock, server: str
 ) -> SpanData:
     values: dict[str, Value] = {
-        trace_context.SERVER: server,
-        trace_context.REQUEST_MODEL: record.model,
-        trace_context.STATUS: attempt.status,
-        trace_context.CREDENTIAL: attempt.credential,
-        trace_context.LOCATION: attempt.location,
+        _SERVER: server,
+        _REQUEST_MODEL: record.model,
+        _STATUS: attempt.status,
+        _CREDENTIAL: attempt.credential,
+        _LOCATION: attempt.location,
     }
     attributes = {name: value for name, value in values.items() if value}
     error = "" if 0 < attempt.status < 400 else str(attempt.status or "no_answer")

@@ -1,4 +1,7 @@
-"""Tracing of calls. OpenTelemetry is imported only if a collector is configured."""
+"""Tracing of calls: begins the trace of each, and hands it over for export when the call has ended.
+
+OpenTelemetry is imported only if a collector is configured.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -42,7 +45,7 @@ async def open_tracing(
     if settings.endpoint is None:
         yield None
         return
-    from hookgate.proxy.observe.span_exporter import Sender  # noqa: PLC0415  # the import takes a third of a second
+    from hookgate.proxy.observe.otlp import Sender  # noqa: PLC0415  # the import takes a third of a second
 
     sender = Sender(settings.endpoint, settings.service_name, servers or {})
     metrics.watch_spans(sender)

@@ -1,4 +1,4 @@
-"""Export of spans to a collector with OpenTelemetry's SDK, in its own thread: no call ever waits for it."""
+"""Sends spans to a collector over OTLP, with OpenTelemetry's SDK, in its own thread: no call waits for it."""
 
 import logging
 import threading
@@ -24,9 +24,8 @@ from opentelemetry.trace import (
 )
 
 from hookgate.proxy import __version__
-from hookgate.proxy.observe import trace_context
 from hookgate.proxy.observe.record import CallRecord
-from hookgate.proxy.observe.spans import SpanData, spans_of
+from hookgate.proxy.observe.spans import ERROR, SpanData, spans_of
 
 log = logging.getLogger("hookgate.tracing")
 
@@ -159,7 +158,7 @@ class _SpanBuilder(SpanProcessor, IdGenerator):
             set_status_on_exception=False,
         )
         if data.error:
-            span.set_attribute(trace_context.ERROR, data.error)
+            span.set_attribute(ERROR, data.error)
             span.set_status(StatusCode.ERROR)
         span.end(max(data.begin, data.end))
 
