@@ -162,41 +162,6 @@ _BUSY = (
 )
 
 
-_PER_ITERATION = 4
-"""Requests that start in one iteration of the event loop. Each runs for half a millisecond at first."""
-
-
-class Pacer:
-    """Lets a few tasks continue in each iteration of the event loop, first come, first served."""
-
-    def __init__(self) -> None:
-        self._left = _PER_ITERATION
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._renewal: asyncio.Handle | None = None
-
-    async def wait_turn(self) -> None:
-        """Wait for this task's turn. Returns at once unless many tasks have started in this iteration."""
-        loop = asyncio.get_running_loop()
-        if self._renewal is None:
-            self._renewal = loop.call_soon(self._renew)
-        if self._left and not self._waiting:
-            self._left -= 1
-            return
-        future = loop.create_future()
-        self._waiting.append(future)
-        await future
-
-    def _renew(self) -> None:
-        self._renewal, self._left = None, _PER_ITERATION
-        while self._waiting and self._left:
-            future = self._waiting.popleft()
-            if not future.done():  # the task may have been cancelled
-                future.set_result(None)
-                self._left -= 1
-        if self._waiting:
-            self._renewal = asyncio.get_running_loop().call_soon(self._renew)
-
-
 CODINGS = ("identity", "gzip", "deflate")
 """The content codings that hookgate can decompress, and `identity`."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hookgate.proxy.http.bodies import Pacer
+from hookgate.proxy.call.gateway import Pacer
 
 
 async def test_a_burst_begins_in_order_and_over_many_iterations() -> None:
