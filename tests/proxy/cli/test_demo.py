@@ -11,7 +11,7 @@ from support.pages import block_of
 from support.program import run
 
 from hookgate.proxy.cli import demo
-from hookgate.proxy.cli.setup.templates import examples_folder
+from hookgate.proxy.cli.init import examples_folder
 from hookgate.proxy.embedded import EmbeddedUpstream
 
 

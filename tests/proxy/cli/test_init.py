@@ -17,7 +17,7 @@ from support.wire import HI, KEY, UNARY, post, prompt
 
 from hookgate.hooks import BeforeTool, Engine, SessionContext, load_settings
 from hookgate.proxy.cli import main
-from hookgate.proxy.cli.setup.templates import setups
+from hookgate.proxy.cli.init import setups
 from hookgate.proxy.embedded import EmbeddedUpstream, run_embedded
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -16,8 +16,7 @@ from hookgate.hooks import Engine, load_settings
 from hookgate.proxy import embedded
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.call.gateway import Gateway
-from hookgate.proxy.cli.setup.command import command_name
-from hookgate.proxy.cli.setup.templates import examples_folder
+from hookgate.proxy.cli.init import command_name, examples_folder
 from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.embedded import EmbeddedUpstream
 from hookgate.proxy.errors import pluralize

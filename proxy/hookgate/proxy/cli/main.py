@@ -96,7 +96,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_init(parser: argparse.ArgumentParser) -> None:
-    from hookgate.proxy.cli.setup.command import add_init  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.cli.init import add_init  # noqa: PLC0415  # see the module's docstring
 
     add_init(parser)
     parser.set_defaults(run=_init, log_level=logging.WARNING)
@@ -253,7 +253,7 @@ _COMMANDS: Mapping[str, tuple[Callable[[argparse.ArgumentParser], None], str]] =
 
 
 async def _init(arguments: argparse.Namespace) -> int:
-    from hookgate.proxy.cli.setup.command import run_init  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.cli.init import run_init  # noqa: PLC0415  # see the module's docstring
 
     return run_init(arguments)
 

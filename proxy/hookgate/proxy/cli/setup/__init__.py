@@ -1,1 +1,0 @@
-"""`hookgate init`: writes a first configuration for a chosen use."""
