@@ -17,8 +17,7 @@ from aiohttp import hdrs, web
 from hookgate.proxy.admin.roles import ROUTES, TOKEN_HOLDER, Person
 from hookgate.proxy.admin.sessions import PanelSessions
 from hookgate.proxy.config import AdminSettings, ConfigError, SignInSettings
-from hookgate.proxy.config.secret_files import read_secret
-from hookgate.proxy.config.values import admin_token, client_secret, host_and_port, is_loopback
+from hookgate.proxy.config.values import admin_token, client_secret, host_and_port, is_loopback, read_secret
 from hookgate.proxy.errors import ApiError
 from hookgate.translator.strictjson import dumps
 

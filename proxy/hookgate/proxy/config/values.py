@@ -1,15 +1,16 @@
-"""The types of settings, with validators that raise clear errors."""
+"""The types of settings, with validators that raise clear errors, and the files that contain secrets."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from yarl import URL
 
 from hookgate.proxy import GEMINI_API
+from hookgate.proxy.errors import describe_os_error
 
 
 def parse_origin(text: str) -> str:
@@ -268,3 +269,23 @@ class Section(BaseModel):
         """Yield the values for `repr` and `str`, with passwords masked."""
         for name, value in super().__repr_args__():
             yield name, masked(value) if isinstance(value, str) else value
+
+
+T = TypeVar("T")
+
+
+def read_secret(file: Path, check: Callable[[str], T]) -> T:
+    """Return what `check` makes of the only text in a file, a secret, without white space around it.
+
+    `check` raises ValueError, without the text, if it cannot be the secret. Raises ValueError with the file,
+    what is wrong, and the remedy.
+    """
+    try:
+        return check(file.read_text(encoding="utf-8").strip())
+    except OSError as error:
+        problem = f"cannot be read: {describe_os_error(error)}; check the path"
+    except UnicodeDecodeError:  # its message quotes the secret
+        problem = "is not text in UTF-8; it must contain the secret, and nothing else"
+    except ValueError as error:
+        problem = str(error)
+    raise ValueError(f"{file}: {problem}")

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from cachetools import LRUCache
 
 from hookgate.proxy.config import CredentialSettings, UpstreamSettings
-from hookgate.proxy.config.secret_files import read_secret
-from hookgate.proxy.config.values import api_key
+from hookgate.proxy.config.values import api_key, read_secret
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity.callers import KEY_HEADER
 from hookgate.proxy.routing.table import Api, Route

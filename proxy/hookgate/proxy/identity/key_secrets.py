@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hookgate.hooks.policies.redact.detectors.checks import is_hookgate_key, key_checksum
-from hookgate.proxy.config.secret_files import read_secret
+from hookgate.proxy.config.values import read_secret
 from hookgate.proxy.errors import StoreError, describe_os_error
 from hookgate.proxy.store.key_table import KeyTable
 

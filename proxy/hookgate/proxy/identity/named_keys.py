@@ -8,7 +8,7 @@ from getpass import getpass
 from hashlib import sha256
 
 from hookgate.proxy.config.models import NamedKey
-from hookgate.proxy.config.secret_files import read_secret
+from hookgate.proxy.config.values import read_secret
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from hookgate.hooks.runners.inprocess import Counters, PinnedTools
 from hookgate.proxy.config.models import StoreSettings
-from hookgate.proxy.config.secret_files import read_secret
-from hookgate.proxy.config.values import store_url
+from hookgate.proxy.config.values import read_secret, store_url
 from hookgate.proxy.errors import StoreError
 
 if TYPE_CHECKING:
