@@ -9,8 +9,8 @@ from hookgate.proxy.admin.access import admin_token_source, client_secret_source
 from hookgate.proxy.config import AdminSettings, SignInSettings, StoreSettings, UpstreamSettings
 from hookgate.proxy.config.models import NamedKey
 from hookgate.proxy.credentials.held import HeldCredentials
+from hookgate.proxy.identity.callers import load_named_keys
 from hookgate.proxy.identity.key_secrets import load_pepper
-from hookgate.proxy.identity.named_keys import load_named_keys
 from hookgate.proxy.store import Store
 
 CANARY = b"canary-4c1d"

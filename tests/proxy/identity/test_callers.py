@@ -15,11 +15,10 @@ from support.gateway import RunningGateway, running_gateway, runs
 from support.python_sdk import python_client, sdk_warnings
 from support.wire import HI, UNARY, Answer, ask, post
 
+from hookgate.proxy.cli import keys
 from hookgate.proxy.cli.main import run_command
 from hookgate.proxy.config import ClientSettings, Config, NamedKey, RouteSettings, TranscriptSettings
-from hookgate.proxy.identity import named_keys
-from hookgate.proxy.identity.callers import Caller, Callers
-from hookgate.proxy.identity.named_keys import KeyOwner
+from hookgate.proxy.identity.callers import Caller, Callers, KeyOwner
 from hookgate.proxy.routing.table import Route
 
 CANARY = "AIza-canary-0815"
@@ -253,8 +252,8 @@ def test_key_hash_asks_at_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr(named_keys, "getpass", lambda prompt: CANARY if "key" in prompt else "")
-    assert asyncio.run(named_keys.print_hash()) == 0
+    monkeypatch.setattr(keys, "getpass", lambda prompt: CANARY if "key" in prompt else "")
+    assert asyncio.run(keys.print_hash()) == 0
     assert capsys.readouterr().out == digest(CANARY) + "\n"
 
 

@@ -34,9 +34,8 @@ from hookgate.proxy.http.client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.http.connection import Request
 from hookgate.proxy.http.fail_over import FailOver
 from hookgate.proxy.identity.bypass import Bypasses
-from hookgate.proxy.identity.callers import Callers, named_session
+from hookgate.proxy.identity.callers import Callers, load_named_keys, named_session
 from hookgate.proxy.identity.interactions import KnownInteractions
-from hookgate.proxy.identity.named_keys import load_named_keys
 from hookgate.proxy.identity.sessions import (
     SHIM_HEADER,
     LocalSessions,

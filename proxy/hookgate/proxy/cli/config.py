@@ -23,7 +23,7 @@ from hookgate.proxy.credentials.held import CredentialsError, HeldCredentials
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.listener import CLIENTS, OPERATORS, check_address
 from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.identity.named_keys import KeysError, load_named_keys
+from hookgate.proxy.identity.callers import KeysError, load_named_keys
 from hookgate.proxy.identity.unmet_conditions import unmet_conditions
 from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.policy import describe_hooks, fail_open_warnings

@@ -1,4 +1,7 @@
-"""`hookgate keys ...`: issues keys for clients, lists, rotates and revokes them, and shows their usage."""
+"""`hookgate keys ...`: issues keys for clients, lists, rotates and revokes them, and shows their usage.
+
+Also `hookgate key-hash`, for keys that the configuration names.
+"""
 
 import argparse
 import json
@@ -7,6 +10,7 @@ import sys
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
+from getpass import getpass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ from hookgate.proxy.cli.common.tables import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.config.values import key_name
+from hookgate.proxy.identity.callers import hash_of_only_key
 from hookgate.proxy.identity.key_scopes import DEFAULT_GROUPS, ROUTE_GROUPS, KeyScope
 from hookgate.proxy.identity.key_secrets import Pepper, check_pepper, create_key, load_pepper
 from hookgate.proxy.store import Store, StoreError
@@ -356,3 +361,13 @@ def _moment(text: str, flag: str, now: int, *, past: bool = False) -> int:
     except ValueError:
         raise ValueError(f"{flag}: {text!r} is not a time; write 30m, 12h, 90d or 2027-01-31") from None
     return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+
+
+async def print_hash() -> int:
+    """Run `hookgate key-hash`: print the hash of the key on stdin. On a terminal the input is not shown."""
+    text = getpass("API key: ") if sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
+    try:
+        print(hash_of_only_key(text.strip()))
+    except ValueError as error:
+        raise ValueError(f"stdin {error}") from None
+    return 0

@@ -295,7 +295,7 @@ async def _doctor(arguments: argparse.Namespace) -> int:
 
 
 async def _key_hash(_: argparse.Namespace) -> int:
-    from hookgate.proxy.identity.named_keys import print_hash  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.cli.keys import print_hash  # noqa: PLC0415  # see the module's docstring
 
     return await print_hash()
 

@@ -1,5 +1,6 @@
-"""Callers: the caller and the session of a request, and the share of memory that each caller has."""
+"""Callers: the caller and the session of a request, named keys, and the share of memory that a caller has."""
 
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,8 +11,9 @@ from urllib.parse import parse_qs
 from cachetools import LRUCache
 
 from hookgate.hooks import SessionContext
+from hookgate.proxy.config.models import NamedKey
+from hookgate.proxy.config.values import read_secret
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.identity.named_keys import KeyOwner
 from hookgate.proxy.routing.table import Route, session_name
 from hookgate.translator.strictjson import dumps
 
@@ -33,6 +35,49 @@ With 12 digits, that would take hours.
 def short_key_name(digest: str) -> str:
     """Return the name for a key without one: the start of its hash."""
     return digest[:_NAME_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOwner:
+    """The name of a key, and its team, which is empty if it has none."""
+
+    name: str
+    team: str = ""
+
+
+class KeysError(ValueError):
+    """Raised for named keys that cannot be used. `problems` are pairs of a setting and a message."""
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(message for _, message in problems))
+
+
+def load_named_keys(configured: Mapping[str, NamedKey]) -> dict[str, KeyOwner]:
+    """Return the named keys by their hashes. Raises KeysError with all problems."""
+    keys: dict[str, KeyOwner] = {}
+    problems: list[tuple[str, str]] = []
+    for name, key in configured.items():
+        setting = f"keys.{name}"
+        try:
+            digest = key.sha256 or "" if key.file is None else read_secret(key.file, hash_of_only_key)
+        except ValueError as error:
+            problems.append((setting, f"{setting}.file: {error}"))
+            continue
+        if other := keys.get(digest):
+            problems.append((setting, f"{setting}: is the same key as keys.{other.name}; remove one"))
+        else:
+            keys[digest] = KeyOwner(name, key.team or "")
+    if problems:
+        raise KeysError(problems)
+    return keys
+
+
+def hash_of_only_key(text: str) -> str:
+    """Return the SHA-256 of the key that is the whole text, in hex. Raises ValueError if it is not one."""
+    if not re.fullmatch(r"[!-~]+", text):
+        raise ValueError("contains no key, or more than one; it must contain one key on one line")
+    return sha256(text.encode()).hexdigest()
 
 
 _UNKNOWN = (

@@ -11,8 +11,7 @@ from hookgate.hooks.errors import Problem
 from hookgate.hooks.settings import BuiltinConfig, Hook
 from hookgate.hooks.settings.files import closest_name
 from hookgate.proxy.config import Config
-from hookgate.proxy.identity.callers import short_key_name
-from hookgate.proxy.identity.named_keys import KeysError, load_named_keys
+from hookgate.proxy.identity.callers import KeysError, load_named_keys, short_key_name
 
 log = logging.getLogger("hookgate")
 
