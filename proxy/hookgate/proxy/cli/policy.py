@@ -21,7 +21,7 @@ from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import describe_hooks, fail_open_warnings
-from hookgate.proxy.policy.checking import check_policy
+from hookgate.proxy.policy.pushed import check_policy
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import POLICY_FILE, open_policies
 from hookgate.proxy.store.policy_table import PolicyRevision, PolicyTable, document_hash

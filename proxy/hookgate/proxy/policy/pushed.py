@@ -10,9 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from hookgate.hooks import Configuration, SettingsError
+from hookgate.hooks.errors import Problem
 from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.live_engine import LiveEngine
-from hookgate.hooks.settings import NumberedText, SettingsSource
+from hookgate.hooks.runner_factory import make_runners
+from hookgate.hooks.runners.inprocess import PriceTable
+from hookgate.hooks.settings import Hook, NumberedText, RuntimeConfig, SettingsSource, read_sources
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import Sources, find_sources
 from hookgate.proxy.errors import StoreError
@@ -188,3 +192,37 @@ def read_all_sources(config: Config, default_project: Path | None = None) -> Sou
     found = find_sources(config.hooks, default_project)
     with open_pushed_policy(config, found) as (sources, _):
         return sources
+
+
+def check_policy(
+    path: Path, text: str, state: Path, prices: PriceTable | None, *, scripts_elsewhere: bool
+) -> tuple[Configuration, tuple[Problem, ...]]:
+    """Return the configuration of a policy to push, and its warnings. `path` names it in messages.
+
+    With `scripts_elsewhere`, programs and scripts need not exist on this machine, and functions are not
+    loaded. Raises SettingsError with every problem.
+    """
+    source = SettingsSource(path, "policy", ROOT, revision=NumberedText(0, text))
+    loaded = read_sources([source])
+    problems = [
+        str(problem) for problem in loaded.problems if not (scripts_elsewhere and problem.breaks_hook)
+    ]
+
+    def refusal(hook: Hook) -> str | None:
+        is_elsewhere = scripts_elsewhere and isinstance(hook.config, RuntimeConfig)
+        return "its function is on other machines" if is_elsewhere else None
+
+    configuration = loaded.configuration
+    try:
+        make_runners(
+            configuration.hooks(),
+            trust_check=refusal,
+            http_targets=configuration.http_targets,
+            state=state,
+            prices=prices,
+        )
+    except SettingsError as error:
+        problems += str(error).splitlines()
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return configuration, loaded.warnings
