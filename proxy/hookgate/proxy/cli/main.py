@@ -194,23 +194,22 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    from hookgate.shim.command.arguments import add_run  # noqa: PLC0415  # see the module's docstring
+    from hookgate.shim.command.launch import add_run  # noqa: PLC0415  # see the module's docstring
 
     add_run(parser)
     parser.set_defaults(run=_run, log_level=logging.WARNING)
 
 
 def _add_shim(parser: argparse.ArgumentParser) -> None:
-    from hookgate.shim.command.arguments import add_shim  # noqa: PLC0415  # see the module's docstring
+    from hookgate.shim.command.install import add_shim  # noqa: PLC0415  # see the module's docstring
 
     add_shim(parser)
     parser.set_defaults(run=_shim, log_level=logging.WARNING)
 
 
 def _add_event(parser: argparse.ArgumentParser) -> None:
-    from hookgate.shim.command.arguments import add_event  # noqa: PLC0415  # see the module's docstring
-
-    add_event(parser)
+    # `hookgate event` parses its own arguments, because loading argparse takes too long.
+    parser.add_argument("words", nargs=argparse.REMAINDER)
     parser.set_defaults(run=_event, log_level=logging.WARNING)
 
 
