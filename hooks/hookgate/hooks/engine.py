@@ -187,7 +187,7 @@ class Engine:
     ) -> Outcome[E]:
         """Run the event's hooks, and merge their outputs.
 
-        These are the hooks of all layers or of the given one, or those of a `plan` for this event.
+        `layer` restricts the run to the hooks of one layer, and `plan` to those in a plan for this event.
         """
         try:
             plan = plan or self.plan(event, session, layer)

@@ -1,8 +1,9 @@
 """Merges the outputs of an event's hooks, in plan order, into one verdict. It does no I/O.
 
-No later hook lifts a denial or a stop. For an event that is denied, or asked about, only the reasons of hooks
-that denied or asked are reported. A denial with an `llm_response` is answered with that response. Tool
-selections are united, and NONE wins; those of hooks with `"merge": "intersect"` restrict the union.
+A later hook cannot undo a denial or a stop. For an event that is denied, or asked about, only the reasons of
+hooks that denied or asked are reported. A denial with an `llm_response` is answered with that response. Tool
+selections are combined, and NONE takes precedence; those of hooks with `"merge": "intersect"` restrict the
+union.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -150,7 +151,7 @@ def _merged_selection(specifics: Sequence[JsonObject], narrowing: Collection[int
 
 
 def _union(selections: Sequence[JsonObject]) -> JsonObject | None:
-    """Return the union of selections. NONE wins, as Gemini CLI documents."""
+    """Return the union of selections. NONE takes precedence, as Gemini CLI documents."""
     if not selections:
         return None
     mode = min((selection.get("mode", "AUTO") for selection in selections), key=_MODES.index)

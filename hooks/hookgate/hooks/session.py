@@ -21,7 +21,7 @@ class Screen(Protocol):
 
         `events` are the next events of the answer; they are numbered from 0 over the whole answer. If `last`
         is true, nothing is held back. `cut_off` means that the answer ended prematurely, so that the text
-        held back may be incomplete. Numbers never decrease. An event may be sent in several pieces; an
+        held back may be incomplete. Events are returned in order. An event may be sent in several pieces; an
         unchanged event is the same object. Raises Withheld if the rest must not be sent.
         """
 
@@ -75,7 +75,7 @@ class CallState:
     values: dict[Any, Any] = field(default_factory=dict)
     """Values of policies, by a key of the policy's choice."""
     client_filters: dict[Any, Callable[[], Screen]] = field(default_factory=dict)
-    """Filters for the answer to the client, applied after all hooks, such as one that restores names."""
+    """Filters for the answer to the client, applied after all hooks, such as one that restores pseudonyms."""
     at_end: list[Callable[[CallEnd], None]] = field(default_factory=list)
     """Callbacks for the end of the call, and of each part of a Live session. They must not block or raise."""
     operation: str = ""

@@ -133,7 +133,10 @@ class Session(CommonSession):
     async def compress(
         self, trigger: str = "auto", size: int | None = None, max_size: int | None = None
     ) -> Decision:
-        """Report that the agent is about to compress its context, sizes in tokens. Hooks cannot deny it."""
+        """Report that the agent is about to compress its context. Hooks cannot deny it.
+
+        Sizes are in tokens.
+        """
         return await self._driver.run(self._conversation.compress(trigger, size, max_size))
 
 
@@ -200,5 +203,8 @@ class SyncSession(CommonSession):
     def compress(
         self, trigger: str = "auto", size: int | None = None, max_size: int | None = None
     ) -> Decision:
-        """Report that the agent is about to compress its context, sizes in tokens. Hooks cannot deny it."""
+        """Report that the agent is about to compress its context. Hooks cannot deny it.
+
+        Sizes are in tokens.
+        """
         return self._driver.wait(self._conversation.compress(trigger, size, max_size))

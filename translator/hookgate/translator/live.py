@@ -82,7 +82,7 @@ class ClientMessage:
                 if read(read_object(self.body, "sessionResumption"), "handle") is not None:
                     raise BodyError(
                         "setup.sessionResumption.handle",
-                        "hooks would not see the turns before; start a new session",
+                        "hooks would not see the earlier turns; start a new session",
                     )
             case "clientContent":
                 check_keys(self.body, self._key, ("turns", "turnComplete"))

@@ -63,7 +63,7 @@ def _key_of(detail: CallDetail) -> str:
 
 
 class Audit:
-    """Writes the records of calls. A call takes part after `watch` was called for it."""
+    """Writes the records of calls. Call `watch` for each call before anything else."""
 
     def __init__(self, writer: Writer, contents: "Contents | None", reader: AuditReader) -> None:
         """Write records with `writer`, and with the `contents` of calls if they are given."""
@@ -107,7 +107,7 @@ class Audit:
                 record.content = self._contents.content_for(route)
 
     def begin(self, record: CallRecord) -> None:
-        """Begin to write a call's start, to write it while hooks run. The session must be known."""
+        """Queue the start of a call, so that it is written while hooks run. The session must be known."""
         if (
             record.audit_state is AuditState.PENDING
             and record.id not in self._starts
@@ -141,8 +141,8 @@ class Audit:
     async def note_answer_start(self, record: CallRecord, status: int) -> None:
         """Write the start of a call, or an event, before any answer to it is sent.
 
-        If that fails, the answer is sent anyway: it is not the upstream's. Nothing has been sent upstream
-        yet, and nothing will be: `record_start` then refuses the call.
+        If that fails, the answer is sent anyway, because the gateway itself made it. Nothing has been sent
+        upstream yet, and nothing will be: `record_start` then refuses the call.
         """
         with contextlib.suppress(AuditError, ApiError):  # both have noted the state of the record
             if record.audit_state is AuditState.PENDING and record.kind == "event":

@@ -25,7 +25,7 @@ class VerificationReport:
     records: int = 0
     writers: int = 0
     removed: int = 0
-    """Chains whose first records retention has removed."""
+    """The number of chains whose first records retention has removed."""
     running: int = 0
     """Calls that have not ended, of writers that may still be running."""
     chains: list[str] = field(default_factory=list)

@@ -52,7 +52,7 @@ class PendingRecords:
 
 
 class Queue:
-    """The queue of records. `batch` is being written, and is kept until that has succeeded."""
+    """The queue of records. `batch` is being written, and is kept until the write has succeeded."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()

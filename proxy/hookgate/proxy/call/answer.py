@@ -1,6 +1,6 @@
 """Passes the model's answer through AfterModel hooks and the tool gate, whole or as a stream.
 
-A stream passes through several stages: one for each stream mode of its hooks, from single events to the whole
+A stream passes through several stages: those of its hooks by stream mode, from single events to the whole
 answer, and then the gate. Data that arrives while a hook runs waits in the connection and is then judged in
 one batch, so a slow hook runs less often.
 """
@@ -94,7 +94,7 @@ class AnswerPipeline:
         self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model_plan
         self._gate, self._end, self._listener = gate, end, listener
         self.pending_error: Exception | None = None
-        """The error that cut off a streamed answer. Raise it after sending the pieces before it."""
+        """The error that cut off a streamed answer. The caller sends the pieces before it, then raises it."""
 
     @property
     def needs_parsing(self) -> bool:
@@ -264,7 +264,7 @@ class AnswerPipeline:
                 raise BodyError("", "it is not a JSON object")
             if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
                 return Piece(frame, None, {}, adapter)
-            # The usual adapter returns the body itself; this saves a call for each event of a stream.
+            # GenerateContent returns the body itself; this saves a call for each event of a stream.
             response = body if type(adapter) is GenerateContent else adapter.open_answer(body)
             return Piece(frame, body, check_response(response), adapter)
         except BodyError as error:
@@ -285,7 +285,7 @@ class AnswerPipeline:
     ) -> list[Piece]:
         """Run hooks on the joined pieces. Raises ReplacementAnswer or ApiError if a hook ends the call.
 
-        For a part of a streamed answer, these are the hooks in `plan`, which are those of one stream mode.
+        For a part of a streamed answer, `plan` restricts the run to the hooks of one stream mode.
         """
         if self._llm_request is None or not pieces:
             return pieces

@@ -91,7 +91,7 @@ class RecordingEngine:
         return not self._engine.conditions(event).isdisjoint({"key", "team"})
 
     def needs_session_events(self, open_session: OpenSession, reported: Collection[str]) -> bool:
-        """Return whether a call takes part in the events of its session, for hooks or a shim.
+        """Return whether events of the session must be derived or checked for a call.
 
         `reported` contains the kinds of events that a shim reports.
         """
@@ -140,7 +140,7 @@ class RecordingEngine:
 
 
 class GatewayServices:
-    """The state that all calls of one gateway share: upstreams, settings, and sessions."""
+    """What all calls of one gateway share, such as the upstreams, the sessions and the audit."""
 
     def __init__(  # noqa: PLR0913  # the parts of a gateway that calls use
         self,
@@ -152,9 +152,10 @@ class GatewayServices:
         issued_keys: "IssuedKeys | None" = None,
         interactions: KnownInteractions | None = None,
     ) -> None:
-        """Record calls in `audit`, if given. Without `sessions`, they are kept in memory.
+        """Record calls in `audit`, if given. Without `sessions`, sessions are kept in memory.
 
-        With `issued_keys`, callers may use these. Without `interactions`, none is known.
+        Without `issued_keys`, no keys of the gateway are accepted. Without `interactions`, earlier
+        interactions are unknown.
 
         Raises KeysError if the keys cannot be read, ConfigError if the price table is invalid.
         """
@@ -306,7 +307,7 @@ class CallContext:
         self.route = route
 
     def begin_streaming(self) -> None:
-        """Note that the answer is streamed, for a route whose body says so."""
+        """Note that the answer is streamed, because the body of the request says so."""
         self.route = self.route.as_stream()
         self.record.streamed = True
         if self.record.content is not None:
@@ -422,7 +423,7 @@ class OutgoingCall:
     allowed: ToolSelection | None
     """The tools that the answer may call; None if no hook selected any."""
     reported: Collection[str]
-    """The kinds of events that a shim reports. Of these, only policy files see derived ones."""
+    """The kinds of events that a shim reports. Derived ones of these kinds run hooks of policy files only."""
     prompt: str
     """The text of the user's turn to answer; empty if no hook needs it."""
     descriptions: Mapping[str, str]

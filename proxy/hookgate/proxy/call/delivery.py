@@ -173,9 +173,9 @@ class Reply:
 
 @asynccontextmanager
 async def answering(context: CallContext, reply: Reply) -> AsyncIterator[None]:
-    """Send the answer or the error with which hooks, or a failure, end the block in place of its own answer.
+    """Send the client the answer or the error if the block raises ReplacementAnswer or ApiError.
 
-    The client's connection is kept alive while the block runs.
+    While the block runs, the client is sent heartbeats.
     """
     record = context.record
     async with reply.keeping_alive(context.services.config.streams):

@@ -336,7 +336,7 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
 ) -> JsonObject:
     """Return the request after the hooks of session events, with the pending context of the session.
 
-    Needed only if `RecordingEngine.needs_session_events` says so.
+    Call this only if `RecordingEngine.needs_session_events` returns True.
     `reported` contains the kinds of events that a shim reports, which need not be derived. `check_results`
     is called with the results of tools that a shim should have reported. Raises what it raises, and
     ReplacementAnswer or ApiError if a hook ends the call.

@@ -19,7 +19,7 @@ from hookgate.proxy.call.derived_events import (
 )
 from hookgate.proxy.call.stages import AnswerListener
 from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate
-from hookgate.proxy.call.verdicts import before_model_in_envelope, before_tool_selection
+from hookgate.proxy.call.verdicts import before_model_in_outer_body, before_tool_selection
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.client import to_upstream
 from hookgate.proxy.identity.memory import prompt_of
@@ -40,13 +40,13 @@ from hookgate.translator.strictjson import dumps
 
 @dataclass(slots=True)
 class OpenedRequest:
-    """A request whose body has been read."""
+    """A request, with its body if it has been read already."""
 
     body: JsonObject | None
-    """The body; None once it is not needed any more."""
+    """The body; None before it is read, and once it is no longer needed."""
     adapter: DialectAdapter
     listener: AnswerListener | None = None
-    """Receives what of the answer has passed all hooks."""
+    """Called with the parts of the answer that have passed all hooks."""
     ends_turn: bool = True
     """Whether the answer can end a turn. It cannot if the model goes on in the background."""
 
@@ -95,7 +95,7 @@ class GenerationCall:
         if engine.needs_session_events(open_session, reported):
             check_results = partial(check_bypass, context, engine, call, open_session)
             body = await run_session_events(engine, call, open_session, body, reported, check_results)
-        event, outer = await before_model_in_envelope(engine, call, model, body, outer)
+        event, outer = await before_model_in_outer_body(engine, call, model, body, outer)
         model = event.model
         body, allowed = await before_tool_selection(engine, call, model, event.body)
         self._observe_transcript(open_session)

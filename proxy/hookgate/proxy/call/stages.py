@@ -78,7 +78,7 @@ def received_bytes(pieces: Iterable[Piece]) -> int:
 
 
 class AnswerStage(Protocol):
-    """A step in the judging of a streamed answer. An exception that a method raises ends the answer."""
+    """One step in judging a streamed answer. An exception from a method ends the answer."""
 
     def held_bytes(self) -> int:
         """Return the number of bytes that the stage holds back."""
@@ -175,7 +175,7 @@ class ScreenStage:
         return out + self._endings if last else out
 
     async def _judge_others(self, pieces: list[Piece]) -> list[Piece]:
-        """Judge pieces without an answer. Returns the comments, and keeps errors and brackets for the end."""
+        """Judge pieces without an answer. Returns comments; errors and brackets are held until the end."""
         comments: list[Piece] = []
         for piece in pieces:
             if _is_comment(piece):
@@ -237,7 +237,7 @@ class _HoldingStage:
 
 
 class EventStage(_HoldingStage):
-    """Runs hooks on each batch of pieces that arrive together."""
+    """Runs hooks on events as they arrive. Events that arrive together are judged together."""
 
     def __init__(self, judge: Judge) -> None:
         super().__init__()

@@ -77,7 +77,7 @@ class RetryModel(Exception):  # noqa: N818  # a turn of the conversation, not an
 
 
 class ToolGate:
-    """Runs all judges on each function call of one answer."""
+    """Lets all judges decide on each function call of one answer."""
 
     def __init__(self, judges: Sequence[ToolCallJudge], *, retries: bool) -> None:
         """`retries`: the model can be asked again, unless the agent has received a call of the answer."""

@@ -95,10 +95,10 @@ async def before_model(
     return event.model, event.body
 
 
-async def before_model_in_envelope(
+async def before_model_in_outer_body(
     engine: RecordingEngine, call: JudgedCall, model: str, body: JsonObject, outer: JsonObject
 ) -> tuple[BeforeModel, JsonObject]:
-    """Return the event with the model and the request, and the envelope `outer`, after BeforeModel hooks.
+    """Return the event with the model and the request, and the client's body `outer`, after BeforeModel.
 
     Raises ReplacementAnswer or ApiError if a hook ends the call.
     """

@@ -129,7 +129,7 @@ class SignInSettings(Section):
     `ISSUER/.well-known/openid-configuration`. Without it there is no sign-in."""
 
     client_id: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    """The ID with which the panel is registered at the provider."""
+    """The client ID with which the panel is registered at the provider."""
 
     client_secret: Annotated[SecretStr, Field(min_length=1, max_length=512)] | None = None
     """The secret of that registration, if the provider has given one. It is better kept in a file."""

@@ -157,8 +157,8 @@ class MemoryLease:
 
 
 _BUSY = (
-    "hookgate already handles as many large requests as it has memory for, and none of them ended in time; "
-    "try again later, or ask the operator to raise limits.memory."
+    "hookgate already handles as many large requests as it has memory for, and none of them finished in "
+    "time; try again later, or ask the operator to raise limits.memory."
 )
 
 
@@ -249,7 +249,9 @@ class _BodySource(Protocol):
 
 
 async def read_request(request: web.BaseRequest) -> JsonObject:
-    """Return a request's body, which must be a JSON object. Serialize it again to forward it.
+    """Return a request's body, which must be a JSON object.
+
+    Forward what is serialized from it, not the bytes as received: other parsers may read these differently.
 
     If a key is repeated in one object, its last value is used. The memory that the body takes is reserved in
     the request's `memory_lease`. Raises ApiError: 400 if the body is invalid, 403 if there was not enough

@@ -262,7 +262,7 @@ class Upstreams:
         await self._stack.aclose()
 
     def refusal(self, route: Route) -> ApiError | None:
-        """Return the error for a route that none of the gateway's credentials is for, or None."""
+        """Return the error for a route that no credential of the gateway serves, or None."""
         try:
             self.credentials.candidates(route)
         except ApiError as error:

@@ -190,7 +190,7 @@ class TimedConnection(web.RequestHandler):
         if now < self._last_progress + self._limits.reader_timeout:
             return now + self._limits.reader_timeout / _CHECKS
         log_gateway.info("a client does not read its answer; its connection is aborted")
-        # With a reset, or the kernel would keep the unsent data.
+        # A reset: otherwise the kernel would keep the unsent data.
         if (sock := self._open_transport.get_extra_info("socket")) is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._open_transport.abort()
@@ -211,7 +211,7 @@ class TimedConnection(web.RequestHandler):
             self._waiter.set_result(None)
 
     def _check_body(self) -> float | None:
-        """End a body that has stopped arriving. Returns when to check again."""
+        """End the reading of a body that has stopped arriving. Returns when to check again."""
         if self._body.is_eof() or self._body.exception():
             return None
         if (self._reading_paused or self._buffer_paused) and not self.stopping:
@@ -284,13 +284,13 @@ class Request(web.BaseRequest):
     @property
     def keep_alive(self) -> bool:
         """Whether the connection is reused: not after an incomplete body, nor while the server stops."""
-        connection: Connection = self._protocol  # type: ignore[assignment]  # ours are
+        connection: Connection = self._protocol  # type: ignore[assignment]  # aiohttp declares its own class
         return not (self._message.should_close or self.content.exception() or connection.is_last_answer)
 
     @property
     def dropped(self) -> bool:
         """Whether the gateway, not the client, ended the connection."""
-        connection: Connection = self._protocol  # type: ignore[assignment]  # ours are
+        connection: Connection = self._protocol  # type: ignore[assignment]  # aiohttp declares its own class
         return connection.dropped
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:

@@ -54,9 +54,8 @@ class OpenConnections:
     def __init__(self, max_connections: int, max_per_address: int | None, *, closes_calls: bool) -> None:
         self._max_connections, self._max_per_address = max_connections, max_per_address
         self._connections: FairMapping[TrackedConnection, None] = FairMapping(max_connections + 1)
-        self._by_phase: dict[Phase, FairMapping[TrackedConnection, None]] = dict.fromkeys(
-            _INCOMPLETE, FairMapping(max_connections + 1)
-        )
+        incomplete: FairMapping[TrackedConnection, None] = FairMapping(max_connections + 1)
+        self._by_phase = dict.fromkeys(_INCOMPLETE, incomplete)  # shared: they are one order
         if closes_calls:
             self._by_phase[Phase.CALL] = FairMapping(max_connections + 1)
         self._closing: set[TrackedConnection] = set()
@@ -173,8 +172,8 @@ class Connections(Server):
     """A server with at most `limits.connections` open connections.
 
     At the limit, a connection without a whole request is closed for a new one (see `OpenConnections`). With
-    `calls`, no call in progress is ended for that: the new connection waits. Otherwise, if no other
-    connection can be closed, the one whose request has taken the longest is.
+    `calls`, no call in progress is ended for that: the new connection waits. Without `calls`, the connection
+    whose request has taken the longest is closed if no other one can be.
     """
 
     def __init__(

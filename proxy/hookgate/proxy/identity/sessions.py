@@ -67,7 +67,7 @@ class SessionState:
     announced: Counter[str] = field(default_factory=Counter)
     """The runs of tools, by name, that were announced and whose results have not been seen in a call."""
     denied: Counter[str] = field(default_factory=Counter)
-    """The same for runs that hooks denied."""
+    """The announced runs that hooks denied, by tool."""
 
     def note_event(self, event: str) -> None:
         """Note that a shim has sent an event, and so reports all events of its kind."""
@@ -134,7 +134,7 @@ class Sessions(ABC):
 
     @abstractmethod
     async def open(self, session: SessionContext, texts: Collection[str] | None = None) -> "OpenSession":
-        """Return a session as a call sees it.
+        """Return the state of a session for one call.
 
         `texts` is given for a call that does not name its session: the fingerprints of the texts in its last
         turn. Such a call may belong to the session of a shim, which is recognized by the prompt of a turn,
@@ -194,13 +194,13 @@ class OpenSession:
         return result
 
     def refuse_if_stopped(self) -> None:
-        """Raise ApiError (403) with the reason if hooks have stopped the session, if no text can tell it."""
+        """Raise ApiError (403) if hooks have stopped the session. For calls whose answers carry no text."""
         if self.state.stopped is not None:
             raise policy_denied(self.state.stopped, BeforeModel.name)
 
     @asynccontextmanager
     async def starting(self) -> AsyncIterator[bool]:
-        """Yield whether the block has to judge SessionStart. No other call judges it while the block runs.
+        """Yield True if the caller must judge SessionStart. No other call judges it while the block runs.
 
         The block must change `memory.started` if the session may start.
         """

@@ -19,7 +19,7 @@ _FLOWS = "sign-in"
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A browser that is signed in. It knows what the hashes were made from, and nobody else does."""
+    """A browser that is signed in. Only the browser has the values from which the hashes were made."""
 
     digest: bytes
     proof: bytes

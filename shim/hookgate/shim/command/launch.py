@@ -157,7 +157,7 @@ class _Session:
         try:
             self._fire("SessionEnd", {"reason": "exit"}, {})
         except (GatewayUnreachable, GatewayRefusal) as error:
-            print(f"hookgate run: the end of the session was not reported: {error}", file=sys.stderr)
+            print(f"hookgate run: could not report the end of the session: {error}", file=sys.stderr)
 
     def _fire(self, event: str, fields: dict[str, str], headers: dict[str, str]) -> dict[str, Any]:
         document = {**gateways.event_input(event, self._name, os.getcwd()), **fields}

@@ -1,7 +1,7 @@
 """Decodes and encodes streamed answers, which are server-sent events or a JSON array.
 
-A decoder accepts chunks of any size and returns complete frames. Unedited frames are encoded as the same
-bytes. New events have the form that all Gemini clients accept: `data: <one line>` and a blank line.
+A decoder accepts chunks of any size and returns complete frames. The data of an unedited frame is encoded as
+the same bytes. New events have the form that all Gemini clients accept: `data: <one line>` and a blank line.
 """
 
 import re
