@@ -256,7 +256,7 @@ def _subject(event: dict[str, Any]) -> Any:
 
 
 def _output(redaction: Redaction, field: str, edit: JsonObject) -> Output | None:
-    counts = {kind: count for kind, count in redaction.findings.items() if count}
-    if not counts and not edit:
+    if not edit:
         return None
-    return {"hookSpecificOutput": {**({field: edit} if edit else {}), "findings": counts}}
+    counts = {kind: count for kind, count in redaction.findings.items() if count}
+    return {"hookSpecificOutput": {field: edit, "findings": counts}}
