@@ -294,6 +294,14 @@ async def test_what_may_begin_a_secret_is_masked_where_an_error_ends_the_stream(
     assert answer.events[-1]["error"] == error
 
 
+async def test_what_follows_an_error_does_not_show_what_may_begin_a_secret() -> None:
+    error = {"error": {"code": 500, "message": "gone", "status": "INTERNAL"}}
+    usage = {"usageMetadata": {"totalTokenCount": 1}}
+    answer = await streamed([spoken(f"The key is {SECRET[:12]}"), error, usage], both())
+    assert SECRET[:12].encode() not in answer.body
+    assert [event for event in answer.events if "error" in event] == [error]
+
+
 BLOCKED_ERROR = {"error": {"code": 500, "message": f"{SECRET} is not valid", "status": "INTERNAL"}}
 BLOCKING = {"AfterModel": [policy(actions={"AWS_ACCESS_KEY": "block"}, reason="keys stay here")]}
 

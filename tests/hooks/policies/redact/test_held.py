@@ -46,6 +46,14 @@ def test_every_split_in_two_gives_the_output_of_the_whole(scanner: Scanner, labe
             assert redacted(scanner, text[:at], text[at:]) == whole, at
 
 
+def test_a_secret_in_which_a_key_begins_is_found_at_every_split() -> None:
+    keys = [detector for detector in DETECTORS if detector.kind == "PRIVATE_KEY"]
+    quotes = Scanner([pattern_detector("QUOTED", '"[^"]{1,99}"'), *keys])
+    text = 'so "a -----BEGIN PRIVATE KEY-----\nMIIE" ok'
+    for at in range(len(text)):
+        assert redacted(quotes, text[:at], text[at:]) == "so [QUOTED] ok"
+
+
 @pytest.mark.parametrize("label", PLANTS)
 def test_random_splits_give_the_output_of_the_whole_without_the_secret(scanner: Scanner, label: str) -> None:
     rnd = random.Random(label)  # noqa: S311  # it makes texts

@@ -388,6 +388,13 @@ def test_the_text_beyond_what_stands_between_hides_no_secret(between: str, edges
     assert sections(outcome(events)) == ["up", "[AWS_ACCESS_KEY]", "to"]
 
 
+@given(edges=st.lists(st.integers(0, 99), max_size=6))
+def test_a_thought_of_another_step_hides_no_secret(edges: list[int]) -> None:
+    up, *pieces, to = [event({"text": piece, "thought": True}) for piece in ("up", *cut(KEY, edges), "to")]
+    out = outcome([up, BETWEEN["step"], *pieces, BETWEEN["step"], to])
+    assert said(out, thought=True) == "up[AWS_ACCESS_KEY]to"
+
+
 TEXTS = ["so ", "up", KEY, KEY[:9], KEY[9:], KEY[4:9], MAIL[:6], MAIL[6:]]
 SHORT = sorted(BETWEEN.keys() - {"long thought"})
 
