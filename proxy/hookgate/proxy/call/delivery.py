@@ -265,7 +265,7 @@ class AnswerDelivery:
 
     async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> None:
         data = await read_whole(self._chunks(answer))
-        if data and pipeline.needs_parsing:
+        if pipeline.needs_parsing:
             data = await pipeline.judge_whole(data)
             await self._show_answer(pipeline)
         await self._reply.send_whole(answer.status, to_client(answer.headers), data)
