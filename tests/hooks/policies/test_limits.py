@@ -86,6 +86,13 @@ async def test_a_denied_call_uses_nothing_of_other_limits() -> None:
     assert "3 of 3 requests per key are used in this day" in str(await limited.begin())
 
 
+async def test_requests_are_counted_behind_a_limit_of_something_else() -> None:
+    tokens = {"per": "key", "window": "day", "tokens": 100}
+    limited = Limited([tokens, {"per": "key", "window": "day", "requests": 1}])
+    assert await limited.begin() is None
+    assert "1 of 1 requests per key are used in this day" in str(await limited.begin())
+
+
 async def test_a_call_that_was_renamed_counts_for_the_model_it_got() -> None:
     rules = [
         {"per": "key", "window": "day", "requests": 1, "models": "*-pro"},
