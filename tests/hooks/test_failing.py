@@ -254,13 +254,17 @@ async def test_the_verdicts_of_the_other_hooks_outlive_what_hookgate_fails_at(
     assert "nobody expected this" in caplog.text
 
 
-async def test_what_cannot_be_merged_denies(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_cannot_be_merged_denies_and_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(*_: Any) -> None:
-        raise TypeError("no")
+        raise TypeError("nobody expected this")
 
     monkeypatch.setattr("hookgate.hooks.engine.merge", fail)
     allows = parallel(lambda _: {"decision": "allow"})
     assert (await engine(allows).fire(asking("hi"), SESSION)).verdict.denied
+    assert "the BeforeModel hooks could not be run" in caplog.text
+    assert "nobody expected this" in caplog.text
 
 
 # ---- time
