@@ -16,7 +16,7 @@ from support.databases import cut, postgres
 from support.gateway import running_upstream, runs, says
 from support.life import until
 from support.program import run, serving
-from support.wire import HI, KEY, SSE, UNARY, Answer, ask, connected, peer, post
+from support.wire import HI, KEY, SSE, UNARY, Answer, ask, connected, peer, post, spoken, sse
 
 from hookgate.proxy.audit import trail
 from hookgate.proxy.audit.reading import AuditReader, EndedCall, RecordFilter
@@ -68,6 +68,18 @@ async def test_a_call_has_a_start_and_an_end(path: str, hooks: dict[str, Any], t
     assert call.start.keys().isdisjoint(call.body)
 
 
+async def test_the_reason_why_an_answer_broke_off_is_recorded(tmp_path: Path) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n"
+    async with (
+        peer(head, *sse(spoken("So"))) as upstream,
+        audited_gateway(upstream.url, tmp_path, {"BeforeModel": [says()]}) as gateway,
+    ):
+        answer = await post(gateway.url, SSE, HI)
+    assert (answer.status, answer.complete) == (200, False)
+    [call] = calls_in(tmp_path)
+    assert (call.outcome, call.body["reasons"]["gateway"].partition(":")[0]) == ("failed", "UPSTREAM_BROKE")
+
+
 async def test_a_receipt_is_read_from_the_records_by_who_made_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +104,17 @@ async def test_a_receipt_is_read_from_the_records_by_who_made_the_call(
             None
         ] * 3
     assert seen == [None]  # it had not ended
+
+
+async def test_a_receipt_of_an_event_is_read_from_its_record_by_who_sent_it(tmp_path: Path) -> None:
+    hooks = {"BeforeTool": [says()]}
+    async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:
+        answer = await post(gateway.url, EVENT, {"tool_name": "shell", "tool_input": {}}, KEY)
+        receipt, read = answer.headers["x-hookgate-receipt"], gateway.audit.receipt_for
+        found = await read(receipt)
+        assert found is not None
+        assert (found["event"], bool(found["session"]["key"])) == ("BeforeTool", True)
+        assert [await read(receipt, found["session"]["key"]), await read(receipt, "another")] == [found, None]
 
 
 async def test_receipts_are_refused_while_the_records_cannot_be_read(
