@@ -227,8 +227,13 @@ async def test_a_denial_before_the_headers_had_to_go_is_an_error(target: str) ->
 
 
 @STREAMS
-async def test_headers_that_are_slow_to_go_come_before_a_denial(
-    target: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [(DENY, "Not in this house."), ({"hookSpecificOutput": {"llm_response": {"text": "Mine."}}}, "Mine.")],
+    ids=["deny", "synthetic"],
+)
+async def test_headers_that_are_slow_to_go_come_before_the_verdict(
+    target: str, output: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beginning = asyncio.Event()
     prepare = Request._prepare_hook
@@ -239,12 +244,12 @@ async def test_headers_that_are_slow_to_go_come_before_a_denial(
         await prepare(request, response)
 
     monkeypatch.setattr(Request, "_prepare_hook", slowly)
-    hooks = {"BeforeModel": [waits(beginning, DENY)]}
+    hooks = {"BeforeModel": [waits(beginning, output)]}
     async with running_gateway(hooks, config=IMPATIENT) as gateway, connected(gateway.url) as wire:
         await wire.post(target, HI)
         status, _ = await wire.head()
         assert status == 200
-        assert texts(await rest(wire), target) == ["Not in this house."]
+        assert texts(await rest(wire), target) == [expected]
 
 
 async def test_a_stream_has_one_content_type_whatever_the_upstreams_spelling() -> None:
