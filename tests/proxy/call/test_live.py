@@ -3,14 +3,14 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import WSMsgType
+from aiohttp import WSMsgType, web
 from google import genai
 from google.genai import types
 from google.genai.errors import APIError
@@ -87,7 +87,7 @@ class Session:
 
 @asynccontextmanager
 async def session(
-    model: ScriptedModel,
+    model: Callable[[web.WebSocketResponse], Any],
     hooks: Json,
     config: Config = JUDGES,
     setup: Any = SETUP,
@@ -143,6 +143,39 @@ async def test_each_turn_is_shown_to_hooks_and_sent_on_unchanged() -> None:
         "gemini-live",
     )
     assert {hook["event"]: hook["runs"] for hook in receipt["hooks"]}["BeforeModel"] == 2
+
+
+async def test_messages_that_no_hook_changes_keep_their_bytes() -> None:
+    sent = [
+        '{"clientContent" : {"turns": [{"parts": [{"text": "hi"}]}]}}',
+        '{"realtimeInput": {"text": "\\u00e9"}}',
+        '{"toolResponse": {"functionResponses": [{"name": "f", "response": {"n": 1.50}}]}}',
+    ]
+    received: list[str] = []
+
+    async def model(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+        await socket.send_json({"setupComplete": {}})
+        received.extend([await socket.receive_str() for _ in sent])
+
+    async with session(model, {"BeforeModel": [listens([])]}) as client:
+        await client.tell(*sent)
+        await client.socket.receive()
+    assert received == sent
+
+
+async def test_an_answer_that_the_server_does_not_end_is_judged_and_sent_when_it_leaves() -> None:
+    seen: list[Json] = []
+
+    async def model(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+        await socket.send_json({"setupComplete": {}})
+        for message in written("Hel", "lo"):
+            await socket.send_json(message)
+
+    async with session(model, {"AfterModel": [listens(seen)]}) as client:
+        assert await client.hear() == written("Hel", "lo")
+    assert [event["llm_response"]["text"] for event in seen] == ["Hello"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Live sessions that an operator lets through: a WebSocket, carried both ways."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,6 +16,12 @@ from support.wire import KEY, ask
 from hookgate.proxy.config import Config, RouteSettings
 
 OPEN = Config(routes=RouteSettings(unhooked=("live",)))
+UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode(),
+}
 VERTEX = "/ws/google.cloud.aiplatform.v1beta1.LlmBidiService/BidiGenerateContent"
 
 
@@ -179,10 +186,11 @@ async def test_an_upstream_that_refuses_is_reported_and_a_redirect_is_not_follow
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
-        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            async with client("http://{}:{}".format(*runner.addresses[0][:2])):
-                pass
+        async with gateway_before("http://{}:{}".format(*runner.addresses[0][:2]), config=OPEN) as url:
+            answer = await ask(url, "GET", LIVE, {**KEY, **UPGRADE})
     finally:
         await runner.cleanup()
-    assert refused.value.status == 502
+    expected = "UPSTREAM_UNREACHABLE" if status == 302 else "UPSTREAM_REFUSED"
+    assert (answer.status, answer.error["details"][0]["reason"]) == (502, expected)
+    assert (f"({status})" in answer.error["message"]) is (status != 302)
     assert paths == [LIVE]
