@@ -221,6 +221,16 @@ async def test_an_idle_connection_is_closed_after_its_time(monkeypatch: pytest.M
         await until(lambda: upstream.ended == 1)
 
 
+async def test_a_connection_that_is_in_use_at_the_end_is_not_kept() -> None:
+    upstream = Answering(OK, OK)
+    async with nothing_left(), peer(upstream) as url:
+        async with AsyncExitStack() as call_in_progress:
+            async with upstreams_at(url) as upstreams:
+                answer = await call_in_progress.enter_async_context(call(upstreams))
+            assert b"".join([chunk async for chunk in answer.chunks()]) == b"{}"
+        await until(lambda: upstream.ended == 1)
+
+
 async def test_a_request_that_takes_longer_than_idle_connections_are_kept_is_sent_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -519,6 +529,16 @@ async def test_an_unknown_coding_is_refused(coding: str) -> None:
             await ask(upstreams)
         assert (refused.value.code, refused.value.reason) == (502, "UPSTREAM_UNREADABLE")
         assert await ask(upstreams, decompress=False) == b"{}"
+
+
+@pytest.mark.parametrize("decompress", [True, False])
+async def test_a_coding_that_cannot_be_forwarded_is_refused(decompress: bool) -> None:
+    """Without its header, the client would take the compressed bytes for the text."""
+    answer = compressed(gzip.compress(b"{}", mtime=0), "gzip\x01")
+    async with nothing_left(), peer(Answering(answer)) as url, upstreams_at(url) as upstreams:
+        with pytest.raises(ApiError, match="Content-Encoding has control characters") as refused:
+            await ask(upstreams, decompress=decompress)
+    assert (refused.value.code, refused.value.reason) == (502, "UPSTREAM_UNREADABLE")
 
 
 async def test_a_compressed_answer_never_takes_much_memory_at_once() -> None:
