@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, func, select, update
+from sqlalchemy import Engine, Table, event, func, select, update
 from support.databases import cut, postgres
 
 from hookgate.hooks import SessionContext
@@ -19,7 +19,7 @@ from hookgate.proxy.identity.sessions import OpenSession, SessionState, text_fin
 from hookgate.proxy.identity.shared import SharedSessions
 from hookgate.proxy.store import models
 from hookgate.proxy.store import sessions as stored
-from hookgate.proxy.store.sessions import SessionRows, open_session_store
+from hookgate.proxy.store.sessions import SessionRows, mark_of_session, open_session_store
 
 ALICE = SessionContext("s", key="alice")
 
@@ -67,6 +67,26 @@ async def test_a_change_holds_for_the_next_call_at_another_process(url: str | No
         assert (known.state.stopped, known.is_known) == ("enough", True)
         await other.change(ALICE, SessionState.begin_turn)
         assert (await one.open(ALICE)).state.stopped is None
+
+
+async def test_a_change_is_marked_before_another_process_can_read_it_and_again_after_it(
+    tmp_path: Path,
+) -> None:
+    async with two(None, tmp_path) as (one, other):
+        await one.change(ALICE, stop)
+        mark = mark_of_session((ALICE.key, ALICE.session_id))
+        numbers = [other._store.number(mark)]
+
+        def note(_: object) -> None:
+            numbers.append(other._store.number(mark))
+
+        event.listen(Engine, "commit", note)
+        try:
+            await one.change(ALICE, SessionState.begin_turn)
+        finally:
+            event.remove(Engine, "commit", note)
+        numbers.append(other._store.number(mark))
+    assert len(set(numbers)) == 3
 
 
 async def test_whether_there_are_sessions_is_not_asked_again_once_there_was_one(
