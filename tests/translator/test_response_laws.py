@@ -166,6 +166,11 @@ def test_the_documents_single_candidate_is_read() -> None:
     assert show_response(after)["text"] == "uv"
 
 
+def test_a_call_that_is_in_no_list_is_not_added_a_second_time() -> None:
+    body: Json = {"candidates": [{"content": {"parts": CALL}}]}
+    assert edited_response(body, {"candidates": [{"content": {"parts": [CALL]}}]}) is body
+
+
 def test_a_candidate_that_leaves_out_its_index_is_not_taken_for_the_first() -> None:
     first, second = ({"content": {"parts": [{"text": text}]}} for text in "AB")
     body: Json = {"candidates": [first, {**second, "index": 0}]}
