@@ -212,20 +212,6 @@ def test_tools_are_named_by_names_declarations_or_whole_tools() -> None:
     assert read_tools(["a", {"name": "b"}, tool, {"googleSearch": {}}]) == ["a", "b", "c", "d"]
 
 
-@pytest.mark.parametrize(
-    ("patch", "path"),
-    [
-        ("NONE", "toolConfig"),
-        ({"functionCallingConfig": "NONE"}, "toolConfig.functionCallingConfig"),
-        ({"mode": "AUTO", "function_calling_config": [{"mode": "NONE"}]}, "toolConfig.functionCallingConfig"),
-    ],
-)
-def test_a_selection_of_another_kind_is_refused_by_place(patch: Any, path: str) -> None:
-    with pytest.raises(EditError) as raised:
-        apply_tool_config(body_with(), patch)
-    assert raised.value.path == path
-
-
 @pytest.mark.parametrize(("tools", "path"), [("read", "tools"), (["read", 5], "tools[1]")])
 def test_tools_of_another_kind_are_refused_by_place(tools: Any, path: str) -> None:
     with pytest.raises(EditError) as raised:

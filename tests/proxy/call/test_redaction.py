@@ -295,8 +295,8 @@ async def test_what_may_begin_a_secret_is_masked_where_an_error_ends_the_stream(
 
 
 async def test_what_follows_an_error_does_not_show_what_may_begin_a_secret() -> None:
-    error = {"error": {"code": 500, "message": "gone", "status": "INTERNAL"}}
     usage = {"usageMetadata": {"totalTokenCount": 1}}
+    error = {"error": {"code": 500, "message": "gone", "status": "INTERNAL"}, **usage}
     answer = await streamed([spoken(f"The key is {SECRET[:12]}"), error, usage], both())
     assert SECRET[:12].encode() not in answer.body
     assert [event for event in answer.events if "error" in event] == [error]
@@ -519,6 +519,19 @@ async def test_a_hook_behind_the_policy_sees_only_the_masked_stream(mode: str) -
     assert len(shown) >= 2
     assert "[AWS_ACCESS_KEY]" in json.dumps(shown)
     assert not re.search("AKIA|Q3EGR|7XJ4W", json.dumps(shown))
+
+
+async def test_a_stream_passes_the_policies_of_all_groups(tmp_path: Path) -> None:
+    policies = [
+        {"type": "builtin", "name": word, "builtin": "redact", "options": {"words": {"WORD": [word]}}}
+        for word in ("one", "two")
+    ]
+    settings = tmp_path / "settings.json"
+    settings.write_text(json.dumps({"hooks": {"AfterModel": [{"hooks": [each]} for each in policies]}}))
+    events = sse(*cut("Now one and two.", 5, 13))
+    async with peer(STREAM_HEAD, *events) as upstream, gateway_before(upstream.url, settings) as url:
+        answer = await post(url, SSE, prompt("hi"), KEY)
+    assert said(answer) == "Now [WORD] and [WORD]."
 
 
 async def test_a_hook_behind_the_policy_sees_only_the_masked_call() -> None:
