@@ -4,6 +4,7 @@ Started by support/warm.py with the descriptor of a socket. Each message on it s
 the command's stdin, stdout and stderr, and a socket on which its process id and then its exit code are told.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -13,7 +14,8 @@ import resource
 import select
 import socket
 import sys
-from typing import Any
+import threading
+from typing import Any, NoReturn
 
 from hookgate.hooks.runners import process
 from hookgate.proxy import __main__ as program
@@ -27,9 +29,12 @@ _COMMANDS = (
     "config",
     "doctor",
     "hooks",
+    "keys",
     "main",
+    "policy",
     "receipts",
     "replay.command",
+    "setup.command",
     "tools",
 )
 _POLICIES = ("cassette", "limits", "models", "redact.policy", "tools")
@@ -99,6 +104,30 @@ def become(asked: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.update(asked["environment"])
 
 
+def run() -> int:
+    """The exit code of the command that `sys.argv` names."""
+    try:
+        return program.main()
+    except SystemExit as error:
+        if isinstance(error.code, int):
+            return error.code
+        raise
+
+
+def end(code: int) -> NoReturn:
+    """End as an interpreter does, but leave its memory to the system.
+
+    To free what was imported, object by object, would copy all of that memory first, as it is shared with the
+    process that forks. That takes three times as long as most commands.
+    """
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     gc.freeze()
-    sys.exit(program.main() if serve(socket.socket(fileno=int(sys.argv[1]))) else 0)
+    if serve(socket.socket(fileno=int(sys.argv[1]))):
+        end(run())
