@@ -5,7 +5,7 @@ One process calls them all (tests/e2e/node/methods.mjs). What differs is in the 
 
 import re
 
-from support.node import run_script
+from support.node import start_script
 from support.places import DOCS
 from support.routes import treatment
 
@@ -25,7 +25,7 @@ def python_name(method: str) -> str:
 
 
 async def test_the_docs_say_what_becomes_of_each_method() -> None:
-    ran = await run_script("methods.mjs")
+    ran = await start_script("methods.mjs")
     assert ran.exit_code == 0, ran.stderr
     sent = {line["method"]: line["requests"] for line in ran.lines}
     called = {method: requests for method, requests in sent.items() if requests is not None}

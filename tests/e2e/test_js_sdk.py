@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.gateway import gateway_before, running_gateway, runs
 from support.live import ScriptedModel, live
-from support.node import run_script
+from support.node import run_script, start_script
 from support.policies import (
     CANNED,
     CARD,
@@ -118,7 +118,7 @@ async def test_a_live_session_is_judged_and_ends_with_the_reason_of_a_denial(api
     )
     hooks = {"BeforeModel": [runs(no_rockets)], "AfterModel": [runs(redact)]}
     async with live(model) as upstream, gateway_before(upstream, hooks, JUDGES_LIVE) as url:
-        ran = await run_script("live.mjs", api, "any", url, "my card?", "a rocket")
+        ran = await start_script("live.mjs", api, "any", url, "my card?", "a rocket")
     assert (ran.exit_code, ran.stderr) == (0, "")
     assert ran.lines == [{"text": f"It is {REDACTED}."}, {"code": 1008, "reason": REFUSAL}]
     assert "rocket" not in json.dumps(model.received)
@@ -126,5 +126,5 @@ async def test_a_live_session_is_judged_and_ends_with_the_reason_of_a_denial(api
 
 async def test_a_live_session_with_an_ephemeral_token_is_refused() -> None:
     async with gateway_before("http://127.0.0.1:1", {}, JUDGES_LIVE) as url:
-        ran = await run_script("live.mjs", "gemini", "auth_tokens/abc", url, "hi")
+        ran = await start_script("live.mjs", "gemini", "auth_tokens/abc", url, "hi")
     assert ran.lines[0] == {"error": "Unexpected server response: 403"}

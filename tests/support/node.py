@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from support.commands import Ran, missing, run_command
+from support.script_runner import ScriptRunner
 from support.terminal import Terminal, in_terminal
 
 from hookgate.proxy.cli.agents.known import find_agent
@@ -50,7 +51,15 @@ def new_user(home: Path) -> dict[str, str]:
 
 
 async def run_script(name: str, *arguments: str) -> Ran:
-    """Run one of the scripts of tests/e2e/node, which print JSON lines."""
+    """Run one of the scripts of tests/e2e/node, which print JSON lines, in the process for all of them."""
+    need_node()
+    command = ("node", str(NODE_DIR / "runner.mjs"))
+    runner = ScriptRunner(command, NODE_DIR, (("PATH", os.environ["PATH"]),))
+    return await runner.run(NODE_DIR / name, *arguments)
+
+
+async def start_script(name: str, *arguments: str) -> Ran:
+    """Run one of these scripts as users do, in a process of its own, to the end of all that it began."""
     need_node()
     return await run_command(["node", str(NODE_DIR / name), *arguments], NODE_DIR)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from support.environments import ADK
 from support.event_service import hookgate
-from support.node import GeminiCli, run_script
+from support.node import GeminiCli, start_script
 from support.openai_sdk import openai_client
 from support.places import PROJECT
 from support.python_sdk import MODEL, pieces, python_client
@@ -162,7 +162,7 @@ def function(name: str, parameter: str) -> dict[str, Any]:
 async def openai_js_script(url: str, folder: Path) -> str:
     """A script with OpenAI's SDK for JavaScript, which calls the tools of a stream."""
     filled(folder / "workspace")
-    ran = await run_script("tools.mjs", url, "clean up, then read")
+    ran = await start_script("tools.mjs", url, "clean up, then read")
     assert ran.exit_code == 0, ran.stderr
     return str(ran.lines[-1]["text"])
 

@@ -1,0 +1,30 @@
+// Runs scripts that others ask for, one after the other, in a process that imports their packages once.
+//
+// A line of stdin is a JSON list: a script, and the words to call it with. It ends when its module is evaluated. A line
+// of stdout answers: exit code, stdout, stderr.
+import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
+import { inspect } from "node:util";
+
+const stdout = process.stdout.write.bind(process.stdout);
+let runs = 0;
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [script, ...words] = JSON.parse(line);
+  const printed = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"]) {
+    process[name].write = (text) => {
+      printed[name] += text;
+      return true;
+    };
+  }
+  process.argv = [process.argv[0], script, ...words];
+  let code = 0;
+  try {
+    await import(`${pathToFileURL(script)}?run=${++runs}`); // a module of its own each time, the packages' are shared
+  } catch (error) {
+    printed.stderr += inspect(error);
+    code = 1;
+  }
+  stdout(`${JSON.stringify([code, printed.stdout, printed.stderr])}\n`);
+}
