@@ -12,6 +12,8 @@ from support.commands import Ran, missing
 from support.places import PROJECT
 from support.script_runner import ScriptRunner
 
+_RUNNER = Path(__file__).with_name("environment_runner.py")
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -33,7 +35,7 @@ class Environment:
         """Run the `main` of a script with these words."""
         sources = ":".join(str(PROJECT / part) for part in ("shim", "hooks", "translator"))
         keys = (("GEMINI_API_KEY", "any"), ("GOOGLE_API_KEY", "any"))
-        code = Path(__file__).with_name("environment_runner.py").read_text()  # it imports nothing of this folder
+        code = _RUNNER.read_text()  # it imports nothing of this folder
         runner = ScriptRunner(
             (self.python(), "-c", code),
             Path("/"),  # it reads settings from its folder

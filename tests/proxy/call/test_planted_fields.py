@@ -16,12 +16,11 @@ from aiohttp import web
 from google import genai
 from google.auth.credentials import Credentials
 from google.genai import types
-from support.builtins import SENSITIVE, made
+from support.builtins import SENSITIVE, redacted
 from support.gateway import gateway_before
 from support.planting import SECRET, leaves, left, merged, refused_alone, undocumented
 from support.wire import SSE, UNARY, post, prompt
 
-from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.config import Config
 from hookgate.translator.fields import BodyError, camel
@@ -312,10 +311,3 @@ def test_a_secret_in_any_text_field_of_a_live_message_is_redacted_refused_or_rem
         checked["server"] += 1
     assert checked["client"] > 300
     assert checked["server"] > 150
-
-
-def redacted(event: str, field: str, view: Json) -> Json:
-    """The body in a view after the policy; the same object if it leaves it alone."""
-    said = made(redact_policy, SENSITIVE)({"hook_event_name": event, field: view})
-    body: Json = said["hookSpecificOutput"][field]["raw"] if said else view["raw"]
-    return body

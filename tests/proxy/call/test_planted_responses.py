@@ -13,11 +13,10 @@ import pytest
 import typing_extensions
 from openai.types.responses import Response, ResponseStreamEvent, response_create_params
 from pydantic import BaseModel
-from support.builtins import SENSITIVE, made
+from support.builtins import redacted
 from support.planting import SECRET, undocumented
 from support.responses import HI, MODEL, said, state
 
-from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.translator import BodyError, check_request, check_response
 from hookgate.translator.responses import (
     ResponseEvents,
@@ -100,13 +99,6 @@ def planted_in(annotation: Any, depth: int = 0) -> Iterator[Any]:
 def unexpected(value: Any) -> list[str]:
     """Where the secret is left. Encrypted content is a thought signature, which passes as it is."""
     return [path for path in undocumented(value) if not path.endswith(".encryptedContent")]
-
-
-def redacted(event: str, field: str, view: Json) -> Json:
-    """The body in a view after the policy; the same object if it leaves it alone."""
-    said = made(redact_policy, SENSITIVE)({"hook_event_name": event, field: view})
-    body: Json = said["hookSpecificOutput"][field]["raw"] if said else view["raw"]
-    return body
 
 
 def test_a_secret_in_any_text_field_of_a_request_is_redacted_or_refused() -> None:
