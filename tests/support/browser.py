@@ -11,6 +11,7 @@ from support.commands import missing
 from support.node import NODE_DIR
 
 _AXE = NODE_DIR / "node_modules" / "axe-core" / "axe.min.js"
+_PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--in-process-gpu"]
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 _RUN = """async (tags) => {
@@ -25,8 +26,11 @@ VIEWS = ("#/", "#/?span=day", "#/calls", "#/sessions", "#/hooks", "#/policy")
 
 
 def chromium() -> str:
-    """Where Chromium is; skips the test, or fails it where CI is set, when it is missing."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    """Where Chromium is; skips the test, or fails it where CI is set, when it is missing.
+
+    Its headless shell draws no window around the pages, and so takes less than half of the processor time.
+    """
+    found = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if found is None:
         missing("needs Chromium: run `make browser`")
     return found or ""
