@@ -29,12 +29,12 @@ _COMMANDS = (
     "config",
     "doctor",
     "hooks",
+    "init",
     "keys",
     "main",
     "policy",
     "receipts",
     "replay.command",
-    "setup.command",
     "tools",
 )
 _POLICIES = ("cassette", "limits", "models", "redact.policy", "tools")
