@@ -42,6 +42,7 @@ NOT_READ = {
     ): "needs a machine for PostgreSQL",
     ("docs/deploying.md", "for host in"): "needs several machines",
     ("docs/deploying.md", "gcloud run deploy"): "needs a project of Google Cloud",
+    ("docs/helm-values.md", "image:"): "values of the Helm chart: tests/deploy/test_helm.py",
     ("docs/scaling.md", "processors of gateways"): "formulas",
     ("docs/events.md", "POST /hookgate/v1/events/{event}"): _NOTATION,
     ("docs/hooks.md", '{"type": "text", "text"}'): _NOTATION,

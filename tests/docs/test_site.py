@@ -29,6 +29,7 @@ TERMS = {
     "hash chain": "audit",
     "workers": "operating",
     "systemd": "operating",
+    "Helm": "helm-values",
     "Gemini CLI": "agents/gemini-cli",
     "LiteLLM": "agents/litellm",
     "KEY_UNKNOWN": "errors",

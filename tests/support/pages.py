@@ -26,6 +26,7 @@ _PROGRAMS = {
     "echo",
     "export",
     "gemini",
+    "helm",
     "hookgate",
     "install",
     "jq",
