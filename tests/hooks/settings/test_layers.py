@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -222,6 +223,16 @@ def test_every_problem_of_every_file_is_reported_with_its_line(tmp_path: Path) -
         "a.json:8:",
     ]
     assert r"write '\\['" in message[3] or r"'\\['" in message[3]
+
+
+def test_a_file_that_is_named_may_be_a_pipe(tmp_path: Path) -> None:
+    """As from `<(…)` in a shell."""
+    path = tmp_path / "settings.json"
+    os.mkfifo(path)
+    writer = Thread(target=path.write_text, args=(json.dumps(one_group(GUARD)),))
+    writer.start()
+    assert [hook.name for hook in load_sources([SettingsSource(path)]).hooks()] == ["guard"]
+    writer.join()
 
 
 def test_a_file_that_may_be_missing_may_be_missing(tmp_path: Path) -> None:
