@@ -13,6 +13,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 from support.audits import (
     Audited,
     audited_gateway,
@@ -161,6 +162,20 @@ async def test_a_database_that_cannot_be_written_is_in_trouble_until_it_can_be(
             writer.request_check()
             await until(lambda: writer.failures >= 3)
             assert writer.trouble == "database is locked"
+        await until(lambda: writer.trouble is None)
+
+
+async def test_the_trouble_is_the_latest_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with writer_in(tmp_path) as writer:
+        for problem in ("no room", "no permission"):
+
+            def fail(problem: str = problem, **_: Any) -> None:
+                raise OperationalError("UPDATE", None, sqlite3.OperationalError(problem))
+
+            monkeypatch.setattr(writer._ledger, "check", fail)
+            writer.request_check()
+            await until(lambda problem=problem: writer.trouble == problem)  # type: ignore[misc]  # as above
+        monkeypatch.undo()
         await until(lambda: writer.trouble is None)
 
 
