@@ -371,6 +371,17 @@ async def test_a_tools_result_is_shown_as_hooks_leave_it_now_and_later(output: J
     assert len(fired) == 1
 
 
+async def test_a_hooks_result_also_replaces_the_error_beside_the_tools() -> None:
+    response = {"output": "half of it", "error": "a secret"}
+    failed = {"functionResponse": {"name": "read_file", "response": response}}
+    hooks = {"AfterTool": [says({"hookSpecificOutput": {"tool_result": {"llmContent": "masked"}}})]}
+    async with running_gateway(hooks) as gateway:
+        await ask(gateway, [*TOOL_TURN[:2], result_turn(failed)])
+    [request] = gateway.generated
+    [part] = request.body["contents"][2]["parts"]
+    assert part["functionResponse"]["response"] == {"output": "masked"}
+
+
 async def test_parallel_calls_are_matched_by_id_and_by_order() -> None:
     fired: list[Json] = []
     calls = (call("a", "1", n=1), call("a", "2", n=2), call("b", n=3), call("b", n=4))
