@@ -327,6 +327,27 @@ async def test_a_body_of_another_length_than_announced_ends_the_call(body: tuple
     assert len(heard.partition(b"\r\n\r\n")[2]) < 3
 
 
+async def test_a_body_is_not_read_any_more_when_its_call_has_ended() -> None:
+    ended: list[bool] = []
+
+    async def body() -> AsyncIterator[bytes]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+        yield b""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK)
+        await reader.read()
+
+    async with nothing_left(), peer(talk) as url, upstreams_at(url) as upstreams:
+        async with call(upstreams, body()) as answer:
+            assert (answer.status, ended) == (200, [])
+        assert ended == [True]
+
+
 @pytest.mark.parametrize("sort", ["bytes", "pieces"])
 async def test_an_answer_may_come_before_the_request_is_sent(sort: str) -> None:
     data = bytes(64 * MIB) if sort == "bytes" else _pieces(*[bytes(MIB)] * 64)
