@@ -330,7 +330,7 @@ async def test_a_script_that_changed_is_reported_by_its_hook(tmp_path: Path) -> 
     await engines.close()
 
 
-async def test_through_a_thousand_reloads_under_load_every_call_names_one_good_revision(
+async def test_through_hundreds_of_reloads_under_load_every_call_names_one_good_revision(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "hookgate.hooks")
@@ -360,7 +360,7 @@ async def test_through_a_thousand_reloads_under_load_every_call_names_one_good_r
             named += 1
 
     callers = [asyncio.create_task(load()) for _ in range(4)]
-    for number in range(1, 1001):
+    for number in range(1, 201):  # calls run in between at every step of each reload
         path.write_text("{" if number % 10 == 0 else settings(number))
         reloading = asyncio.create_task(engines.reload())
         while not reloading.done():
@@ -370,5 +370,5 @@ async def test_through_a_thousand_reloads_under_load_every_call_names_one_good_r
     stop.set()
     await asyncio.gather(*callers)
     await engines.close()
-    assert named > 1000
-    assert len(good) == 901
+    assert named > 200
+    assert len(good) == 181
