@@ -7,6 +7,7 @@ one batch, so a slow hook runs less often.
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -122,17 +123,17 @@ class AnswerPipeline:
         piece = await self._parse(Frame(data, data))
         if piece.body is None:
             return await self.redact_error(data)
-        original = piece.response
         pieces = await self._fire([piece])
-        if self.call.requires_json and piece.response is not original:
-            await self._body_worker.run(len(data), check_edit, original, piece.response, AfterModel.name)
+        original, edited = piece.response, pieces[0].response
+        if self.call.requires_json and edited is not original:
+            await self._body_worker.run(len(data), check_edit, original, edited, AfterModel.name)
         if self._gate is not None:
-            await gate_pieces(self._gate, pieces)
+            pieces = await gate_pieces(self._gate, pieces)
         if self._end is not None and not (self._gate and self._gate.agent_has_call):
             await self._end.turn_ended(visible_text(pieces))
         self._keep(pieces)
         if self._listener is not None:
-            await self._listener(piece.response)
+            await self._listener(pieces[0].response)
         for screen in self._client_filters():
             pieces = await screen.judge_whole(pieces)
         return await self._body_worker.run(len(data), pieces[0].data)
@@ -202,15 +203,14 @@ class AnswerPipeline:
         framing = self._framing
         try:
             frames = framing.feed(chunk)
-            for frame in [*frames, *framing.finish()] if last else frames:
-                if not frame.is_plain:
-                    check_frame(framing, frame)
-                self._read_bytes += len(frame.raw)
+            for received in [*frames, *framing.finish()] if last else frames:
+                frame = received
+                if not received.is_plain:
+                    check_frame(framing, received)
+                    if self._drops_comments:  # screens do not read comments, but some clients do
+                        frame = framing.bare(received)
+                self._read_bytes += len(received.raw)
                 piece = await self._parse(frame) if len(frame.raw) > SMALL_BODY else self._parse_piece(frame)
-                if (
-                    self._drops_comments and not frame.is_plain
-                ):  # screens do not read comments, but some clients do
-                    piece.frame = framing.bare(frame)
                 pieces.append(piece)
         except BodyError as error:
             self.pending_error, end = unreadable_answer(str(error)), "abandon"
@@ -307,8 +307,7 @@ class AnswerPipeline:
         if outcome.verdict is not NO_VERDICT:
             enforce(outcome.verdict, AfterModel.name, self.call)
         edited = outcome.event.body
-        if edited is not joined:
-            cut = await self._body_worker.run(size, cut_events, responses_of(answers), joined, edited)
-            for piece, response in zip(answers, cut, strict=True):
-                piece.response = response
-        return pieces
+        if edited is joined:
+            return pieces
+        cut = iter(await self._body_worker.run(size, cut_events, responses_of(answers), joined, edited))
+        return [piece if piece.body is None else replace(piece, response=next(cut)) for piece in pieces]

@@ -30,9 +30,9 @@ _PIECE_MEMORY = 512  # estimated bytes of a piece besides its text and values
 
 @dataclass(slots=True)
 class Piece:
-    """One event of a stream as received, or a whole answer.
+    """One event of a stream as received, or a whole answer. An edit makes a new piece.
 
-    Edits of hooks replace its `response`: a new piece for each event of a stream would take longer.
+    It is not frozen, because creating one for each event of a stream would then take twice as long.
     """
 
     frame: Frame
@@ -338,10 +338,13 @@ def responses_of(pieces: Sequence[Piece]) -> list[JsonObject]:
     return [piece.response for piece in pieces if piece.body is not None]
 
 
-async def gate_pieces(gate: ToolGate, pieces: Iterable[Piece]) -> None:
-    """Pass the function calls in the pieces through the gate. Raises RetryModel to ask the model again."""
+async def gate_pieces(gate: ToolGate, pieces: Iterable[Piece]) -> list[Piece]:
+    """Return the pieces with the function calls that pass the gate. Raises RetryModel to ask again."""
+    passed = []
     for piece in pieces:
-        piece.response = await gate.judge(piece.response)
+        response = await gate.judge(piece.response)
+        passed.append(piece if response is piece.response else replace(piece, response=response))
+    return passed
 
 
 class GateStage(_HoldingStage):
@@ -352,8 +355,7 @@ class GateStage(_HoldingStage):
         self._gate = gate
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        await gate_pieces(self._gate, pieces)
-        return pieces
+        return await gate_pieces(self._gate, pieces)
 
 
 class TurnEndStage(_HoldingStage):
