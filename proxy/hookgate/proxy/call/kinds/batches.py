@@ -4,15 +4,14 @@ A batch is accepted or refused as a whole, because an agent reads its answers la
 refuses the batch, and the error contains its path.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
-from hookgate.proxy.call.kinds.items import check_item, judge_items, only_model
 from hookgate.proxy.call.verdicts import (
     ReplacementAnswer,
     before_model,
@@ -23,13 +22,14 @@ from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole
 from hookgate.proxy.http.client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
-from hookgate.proxy.routing.dialects.generate_content import check_model, with_model
+from hookgate.proxy.routing.dialects.generate_content import check_model, check_references, with_model
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import (
     BatchBody,
     BodyError,
     EditError,
     check_canonical,
+    check_request,
     show_request,
     text_response,
 )
@@ -146,6 +146,50 @@ class Batches:
 
         new = await map_responses(body, judged)
         return data if new is body else await worker.run(len(data), dumps, new)
+
+
+T = TypeVar("T")
+
+
+async def check_item(context: CallContext, model: str, holder: JsonObject, request: JsonObject) -> None:
+    """Check a request before its hooks run. `holder` is the object in the body that may name its model.
+
+    Raises ApiError if it names another model than `model`, could be read in two ways, or refers to what hooks
+    cannot judge.
+    """
+    check_model(context.route, model, holder)
+    try:
+        await context.run_step(check_request, request)
+    except BodyError as error:
+        raise body_refused(error) from None
+    await context.run_step(check_references, request, context.services.config)
+
+
+async def judge_items(
+    items: Iterable[tuple[str, T]], judge: Callable[[T], Awaitable[tuple[str, JsonObject]]]
+) -> tuple[set[str], list[JsonObject]]:
+    """Return the models and the requests that `judge` returns for the items. Each item comes with its path.
+
+    Raises ApiError with the path of the item that is refused.
+    """
+    models: set[str] = set()
+    requests: list[JsonObject] = []
+    for path, item in items:
+        try:
+            model, request = await judge(item)
+        except ApiError as error:
+            raise error.at(path) from None
+        models.add(model)
+        requests.append(request)
+    return models, requests
+
+
+def only_model(models: set[str], default: str) -> str:
+    """Return the model that hooks chose for all requests, or `default` if there is none. Raises ApiError."""
+    if len(models) > 1:
+        names = ", ".join(sorted(models))
+        raise policy_denied(f"Hooks chose more than one model for this call: {names}.", BeforeModel.name)
+    return next(iter(models), default)
 
 
 async def map_responses(value: Any, change: BodyChange) -> Any:

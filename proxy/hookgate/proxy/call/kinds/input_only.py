@@ -9,8 +9,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import BeforeModel, BeforeToolSelection
 from hookgate.proxy.call.context import CallContext, RecordingEngine
-from hookgate.proxy.call.kinds.batches import IN_FILE
-from hookgate.proxy.call.kinds.items import check_item, judge_items, only_model
+from hookgate.proxy.call.kinds.batches import IN_FILE, check_item, judge_items, only_model
 from hookgate.proxy.call.verdicts import refuse_ended_call
 from hookgate.proxy.errors import body_refused, policy_denied
 from hookgate.proxy.http.bodies import read_request, read_whole
