@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 
 from hookgate.proxy.routing.dialects.adapter import DialectAdapter
 from hookgate.proxy.routing.dialects.chat import ChatCompletions
-from hookgate.proxy.routing.dialects.code_assist import CodeAssist
-from hookgate.proxy.routing.dialects.generate_content import GenerateContent
+from hookgate.proxy.routing.dialects.generate_content import CodeAssist, GenerateContent
 from hookgate.proxy.routing.dialects.interactions import Interactions
 from hookgate.proxy.routing.dialects.responses import Responses
 from hookgate.proxy.routing.table import Dialect

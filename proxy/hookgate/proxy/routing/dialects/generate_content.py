@@ -1,6 +1,6 @@
-"""The bodies of generateContent, on which hooks work: the models that they name, and what they refer to.
+"""The bodies of generateContent, on which hooks work, and those of Code Assist, which contain them.
 
-Bodies of other dialects are checked here as well, after they were opened.
+The models and files that a body names are checked here, also for other dialects, after the body was opened.
 """
 
 import re
@@ -20,6 +20,14 @@ from hookgate.translator import (
     ServerSentEvents,
     check_request,
     text_response,
+)
+from hookgate.translator.code_assist import (
+    enveloped_session,
+    rewrap_request,
+    rewrap_response,
+    unwrap_request,
+    unwrap_response,
+    wrap_response,
 )
 from hookgate.translator.fields import JsonObject, read, read_list, write
 
@@ -60,6 +68,34 @@ class GenerateContent:
         if not route.streamed:
             return None
         return ServerSentEvents() if route.alt == "sse" else JsonArray()
+
+
+class CodeAssist(GenerateContent):
+    """The bodies of Code Assist, which contain model, session, and request or response."""
+
+    def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
+        return unwrap_request(body)
+
+    def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
+        return rewrap_request(body, model, inner)
+
+    def other_fields(self, body: JsonObject) -> JsonObject:
+        return {name: value for name, value in body.items() if name not in ("model", "request")}
+
+    def session(self, body: JsonObject) -> str:
+        return session_name_in_body(enveloped_session(body))
+
+    def open_answer(self, body: JsonObject) -> JsonObject:
+        return unwrap_response(body)
+
+    def close_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
+        return rewrap_response(body, inner)
+
+    def answer(self, inner: JsonObject) -> JsonObject:
+        return wrap_response(inner)
+
+    def failure(self, message: str) -> JsonObject:
+        return wrap_response(text_response(message))
 
 
 def open_request_body(adapter: DialectAdapter, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
