@@ -25,10 +25,10 @@ def add_init(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help=f"a new or empty folder for the files (default: {_USUAL_FOLDER})",
     )
-    wish = parser.add_mutually_exclusive_group()
-    wish.add_argument("--for", dest="use", choices=setups("uses"), help="what the gateway is for")
-    wish.add_argument("--from", dest="policy", choices=setups("policies"), help="a policy template")
-    wish.add_argument("--list", action="store_true", help="describe all set-ups, and write nothing")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--for", dest="use", choices=setups("uses"), help="what the gateway is for")
+    choice.add_argument("--from", dest="policy", choices=setups("policies"), help="a policy template")
+    choice.add_argument("--list", action="store_true", help="describe all set-ups, and write nothing")
 
 
 def run_init(arguments: argparse.Namespace) -> int:
@@ -95,8 +95,8 @@ def _print_step(title: str, *commands: str) -> None:
 
 _CONFIGURATION = "hookgate.toml"
 
-Shelf = Literal["uses", "policies"]
-"""Where set-ups are: by use (`--for`), or policy templates (`--from`)."""
+SetupKind = Literal["uses", "policies"]
+"""Set-ups for a use of the gateway (`--for`), or policy templates (`--from`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +132,10 @@ def examples_folder() -> Path:
 
 
 @cache
-def setups(shelf: Shelf) -> dict[str, Setup]:
+def setups(kind: SetupKind) -> dict[str, Setup]:
     """Return the set-ups by name."""
     folder = examples_folder() / "setups"
-    found = sorted(path for path in (folder / shelf).iterdir() if path.is_dir())
+    found = sorted(path for path in (folder / kind).iterdir() if path.is_dir())
     return {path.name: _setup(path, folder / _CONFIGURATION) for path in found}
 
 

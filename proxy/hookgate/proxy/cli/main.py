@@ -41,7 +41,7 @@ def run_command(argv: Sequence[str] | None = None) -> int:
             code = asyncio.run(run(arguments))
         sys.stdout.flush()  # errors could not be reported any more when the interpreter exits
     except BrokenPipeError:
-        return _unheard()
+        return _discard_output()
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0], "proxy")
         print(f"hookgate: {error}; in a checkout of hookgate, run: pip install '.[{extra}]'", file=sys.stderr)
@@ -69,7 +69,7 @@ def _escaped_output(arguments: argparse.Namespace) -> "contextlib.AbstractContex
     return contextlib.redirect_stdout(cast("TextIO", EscapingStream(sys.stdout)))
 
 
-def _unheard() -> int:
+def _discard_output() -> int:
     """Discard further output, since its reader, such as `head`, has gone. Returns the exit code for this."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 128 + signal.SIGPIPE
