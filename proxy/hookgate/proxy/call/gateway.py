@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable
+from collections import Counter, deque
+from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING
 
 from aiohttp import hdrs, web
@@ -31,7 +31,7 @@ from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
 from hookgate.proxy.observe.tracing import Traces
-from hookgate.proxy.routing.table import UnhookedRoutes, match
+from hookgate.proxy.routing.table import Route, match
 from hookgate.proxy.routing.uploads import UPLOAD
 from hookgate.translator import INPUTS
 from hookgate.translator.strictjson import dumps
@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
     from hookgate.proxy.identity.issued_keys import IssuedKeys
 
 log = logging.getLogger("hookgate.gateway")
+unhooked_log = logging.getLogger("hookgate.unhooked")
 
 
 class Gateway:
@@ -287,3 +288,19 @@ class Pacer:
                 self._left -= 1
         if self._waiting:
             self._renewal = asyncio.get_running_loop().call_soon(self._renew)
+
+
+class UnhookedRoutes:
+    """The groups of unhooked routes that are forwarded, with counts of their calls."""
+
+    def __init__(self, groups: Iterable[str] = ()) -> None:
+        self.groups = frozenset(groups)
+        self.counts: Counter[str] = Counter()
+        """The number of forwarded calls by group."""
+
+    def note(self, method: str, route: Route) -> None:
+        """Count and log a call."""
+        if not self.counts[route.unhooked]:
+            unhooked_log.warning("routes.unhooked lists %r: no hook judges such calls", route.unhooked)
+        self.counts[route.unhooked] += 1
+        unhooked_log.info("unhooked %s call: %s %s", route.unhooked, method, route.path)

@@ -3,10 +3,8 @@
 It does no I/O.
 """
 
-import logging
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property, partial
@@ -17,8 +15,6 @@ from hookgate.hooks.settings import EVENTS
 from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.errors import ApiError, not_a_route, request_refused
 from hookgate.translator import MODEL_NAME
-
-log = logging.getLogger("hookgate.unhooked")
 
 Api = Literal["gemini", "vertex", "code_assist"]
 Dialect = Literal["generate_content", "code_assist", "interactions", "chat", "responses"]
@@ -525,19 +521,3 @@ def _similar_method(path: str, verb: str) -> str | None:
     place = path.removesuffix(verb)
     similar = get_close_matches(verb, sorted(methods), n=3, cutoff=0.85)
     return next((near for near in similar if any(row.pattern.fullmatch(place + near) for row in TABLE)), None)
-
-
-class UnhookedRoutes:
-    """The groups of unhooked routes that are forwarded, with counts of their calls."""
-
-    def __init__(self, groups: Iterable[str] = ()) -> None:
-        self.groups = frozenset(groups)
-        self.counts: Counter[str] = Counter()
-        """The number of forwarded calls by group."""
-
-    def note(self, method: str, route: Route) -> None:
-        """Count and log a call."""
-        if not self.counts[route.unhooked]:
-            log.warning("routes.unhooked lists %r: no hook judges such calls", route.unhooked)
-        self.counts[route.unhooked] += 1
-        log.info("unhooked %s call: %s %s", route.unhooked, method, route.path)
