@@ -1,13 +1,16 @@
 """Real clients with keys that the gateway has issued: they work, and show a denial after one request."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google import genai
 from google.genai import errors, types
+from openai import PermissionDeniedError
 from support.audits import reading
 from support.keys import UPSTREAM_KEY, issue, issuing_gateway
 from support.node import GeminiCli
+from support.openai_sdk import chat_with, openai_client, respond_with
 from support.python_sdk import MODEL, sdk_warnings
 
 from hookgate.proxy.audit.reading import RecordFilter
@@ -57,3 +60,31 @@ async def test_gemini_cli(login: str, tmp_path: Path) -> None:
         assert "of alice has used 1 of 1 requests in this month; it resets at" in denied.stderr
         assert len(gateway.recorded) == 1
     assert calls_in(state) == ["refused", "answered"]
+
+
+@pytest.mark.parametrize("client", ["python", "node"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("ask", [chat_with, respond_with], ids=["chat", "responses"])
+async def test_openais_sdks(client: str, stream: bool, ask: Any, tmp_path: Path) -> None:
+    async with issuing_gateway(tmp_path) as gateway:
+        for models in ([MODEL], ["gemini-3-*"]):
+            key = issue(tmp_path, scope={"models": models})
+            *_, last = await ask(client, gateway.url, "hi", stream=stream, key=key)
+            if models == [MODEL]:
+                assert last in ({"status": "stop"}, {"status": "completed"})
+            else:
+                assert (last["error"]["name"], last["error"]["status"]) == ("PermissionDeniedError", 403)
+                assert f"may not be used for the model '{MODEL}'" in last["error"]["message"]
+        assert len(gateway.recorded) == 1
+    assert calls_in(tmp_path) == ["refused", "answered"]
+
+
+async def test_embeddings_of_openais_sdk(tmp_path: Path) -> None:
+    async with issuing_gateway(tmp_path) as gateway:
+        key = issue(tmp_path, scope={"models": ["gemini-embedding-*"]})
+        async with openai_client(gateway.url, key) as sdk:
+            made = await sdk.embeddings.create(model="gemini-embedding-001", input="hi")
+            with pytest.raises(PermissionDeniedError, match="may not be used for the model 'other'"):
+                await sdk.embeddings.create(model="other", input="hi")
+    assert len(made.data) == 1
+    assert calls_in(tmp_path) == ["refused", "answered"]

@@ -19,37 +19,37 @@ Printed = list[dict[str, Any]]
 
 
 @asynccontextmanager
-async def openai_client(base_url: str, path: str = "/v1beta/openai/") -> AsyncIterator[AsyncOpenAI]:
-    async with AsyncOpenAI(api_key="any", base_url=f"{base_url}{path}") as client:
+async def openai_client(base_url: str, key: str = "any") -> AsyncIterator[AsyncOpenAI]:
+    async with AsyncOpenAI(api_key=key, base_url=f"{base_url}/v1beta/openai/") as client:
         yield client
 
 
-async def chat_with(client: str, base_url: str, prompt: str, *, stream: bool) -> Printed:
+async def chat_with(client: str, base_url: str, prompt: str, *, stream: bool, key: str = "any") -> Printed:
     """What a program printed that asked for a chat completion."""
     if client == "node":
-        return await _run_node("chat.mjs", base_url, prompt, stream=stream)
-    return await _run_python(_stream_chat if stream else _chat, base_url, prompt)
+        return await _run_node("chat.mjs", base_url, prompt, key, stream=stream)
+    return await _run_python(_stream_chat if stream else _chat, base_url, prompt, key)
 
 
-async def respond_with(client: str, base_url: str, prompt: str, *, stream: bool) -> Printed:
+async def respond_with(client: str, base_url: str, prompt: str, *, stream: bool, key: str = "any") -> Printed:
     """What a program printed that asked for a response."""
     if client == "node":
-        return await _run_node("responses.mjs", base_url, prompt, stream=stream)
-    return await _run_python(_stream_response if stream else _respond, base_url, prompt)
+        return await _run_node("responses.mjs", base_url, prompt, key, stream=stream)
+    return await _run_python(_stream_response if stream else _respond, base_url, prompt, key)
 
 
-async def _run_node(script: str, base_url: str, prompt: str, *, stream: bool) -> Printed:
-    ran = await run_script(script, "stream" if stream else "whole", base_url, prompt)
+async def _run_node(script: str, base_url: str, prompt: str, key: str, *, stream: bool) -> Printed:
+    ran = await run_script(script, "stream" if stream else "whole", base_url, prompt, key)
     assert (ran.exit_code, ran.stderr) == (0, "")
     return [each for each in ran.lines if isinstance(each, dict)]
 
 
 async def _run_python(
-    ask: Callable[[AsyncOpenAI, str, Printed], Awaitable[None]], base_url: str, prompt: str
+    ask: Callable[[AsyncOpenAI, str, Printed], Awaitable[None]], base_url: str, prompt: str, key: str
 ) -> Printed:
     printed: Printed = []
     try:
-        async with openai_client(base_url) as sdk:
+        async with openai_client(base_url, key) as sdk:
             await ask(sdk, prompt, printed)
     except APIError as error:
         status = error.status_code if isinstance(error, APIStatusError) else None

@@ -1,8 +1,8 @@
-// Create a chat completion, "whole" or as a "stream", at a base URL, with a prompt. Prints a JSON line for each piece.
+// Create a chat completion, "whole" or as a "stream", at a base URL, with a prompt and a key. Prints a JSON line for each piece.
 import OpenAI from "openai";
 
-const [way, baseUrl, prompt] = process.argv.slice(2);
-const client = new OpenAI({ apiKey: "any", baseURL: `${baseUrl}/v1beta/openai/` });
+const [way, baseUrl, prompt, apiKey] = process.argv.slice(2);
+const client = new OpenAI({ apiKey, baseURL: `${baseUrl}/v1beta/openai/` });
 const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 const tools = [{ type: "function", function: { name: "get_weather", parameters } }];
 const asked = { model: "gemini-2.5-flash", messages: [{ role: "user", content: prompt }], tools };

@@ -1,9 +1,9 @@
-// Create a response, "whole" or as a "stream", at a base URL, with a prompt. Prints a JSON line for each piece.
+// Create a response, "whole" or as a "stream", at a base URL, with a prompt and a key. Prints a JSON line for each piece.
 import assert from "node:assert";
 import OpenAI from "openai";
 
-const [way, baseUrl, prompt] = process.argv.slice(2);
-const client = new OpenAI({ apiKey: "any", baseURL: `${baseUrl}/v1beta/openai/` });
+const [way, baseUrl, prompt, apiKey] = process.argv.slice(2);
+const client = new OpenAI({ apiKey, baseURL: `${baseUrl}/v1beta/openai/` });
 const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 const tools = [{ type: "function", name: "get_weather", parameters, strict: false }];
 const asked = { model: "gemini-2.5-flash", input: prompt, tools };

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.audits import reading
-from support.gateway import listens, runs
+from support.gateway import listens, runs, says
 from support.keys import (
     ACCEPTING,
     UPSTREAM_KEY,
@@ -244,11 +244,6 @@ async def test_a_key_in_the_path_is_refused_and_not_logged(place: str, tmp_path:
         ({}, "/upload/v1beta/files", "for this path"),
         ({}, "/v1beta/cachedContents", "for this path"),
         ({}, "/v1beta/openai/conversations", "for this path"),
-        (
-            {"models": ["*flash"]},
-            "/v1beta/openai/chat/completions",
-            "for a path that does not name its model",
-        ),
         ({}, "/v1/projects/models/locations/models/cachedContents", "for this path"),
         ({"routes": ["agents"]}, "/v1beta/auth_tokens", "for this path"),
         ({"routes": ["agents"]}, "/v1alpha/auth_tokens/x:extend", "for this path"),
@@ -275,6 +270,70 @@ async def test_a_key_for_some_models_is_for_no_other_in_a_body(tmp_path: Path) -
         target = UNARY.replace("generateContent", "batchGenerateContent")
         assert (await post(gateway.url, target, batch, sent(key))).status == 400
         assert not gateway.recorded
+
+
+CHAT = "/v1beta/openai/chat/completions"
+PROMPT = [{"role": "user", "content": "hi"}]
+NAMING = {
+    "chat": (CHAT, {"messages": PROMPT}),
+    "streamed chat": (CHAT, {"messages": PROMPT, "stream": True}),
+    "response": ("/v1beta/openai/responses", {"input": "hi"}),
+    "embedding": ("/v1beta/openai/embeddings", {"input": ["hi", "you"]}),
+}
+"""Calls whose bodies name their model, without its name."""
+
+
+@pytest.mark.parametrize("call", NAMING)
+@pytest.mark.parametrize("hooked", [False, True], ids=["no hooks", "hooks"])
+async def test_a_key_is_for_its_models_if_only_the_body_names_them(
+    call: str, hooked: bool, tmp_path: Path
+) -> None:
+    seen: list[Any] = []
+    path, body = NAMING[call]
+    key = issue(tmp_path, scope={"models": ["gemini-2.5-*"]})
+    async with issuing_gateway(tmp_path, {"BeforeModel": [listens(seen)]} if hooked else {}) as gateway:
+        for name in ("gemini-3-flash", "models/gemini-3-flash", "google/gemini-3-flash"):
+            answer = await post(gateway.url, path, {**body, "model": name}, sent(key))
+            assert why(answer) == "KEY_NOT_ALLOWED"
+            denial = "may not be used for the model 'gemini-3-flash'; it may be used for: gemini-2.5-*."
+            assert answer.error["message"] == f"The key {id_of(key)} of alice {denial}"
+        assert not seen
+        assert not gateway.recorded
+        for name in ("gemini-2.5-flash", "models/gemini-2.5-flash", "google/gemini-2.5-flash"):
+            assert (await post(gateway.url, path, {**body, "model": name}, sent(key))).status == 200
+        assert [request.body["model"] for request in gateway.recorded] == [
+            "gemini-2.5-flash",
+            "models/gemini-2.5-flash",
+            "google/gemini-2.5-flash",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        *((path, {**body, "model": "gemini-2.5-flash"}) for path, body in NAMING.values()),
+        (UNARY, HI),
+        (SSE, HI),
+        (EMBED, {"content": {"parts": [{"text": "hi"}]}}),
+        (
+            UNARY.replace("generateContent", "batchGenerateContent"),
+            {"batch": {"inputConfig": {"requests": {"requests": [{"request": HI}]}}}},
+        ),
+    ],
+    ids=[*NAMING, "generateContent", "streamGenerateContent", "embedContent", "batch"],
+)
+async def test_a_hook_cannot_choose_a_model_that_the_key_is_not_for(
+    path: str, body: Any, tmp_path: Path
+) -> None:
+    scope = {"models": ["gemini-2.5-*"], "routes": ["generate", "embed", "batches"]}
+    key = sent(issue(tmp_path, scope=scope))
+    for chosen, denied in (("gemini-3-flash", True), ("gemini-2.5-pro", False)):
+        hooks = {"BeforeModel": [says(llm_request={"model": chosen})]}
+        async with issuing_gateway(tmp_path, hooks) as gateway:
+            answer = await post(gateway.url, path, body, key)
+            assert (answer.status == 403) is denied
+            assert bool(gateway.recorded) is not denied
+        assert (f"may not be used for the model '{chosen}'".encode() in answer.body) is denied
 
 
 async def test_a_key_is_not_for_code_assist_or_an_api_without_a_key_of_the_gateway(tmp_path: Path) -> None:

@@ -86,6 +86,50 @@ async def test_tokens_of_chat_completions_count_if_no_hook_judges_them(stream: b
     assert key not in sent_key
 
 
+OPENAI_BODIES = {
+    "/v1beta/openai/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
+    "/v1beta/openai/responses": {"input": "hi"},
+}
+
+
+@pytest.mark.parametrize("path", OPENAI_BODIES)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_cost_is_limited_by_the_model_that_a_body_names(
+    stream: bool, path: str, tmp_path: Path
+) -> None:
+    (tmp_path / "prices.toml").write_text(PRICES)
+    prices = read_prices(tmp_path / "prices.toml")
+    key = issue(tmp_path, scope=limited(cost=0.2))
+    body = {**OPENAI_BODIES[path], "model": "gemini-2.5-flash", "stream": stream}
+    section = {"file": tmp_path / "prices.toml"}
+    async with issuing_gateway(tmp_path, known_prices=prices, prices=section) as gateway:
+        unpriced = await post(gateway.url, path, {**body, "model": "gemma-4"}, sent(key))
+        assert why(unpriced) == "KEY_LIMIT_REACHED"
+        assert "no price for the model 'gemma-4'" in unpriced.error["message"]
+        assert (await post(gateway.url, path, body, sent(key))).status == 200
+        assert why(await post(gateway.url, path, body, sent(key))) == "KEY_LIMIT_REACHED"
+        assert len(gateway.recorded) == 1
+        await gateway.keys.flush()
+    with key_table(tmp_path) as table:
+        assert table.usage()[id_of(key)].cost > 0.2
+
+
+async def test_a_limit_for_some_models_counts_calls_whose_body_names_one(tmp_path: Path) -> None:
+    path, body = next(iter(OPENAI_BODIES.items()))
+    key = sent(issue(tmp_path, scope=limited(requests=1, models=["gemini-2.5-*"])))
+    async with issuing_gateway(tmp_path) as gateway:
+        for model, status in (("gemini-3-flash", 200), ("gemini-2.5-flash", 200), ("gemini-2.5-pro", 403)):
+            assert (await post(gateway.url, path, {**body, "model": model}, key)).status == status
+
+
+async def test_a_call_counts_as_a_request_although_its_body_is_refused(tmp_path: Path) -> None:
+    path, body = next(iter(OPENAI_BODIES.items()))
+    key = sent(issue(tmp_path, scope=limited(requests=1)))
+    async with issuing_gateway(tmp_path) as gateway:
+        assert (await post(gateway.url, path, {**body, "model": 7}, key)).status == 400
+        assert why(await post(gateway.url, path, body, key)) == "KEY_LIMIT_REACHED"
+
+
 async def test_a_limit_on_cost_without_prices_denies_every_call(tmp_path: Path) -> None:
     key = sent(issue(tmp_path, scope=limited(cost=5)))
     async with issuing_gateway(tmp_path) as gateway:

@@ -58,7 +58,7 @@ from hookgate.translator.strictjson import dumps, loads
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
     from hookgate.proxy.audit import Audit
-    from hookgate.proxy.identity.issued_keys import IssuedKeys
+    from hookgate.proxy.identity.issued_keys import Admission, IssuedKeys
     from hookgate.proxy.identity.key_scopes import IssuedKey
 
 log = logging.getLogger("hookgate.gateway")
@@ -288,6 +288,7 @@ class CallContext:
         """The session of the interaction that the call continues or reads; empty if it is unknown."""
         self.observers: list[CallObserver] = []
         """Observers of the call's content. Usually empty."""
+        self._admission: Admission | None = None
 
     def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
         """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
@@ -303,8 +304,19 @@ class CallContext:
             return
         route = without_credentials(self.route, issued.team)
         refusal = services.upstreams.refusal(route)
-        self.record.at_end = await services.issued_keys.admit(issued, self.route, refusal)
+        self._admission = await services.issued_keys.admit(issued, self.route, refusal)
+        if self._admission is not None:
+            self.record.at_end = self._admission.end
         self.route = route
+
+    async def name_model(self, model: str) -> None:
+        """Put the model on record that the request names, or that a hook has chosen in place of that.
+
+        Raises ApiError (403) if the caller's issued key may not be used for it.
+        """
+        self.record.model = model
+        if self._admission is not None:
+            await self._admission.name_model(model)
 
     def begin_streaming(self) -> None:
         """Note that the answer is streamed, because the body of the request says so."""
@@ -315,9 +327,8 @@ class CallContext:
 
     async def check_key_again(self) -> None:
         """Check the caller's issued key again after its body has arrived. Raises ApiError (403)."""
-        keys, issued = self.services.issued_keys, self.caller.issued
-        if keys is not None and issued is not None:
-            await keys.check_again(issued)
+        if self._admission is not None:
+            await self._admission.check_again()
 
     async def key_withdrawn(self) -> None:
         """Wait until the caller's issued key is no longer valid."""
@@ -395,8 +406,7 @@ class CallContext:
         Raises UpstreamError if reading the answer fails.
         """
         await self.services.record_start(self.record)
-        if self.caller.issued is not None:
-            await self.check_key_again()
+        await self.check_key_again()
         upstreams, method = self.services.upstreams, self.request.method
         if route.caller_team is not None:
             attempts = FailOver(upstreams, self.record, method, route, decompress=decompress)

@@ -227,14 +227,9 @@ class Gateway:
             return True
         trace, issued = context.record.trace, context.caller.issued
         if issued is not None:
-            credentials = self._services.upstreams.credentials
-            dialect = context.route.dialect
-            if (
-                issued.restricts_models
-                or dialect == "responses"
-                or (issued.limits_usage and dialect == "chat")
-            ):
+            if issued.restricts_models or context.route.is_openai:
                 return True  # bodies may name models and responses, and say whether tokens are reported
+            credentials = self._services.upstreams.credentials
             if len(credentials.candidates(context.route)) > 1:
                 return True  # a call that may be sent again must have its whole body
         return trace is not None and trace.keeps_content

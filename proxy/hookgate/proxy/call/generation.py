@@ -87,7 +87,7 @@ class GenerationCall:
             observer.on_request(outer)
         model, body = await run_step(open_request_body, adapter, route, outer)
         check_model(route, model, body)
-        self._record.model = model
+        await context.name_model(model)
         await run_step(check_references, body, self._config)
         call, open_session = await context.begin_judged_call(body, adapter, adapter.session(outer))
         contents = read_list(body, "contents")
@@ -97,6 +97,7 @@ class GenerationCall:
             body = await run_session_events(engine, call, open_session, body, reported, check_results)
         event, outer = await before_model_in_outer_body(engine, call, model, body, outer)
         model = event.model
+        await context.name_model(model)
         body, allowed = await before_tool_selection(engine, call, model, event.body)
         self._observe_transcript(open_session)
         after_model = engine.plan(AfterModel(SharedValue({}), {}, model), call.session)
@@ -105,7 +106,6 @@ class GenerationCall:
         if engine.listens_to(BeforeTool.name, AfterAgent.name):
             prompt, descriptions = prompt_of(contents), declared_descriptions(body)
         payload = await self._payload(outer, model, with_model(route, model, body))
-        self._record.model = model
         if self._record.content is None:  # otherwise the parsed request is needed later
             memory = context.request.memory_lease
             memory.resize(len(payload) + (memory.size if shown_request else 0))

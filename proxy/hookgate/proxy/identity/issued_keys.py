@@ -6,12 +6,11 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ from cachetools import LRUCache
 from pydantic import ValidationError
 
 from hookgate.hooks.events.base import utc_text
-from hookgate.hooks.policies.counters import LimitRule
 from hookgate.hooks.policies.limits import Account, Full
 from hookgate.hooks.runners.inprocess import Counters, PriceTable
 from hookgate.hooks.session import CallEnd, SessionContext
@@ -214,10 +212,8 @@ class IssuedKeys:
 
     # ---- whether it may
 
-    async def admit(
-        self, key: IssuedKey, route: Route, refusal: ApiError | None
-    ) -> Callable[[CallEnd], None] | None:
-        """Admit a call with a key, and count it. Returns what to call at its end.
+    async def admit(self, key: IssuedKey, route: Route, refusal: ApiError | None) -> "Admission | None":
+        """Admit a call with a key, and count it. Returns None for a call that no scope concerns.
 
         `refusal` is the error if the gateway has no credential of its own for the route. Raises it for a
         valid key, and ApiError (403) if the key does not allow the call.
@@ -232,30 +228,20 @@ class IssuedKeys:
             raise refusal
         if problem := key.scope.refusal(route):
             raise ApiError(403, f"The key {key.name} {problem}.", "KEY_NOT_ALLOWED")
-        # The name differs from those of owners, whose calls the policy `limits` counts.
-        subject = SessionContext("", key=f"issued:{key.id}")
-        if key.scope.limits:
-            await self._count(key, key.scope.limits, route, subject)
-        return partial(self._note_end, key.id, subject.call_state.at_end)
+        admission = Admission(self, key, key.scope, route)
+        await admission.begin()
+        return admission
 
-    async def _count(
-        self, key: IssuedKey, rules: tuple[LimitRule, ...], route: Route, subject: SessionContext
-    ) -> None:
-        """Count a call for the limits of its key. Raises ApiError (403) if one is reached."""
-        has_price = self._prices is not None and self._prices.knows(route.model)
-        if not has_price and route.group in ("generate", "embed") and any(rule.cost for rule in rules):
-            message = _NO_PRICE.format(name=key.name, model=route.model)
-            raise ApiError(403, message, "KEY_LIMIT_REACHED")
-        try:
-            account = Account(self._counters, subject, lambda: datetime.now(UTC))
-            full = await account.take(self, rules, route.model)
-        except StoreError as error:
-            log.error("%s", error)
-            raise ApiError(403, _UNAVAILABLE, "KEYS_UNAVAILABLE") from None
-        if full is not None:
-            raise ApiError(403, self._describe_limit(key, full), "KEY_LIMIT_REACHED")
+    def account(self, subject: SessionContext) -> Account:
+        """Return an account of what a call uses."""
+        return Account(self._counters, subject, lambda: datetime.now(UTC))
 
-    def _describe_limit(self, key: IssuedKey, full: Full) -> str:
+    def knows_price(self, model: str) -> bool:
+        """Return whether the price table has a price for a model."""
+        return self._prices is not None and self._prices.knows(model)
+
+    def describe_limit(self, key: IssuedKey, full: Full) -> str:
+        """Return the message for a call with a key of which a limit is reached."""
         measure: str = full.count.measure
         places = 2 if measure == "cost" else 0
         if measure == "cost" and self._prices is not None:
@@ -271,10 +257,8 @@ class IssuedKeys:
 
     # ---- what it used
 
-    def _note_end(self, key_id: str, counted: list[Callable[[CallEnd], None]], end: CallEnd) -> None:
+    def note_use(self, key_id: str, end: CallEnd) -> None:
         """Note what an admitted call has used."""
-        for callback in counted:
-            callback(end)
         if key_id == TOKEN:
             return
         now = int(time.time())
@@ -299,6 +283,70 @@ class IssuedKeys:
         await self.flush()
         for threads in (self._threads, self._threads_for_new):
             await asyncio.to_thread(threads.shutdown)
+
+
+class Admission:
+    """A call that was admitted with an issued key, until it ends.
+
+    The path of most calls names their model. If only the body does, `name_model` must be called before the
+    call goes upstream.
+    """
+
+    def __init__(self, keys: IssuedKeys, key: IssuedKey, scope: KeyScope, route: Route) -> None:
+        self._keys, self._key, self._scope, self._route = keys, key, scope, route
+        # The name differs from those of owners, whose calls the policy `limits` counts.
+        subject = SessionContext("", key=f"issued:{key.id}")
+        self._account = keys.account(subject) if scope.limits else None
+        self._counted = subject.call_state.at_end
+        self._model: str | None = None
+
+    async def begin(self) -> None:
+        """Count the call, and check the model if the path names it. Raises ApiError (403)."""
+        if self._route.is_openai:
+            await self._count("")
+        else:
+            await self.name_model(self._route.model)
+
+    async def name_model(self, model: str) -> None:
+        """Check the model that the body names, or that a hook has chosen in place of that.
+
+        Raises ApiError (403) if the key may not be used for it.
+        """
+        if model == self._model:
+            return
+        if problem := self._scope.model_refusal(self._route, model):
+            raise ApiError(403, f"The key {self._key.name} {problem}.", "KEY_NOT_ALLOWED")
+        runs_model = self._route.group in ("generate", "embed")
+        limits_cost = any(rule.cost for rule in self._scope.limits)
+        if runs_model and limits_cost and not self._keys.knows_price(model):
+            message = _NO_PRICE.format(name=self._key.name, model=model)
+            raise ApiError(403, message, "KEY_LIMIT_REACHED")
+        await self._count(model)
+        self._model = model
+
+    async def _count(self, model: str) -> None:
+        """Count the call for the limits of the key. Raises ApiError (403) if one is reached."""
+        if self._account is None:
+            return
+        try:
+            full = await self._account.take(self, self._scope.limits, model)
+        except StoreError as error:
+            log.error("%s", error)
+            raise ApiError(403, _UNAVAILABLE, "KEYS_UNAVAILABLE") from None
+        if full is not None:
+            raise ApiError(403, self._keys.describe_limit(self._key, full), "KEY_LIMIT_REACHED")
+
+    async def check_again(self) -> None:
+        """Check the key before the call goes upstream. Raises ApiError (403) if it is no longer valid."""
+        if self._model is None:
+            raise RuntimeError("the model of a call with an issued key must be named before it is sent")
+        await self._keys.check_again(self._key)
+
+    def end(self, end: CallEnd) -> None:
+        """Note what the call has used."""
+        for callback in self._counted:
+            callback(end)
+        self._keys.note_use(self._key.id, end)
 
 
 def _unknown(credential: str, state: KeyState) -> IssuedKey:

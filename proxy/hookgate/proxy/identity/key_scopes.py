@@ -63,18 +63,30 @@ class KeyScope(Options):
 
     def refusal(self, route: Route) -> str:
         """Return why a route may not be called, or an empty string if it may be."""
+        if route.group in self.routes:
+            return ""
+        return f"may not be used for this path; it may be used for: {', '.join(self.routes)}"
+
+    def model_refusal(self, route: Route, model: str) -> str:
+        """Return why a route may not be called with a model, or an empty string if it may be.
+
+        The model is that of the path or of the body, or one that a hook has chosen; empty if there is none.
+        """
         group = route.group
-        if group not in self.routes:
-            return f"may not be used for this path; it may be used for: {', '.join(self.routes)}"
         runs_no_model = group in ("models", "files") or (group == "batches" and not route.model)
         # Users choose the names of their own models, which could be like those of others.
-        own = "tunedModels/" if _TUNED.match(route.path) else ""
-        own = "endpoints/" if "/endpoints/" in route.template else own
-        model = f"{own}{route.model}" if route.model else ""
-        if runs_no_model or matches_name(self.models, model):
+        name = f"{_own_collection(route)}{model}" if model and model == route.model else model
+        if runs_no_model or matches_name(self.models, name):
             return ""
-        name = f"the model {model!r}" if model else "a path that does not name its model"
-        return f"may not be used for {name}; it may be used for: {', '.join(self.models)}"
+        named = f"the model {name!r}" if name else "a path that does not name its model"
+        return f"may not be used for {named}; it may be used for: {', '.join(self.models)}"
+
+
+def _own_collection(route: Route) -> str:
+    """Return the collection of the model in a path if users choose the names in it, else an empty string."""
+    if _TUNED.match(route.path):
+        return "tunedModels/"
+    return "endpoints/" if "/endpoints/" in route.template else ""
 
 
 TOKEN = "token"  # noqa: S105  # not a secret
@@ -103,11 +115,6 @@ class IssuedKey:
     def is_token(self) -> bool:
         """Whether it is a token of an identity provider, which is treated like an issued key."""
         return self.id == TOKEN
-
-    @property
-    def limits_usage(self) -> bool:
-        """Whether tokens or cost are limited."""
-        return self.scope is not None and self.scope.limits_usage
 
     @property
     def restricts_models(self) -> bool:

@@ -323,6 +323,11 @@ class Route:
         """Whether the body says if the answer is streamed."""
         return self.verb in _STREAMS
 
+    @property
+    def is_openai(self) -> bool:
+        """Whether its bodies are those of a dialect of OpenAI, which name the model."""
+        return self.dialect in ("chat", "responses")
+
     def as_stream(self) -> "Route":
         """Return the route with the verb of a streamed answer, for which the body asks."""
         return replace(self, verb=_STREAMS[self.verb])

@@ -93,6 +93,7 @@ class Batches:
         models, items = await judge_items(batch.requests, self._one)
         labels = await self._labels(route, batch)
         model = only_model(models, route.model)
+        await self._context.name_model(model)
         try:
             named = [with_model(route, model, item) for item in items]
             body = await run_step(batch.edited, named, labels)

@@ -45,8 +45,10 @@ class InputOnlyCalls:
         for observer in context.observers:
             observer.on_request(body)
         inputs = await context.run_step(_read, route, body)
+        if inputs.requests:
+            await context.name_model(named_model(route, inputs.requests[0].holder))
         model, edited = await self._judge(route, inputs)
-        self._record.model = model
+        await context.name_model(model)
         for observer in context.observers:
             observer.on_upstream_request(model, edited, edited)
         payload = await context.run_step(dumps, edited)

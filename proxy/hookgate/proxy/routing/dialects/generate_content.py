@@ -112,6 +112,9 @@ _FULL_NAME = re.compile(
     rf"(?P<model>{MODEL_NAME})"
 )
 
+_NAME_IN_OPENAI = re.compile(rf"(?:models/|google/)?(?P<model>{MODEL_NAME})")
+"""The name of a model in OpenAI's dialects: the prefixes are those of the Gemini API and Vertex AI."""
+
 _NAME_AT_VERTEX = re.compile(
     rf"(?:(?:projects/[^/]+/locations/[^/]+/)?publishers/google/models/)?(?P<model>{MODEL_NAME})"
 )
@@ -133,9 +136,9 @@ def _short_name(route: Route, named: object) -> str:
     """Return the model of a name in a body whose path has none; empty if the name is invalid."""
     if not isinstance(named, str):
         return ""
-    if route.kind == "live" and route.api == "vertex":
-        at_vertex = _NAME_AT_VERTEX.fullmatch(named)
-        return at_vertex["model"] if at_vertex else ""
+    if route.is_openai or (route.kind == "live" and route.api == "vertex"):
+        found = (_NAME_IN_OPENAI if route.is_openai else _NAME_AT_VERTEX).fullmatch(named)
+        return found["model"] if found else ""
     found = _FULL_NAME.fullmatch(named)
     if found is None or (found["place"] and f"/{found['place']}/" not in route.path):
         return ""

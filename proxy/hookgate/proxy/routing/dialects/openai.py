@@ -6,13 +6,10 @@ from typing import Protocol
 
 from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.routing.dialects.adapter import UsageFormat
-from hookgate.proxy.routing.dialects.generate_content import named_model
+from hookgate.proxy.routing.dialects.generate_content import named_model, with_model
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import BodyError, Framing, text_response
 from hookgate.translator.fields import JsonObject
-
-_COLLECTIONS = ("models/", "google/")
-"""What may precede the name of a model: the first at the Gemini API, the second at Vertex AI."""
 
 
 class OpenAIRequest(Protocol):
@@ -35,6 +32,7 @@ class OpenAIBodies(ABC):
     """What errors call an object of the API, such as "a chat completion"."""
 
     def __init__(self) -> None:
+        self._route: Route
         self._request: OpenAIRequest | None = None
         self._model = ""
 
@@ -63,16 +61,14 @@ class OpenAIBodies(ABC):
     # ---- DialectAdapter
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
-        self._request = self.read_request(body)
+        self._route, self._request = route, self.read_request(body)
         self._model = self._request.named
-        _, name = _split(self._model)
-        return named_model(route, {"model": name}), self._request.shown
+        return named_model(route, body), self._request.shown
 
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         if self._request is None or self._request.body is not body:
             self._request = self.read_request(body)
-        collection, name = _split(self._request.named)
-        self._model = self._request.named if name == model else f"{collection}{model}"
+        self._model = with_model(self._route, model, body)["model"]
         try:
             return self._request.edited(self._model, inner)
         except BodyError as error:
@@ -101,11 +97,3 @@ class OpenAIBodies(ABC):
 
     def _no_place(self, error: BodyError) -> str:
         return f"A hook's edit cannot be sent with {self.what}: {error}"
-
-
-def _split(named: str) -> tuple[str, str]:
-    """Return the collection before the name of a model, which may be empty, and the name."""
-    for collection in _COLLECTIONS:
-        if named.startswith(collection):
-            return collection, named.removeprefix(collection)
-    return "", named
