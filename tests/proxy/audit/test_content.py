@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from support.audits import audited_gateway, reading, report_of
 from support.builtins import SENSITIVE
+from support.chat import MODEL, chunk, sse
 from support.gateway import running_upstream, says
 from support.program import run
-from support.wire import SSE, STREAM, UNARY, ask, post, prompt
+from support.wire import SSE, STREAM, STREAM_HEAD, UNARY, ask, peer, post, prompt
 
 from hookgate.proxy.admin.calls import hook_changes
 from hookgate.proxy.audit.reading import CallDetail
@@ -234,3 +235,121 @@ async def test_a_denied_call_has_the_error_that_its_client_got(path: str, tmp_pa
     _, end = contents(detail)
     assert answer.status == 403
     assert end["given"]["error"]["message"] == "not that"
+
+
+# ---- the dialects
+
+
+CHAT, RESPONSES = "/v1beta/openai/chat/completions", "/v1beta/openai/responses"
+
+
+def chat(text: str, **fields: Any) -> dict[str, Any]:
+    return {"model": MODEL, "messages": [{"role": "user", "content": text}], **fields}
+
+
+def with_input(text: str, **fields: Any) -> dict[str, Any]:
+    return {"model": MODEL, "input": text, **fields}
+
+
+DIALECTS = pytest.mark.parametrize(
+    ("path", "asked"), [(CHAT, chat), (RESPONSES, with_input), (INTERACTIONS, with_input)]
+)
+STREAMS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+SPLIT = {"rules": [{"answer": {"chunks": [f"write to {EMAIL[:8]}", f"{EMAIL[8:]} soon"]}}]}
+
+
+@DIALECTS
+@STREAMS
+async def test_content_of_every_dialect_is_masked(
+    path: str, asked: Any, stream: bool, tmp_path: Path
+) -> None:
+    body = asked(f"write to {EMAIL}", stream=stream)
+    detail, answer = await told_of(body, tmp_path, {}, "redacted", path, script=SPLIT)
+    start, end = contents(detail)
+    assert answer.status == 200
+    assert EMAIL not in all_of(detail)
+    assert start["request"] == asked("write to [EMAIL]", stream=stream)
+    said = "".join(part["text"] for part in end["answer"]["candidates"][0]["content"]["parts"])
+    assert said == "write to [EMAIL] soon"
+
+
+@DIALECTS
+@STREAMS
+async def test_content_of_every_dialect_is_what_a_policy_let_through(
+    path: str, asked: Any, stream: bool, tmp_path: Path
+) -> None:
+    options = {"words": {"CODENAME": [WORD]}, "action": "mask"}
+    policy = {"type": "builtin", "name": "no-names", "builtin": "redact", "options": options}
+    hooks = {"BeforeModel": [policy], "AfterModel": [policy]}
+    script = {"rules": [{"answer": {"text": f"It is {WORD}."}}]}
+    body = asked(f"tell of {WORD}", stream=stream)
+    detail, answer = await told_of(body, tmp_path, hooks, "redacted", path, script=script)
+    start, end = contents(detail)
+    assert answer.status == 200
+    assert WORD not in all_of(detail)
+    assert "tell of [CODENAME]" in json.dumps(start["request"])
+    assert "It is [CODENAME]." in json.dumps(end["answer"])
+
+
+async def test_fields_beside_the_messages_of_a_chat_completion_are_masked(tmp_path: Path) -> None:
+    parts = [{"type": "text", "text": f"write to {EMAIL[:6]}"}, {"type": "text", "text": EMAIL[6:]}]
+    function = {"name": "send", "description": EMAIL}
+    call = {"id": "c1", "type": "function", "function": {"name": "send", "arguments": f'{{"to": "{EMAIL}"}}'}}
+    messages = [
+        {"role": "system", "content": EMAIL},
+        {"role": "user", "content": parts},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": EMAIL},
+    ]
+    tools = [{"type": "function", "function": function}]
+    body = {"model": MODEL, "messages": messages, "tools": tools, "metadata": {"owner": EMAIL}}
+    detail, answer = await told_of(body, tmp_path, {}, "redacted", CHAT)
+    start, _ = contents(detail)
+    assert answer.status == 200
+    assert EMAIL not in all_of(detail)
+    assert start["request"]["metadata"] == {"owner": "[EMAIL]"}
+    assert [each["text"] for each in start["request"]["messages"][1]["content"]] == ["write to [EMAIL]", ""]
+
+
+async def test_an_interaction_that_is_read_again_is_masked(tmp_path: Path) -> None:
+    async with (
+        running_upstream(SPLIT) as (upstream, _),
+        audited_gateway(upstream, tmp_path, {"AfterModel": [says()]}, content="redacted") as gateway,
+    ):
+        created = await post(gateway.url, INTERACTIONS, with_input("hi"))
+        answers = [
+            await ask(gateway.url, "GET", f"{INTERACTIONS}/{created.json['id']}{query}")
+            for query in ("", "?stream=true")
+        ]
+    for answer in answers:
+        with reading(tmp_path) as audit:
+            detail = audit.call(answer.headers["x-hookgate-receipt"])
+        assert detail is not None
+        assert EMAIL not in all_of(detail)
+        assert "write to [EMAIL] soon" in json.dumps(contents(detail)[1]["answer"])
+
+
+@DIALECTS
+async def test_what_hooks_could_not_judge_is_left_out(path: str, asked: Any, tmp_path: Path) -> None:
+    body = {**asked("hi"), "contents": [EMAIL[:6], EMAIL[6:]]}
+    detail, answer = await told_of(body, tmp_path, {}, "redacted", path)
+    start, end = contents(detail)
+    assert answer.status == 400
+    assert list(start["request"]) == ["left_out"]
+    assert end["given"]["error"]["status"] == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize(("content", "kept"), [("full", "unreadable"), ("redacted", "left_out")])
+async def test_a_stream_that_could_not_be_read_is_not_stored_in_pieces(
+    content: str, kept: str, tmp_path: Path
+) -> None:
+    pieces = [chunk({"content": EMAIL[:6]}), chunk({"content": EMAIL[6:], "function_call": {"name": "f"}})]
+    async with (
+        peer(STREAM_HEAD, sse(pieces)) as upstream,
+        audited_gateway(upstream.url, tmp_path, {"AfterModel": [says()]}, content=content) as gateway,
+    ):
+        answer = await post(gateway.url, CHAT, chat("hi", stream=True))
+    with reading(tmp_path) as audit:
+        detail = audit.call(answer.headers["x-hookgate-receipt"])
+    assert detail is not None
+    assert list(contents(detail)[1]["answer"]) == [kept]

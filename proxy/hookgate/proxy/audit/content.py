@@ -11,9 +11,11 @@ from hookgate.hooks.policies.redact import SENSITIVE, Scanner
 from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.fields import handled_by_caller, redacted_fields, redacted_request
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.content import CallContent, KeptBytes
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routing.dialects import ADAPTERS
+from hookgate.proxy.routing.dialects.generate_content import open_request_body
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import BodyError, check_response, join_events
 from hookgate.translator.fields import JsonObject
@@ -24,6 +26,16 @@ log = logging.getLogger("hookgate.audit")
 Mode = Literal["redacted", "full"]
 
 _LEFT_OUT: JsonObject = {"left_out": "a policy redacted parts of it and restored them for the client"}
+_NOT_READ: JsonObject = {"left_out": "it could not be read, so nothing in it could be masked"}
+
+_SCANNED = frozenset(
+    {
+        *("generateContent", "streamGenerateContent", "createChatCompletion", "createResponse"),
+        *("createInteraction", "getInteraction", "cancelInteraction"),
+    }
+)
+"""The API's methods whose content can be masked: only the scanner of requests and answers finds everything,
+for example in encoded files."""
 
 
 class Contents:
@@ -35,9 +47,7 @@ class Contents:
 
     def content_for(self, route: Route) -> CallContent | None:
         """Return a container for the content of a call on this route, or None if it is not stored."""
-        # Only the scanner of requests and answers finds everything, for example in encoded files.
-        scannable = route.verb in ("generateContent", "streamGenerateContent")
-        judged = route.kind == "judged" and (scannable or self._scanner is None)
+        judged = route.kind == "judged" and (route.verb in _SCANNED or self._scanner is None)
         return CallContent(route) if judged or route.kind == "event" else None
 
     async def at_start(self, record: CallRecord) -> JsonObject | None:
@@ -81,7 +91,8 @@ class Contents:
             return make(content, None)
         concealed = Concealed.from_record(record)
         redaction = Redaction(Search(self._scanner), lambda kind, _: f"[{kind}]")
-        return {name: _redacted(redaction, name, value) for name, value in make(content, concealed).items()}
+        made = make(content, concealed)
+        return {name: _redacted(redaction, content.route, name, value) for name, value in made.items()}
 
 
 class Concealed:
@@ -108,7 +119,7 @@ class Concealed:
 Make = Callable[[CallContent, Concealed | None], JsonObject]
 
 
-def _redacted(redaction: Redaction, name: str, value: Any) -> Any:
+def _redacted(redaction: Redaction, route: Route, name: str, value: Any) -> Any:
     """Return a stored field with credentials and personal data masked."""
     if name == "earlier":
         return [_redacted_answer(redaction, answer) for answer in value]
@@ -116,13 +127,27 @@ def _redacted(redaction: Redaction, name: str, value: Any) -> Any:
         return redaction.value(value)
     if name in ("answer", "given"):
         return _redacted_answer(redaction, value)
-    if name in ("request", "sent") and isinstance(inner := value.get("request"), dict):  # Code Assist
+    if route.dialect == "generate_content":
+        return redacted_request(redaction, value)
+    if route.dialect == "code_assist" and isinstance(inner := value.get("request"), dict):
         outer: JsonObject = redacted_fields(redaction, value, "other", {"request": handled_by_caller})
         return {**outer, "request": redacted_request(redaction, inner)}
-    return redacted_request(redaction, value)
+    return _redacted_in_dialect(redaction, route, value)
+
+
+def _redacted_in_dialect(redaction: Redaction, route: Route, body: JsonObject) -> Any:
+    """Return a request of a dialect that is shown as one of generateContent, with its content masked."""
+    adapter = ADAPTERS[route.dialect]()
+    try:
+        model, inner = open_request_body(adapter, route, body)
+        return adapter.close_request(body, model, redacted_request(redaction, inner))
+    except ApiError:  # no hook has judged it either
+        return _NOT_READ
 
 
 def _redacted_answer(redaction: Redaction, answer: JsonObject) -> Any:
+    if "unreadable" in answer:
+        return _NOT_READ
     try:
         check_response(answer)
     except BodyError:  # hooks have not judged it, so it may have any form
@@ -176,6 +201,7 @@ def _events(data: bytes, route: Route) -> list[Any]:
     adapter = ADAPTERS[route.dialect]()
     framing = adapter.framing(route)
     if framing is None or data.lstrip().startswith(b"{"):  # an error before a stream starts has no framing
-        return [adapter.open_answer(loads(data))]
+        body = loads(data)
+        return [body if body.keys() == {"error"} else adapter.open_answer(body)]
     frames = [*framing.feed(data), *framing.finish()]
     return [adapter.open_answer(loads(frame.data)) for frame in frames if frame.data.strip()]
