@@ -116,6 +116,7 @@ CORPUS = (
         {"model": "gemini-2.5-flash", "messages": [{"role": "user", "content": TEXT}]},
     ),
     HttpRequest("/v1beta/openai/responses", {"model": "gemini-2.5-flash", "input": TEXT}),
+    HttpRequest("/v1beta/openai/embeddings", {"model": "gemini-2.5-flash", "input": [TEXT]}),
     HttpRequest("/upload/v1beta/files", {"file": {"displayName": TEXT}}),
     HttpRequest("/hookgate/v1/events/BeforeAgent", {"session_id": "s", "prompt": TEXT}),
     HttpRequest(

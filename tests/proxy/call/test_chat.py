@@ -356,34 +356,55 @@ async def test_an_answer_that_hooks_could_not_judge_is_refused() -> None:
 # ---- embeddings
 
 EMBEDDINGS = "/v1beta/openai/embeddings"
+VERTEX_EMBEDDINGS = VERTEX.replace("chat/completions", "embeddings")
+PATHS = pytest.mark.parametrize("path", [EMBEDDINGS, VERTEX_EMBEDDINGS])
 
 
+@PATHS
 @pytest.mark.parametrize("given", ["a rocket", ["hi", "a rocket"]])
-async def test_a_text_to_embed_is_judged(given: Any) -> None:
+async def test_a_text_to_embed_is_judged(given: Any, path: str) -> None:
     async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
-        answer = await post(gateway.url, EMBEDDINGS, {"model": MODEL, "input": given}, BEARER)
+        answer = await post(gateway.url, path, {"model": MODEL, "input": given}, BEARER)
     assert (answer.status, answer.error["message"].endswith(REFUSAL)) == (403, True)
     assert not gateway.recorded
 
 
-async def test_texts_to_embed_are_edited_one_by_one_and_their_tokens_are_counted() -> None:
-    body = {"model": "models/gemini-embedding-001", "input": ["hi", f"the key {SECRET}"], "dimensions": 4}
+@pytest.mark.parametrize(
+    ("path", "collection"), [(EMBEDDINGS, ""), (EMBEDDINGS, "models/"), (VERTEX_EMBEDDINGS, "google/")]
+)
+async def test_texts_to_embed_are_edited_one_by_one_and_their_tokens_are_counted(
+    path: str, collection: str
+) -> None:
+    body = {
+        "model": f"{collection}gemini-embedding-001",
+        "input": ["hi", f"the key {SECRET}"],
+        "dimensions": 4,
+    }
     async with running_gateway({"BeforeModel": [REDACT]}) as gateway:
-        answer = await post(gateway.url, EMBEDDINGS, body, KEY)
-        path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
-        receipt = (await ask(gateway.url, "GET", path, KEY)).json
+        answer = await post(gateway.url, path, body, KEY)
+        receipt_path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+        receipt = (await ask(gateway.url, "GET", receipt_path, KEY)).json
     assert gateway.recorded[0].body == {**body, "input": ["hi", "the key [AWS_ACCESS_KEY]"]}
     assert [len(each["embedding"]) for each in answer.json["data"]] == [4, 4]
     assert receipt["usage"]["input_tokens"] > 0
     assert receipt["model"] == "gemini-embedding-001"
 
 
+@PATHS
+async def test_a_model_that_a_hook_chooses_for_embeddings_keeps_its_prefix(path: str) -> None:
+    hooks = {"BeforeModel": [says(llm_request={"model": "other"})]}
+    async with running_gateway(hooks) as gateway:
+        await post(gateway.url, path, {"model": "google/m", "input": "hi"}, BEARER)
+    assert gateway.recorded[0].body == {"model": "google/other", "input": "hi"}
+
+
+@PATHS
 @pytest.mark.parametrize(
     "change", [{"input": [[1, 2]]}, {"input": 7}, {"note": "a rocket"}, {"user": "a rocket"}, {"input": []}]
 )
-async def test_what_is_no_text_to_embed_is_refused(change: Json) -> None:
+async def test_what_is_no_text_to_embed_is_refused(change: Json, path: str) -> None:
     async with running_gateway({"BeforeModel": [listens([])]}) as gateway:
-        answer = await post(gateway.url, EMBEDDINGS, {"model": MODEL, "input": "hi", **change}, BEARER)
+        answer = await post(gateway.url, path, {"model": MODEL, "input": "hi", **change}, BEARER)
     assert answer.status == 400
     assert not gateway.recorded
 
@@ -415,12 +436,26 @@ FULL: Json = {
 }
 
 
-async def test_a_secret_in_any_field_of_a_request_does_not_reach_the_upstream() -> None:
-    bodies = planted(FULL, SECRET)
-    assert len(bodies) > 40
+FULL_EMBEDDING: Json = {"model": MODEL, "input": ["a", "b"], "user": "c", "encoding_format": "float"}
+
+
+@pytest.mark.parametrize(
+    ("path", "full", "fields"),
+    [
+        (PATH, FULL, 40),
+        (VERTEX, FULL, 40),
+        (EMBEDDINGS, FULL_EMBEDDING, 4),
+        (VERTEX_EMBEDDINGS, {**FULL_EMBEDDING, "input": "a"}, 3),
+    ],
+)
+async def test_a_secret_in_any_field_of_a_request_does_not_reach_the_upstream(
+    path: str, full: Json, fields: int
+) -> None:
+    bodies = planted(full, SECRET)
+    assert len(bodies) > fields
     async with running_gateway(BOTH) as gateway:
-        statuses = [(await post(gateway.url, PATH, body, KEY)).status for body in bodies]
-    assert statuses.count(200) > len(bodies) / 2
+        statuses = [(await post(gateway.url, path, body, KEY)).status for body in bodies]
+    assert statuses.count(200) >= (len(bodies) / 2 if full is FULL else 1)
     assert [request.body for request in gateway.recorded if SECRET in json.dumps(request.body)] == []
 
 

@@ -38,7 +38,10 @@ def test_generated_content_is_judged_in_every_version(version: str, verb: str) -
         ("/v1internal:countTokens", ""),
         ("/v1beta/openai/chat/completions", ""),
         ("/v1beta/openai/responses", ""),
+        ("/v1beta/openai/embeddings", ""),
+        (f"{PLACE}/endpoints/openapi/chat/completions", ""),
         (f"{PLACE}/endpoints/openapi/responses", ""),
+        (f"{PLACE}/endpoints/openapi/embeddings", ""),
     ],
 )
 def test_every_form_of_a_call_is_judged(target: str, model: str) -> None:

@@ -36,6 +36,7 @@ ROUTES: dict[str, Any] = {
         "input": [{"role": "user", "content": [{"type": "input_text", "text": FORBIDDEN}]}],
         "stream": True,
     },
+    f"{VERTEX}/endpoints/openapi/embeddings": {"model": "google/m", "input": FORBIDDEN},
     f"{VERTEX}/endpoints/openapi/chat/completions": {
         "model": "google/m",
         "messages": [{"role": "system", "content": [{"type": "text", "text": FORBIDDEN}]}],

@@ -89,7 +89,7 @@ def make_app(script: Script | None = None) -> web.Application:
     for place in (_GEMINI + "/openai", f"{_VERTEX_PLACE}/endpoints/openapi"):
         app.router.add_post(place + "/chat/completions", _create_chat_completion)
         app.router.add_post(place + "/responses", _create_response)
-    app.router.add_post(_GEMINI + "/openai/embeddings", _create_openai_embeddings)
+        app.router.add_post(place + "/embeddings", _create_openai_embeddings)
     app.router.add_get(_GEMINI + "/openai/models", _list_openai_models)
     app.router.add_get(_GEMINI + "/models", _list_models)
     app.router.add_get(_GEMINI + "/models/" + _MODEL, _get_model)

@@ -175,6 +175,8 @@ def _openai(api: Api, place: str) -> tuple[Row, ...]:
     return (
         judged(f"{place}/chat/completions", ("createChatCompletion",), dialect="chat"),
         judged(f"{place}/responses", ("createResponse",), dialect="responses"),
+        # Their answers report tokens as those of chat completions do.
+        Row("embed", api, "judged", _POST, f"{place}/embeddings", ("createEmbedding",), dialect="chat"),
     )
 
 
@@ -215,8 +217,6 @@ _GEMINI = (
     _unhooked("predict", "gemini", _POST, _GEMINI_MODEL, "predict", "predictLongRunning"),
     *_interactions("gemini", "/{v}"),
     *_openai("gemini", "/{v}/openai"),
-    # Their answers report tokens as those of chat completions do.
-    Row("embed", "gemini", "judged", _POST, "/{v}/openai/embeddings", ("createEmbedding",), dialect="chat"),
     _forwarded("models", "gemini", _GET, "/{v}/openai/models"),
     _forwarded("models", "gemini", _GET, "/{v}/openai/models/{id}"),
     _unhooked("openai", "gemini", _ANY, "/{v}/openai{rest}"),
