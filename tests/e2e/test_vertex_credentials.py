@@ -1,5 +1,6 @@
 """Real clients with issued keys before Vertex AI, which the gateway calls with a service account."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from support.gateway import says
 from support.google_cloud import PROJECT_ID, TOKEN, Call, google_cloud, vertex
 from support.keys import issue, issuing_gateway, sent
 from support.node import GeminiCli
+from support.openai_sdk import chat_with, openai_client
 from support.python_sdk import MODEL, sdk_warnings
 from support.wire import HI, SSE, post
 
@@ -76,6 +78,27 @@ async def test_the_python_sdk_is_told_what_vertex_ai_does_not_have(tmp_path: Pat
             await client.aio.aclose()
             client.close()
         assert not cloud.calls
+
+
+@HOOKS
+@pytest.mark.parametrize("client", ["python", "node"])
+async def test_openais_sdks(client: str, hooks: Any, tmp_path: Path) -> None:
+    async with google_cloud() as cloud, before_vertex(cloud, tmp_path, hooks) as gateway:
+        key = issue(tmp_path, scope={"models": ["gemini-*"]})
+        for stream in (False, True):
+            printed = await chat_with(client, gateway.url, "hi", stream=stream, key=key)
+            assert printed == [{"text": "ok"}, {"status": "stop"}]
+        async with openai_client(gateway.url, key) as sdk:
+            made = await sdk.embeddings.create(model="gemini-embedding-2", input="hi")
+        assert made.data[0].embedding == [0.5]
+        place = f"/v1/projects/{PROJECT_ID}/locations/europe-west4/endpoints/openapi"
+        chat = f"{place}/chat/completions"
+        assert [call.path for call in cloud.calls] == [chat, chat, f"{place}/embeddings"]
+        assert [json.loads(call.body)["model"] for call in cloud.calls] == [
+            *[f"google/{MODEL}"] * 2,
+            "google/gemini-embedding-2",
+        ]
+        assert cloud.secrets == [f"{TOKEN}-1"] * 3
 
 
 @HOOKS

@@ -14,6 +14,7 @@ import jwt
 from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from support.chat import ended, said, sse
 from support.http import service
 
 TOKEN = "ya29.canary-token"  # noqa: S105  # no password
@@ -79,6 +80,8 @@ class GoogleCloud:
         self.calls.append(call)
         if (special := self.answer(call)) is not None:
             return special
+        if "/openai/" in call.path or "/openapi/" in call.path:
+            return _openai_answer(call)
         if "stream" in request.path:
             events = "".join(f"data: {json.dumps(TEXT)}\r\n\r\n" for _ in range(3))
             return web.Response(text=events, content_type="text/event-stream")
@@ -126,6 +129,23 @@ class GoogleCloud:
         }
         path.write_text(json.dumps({**account, **changes}))
         return path
+
+
+def _openai_answer(call: Call) -> web.Response:
+    """The answer of the OpenAI-compatible path: "ok", or an embedding."""
+    body = json.loads(call.body)
+    if call.path.endswith("/embeddings"):
+        embedding = {"object": "embedding", "index": 0, "embedding": [0.5]}
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        return web.json_response(
+            {"object": "list", "data": [embedding], "model": body["model"], "usage": usage}
+        )
+    if body.get("stream"):
+        events = sse([said("ok", role="assistant"), ended()]).decode()
+        return web.Response(text=events, content_type="text/event-stream")
+    choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
+    completion = {"id": "c", "object": "chat.completion", "created": 1, "choices": [choice]}
+    return web.json_response({**completion, "model": body["model"]})
 
 
 @cache

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from aiohttp import web
 from support.audits import reading
 from support.counted import Counted
 from support.gateway import says
-from support.google_cloud import Call, GoogleCloud, google_cloud, vertex
+from support.google_cloud import PROJECT_ID, TOKEN, Call, GoogleCloud, google_cloud, vertex
 from support.http import service
 from support.keys import issue, issuing_gateway, sent
 from support.wire import HI, SSE, UNARY, Answer, ask, connected, post, prompt
@@ -44,6 +45,11 @@ def behind(
     """A gateway that has only these credentials."""
     sections = {"upstream": {}, **more}
     return issuing_gateway(state, hooks, upstream_url=cloud.url, credentials=credentials, **sections)
+
+
+async def at_once(step: Callable[[bytes], bytes], data: bytes) -> bytes:
+    """Run a step of the gateway's work."""
+    return step(data)
 
 
 async def receipt_of(url: str, answer: Answer, key: str) -> Any:
@@ -153,7 +159,7 @@ async def test_an_api_that_cannot_be_reached_is_replaced_by_vertex_ai(tmp_path: 
             gemini = f"http://127.0.0.1:{silent.getsockname()[1]}"
             settings = UpstreamSettings(gemini=gemini, vertex=cloud.url)
             async with Upstreams(settings, credentials=credentials) as upstreams:
-                fail_over = FailOver(upstreams, record, "POST", route, decompress=True)
+                fail_over = FailOver(upstreams, record, "POST", route, at_once, decompress=True)
                 async with fail_over.final_answer({}, b"{}") as answer:
                     assert answer.status == 200
     assert [(each.credential, each.location, each.status) for each in record.attempts] == [
@@ -162,12 +168,97 @@ async def test_an_api_that_cannot_be_reached_is_replaced_by_vertex_ai(tmp_path: 
     ]
 
 
+OPENAI = {
+    "chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
+    "embeddings": {"input": "hi"},
+}
+PLACE = f"/v1/projects/{PROJECT_ID}/locations/europe-west4/endpoints/openapi"
+
+
+@pytest.mark.parametrize("hooks", [{}, JUDGED], ids=["no hooks", "hooks"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("end", OPENAI)
+@pytest.mark.parametrize("named", ["gemini-3-flash", "models/gemini-3-flash", "google/gemini-3-flash"])
+async def test_the_openai_compatible_path_fails_over_to_vertex_ai(
+    named: str, end: str, stream: bool, hooks: Any, tmp_path: Path
+) -> None:
+    body = {**OPENAI[end], "model": named} | ({"stream": True} if stream and end != "embeddings" else {})
+    async with google_cloud() as cloud:
+        tables = {**TWO_KEYS, "cloud": vertex(cloud, tmp_path, locations=["europe-west4"])}
+        async with behind(cloud, tmp_path, tables, hooks) as gateway:
+            cloud.answer = failing(429, FIRST, SECOND)
+            key = issue(tmp_path, scope={"models": ["gemini-3-*"]})
+            path = f"/v1beta/openai/{end}"
+            answer = await post(gateway.url, path, body, {"Authorization": f"Bearer {key}"})
+            receipt = await receipt_of(gateway.url, answer, key)
+        assert (answer.status, answer.complete) == (200, True)
+        assert cloud.secrets == [FIRST, SECOND, f"{TOKEN}-1"]
+        assert [call.path for call in cloud.calls] == [path, path, f"{PLACE}/{end}"]
+        first, second, last = (json.loads(call.body) for call in cloud.calls)
+        assert first == second == {**last, "model": named}
+        assert last["model"] == "google/gemini-3-flash"
+        assert all(key not in str(call) for call in cloud.calls)
+    tried = [(each["credential"], each["status"]) for each in receipt["attempts"]]
+    assert tried == [("first", 429), ("second", 429), ("cloud", 200)]
+
+
+@pytest.mark.parametrize("end", OPENAI)
+async def test_a_path_of_vertex_ai_gets_the_project_of_the_credential(end: str, tmp_path: Path) -> None:
+    body = {**OPENAI[end], "model": "google/gemini-3-flash"}
+    async with google_cloud() as cloud:
+        tables = {"cloud": vertex(cloud, tmp_path, locations=["europe-west1", "europe-west4"])}
+        async with behind(cloud, tmp_path, tables) as gateway:
+            cloud.answer = lambda call: web.Response(status=503) if "europe-west1" in call.path else None
+            path = f"/v1/projects/theirs/locations/us/endpoints/openapi/{end}"
+            answer = await post(gateway.url, path, body, sent(issue(tmp_path)))
+        assert answer.status == 200
+        assert [call.path for call in cloud.calls] == [
+            f"{PLACE.replace('west4', 'west1')}/{end}",
+            f"{PLACE}/{end}",
+        ]
+        assert json.loads(cloud.calls[1].body) == body
+
+
+async def test_a_model_that_a_hook_chooses_has_the_name_of_vertex_ai(tmp_path: Path) -> None:
+    hooks = {"BeforeModel": [says(llm_request={"model": "gemini-3-pro"})]}
+    body = {**OPENAI["chat/completions"], "model": "models/gemini-3-flash"}
+    async with google_cloud() as cloud:
+        async with behind(cloud, tmp_path, {"cloud": vertex(cloud, tmp_path)}, hooks) as gateway:
+            await post(gateway.url, "/v1beta/openai/chat/completions", body, sent(issue(tmp_path)))
+        [call] = cloud.calls
+        assert json.loads(call.body)["model"] == "google/gemini-3-pro"
+
+
+async def test_an_api_key_of_vertex_ai_is_sent_as_one(tmp_path: Path) -> None:
+    places = {"project": PROJECT_ID, "locations": ["europe-west4"]}
+    credentials = {"express": {"api": "vertex", "key": FIRST, "serves": ["gemini"], **places}}
+    body = {**OPENAI["embeddings"], "model": "gemini-embedding-2"}
+    async with google_cloud() as cloud, behind(cloud, tmp_path, credentials) as gateway:
+        await post(gateway.url, "/v1beta/openai/embeddings", body, sent(issue(tmp_path)))
+        [call] = cloud.calls
+        assert (call.headers.get("x-goog-api-key"), call.path) == (FIRST, f"{PLACE}/embeddings")
+
+
+async def test_responses_are_not_sent_to_vertex_ai(tmp_path: Path) -> None:
+    body = {"model": "gemini-3-flash", "input": "hi"}
+    async with google_cloud() as cloud:
+        tables = {"cloud": vertex(cloud, tmp_path), **TWO_KEYS}
+        async with behind(cloud, tmp_path, {"cloud": tables["cloud"]}) as gateway:
+            refused = await post(gateway.url, "/v1beta/openai/responses", body, sent(issue(tmp_path)))
+        assert (refused.status, refused.error["details"][0]["reason"]) == (404, "NOT_ON_VERTEX")
+        assert not cloud.calls
+        async with behind(cloud, tmp_path, tables) as gateway:
+            cloud.answer = failing(429, FIRST, SECOND)
+            await post(gateway.url, "/v1beta/openai/responses", body, sent(issue(tmp_path)))
+        assert cloud.secrets == [FIRST, SECOND]
+
+
 async def test_nothing_is_sent_before_the_call_is_on_record(tmp_path: Path) -> None:
     async with google_cloud() as cloud:
         credentials = {name: CredentialSettings.model_validate(each) for name, each in TWO_KEYS.items()}
         settings, route = UpstreamSettings(gemini=cloud.url), without_credentials(match("POST", UNARY))
         async with Upstreams(settings, credentials=credentials) as upstreams:
-            fail_over = FailOver(upstreams, CallRecord(), "POST", route, decompress=True)
+            fail_over = FailOver(upstreams, CallRecord(), "POST", route, at_once, decompress=True)
             with pytest.raises(RuntimeError, match="before its start is recorded"):
                 async with fail_over.final_answer({}, b"{}"):
                     pass
@@ -184,7 +275,7 @@ async def test_a_body_that_can_be_read_only_once_is_sent_only_once() -> None:
         settings, route = UpstreamSettings(gemini=cloud.url), without_credentials(match("POST", UNARY))
         async with Upstreams(settings, credentials=credentials) as upstreams:
             record = CallRecord(start_recorded=True)
-            fail_over = FailOver(upstreams, record, "POST", route, decompress=True)
+            fail_over = FailOver(upstreams, record, "POST", route, at_once, decompress=True)
             async with fail_over.final_answer({}, pieces()) as answer:
                 assert (answer.status, record.upstream_requests) == (429, 1)
 

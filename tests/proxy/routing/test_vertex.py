@@ -4,7 +4,13 @@ import pytest
 
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routing.table import Route, match
-from hookgate.proxy.routing.vertex import is_stateless, on_vertex, vertex_origin
+from hookgate.proxy.routing.vertex import (
+    is_stateless,
+    on_vertex,
+    openai_body_on_vertex,
+    vertex_origin,
+)
+from hookgate.translator.strictjson import dumps, loads
 
 P = "/v1/projects/mine/locations/europe-west4"
 OPENED = ("openai", "predict", "live", "interactions")
@@ -43,6 +49,12 @@ def matched(method_and_target: str) -> Route:
         (f"GET {P}/cachedContents/1", f"{P}/cachedContents/1"),
         (f"POST {P}/endpoints/7:generateContent", f"{P}/endpoints/7:generateContent"),
         ("GET /v1/publishers/google/models", "/v1/publishers/google/models"),
+        ("POST /v1beta/openai/chat/completions", f"{P}/endpoints/openapi/chat/completions"),
+        ("POST /v1/openai/embeddings", f"{P}/endpoints/openapi/embeddings"),
+        *(
+            (f"POST /v1/projects/theirs/locations/us/endpoints/openapi/{end}", f"{P}/endpoints/openapi/{end}")
+            for end in ("chat/completions", "embeddings", "responses")
+        ),
     ],
 )
 def test_calls_name_the_project_and_the_location_of_the_credential(target: str, path: str) -> None:
@@ -65,6 +77,17 @@ def test_an_api_key_without_a_project_has_the_paths_without_one() -> None:
     assert on_vertex(named, "", "") is named
 
 
+def test_an_api_key_without_a_project_has_no_openai_compatible_path() -> None:
+    with pytest.raises(ApiError, match="names a project; the operator can set project for the credential"):
+        on_vertex(matched("POST /v1beta/openai/chat/completions"), "", "")
+
+
+@pytest.mark.parametrize("named", ["gemini-3", "models/gemini-3", "google/gemini-3"])
+def test_a_model_has_the_name_that_vertex_ai_gives_it(named: str) -> None:
+    body = openai_body_on_vertex(dumps({"model": named, "input": "hi"}))
+    assert loads(body) == {"model": "google/gemini-3", "input": "hi"}
+
+
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
@@ -75,7 +98,9 @@ def test_an_api_key_without_a_project_has_the_paths_without_one() -> None:
         ("POST /v1beta/cachedContents", "of the paths of the Gemini API it has generateContent"),
         ("POST /v1beta/models/gemini-3:batchGenerateContent", "of the paths of the Gemini API it has"),
         ("GET /v1beta/batches/1", "of the paths of the Gemini API it has generateContent"),
-        ("POST /v1beta/openai/chat/completions", "of the paths of the Gemini API it has generateContent"),
+        ("POST /v1beta/openai/responses", "OpenAI-compatible path has chat completions and embeddings only"),
+        ("GET /v1beta/openai/models", "of the paths of the Gemini API it has generateContent"),
+        ("POST /v1beta/openai/images/generations", "of the paths of the Gemini API it has generateContent"),
         ("POST /v1beta/models/veo:predict", "of the paths of the Gemini API it has generateContent"),
         ("POST /v1beta/interactions", "of the paths of the Gemini API it has generateContent"),
         (
@@ -118,7 +143,7 @@ def test_what_vertex_ai_does_not_have_is_refused_with_the_reason(target: str, re
         "GET /v1/{}/cachedContents",
         "POST /v1/{}/endpoints/7:generateContent",
         "GET /v1/{}/models/m",
-        "POST /v1/{}/endpoints/openapi/chat/completions",
+        "POST /v1/{}/endpoints/openapi/images/generations",
         "POST /v1/{}/batchPredictionJobs",
     ],
 )
@@ -135,6 +160,9 @@ def test_only_calls_that_use_nothing_stored_work_in_any_project() -> None:
         "POST /v1beta/models/m:batchEmbedContents",
         "GET /v1beta/models",
         "GET /v1/publishers/google/models/m",
+        "POST /v1beta/openai/chat/completions",
+        "POST /v1beta/openai/responses",
+        "POST /v1/projects/a/locations/b/endpoints/openapi/embeddings",
     ]
     stateful = [
         "POST /v1beta/tunedModels/mine:generateContent",
@@ -146,7 +174,9 @@ def test_only_calls_that_use_nothing_stored_work_in_any_project() -> None:
         "GET /v1beta/files",
         "GET /v1/projects/a/locations/b/models",
         "POST /v1/projects/a/locations/b/endpoints/7:generateContent",
-        "POST /v1beta/openai/chat/completions",
+        "POST /v1beta/openai/images/generations",
+        "GET /v1beta/openai/models",
+        "GET /v1beta/openai/responses/resp_1",
     ]
     assert [target for target in stateless if not is_stateless(matched(target))] == []
     assert [target for target in stateful if is_stateless(matched(target))] == []

@@ -409,7 +409,7 @@ class CallContext:
         await self.check_key_again()
         upstreams, method = self.services.upstreams, self.request.method
         if route.caller_team is not None:
-            attempts = FailOver(upstreams, self.record, method, route, decompress=decompress)
+            attempts = FailOver(upstreams, self.record, method, route, self.run_step, decompress=decompress)
             async with attempts.final_answer(headers, data) as answer:
                 yield answer
             return

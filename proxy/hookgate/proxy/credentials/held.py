@@ -91,8 +91,9 @@ class Candidate:
         """
         kept = {name: value for name, value in headers.items() if not _OF_CALLERS.fullmatch(name)}
         secret = await self.credential.secret()
-        # The OpenAI-compatible path accepts an API key as OpenAI's clients send it, and in no other place.
-        as_bearer = self.credential.token is not None or "/openai" in self.route.template
+        # The Gemini API's OpenAI-compatible path accepts a key as OpenAI's clients send it, and nowhere else.
+        is_openai = self.route.api == "gemini" and "/openai" in self.route.template
+        as_bearer = self.credential.token is not None or is_openai
         sent = {"Authorization": f"Bearer {secret}"} if as_bearer else {KEY_HEADER: secret}
         return {**kept, "Accept-Encoding": "identity", **sent}, secret
 

@@ -1,7 +1,7 @@
 """Sends a call with the gateway's credentials, one after another, until an upstream answers it."""
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 
@@ -13,6 +13,9 @@ from hookgate.proxy.http.client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.http.upstream_connection import Body
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routing.table import Route
+from hookgate.proxy.routing.vertex import openai_body_on_vertex
+
+RunStep = Callable[[Callable[[bytes], bytes], bytes], Awaitable[bytes]]
 
 _OVERLOADED = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
@@ -25,10 +28,18 @@ class FailOver:
     have been processed.
     """
 
-    def __init__(
-        self, upstreams: Upstreams, record: CallRecord, method: str, route: Route, *, decompress: bool
+    def __init__(  # noqa: PLR0913  # the parts of a request
+        self,
+        upstreams: Upstreams,
+        record: CallRecord,
+        method: str,
+        route: Route,
+        run_step: RunStep,
+        *,
+        decompress: bool,
     ) -> None:
-        self._upstreams, self._record = upstreams, record
+        """`run_step` runs a function whose work grows with the body."""
+        self._upstreams, self._record, self._run_step = upstreams, record, run_step
         self._method, self._route, self._decompress = method, route, decompress
 
     @asynccontextmanager
@@ -65,6 +76,8 @@ class FailOver:
         self, stack: AsyncExitStack, candidate: Candidate, headers: Mapping[str, str], data: Body
     ) -> UpstreamAnswer:
         """Send the request with one credential, as an attempt of the call's record that ends with `stack`."""
+        if isinstance(data, bytes) and self._route.is_openai and candidate.route.api != self._route.api:
+            data = await self._run_step(openai_body_on_vertex, data)
         attempt = stack.enter_context(self._record.attempt())
         return await stack.enter_async_context(
             self._upstreams.open(

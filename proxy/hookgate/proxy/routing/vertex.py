@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routing.table import Route
+from hookgate.translator.strictjson import dumps, loads
 
 _GENERATIVE = re.compile(r"generateContent|streamGenerateContent|countTokens")
 _HAVE_EMBED_CONTENT = re.compile(r".*(?:gemini|maas).*")
@@ -17,6 +18,8 @@ _PLACE = re.compile(r"/v1[a-z0-9]*/projects/([^/]+)/locations/([^/]+)/")
 _OF_GOOGLE = re.compile(
     r"/(v1[a-z0-9]*)/(?:projects/[^/]+/locations/[^/]+/)?publishers/google/models/[^/:]+:[a-zA-Z]+"
 )
+_OPENAI = re.compile(r"/v1[a-z0-9]*/openai/(chat/completions|embeddings)")
+_OPENAI_ON_VERTEX = re.compile(r"/(v1[a-z0-9]*)/projects/[^/]+/locations/[^/]+/(endpoints/openapi/.+)")
 _STATELESS = re.compile(
     r"/v1[a-z0-9]*/(?:(?:projects/[^/]+/locations/[^/]+/)?publishers/google/)?models"
     r"(?:/[^/:]+(?::(?:generateContent|streamGenerateContent|countTokens|computeTokens|embedContent"
@@ -29,7 +32,7 @@ def is_stateless(route: Route) -> bool:
 
     Its body may still refer to something that is stored.
     """
-    return _STATELESS.fullmatch(route.path) is not None
+    return route.is_openai or _STATELESS.fullmatch(route.path) is not None
 
 
 def vertex_origin(origin: str, default: str, location: str) -> str:
@@ -49,9 +52,12 @@ def on_vertex(route: Route, project: str, location: str) -> Route:
     """
     place = f"projects/{project}/locations/{location}/" if project else ""
     if route.api == "gemini":
-        return replace(route, api="vertex", path=f"/v1/{place}{_publisher_path(route)}")
+        path = _openai_path(route, place) if route.is_openai else _publisher_path(route)
+        return replace(route, api="vertex", path=f"/v1/{place}{path}")
     if not project:
         return route
+    if route.is_openai and (found := _OPENAI_ON_VERTEX.fullmatch(route.path)):
+        return replace(route, path=f"/{found[1]}/{place}{found[2]}")
     if found := _OF_GOOGLE.fullmatch(route.path):
         return replace(route, path=f"/{found[1]}/{place}publishers/google/models/{route.model}:{route.verb}")
     if route.kind in ("tunnel", "live"):
@@ -67,6 +73,25 @@ def on_vertex(route: Route, project: str, location: str) -> Route:
     return route
 
 
+def openai_body_on_vertex(data: bytes) -> bytes:
+    """Return a body of the Gemini API's OpenAI-compatible path with the model as Vertex AI names it."""
+    body = loads(data)
+    name = body["model"].removeprefix("models/").removeprefix("google/")
+    return dumps({**body, "model": f"google/{name}"})
+
+
+def _openai_path(route: Route, place: str) -> str:
+    """Return the end of the OpenAI-compatible path for one of the Gemini API. Raises ApiError."""
+    found = _OPENAI.fullmatch(route.path)
+    if found is None:
+        raise _not_available("its OpenAI-compatible path has chat completions and embeddings only")
+    if not place:
+        raise _not_available(
+            "its OpenAI-compatible path names a project; the operator can set project for the credential"
+        )
+    return f"endpoints/openapi/{found[1]}"
+
+
 def _publisher_path(route: Route) -> str:
     """Return the end of the path of a model at Vertex AI, for a path of the Gemini API. Raises ApiError."""
     if "/tunedModels/" in route.path:
@@ -77,8 +102,8 @@ def _publisher_path(route: Route) -> str:
         raise _not_available(f"{route.model} has no embedContent, only predict; use a Gemini embedding model")
     if not (_GENERATIVE.fullmatch(route.verb) or route.verb == "embedContent"):
         raise _not_available(
-            "of the paths of the Gemini API it has generateContent, streamGenerateContent, countTokens and "
-            "embedContent"
+            "of the paths of the Gemini API it has generateContent, streamGenerateContent, countTokens, "
+            "embedContent, and chat completions and embeddings of the OpenAI-compatible path"
         )
     return f"publishers/google/models/{route.model}:{route.verb}"
 
