@@ -41,6 +41,8 @@ RUNS_IT = {
     "antigravity-sdk": RUN_ANTIGRAVITY,
     "langchain": "",
     "litellm": "",
+    "openai": "",
+    "openai-js": "",
 }
 """What makes a call with the printed code, behind it."""
 
@@ -54,6 +56,14 @@ PYTHONS = {
 SLOW = ("langchain", "litellm")
 
 
+def program(name: str, code: str, folder: Path) -> tuple[list[str], Path]:
+    """The command that runs an agent's program, and the folder to run it in."""
+    if name.endswith("-js"):
+        need_node()
+        return ["node", "--input-type=module", "--eval", code], NODE_DIR
+    return [PYTHONS.get(name, lambda: sys.executable)(), "-c", code], folder
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in RUNS_IT]
 )
@@ -62,13 +72,7 @@ async def test_the_printed_settings_bring_the_agents_calls_to_the_hooks(name: st
     seen: list[dict[str, object]] = []
     async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
         code = agent.program(gateway.url, "any-key") + RUNS_IT[name]
-        if name == "google-genai-js":
-            need_node()
-            command = ["node", "--input-type=module", "--eval", code]
-            folder = NODE_DIR
-        else:
-            command = [PYTHONS.get(name, lambda: sys.executable)(), "-c", code]
-            folder = tmp_path
+        command, folder = program(name, code, tmp_path)
         variables = {
             **agent.variables(gateway.url, "any-key"),
             "HOME": str(tmp_path),
@@ -84,11 +88,28 @@ async def test_the_printed_settings_bring_the_agents_calls_to_the_hooks(name: st
     assert agent.recognizes(call.headers["user-agent"].partition("/")[0], call.path_qs)
 
 
-async def test_the_variables_suffice_for_the_python_sdk(tmp_path: Path) -> None:
-    code = "from google import genai\nclient = genai.Client()\nprint(client.models.list()[0].name)"
-    agent = find_agent("google-genai")
+WITH_VARIABLES = {
+    "google-genai": (
+        "from google import genai\nclient = genai.Client()\nprint(client.models.list()[0].name)",
+        "/v1/models",
+    ),
+    "openai": (
+        "from openai import OpenAI\nprint(OpenAI().models.list().data[0].id)",
+        "/v1beta/openai/models",
+    ),
+    "openai-js": (
+        'import OpenAI from "openai";\nconsole.log((await new OpenAI().models.list()).data[0].id);',
+        "/v1beta/openai/models",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITH_VARIABLES)
+async def test_the_variables_suffice(name: str, tmp_path: Path) -> None:
+    code, path = WITH_VARIABLES[name]
+    agent = find_agent(name)
     async with running_gateway() as gateway:
-        variables = agent.variables(gateway.url, "any-key")
-        ran = await run_command([sys.executable, "-c", code], tmp_path, variables)
+        command, folder = program(name, code, tmp_path)
+        ran = await run_command(command, folder, agent.variables(gateway.url, "any-key"))
     assert ran.exit_code == 0, ran.stderr
-    assert [call.path_qs.partition("?")[0] for call in gateway.recorded] == ["/v1/models"]
+    assert [call.path_qs.partition("?")[0] for call in gateway.recorded] == [path]

@@ -126,7 +126,7 @@ _READERS: dict[Kind, Any] = {
     "json": lambda block: block.value is not None,
     "members": lambda block: block.members,
     "toml": lambda block: block.text.lstrip().startswith("[") and tomllib.loads(block.text),
-    "javascript": lambda block: block.text.startswith(("#!/usr/bin/env node", "import {")),
+    "javascript": lambda block: block.text.startswith(("#!/usr/bin/env node", "import {", "import OpenAI ")),
     "shell": _is_shell,
     "python": _is_python,
 }

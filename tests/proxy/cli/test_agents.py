@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import program
+from support import chat, program
 from support.commands import run_command
 from support.gateway import says
 from support.panel import TOKEN, Paneled, panel_gateway
@@ -21,6 +21,7 @@ from hookgate.proxy.cli.agents.known import AGENTS, Agent
 URL = "https://gate.example.org/team"
 GUARD = {"BeforeModel": [{**says({"decision": "deny", "reason": "Not here."}), "name": "guard"}]}
 LISTENS = {"BeforeModel": [{**says({}), "name": "listens"}]}
+CHAT = "/v1beta/openai/chat/completions"
 VERTEX = "/v1/publishers/google/models/gemini-2.5-flash:generateContent"
 
 
@@ -184,7 +185,8 @@ async def checked(gateway: Paneled, name: str, *calls: tuple[str, str], seconds:
     )
     while not ending.done():
         for agent, target in calls:
-            await post(gateway.url, target, HI, {"x-goog-api-key": "k", "user-agent": agent})
+            body = chat.HI if "/openai/" in target else HI
+            await post(gateway.url, target, body, {"x-goog-api-key": "k", "user-agent": agent})
         await asyncio.wait((ending,), timeout=0.1)
     return ending.result()
 
@@ -199,6 +201,8 @@ AGY = "google-antigravity-sdk/0.1.22 python/3.11.7"
         ("gemini-cli", "GeminiCLI-tui/0.61.0/gemini-2.5-flash (linux)", f"/s/mine{UNARY}"),
         ("gemini-cli-vertex", "GeminiCLI-tui/0.61.0", VERTEX),
         ("google-genai", "google-genai-sdk/3.4.0 gl-python/3.11.7", VERTEX),
+        ("openai", "AsyncOpenAI/Python 3.54.0", CHAT),
+        ("openai-js", "OpenAI/JS 6.49.0", CHAT),
     ],
 )
 async def test_a_call_that_arrives_is_shown_with_the_hooks_that_judged_it(

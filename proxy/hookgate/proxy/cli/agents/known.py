@@ -68,6 +68,11 @@ _SDK_NOTE = (
     "Google's SDKs, google-adk and LangChain all call themselves google-genai-sdk, so `--check` cannot "
     "distinguish them."
 )
+_OPENAI_NOTES = (
+    "Set either the variables or the options. Without a base URL, it calls OpenAI, past the gateway.",
+    "For Vertex AI, the path is /v1/projects/PROJECT/locations/LOCATION/endpoints/openapi.",
+    "Both SDKs call themselves OpenAI, so `--check` cannot distinguish them.",
+)
 _CLI = ("GeminiCLI",)
 _CLI_TESTED = "The tests run Gemini CLI 0.61 with these settings."
 _CLI_NOTE = (
@@ -273,6 +278,38 @@ AGENTS = (
         'answer = litellm.completion(model=model, api_base=base, api_key="{key}", messages=messages)\n'
         "print(answer.choices[0].message.content)",
         notes=("Without /v1beta at its end, the paths are refused: LiteLLM does not add a version.",),
+    ),
+    Agent(
+        "openai",
+        "OpenAI (Python)",
+        "`OPENAI_BASE_URL`, or `OpenAI(base_url=…)`, with `/v1beta/openai/` at its end",
+        "`OPENAI_API_KEY`, or `api_key`",
+        "The tests run openai 3.54 with both.",
+        ("OpenAI", "AsyncOpenAI"),
+        {"OPENAI_BASE_URL": "{url}/v1beta/openai/", "OPENAI_API_KEY": "{key}"},
+        code="from openai import OpenAI\n\n"
+        'client = OpenAI(base_url="{url}/v1beta/openai/", api_key="{key}")\n'
+        'messages = [{{"role": "user", "content": "Say good morning."}}]\n'
+        'answer = client.chat.completions.create(model="gemini-2.5-flash", messages=messages)\n'
+        "print(answer.choices[0].message.content)",
+        notes=_OPENAI_NOTES,
+        apis=("gemini", "vertex"),
+    ),
+    Agent(
+        "openai-js",
+        "OpenAI (JavaScript)",
+        "`OPENAI_BASE_URL`, or `new OpenAI({baseURL: …})`, with `/v1beta/openai/` at its end",
+        "`OPENAI_API_KEY`, or `apiKey`",
+        "The tests run openai 6.49 with both.",
+        ("OpenAI",),
+        {"OPENAI_BASE_URL": "{url}/v1beta/openai/", "OPENAI_API_KEY": "{key}"},
+        code='import OpenAI from "openai";\n\n'
+        'const client = new OpenAI({{baseURL: "{url}/v1beta/openai/", apiKey: "{key}"}});\n'
+        'const messages = [{{role: "user", content: "Say good morning."}}];\n'
+        'const answer = await client.chat.completions.create({{model: "gemini-2.5-flash", messages}});\n'
+        "console.log(answer.choices[0].message.content);",
+        notes=_OPENAI_NOTES,
+        apis=("gemini", "vertex"),
     ),
 )
 """All agents, in the order in which they are listed."""
