@@ -14,20 +14,23 @@ from typing import Any
 
 from hookgate.translator.chat.contents import close_contents, open_message_contents
 from hookgate.translator.chat.messages import close_messages, open_message
-from hookgate.translator.fields import BodyError, JsonObject, camel, read_list, read_object, same
+from hookgate.translator.fields import BodyError, JsonObject, camel, read_list, read_object
 from hookgate.translator.openai.calls import (
     MODES,
     check_argument_values,
     check_function_name,
     close_selection,
 )
-from hookgate.translator.openai.fields import check_openai_fields, open_cached_content, read_string
+from hookgate.translator.openai.fields import (
+    TAKEN,
+    check_openai_fields,
+    edited_body,
+    open_cached_content,
+    read_string,
+)
 from hookgate.translator.openai.messages import INSTRUCTING, MessageList
 from hookgate.translator.openai.settings import GenerationSettings
 from hookgate.translator.strictjson import dumps
-
-_TAKEN = frozenset({"contents", "generationConfig", "systemInstruction", "toolConfig"})
-"""Fields of a GenerateContentRequest that a chat completion does not have."""
 
 _ROLES = (*INSTRUCTING, "user", "assistant", "tool")
 
@@ -44,6 +47,8 @@ _CONFIG = {
 }
 _OWN = frozenset({"messages", "model", "stream", "tool_choice", "tools", *_CONFIG})
 """Fields that are shown under another name, or that decide how the gateway handles the call."""
+
+_NO_FIELD = "a chat completion has no such field"
 
 
 class ChatRequest:
@@ -112,31 +117,15 @@ class ChatRequest:
 
         `model` is as the body has to name it. Raises BodyError if a body cannot express the request.
         """
-        body = self.body
-        if request is self.shown or same(request, self.shown):
-            return body if model == self.named else {**body, "model": model}
-        new: JsonObject = {"model": model} | {key: body[key] for key in ("stream",) if key in body}
-        new["messages"] = self._close_messages(request)
+        return edited_body(self.body, self.shown, model, request, close=self._close, no_field=_NO_FIELD)
+
+    def _close(self, request: JsonObject) -> JsonObject:
         config = read_object(request, "generationConfig")
-        new |= self._settings.close(config)
+        new: JsonObject = {"messages": self._close_messages(request), **self._settings.close(config)}
         changed, wanted = self._settings.close_format(config)
         if changed:
             new["response_format"] = wanted
-        new |= self._close_tools(request)
-        for key, value in request.items():
-            if camel(key) in (*_TAKEN, "tools"):
-                continue
-            if key not in body and not same(value, self.shown.get(key)):
-                raise BodyError(key, "a chat completion has no such field")
-            if key in body and key not in new:
-                new[key] = value
-        kept: JsonObject = {}
-        for key, value in body.items():
-            if value is None or key in new:
-                kept[key] = new.pop(key, None)
-        if body.get("response_format") is not None and kept.get("response_format") is None:
-            kept.pop("response_format", None)
-        return {**kept, **new}
+        return new | self._close_tools(request)
 
     def _close_messages(self, request: JsonObject) -> list[Any]:
         raw_calls = self._raw_calls()
@@ -182,8 +171,8 @@ def _check_body(body: JsonObject) -> None:
     """Refuse a body with fields that hooks could not judge. Raises BodyError."""
     check_openai_fields(body, "")
     for key in body:
-        if camel(key) in _TAKEN:
-            raise BodyError(key, "chat completions have no such field")
+        if camel(key) in TAKEN:
+            raise BodyError(key, _NO_FIELD)
     for key in ("functions", "function_call"):
         if body.get(key) is not None:
             raise BodyError(key, "hooks judge tools and tool_choice; use these")

@@ -1,11 +1,17 @@
-"""The fields of OpenAI's bodies: refuses those that another parser could take for fields that are read."""
+"""The fields of OpenAI's bodies: refuses those that another parser could take for fields that are read.
+
+It also writes the fields of an edited request.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hookgate.translator.checks import check_spellings
-from hookgate.translator.fields import BodyError, JsonObject, camel
+from hookgate.translator.fields import BodyError, JsonObject, camel, same
+
+TAKEN = frozenset({"contents", "generationConfig", "systemInstruction", "toolConfig"})
+"""Fields of a GenerateContentRequest that OpenAI's bodies do not have."""
 
 _SHOWN_AS = frozenset(
     {
@@ -92,6 +98,44 @@ def open_cached_content(body: JsonObject, shown: JsonObject) -> None:
         raise BodyError("extra_body", "cached content must be named once")
     if caches:
         shown["cachedContent"] = caches[0]
+
+
+def edited_body(  # noqa: PLR0913  # the request before and after, and what differs between dialects
+    body: JsonObject,
+    shown: JsonObject,
+    model: str,
+    request: JsonObject,
+    *,
+    close: Callable[[JsonObject], JsonObject],
+    no_field: str,
+) -> JsonObject:
+    """Return a body with the model and the edited request; the body itself if nothing changed.
+
+    Args:
+        body: The original body.
+        shown: The GenerateContentRequest that hooks were shown.
+        model: The model, as the body has to name it.
+        request: What hooks made of the request.
+        close: Returns the fields for a request that are shown under other names; None for one to remove.
+        no_field: What errors say of a field that a body cannot have.
+
+    Raises BodyError if a body cannot express the request.
+    """
+    if request is shown or same(request, shown):
+        return body if model == body["model"] else {**body, "model": model}
+    new: JsonObject = {"model": model} | {key: body[key] for key in ("stream",) if key in body}
+    closed = close(request)
+    new |= closed
+    for key, value in request.items():
+        if camel(key) in TAKEN or camel(key) == "tools":
+            continue
+        if key not in body and not same(value, shown.get(key)):
+            raise BodyError(key, no_field)
+        if key in body and key not in new:
+            new[key] = value
+    kept = {key: new.pop(key, None) for key, value in body.items() if value is None or key in new}
+    removed = {key for key, value in closed.items() if value is None and body.get(key) is not None}
+    return {key: value for key, value in {**kept, **new}.items() if key not in removed}
 
 
 def _cached_contents(value: Any) -> Iterator[Any]:

@@ -19,21 +19,25 @@ from hookgate.translator.openai.calls import (
     check_function_name,
     close_selection,
 )
-from hookgate.translator.openai.fields import check_openai_fields, open_cached_content, read_string
+from hookgate.translator.openai.fields import (
+    TAKEN,
+    check_openai_fields,
+    edited_body,
+    open_cached_content,
+    read_string,
+)
 from hookgate.translator.openai.messages import INSTRUCTING, MessageList
 from hookgate.translator.openai.settings import GenerationSettings
 from hookgate.translator.responses.contents import close_item_contents, open_item_contents
 from hookgate.translator.responses.items import close_items, open_input_item, type_of_item
 from hookgate.translator.strictjson import dumps
 
-_TAKEN = frozenset({"contents", "generationConfig", "systemInstruction", "toolConfig"})
-"""Fields of a GenerateContentRequest that the Responses API does not have."""
-
 _CONFIG = {"max_output_tokens": "maxOutputTokens", "temperature": "temperature", "top_p": "topP"}
 _OWN = frozenset({"input", "instructions", "model", "stream", "tool_choice", "tools", *_CONFIG})
 """Fields that are shown under another name, or that decide how the gateway handles the call."""
 
 _API = "a response"
+_NO_FIELD = "the Responses API has no such field"
 
 
 class ResponseRequest:
@@ -99,23 +103,12 @@ class ResponseRequest:
 
         `model` is as the body has to name it. Raises BodyError if a body cannot express the request.
         """
-        body = self.body
-        if request is self.shown or same(request, self.shown):
-            return body if model == self.named else {**body, "model": model}
-        new: JsonObject = {"model": model} | {key: body[key] for key in ("stream",) if key in body}
-        new |= self._close_input(request)
-        new |= self._settings.close(read_object(request, "generationConfig"))
-        new |= self._close_tools(request)
-        for key, value in request.items():
-            if camel(key) in (*_TAKEN, "tools"):
-                continue
-            if key not in body and not same(value, self.shown.get(key)):
-                raise BodyError(key, "the Responses API has no such field")
-            if key in body and key not in new:
-                new[key] = value
-        new |= self._close_format(read_object(request, "generationConfig"), new.get("text"))
-        kept = {key: new.pop(key, None) for key, value in body.items() if value is None or key in new}
-        return {**kept, **new}
+        return edited_body(self.body, self.shown, model, request, close=self._close, no_field=_NO_FIELD)
+
+    def _close(self, request: JsonObject) -> JsonObject:
+        config = read_object(request, "generationConfig")
+        new = self._close_input(request) | self._settings.close(config)
+        return new | self._close_format(config, request.get("text")) | self._close_tools(request)
 
     def _close_input(self, request: JsonObject) -> JsonObject:
         turns = read_list(request, "contents")
@@ -192,8 +185,8 @@ def _check_body(body: JsonObject) -> None:
     """Refuse a body with fields that hooks could not judge. Raises BodyError."""
     check_openai_fields(body, "")
     for key in body:
-        if camel(key) in _TAKEN:
-            raise BodyError(key, "the Responses API has no such field")
+        if camel(key) in TAKEN:
+            raise BodyError(key, _NO_FIELD)
     if body.get("messages") is not None:
         raise BodyError("messages", "hooks judge the input; use this")
     for key in ("background", "store", "stream"):
