@@ -428,7 +428,7 @@ def _log_run(event: str, run: Run, session: SessionContext) -> None:
     """Log a failure, warning, denial or message of a run, but no content of the call."""
     would = "would have " if run.observed else ""
     if run.error:
-        then = "; the call is denied" if run.fails_closed and not run.observed else ""
+        then = "; the call is denied" if run.fails_closed and not run.observed else "; the failure is ignored"
         log.warning("%s hook %r failed: %s%s", event, run.hook.name, run.error, then)
     if run.warning:
         log.warning("%s hook %r %s", event, run.hook.name, run.warning)

@@ -98,6 +98,11 @@ class _Parts:
     def config(self) -> Config:
         return self.effective.config
 
+    def log_limits(self) -> None:
+        """Log that there are fewer descriptors than connections need, if so."""
+        is_set = "connections" in self.config.limits.model_fields_set
+        self.budget.log_limits(self.share, is_set=is_set)
+
     @property
     def share(self) -> LimitSettings:
         """The limits of one process: of connections and memory it has its share."""
@@ -136,7 +141,7 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
         ):
             _tune_interpreter()
             admin.receipts, admin.live = gateway.receipts, live
-            parts.budget.log_limits(parts.share)
+            parts.log_limits()
             policy.log_start(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")
             warn_of_unmet_conditions(live.current.configuration, config)
             if admin.panel is not None and admin.panel.invitation:
@@ -165,7 +170,7 @@ async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, sockets: W
                 _tune_interpreter()
                 admin.live = live
                 sockets.report_ready()
-                parts.budget.log_limits(parts.share)
+                parts.log_limits()
                 log.info("worker %d is ready", sockets.number)
                 await interrupted.wait()
                 admin.draining = True

@@ -103,7 +103,8 @@ def test_a_check_and_a_start_report_everything(
 ) -> None:
     code = run_command([*command.split(), "--config", "hookgate.toml", "--listen", taken, "--admin", taken])
     ports = [
-        f"{name} cannot listen on {taken}: Address already in use; choose another address with {remedy}"
+        f"{name} cannot listen on {taken}: Address already in use; "
+        f"stop the program that uses it, such as another gateway, or choose another address with {remedy}"
         for name, remedy in (
             ("the gateway", "--listen or listen.address"),
             ("the admin listener", "--admin or admin.address"),

@@ -70,7 +70,8 @@ async def test_everything_is_told_at_once(tmp_path: Path, taken_port: int) -> No
     assert "gone.py, which python3 would run, does not exist in" in failures[1]
     assert failures[2].endswith("did you mean 'run_shell_command'?")
     assert failures[3].endswith(
-        "Address already in use; choose another address with --listen or listen.address"
+        "Address already in use; stop the program that uses it, such as another gateway, "
+        "or choose another address with --listen or listen.address"
     )
     assert failures[4].startswith(f"listen.address and admin.address are both 127.0.0.1:{taken_port}; ")
     assert failures[5].startswith(

@@ -104,8 +104,8 @@ def test_check_names_every_credential_that_cannot_be_used_and_show_masks_keys(
     assert run_command(["config", "check", *arguments]) == 1
     folder, told = toml.parent, capsys.readouterr().err
     assert told.removeprefix("hookgate: ").splitlines() == [
-        f"{toml}:5: credentials.gone.key_file: {folder}/gone: cannot be read: No such file or directory; "
-        "check the path",
+        f"{toml}:5: credentials.gone.key_file: {folder}/gone: does not exist; "
+        "write the secret into it, or check the path",
         f"{toml}:8: credentials.text.service_account_file: {folder}/text: is not JSON; download the service "
         "account's key again",
         f"{toml}:13: upstream.ca_bundle: {folder}/text contains no PEM certificates",

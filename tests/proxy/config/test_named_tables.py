@@ -129,7 +129,7 @@ async def test_check_tells_what_is_wrong_with_the_files_of_keys(toml: Path) -> N
     assert ended.code == 1
     alone = "contains no key, or more than one; it must contain one key on one line"
     folder = toml.parent
-    missing = f"{folder}/missing: cannot be read: No such file or directory; check the path"
+    missing = f"{folder}/missing: does not exist; write the secret into it, or check the path"
     assert ended.err.removeprefix("hookgate: ").splitlines() == [
         f"{toml}:3: keys.missing.file: {missing}",
         f"{toml}:5: keys.same: is the same key as keys.alice; remove one",
@@ -141,7 +141,7 @@ async def test_check_tells_what_is_wrong_with_the_files_of_keys(toml: Path) -> N
 async def test_a_gateway_does_not_start_without_the_file_of_a_key(toml: Path) -> None:
     text = "admin.address = 'off'\nlisten.address = '127.0.0.1:0'\nkeys.ci.file = '/no/such'\n"
     ended = await run("serve", "--config", written(toml, text))
-    problem = "keys.ci.file: /no/such: cannot be read: No such file or directory; check the path"
+    problem = "keys.ci.file: /no/such: does not exist; write the secret into it, or check the path"
     assert (ended.code, ended.err.splitlines()[-1]) == (1, f"hookgate: {toml}:3: {problem}")
 
 

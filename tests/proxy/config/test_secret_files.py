@@ -30,7 +30,7 @@ SECRETS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        pytest.param(None, "cannot be read: No such file or directory; check the path", id="missing"),
+        pytest.param(None, "does not exist; write the secret into it, or check the path", id="missing"),
         pytest.param(CANARY + b"\n" + CANARY, "", id="two lines"),
         pytest.param(b"\xff" + CANARY, "is not text in UTF-8; it must contain the secret", id="not UTF-8"),
         pytest.param(b"\n", "", id="empty"),

@@ -179,7 +179,7 @@ def test_a_missing_file_is_an_error_of_the_configuration(
     assert run_command(["config", "check", "--config", "/dev/null", "--state", str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
         "hookgate: HOOKGATE_UPSTREAM__GEMINI_KEY_FILE: upstream.gemini_key_file: nowhere: "
-        "cannot be read: No such file or directory; check the path\n"
+        "does not exist; write the secret into it, or check the path\n"
     )
 
 

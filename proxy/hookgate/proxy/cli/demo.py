@@ -21,7 +21,7 @@ from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.embedded import EmbeddedUpstream
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.http.client import Upstreams
-from hookgate.translator import declared_names, show_tool_config
+from hookgate.translator import declared_names
 
 
 async def run_demo() -> int:
@@ -172,17 +172,17 @@ async def _narrowed(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
         ran.append("read_file")
         return f"the content of {file_path}"
 
-    answer = await agent.ask("Use a tool.", tools=[write_file, read_file])
+    tools: list[Callable[..., Any]] = [write_file, read_file]
+    answer = await agent.ask("Use a tool.", tools)
     request = upstream.recorded[-1].body or {}
-    allowed = (show_tool_config(request) or {}).get("allowedFunctionNames")
     return Shown(
         [
-            ("asks", f"Use a tool. (It offers {', '.join(declared_names(request))}.)"),
+            ("asks", f"Use a tool. (It offers {', '.join(tool.__name__ for tool in tools)}.)"),
             ("runs", ", ".join(ran)),
             ("gets", str(answer)),
         ],
         {
-            "of the offered tools, the model may call only read_file": allowed == ["read_file"],
+            "the model was offered only read_file": list(declared_names(request)) == ["read_file"],
             "the SDK ran read_file, and nothing else": ran == ["read_file"],
             "the client returned the function call with its thought signature": "thoughtSignature"
             in str(request.get("contents")),
@@ -196,7 +196,9 @@ SCENES = (
     DemoScene("A redacted stream", "redact.py, a runtime hook on AfterModel", _redacted_stream),
     DemoScene("A synthetic answer", "canned_answer.sh, a command hook on BeforeModel", _synthetic),
     DemoScene("A denied prompt", "deny_private_keys.py, exit code 2 on BeforeModel", _denied),
-    DemoScene("Narrowed tools", "echo read_file,list_directory on BeforeToolSelection", _narrowed),
+    DemoScene(
+        "Narrowed tools", "read_only_tools.json, printed by a command hook on BeforeToolSelection", _narrowed
+    ),
 )
 
 

@@ -37,7 +37,11 @@ def run_init(arguments: argparse.Namespace) -> int:
         _print_list()
         return 0
     if not (arguments.use or arguments.policy):
-        raise ValueError("choose a set-up with --for or --from; `hookgate init --list` describes them")
+        uses = ", ".join(setups("uses"))
+        raise ValueError(
+            f"choose a set-up: --for with {uses}, or --from with a template; "
+            "`hookgate init --list` describes them"
+        )
     setup = setups("uses")[arguments.use] if arguments.use else setups("policies")[arguments.policy]
     written = setup.write(arguments.folder)
     print(f"{setup.summary}\n\nWritten: {', '.join(map(str, written))}\n")
@@ -78,6 +82,7 @@ def _print_next(setup: "Setup", folder: Path) -> None:
     _print_step(
         "Or, without a Gemini key, try it with a stand-in for the API, in two terminals",
         f"{hookgate} upstream --listen {_STAND_IN}",
+        f"{hookgate} doctor {configuration} --upstream http://{_STAND_IN}",
         f"{serve} --upstream http://{_STAND_IN}",
     )
     _print_step("In another terminal, see what it does (the script says what to expect)", attempt)

@@ -282,6 +282,8 @@ def read_secret(file: Path, check: Callable[[str], T]) -> T:
     """
     try:
         return check(file.read_text(encoding="utf-8").strip())
+    except FileNotFoundError:
+        problem = "does not exist; write the secret into it, or check the path"
     except OSError as error:
         problem = f"cannot be read: {describe_os_error(error)}; check the path"
     except UnicodeDecodeError:  # its message quotes the secret

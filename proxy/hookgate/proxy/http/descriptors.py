@@ -66,10 +66,13 @@ class Budget:
             "hard limit (ulimit -Hn, LimitNOFILE in systemd)"
         )
 
-    def log_limits(self, limits: LimitSettings) -> None:
-        """Log a warning if the descriptors allow fewer connections than the limits."""
+    def log_limits(self, limits: LimitSettings, *, is_set: bool) -> None:
+        """Log that the descriptors allow fewer connections than the limits, if they do.
+
+        `is_set`: the operator has set the number of connections, so that this is a warning.
+        """
         if shortage := self.describe_shortage(limits):
-            log.warning("%s", shortage)
+            log.log(logging.WARNING if is_set else logging.INFO, "%s", shortage)
 
     def check(self, configuration: Configuration) -> None:
         """Log an error if new settings of hooks may need more descriptors than were reserved."""

@@ -449,8 +449,10 @@ async def bind_listeners(host: str, port: int, purpose: ListenerPurpose) -> list
             listener.close()
         # The error's own message repeats the address.
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        in_use = "stop the program that uses it, such as another gateway, or "
         raise OSError(
             f"{purpose.name} cannot listen on {host}:{port}: {reason}; "
+            f"{in_use if error.errno == errno.EADDRINUSE else ''}"
             f"choose another address with {purpose.flag} or {purpose.setting}"
         ) from None
     return listeners
