@@ -59,7 +59,7 @@ $(HELM): deploy/helm/requirements.txt scripts/fetch_helm.py
 helm: install $(HELM) ## check the Helm chart, render it to build/helm/manifests.yaml, and run its tests
 	$(HELM) lint --strict $(CHART)
 	$(HELM) template hookgate $(CHART) > build/helm/manifests.yaml
-	$(BIN)/pytest -q tests/deploy/test_helm.py
+	$(BIN)/pytest -q tests/deploy/test_helm.py tests/deploy/test_pod.py
 
 pictures: install node browser ## take the screenshots in docs/images again, for docs/panel.md
 	$(BIN)/python docs/screenshots.py
