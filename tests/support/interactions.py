@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any
 
 from hypothesis import strategies as st
-from support.builtins import SENSITIVE
 from support.wire import STREAM_HEAD, Answer
 
 Json = dict[str, Any]
@@ -198,9 +197,6 @@ def completed(status: str = "completed", **fields: Any) -> Json:
 
 PATH = "/v1beta/interactions"
 HI = {"model": "gemini-2.5-flash", "input": "hi"}
-SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
-REDACT = {"type": "builtin", "name": "no-secrets", "builtin": "redact", "options": SENSITIVE}
-BOTH = {"BeforeModel": [REDACT], "AfterModel": [REDACT]}
 TEXT_STEP = {"type": "model_output"}
 ANSWER = {
     "id": "v1_1",

@@ -4,10 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from support.builtins import SENSITIVE
 from support.chat import HI, IMAGE, MODEL, called, chunk, declared, ended, planted, said, sse, tool_call
+from support.dialects import BOTH, REDACT, no_rockets, no_shell
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.interactions import Json
+from support.planting import SECRET
 from support.policies import CANNED, REFUSAL, answer_itself
 from support.wire import KEY, STREAM_HEAD, Answer, ask, ok, peer, post
 
@@ -16,9 +17,6 @@ from hookgate.proxy.config import Config
 PATH = "/v1beta/openai/chat/completions"
 VERTEX = "/v1/projects/p/locations/l/endpoints/openapi/chat/completions"
 BEARER = {"Authorization": "Bearer test-key"}
-SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
-REDACT = {"type": "builtin", "name": "no-secrets", "builtin": "redact", "options": SENSITIVE}
-BOTH = {"BeforeModel": [REDACT], "AfterModel": [REDACT]}
 ALLOWS_ALL = Config.model_validate({"routes": {"files": "forward"}})
 USAGE = {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 20}
 ANSWER = {
@@ -31,16 +29,6 @@ ANSWER = {
     ],
     "usage": USAGE,
 }
-
-
-def no_rockets(event: Json) -> Json | None:
-    """BeforeModel: deny a conversation that speaks of rockets."""
-    words = "".join(message["content"] for message in event["llm_request"]["messages"])
-    return {"decision": "deny", "reason": REFUSAL} if "rocket" in words else None
-
-
-def no_shell(event: Json) -> Json | None:
-    return {"decision": "deny", "reason": "no shell"} if event["tool_name"] == "shell" else None
 
 
 def chunks_of(answer: Answer) -> list[Json]:

@@ -8,15 +8,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel
+from support.dialects import BOTH, REDACT, no_rockets
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.interactions import (
     ANSWER,
-    BOTH,
     CREATED,
     HI,
     PATH,
-    REDACT,
-    SECRET,
     TEXT_STEP,
     Json,
     called,
@@ -32,6 +30,7 @@ from support.interactions import (
     text,
     text_of,
 )
+from support.planting import SECRET
 from support.policies import CANNED, REFUSAL, answer_itself
 from support.wire import KEY, STREAM_HEAD, ask, ok, peer, post
 
@@ -40,12 +39,6 @@ from hookgate.proxy.http.bodies import SMALL_BODY
 from hookgate.proxy.routing.dialects.interactions import Interactions
 
 ALLOWS_ALL = Config.model_validate({"routes": {"files": "forward", "unhooked": ["interactions"]}})
-
-
-def no_rockets(event: Json) -> Json | None:
-    """BeforeModel: deny a conversation that speaks of rockets."""
-    said = "".join(message["content"] for message in event["llm_request"]["messages"])
-    return {"decision": "deny", "reason": REFUSAL} if "rocket" in said else None
 
 
 # ---- the request

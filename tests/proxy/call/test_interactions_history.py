@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.dialects import REDACT
 from support.gateway import gateway_before, listens, running_upstream, runs, says
 from support.interactions import (
     ANSWER,
     CREATED,
     HI,
     PATH,
-    REDACT,
-    SECRET,
     TEXT_STEP,
     Json,
     completed,
@@ -25,6 +24,7 @@ from support.interactions import (
     started,
     stopped,
 )
+from support.planting import SECRET
 from support.program import serving
 from support.wire import KEY, STREAM_HEAD, Answer, ask, connected, ok, peer, post
 

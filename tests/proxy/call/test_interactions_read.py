@@ -4,15 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from support.dialects import BOTH, REDACT
 from support.gateway import gateway_before, listens, running_gateway, runs
 from support.interactions import (
     ANSWER,
-    BOTH,
     CREATED,
     HI,
     PATH,
-    REDACT,
-    SECRET,
     TEXT_STEP,
     Json,
     called,
@@ -26,6 +24,7 @@ from support.interactions import (
     text,
     text_of,
 )
+from support.planting import SECRET
 from support.wire import ask, ok, peer, post, response
 
 

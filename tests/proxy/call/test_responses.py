@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builtins import SENSITIVE
 from support.chat import planted
+from support.dialects import BOTH, REDACT, no_rockets, no_shell
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.interactions import Json
 from support.keys import issue, issuing_gateway, sent, why
+from support.planting import SECRET
 from support.policies import CANNED, REFUSAL, answer_itself
 from support.responses import (
     HI,
@@ -34,9 +35,6 @@ from hookgate.translator.responses.events import response_events
 PATH = "/v1beta/openai/responses"
 VERTEX = "/v1/projects/p/locations/l/endpoints/openapi/responses"
 BEARER = {"Authorization": "Bearer test-key"}
-SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
-REDACT = {"type": "builtin", "name": "no-secrets", "builtin": "redact", "options": SENSITIVE}
-BOTH = {"BeforeModel": [REDACT], "AfterModel": [REDACT]}
 ALLOWS_ALL = Config.model_validate({"routes": {"files": "forward"}})
 OPENED = Config.model_validate({"routes": {"unhooked": ["openai"]}})
 USAGE = {
@@ -58,16 +56,6 @@ ANSWER = {
     "usage": USAGE,
     "tools": [declared(parameters={"type": "object", "properties": {"usage": {"input_tokens": 9}}})],
 }
-
-
-def no_rockets(event: Json) -> Json | None:
-    """BeforeModel: deny a conversation that speaks of rockets."""
-    words = "".join(each["content"] for each in event["llm_request"]["messages"])
-    return {"decision": "deny", "reason": REFUSAL} if "rocket" in words else None
-
-
-def no_shell(event: Json) -> Json | None:
-    return {"decision": "deny", "reason": "no shell"} if event["tool_name"] == "shell" else None
 
 
 def events_of(answer: Answer) -> list[Json]:

@@ -10,20 +10,15 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 from support import framing
 from support.chat import MODEL, called, chunk, completions, ended, said, sse, tool_call
+from support.dialects import PIECES, SECRET, decided, redacted_stream
 from support.interactions import Json, copied
 
-from hookgate.hooks.policies.redact.answers import AnswerScreen
-from hookgate.hooks.policies.redact.detectors.detector import Detector
-from hookgate.hooks.policies.redact.redaction import Redaction, Search
-from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.translator import BodyError, ToolCallFilter
 from hookgate.translator.chat import CompletionChunks, close_completion, new_completion, open_completion
 from hookgate.translator.chat.answer import completion_chunks
 from hookgate.translator.streaming.framing import MAX_EVENT
-from hookgate.translator.strictjson import dumps, loads
+from hookgate.translator.strictjson import dumps
 
-SECRET = "sk_live_0123456789"  # noqa: S105  # made up
-PIECES = st.lists(st.text('ab ,.é\\"', max_size=6), min_size=1, max_size=4)
 USAGE = {"id": "c", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}
 
 
@@ -97,22 +92,8 @@ def test_a_completion_can_be_streamed_in_chunks(body: Json) -> None:
 # ---- redaction
 
 
-def redacting() -> AnswerScreen:
-    detector = Detector("KEY", r"sk_live_[0-9]{10}", group="credentials")
-    return AnswerScreen(Redaction(Search(Scanner([detector])), lambda *_: "[KEY]"))
-
-
 def redacted(data: bytes) -> bytes:
-    """What the client gets of a stream that a redacting policy screens."""
-    framing, screen, out = CompletionChunks(), redacting(), b""
-    frames = [frame for frame in [*framing.feed(data), *framing.finish()] if frame.data]
-    bodies = [loads(frame.data) for frame in frames]
-    released = [(n, r) for body in bodies for n, r in screen.judge([open_completion(body)], last=False)]
-    for number, response in [*released, *screen.judge([], last=True)]:
-        closed = close_completion(bodies[number], response)
-        unchanged = closed is bodies[number]
-        out += framing.encode(frames[number], frames[number].data if unchanged else dumps(closed))
-    return out
+    return redacted_stream(data, CompletionChunks(), open_completion, close_completion)
 
 
 @pytest.mark.parametrize("field", ["content", "refusal", "reasoning_content"])
@@ -143,15 +124,6 @@ def test_a_secret_is_masked_in_each_of_several_choices(cut: int) -> None:
 
 
 # ---- decisions about calls
-
-
-def decided(*decisions: Any) -> Callable[[Json], Json]:
-    gate, rest = ToolCallFilter(), iter(decisions)
-
-    def change(response: Json) -> Json:
-        return gate.apply_decisions(response, [next(rest) for _ in gate.starting_calls(response)])
-
-    return change
 
 
 def test_a_refused_call_becomes_text_and_the_answer_ends() -> None:

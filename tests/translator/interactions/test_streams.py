@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import framing
+from support.dialects import PIECES, SECRET, decided, redacted_stream
 from support.interactions import (
     CREATED,
     Json,
@@ -22,10 +23,7 @@ from support.interactions import (
     stopped,
 )
 
-from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.detectors.detector import WORD, Detector
-from hookgate.hooks.policies.redact.redaction import Redaction, Search
-from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.translator import BodyError, ToolCallFilter
 from hookgate.translator.fields import strings_in
 from hookgate.translator.interactions import InteractionEvents, close_event, new_interaction, open_event
@@ -34,8 +32,6 @@ from hookgate.translator.strictjson import dumps, loads
 
 TEXT = {"type": "model_output"}
 SUMMARY = {"type": "thought_summary", "content": {"type": "text", "text": "a thought"}}
-SECRET = "sk_live_0123456789"  # noqa: S105  # made up
-PIECES = st.lists(st.text('ab ,.é\\"', max_size=6), min_size=1, max_size=4)
 
 
 def streamed(
@@ -160,22 +156,11 @@ def test_an_answer_in_place_of_the_rest_leaves_a_well_formed_stream(at: int, tex
 # ---- redaction
 
 
-def redacting() -> AnswerScreen:
-    detector = Detector("KEY", r"sk_live_[0-9]{10}\b", group="credentials", after=WORD)
-    return AnswerScreen(Redaction(Search(Scanner([detector])), lambda *_: "[KEY]"))
+KEY = Detector("KEY", r"sk_live_[0-9]{10}\b", group="credentials", after=WORD)
 
 
 def redacted(data: bytes) -> bytes:
-    """What the client gets of a stream that a redacting policy screens."""
-    framing, screen, out = InteractionEvents(), redacting(), b""
-    frames = [frame for frame in [*framing.feed(data), *framing.finish()] if frame.data]
-    bodies = [loads(frame.data) for frame in frames]
-    released = [(n, r) for body in bodies for n, r in screen.judge([open_event(body)], last=False)]
-    for number, response in [*released, *screen.judge([], last=True)]:
-        closed = close_event(bodies[number], response)
-        unchanged = closed is bodies[number]
-        out += framing.encode(frames[number], frames[number].data if unchanged else dumps(closed))
-    return out
+    return redacted_stream(data, InteractionEvents(), open_event, close_event, KEY)
 
 
 @pytest.mark.parametrize("cut", range(len(SECRET) + 1))
@@ -217,15 +202,6 @@ def test_a_secret_is_masked_wherever_the_arguments_of_a_call_are_cut(cut: int) -
 
 
 # ---- decisions about calls
-
-
-def decided(decision: Any) -> Callable[[Json], Json]:
-    gate = ToolCallFilter()
-
-    def change(response: Json) -> Json:
-        return gate.apply_decisions(response, [decision] * len(gate.starting_calls(response)))
-
-    return change
 
 
 def test_a_call_is_judged_with_all_of_its_arguments() -> None:

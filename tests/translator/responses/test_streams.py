@@ -12,6 +12,7 @@ from openai import omit
 from openai.lib.streaming.responses._responses import ResponseStreamState
 from openai.types.responses import Response, ResponseStreamEvent
 from support import framing
+from support.dialects import PIECES, SECRET, decided, redacted_stream
 from support.interactions import Json, copied
 from support.responses import (
     MODEL,
@@ -28,10 +29,6 @@ from support.responses import (
     whole,
 )
 
-from hookgate.hooks.policies.redact.answers import AnswerScreen
-from hookgate.hooks.policies.redact.detectors.detector import Detector
-from hookgate.hooks.policies.redact.redaction import Redaction, Search
-from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.translator import BodyError, ToolCallFilter, text_response
 from hookgate.translator.fields import strings_in
 from hookgate.translator.responses import (
@@ -44,8 +41,6 @@ from hookgate.translator.responses.events import response_events
 from hookgate.translator.streaming.framing import MAX_EVENT
 from hookgate.translator.strictjson import dumps, loads
 
-SECRET = "sk_live_0123456789"  # noqa: S105  # made up
-PIECES = st.lists(st.text('ab ,.é\\"', max_size=6), min_size=1, max_size=4)
 KINDS = ["output_text", "refusal", "reasoning_text", "summary_text"]
 KINDS_OF_EVENTS: dict[str, Any] = {
     get_args(kind.model_fields["type"].annotation)[0]: kind
@@ -277,18 +272,7 @@ def test_logprobs_of_an_edited_text_are_not_sent() -> None:
 
 
 def redacted(data: bytes) -> bytes:
-    """What the client gets of a stream that a redacting policy screens."""
-    detector = Detector("KEY", r"sk_live_[0-9]{10}", group="credentials")
-    screen = AnswerScreen(Redaction(Search(Scanner([detector])), lambda *_: "[KEY]"))
-    framing, out = ResponseEvents(), b""
-    frames = [frame for frame in [*framing.feed(data), *framing.finish()] if frame.data]
-    bodies = [loads(frame.data) for frame in frames]
-    released = [(n, r) for body in bodies for n, r in screen.judge([open_response_event(body)], last=False)]
-    for number, response in [*released, *screen.judge([], last=True)]:
-        closed = close_response_event(bodies[number], response)
-        unchanged = closed is bodies[number]
-        out += framing.encode(frames[number], frames[number].data if unchanged else dumps(closed))
-    return out
+    return redacted_stream(data, ResponseEvents(), open_response_event, close_response_event)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -326,7 +310,11 @@ def test_a_secret_is_masked_across_messages(cut: int) -> None:
     [
         {"type": "response.code_interpreter_call_code.delta", "output_index": 0, "delta": SECRET},
         {"type": "response.code_interpreter_call_code.done", "output_index": 0, "code": SECRET},
-        {"type": "response.output_text.annotation.added", "output_index": 0, "annotation": {"title": SECRET}},
+        {
+            "type": "response.output_text.annotation.added",
+            "output_index": 0,
+            "annotation": {"title": SECRET},
+        },
         {"type": "error", "code": "c", "message": SECRET, "param": None},
         {"type": "from_the_future", SECRET: {"deep": [SECRET]}},
     ],
@@ -347,15 +335,6 @@ def test_a_secret_in_pieces_that_nobody_knows_is_masked() -> None:
 
 
 # ---- decisions about calls
-
-
-def decided(*decisions: Any) -> Callable[[Json], Json]:
-    gate, rest = ToolCallFilter(), iter(decisions)
-
-    def change(response: Json) -> Json:
-        return gate.apply_decisions(response, [next(rest) for _ in gate.starting_calls(response)])
-
-    return change
 
 
 def test_a_refused_call_becomes_a_message() -> None:
