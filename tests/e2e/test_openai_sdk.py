@@ -109,6 +109,25 @@ async def test_texts_are_embedded() -> None:
     assert len(gateway.recorded) == 1
 
 
+async def test_the_path_of_vertex_ai_is_judged() -> None:
+    messages: Any = [{"role": "user", "content": "hi"}]
+    denied: Any = [{"role": "user", "content": "a rocket"}]
+    path = "/v1/projects/p/locations/l/endpoints/openapi"
+    async with (
+        running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway,
+        openai_client(gateway.url, path=path) as sdk,
+    ):
+        answer = await sdk.chat.completions.create(model=f"google/{MODEL}", messages=messages)
+        made = await sdk.embeddings.create(model="google/gemini-embedding-001", input="hi")
+        with pytest.raises(PermissionDeniedError, match=REFUSAL):
+            await sdk.chat.completions.create(model=f"google/{MODEL}", messages=denied)
+        with pytest.raises(PermissionDeniedError, match=REFUSAL):
+            await sdk.embeddings.create(model="google/gemini-embedding-001", input="a rocket")
+    assert answer.choices[0].message.content == "You said: hi"
+    assert len(made.data) == 1
+    assert len(gateway.recorded) == 2
+
+
 async def test_models_are_listed() -> None:
     async with (
         running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway,

@@ -19,8 +19,10 @@ Printed = list[dict[str, Any]]
 
 
 @asynccontextmanager
-async def openai_client(base_url: str, key: str = "any") -> AsyncIterator[AsyncOpenAI]:
-    async with AsyncOpenAI(api_key=key, base_url=f"{base_url}/v1beta/openai/") as client:
+async def openai_client(
+    base_url: str, key: str = "any", path: str = "/v1beta/openai/"
+) -> AsyncIterator[AsyncOpenAI]:
+    async with AsyncOpenAI(api_key=key, base_url=f"{base_url}{path}") as client:
         yield client
 
 
