@@ -40,10 +40,13 @@ def descriptors() -> dict[str, str]:
     return found
 
 
-def watches() -> int:
-    """How many folders and files the system tells this process of changes in."""
-    infos = [_read("self", f"fdinfo/{number}") for number in descriptors()]
-    return sum(line.startswith(b"inotify ") for info in infos for line in info.splitlines())
+def is_watched(folder: Path) -> bool:
+    """Whether the system tells this process of changes in a folder."""
+    number = f" ino:{folder.stat().st_ino:x} ".encode()
+    infos = [_read("self", f"fdinfo/{each}") for each in descriptors()]
+    return any(
+        line.startswith(b"inotify ") and number in line for info in infos for line in info.splitlines()
+    )
 
 
 async def eventually(happened: Callable[[], bool], within: float = 30) -> None:

@@ -16,7 +16,7 @@ from google import genai
 from google.genai import types
 from support.gateway import running_upstream, says
 from support.life import gateway_with, nothing_left, until
-from support.programs import watches
+from support.programs import is_watched
 from support.wire import connected
 
 from hookgate.proxy.config import LimitSettings
@@ -91,11 +91,10 @@ async def test_it_notices_by_itself_that_the_files_changed(tmp_path: Path) -> No
     issue(tmp_path)
     own = certificate(tmp_path)
     first = own.context
-    before = watches()
     watching = asyncio.create_task(own.watch())
-    await until(lambda: watches() > before)  # else it could find the change at its start
+    await until(lambda: is_watched(tmp_path))  # else it could find the change at its start
     after = issue(tmp_path)
-    await until(lambda: own.context is not first, 10)
+    await until(lambda: own.context is not first)
     async with gateway_with("http://localhost:1", certificate=own) as url:
         assert await shakes_hands(url, after)
     watching.cancel()
