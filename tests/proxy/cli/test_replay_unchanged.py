@@ -4,6 +4,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, tzinfo
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from support.program import run
 from support.routes import PLACE
 from support.wire import SSE, STREAM, UNARY, post, prompt
 
+from hookgate.hooks.policies import limits
+from hookgate.proxy.audit import chain
 from hookgate.proxy.cli.audit import export_records
 from hookgate.proxy.store.database import open_audit
 
@@ -160,6 +164,22 @@ def calls(number: int) -> Iterator[tuple[str, Json]]:
     yield f"{OPENAI}/embeddings", {"model": "gemini-embedding-001", "input": ["hello", f"to {MAIL}"]}
     for command in ("ls", "rm x"):
         yield EVENT.format(number % 2), {"tool_name": "sh", "tool_input": {"command": command}}
+
+
+class StandingClock(datetime):
+    """A clock that stands in the middle of the minute in which it was first asked."""
+
+    @classmethod
+    @cache
+    def now(cls, tz: tzinfo | None = None) -> "StandingClock":
+        return super().now(tz).replace(second=30)
+
+
+@pytest.fixture(autouse=True)
+def _within_one_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is recorded is within one window of the limits, however long the calls take."""
+    monkeypatch.setattr(limits, "datetime", StandingClock)
+    monkeypatch.setattr(chain, "now", lambda: int(StandingClock.now(UTC).timestamp() * 1000))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
