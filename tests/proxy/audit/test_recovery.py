@@ -12,6 +12,7 @@ import pytest
 from support.audits import entries_of, ledger_in, opened, reading, record_of, report_of
 from support.databases import postgres
 from support.gateway import running_upstream
+from support.life import until
 from support.program import Server, run, serving
 from support.wire import HI, UNARY, connected, post
 
@@ -43,12 +44,13 @@ async def load(url: str, receipts: list[str], clients: int = 8) -> None:
     await asyncio.gather(*(client() for _ in range(clients)))
 
 
-async def killed(upstream: str, state: Path, receipts: list[str], after: float) -> None:
-    """Run a gateway under load, and kill it."""
+async def killed(upstream: str, state: Path, receipts: list[str], after: int) -> None:
+    """Run a gateway under load, and kill it after so many more answers."""
+    enough = len(receipts) + after
     async with gateway(upstream, state) as server:
         log = asyncio.create_task(server.ended())  # a full pipe would hold up the gateway
         task = asyncio.create_task(load(server.url, receipts))
-        await asyncio.sleep(after)  # any moment will do
+        await until(lambda: len(receipts) >= enough, 60)
         server.signal(signal.SIGKILL)
         await task
         assert await log == -signal.SIGKILL
@@ -59,7 +61,7 @@ async def test_under_load_no_kill_loses_doubles_or_alters_a_record(kills: int, t
     receipts: list[str] = []
     async with running_upstream() as (upstream, _):
         for number in range(kills):
-            await killed(upstream, tmp_path, receipts, 0.3 + number % 5 / 10)
+            await killed(upstream, tmp_path, receipts, 25 + number % 5 * 10)  # any moment will do
         async with gateway(upstream, tmp_path) as server:  # which recovers the last of them
             server.signal(signal.SIGTERM)
             assert await server.ended() == 0
