@@ -45,7 +45,7 @@ async def in_flight(count: int, *arguments: str, **env: str) -> AsyncIterator[In
     origin = f"http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}"
     async with (
         upstream,
-        serving("serve", *arguments, "--upstream", origin, env=env, patience=60) as server,
+        serving("serve", *arguments, "--upstream", origin, env=env, patience=150) as server,
         AsyncExitStack() as stack,
     ):
         wires = [await stack.enter_async_context(connected(server.url)) for _ in range(count)]

@@ -170,9 +170,9 @@ def request_bytes(method: str, target: str, body: bytes, headers: dict[str, str]
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Wire]:
-    """A connection to the server at `url`; what takes a minute on it hangs, however busy the machine is."""
+    """A connection to the server at `url`; what takes minutes on it hangs, however busy the machine is."""
     place = urlsplit(url)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(150):
         wire = Wire(*await asyncio.open_connection(place.hostname, place.port))
         try:
             yield wire

@@ -55,6 +55,8 @@ HOOKS = {
         },
     ],
 }
+_PATIENCE = 150.0
+"""Seconds after which a test hangs: to start its interpreters, a busy machine may take most of a minute."""
 SESSION = {**KEY, "x-hookgate-session": "s-1"}
 TOKEN = "an-admin-token-of-the-tests-0123"  # noqa: S105  # of these tests
 Json = dict[str, Any]
@@ -111,7 +113,7 @@ async def workers(
     async with AsyncExitStack() as stack:
         upstream, recorded = await stack.enter_async_context(running_upstream())
         arguments = ("--workers", str(count), "--hooks", str(settings), "--upstream", upstream)
-        server = await stack.enter_async_context(serving("serve", *arguments, env=env, patience=60))
+        server = await stack.enter_async_context(serving("serve", *arguments, env=env, patience=_PATIENCE))
         ended = asyncio.create_task(server.ended())  # a full pipe would hold up the gateway
         stack.callback(ended.cancel)
         [admin] = re.findall(r"admin listener on (\S+)", server.log)
@@ -130,8 +132,8 @@ async def connections_to_each(stack: AsyncExitStack, url: str, count: int) -> di
 
 async def ready(admin: str, status: int) -> Json:
     """The body of `/readyz`, as soon as it has this status."""
-    while (answer := await ask(admin, "GET", "/readyz")).status != status:
-        pass
+    while (answer := await ask(admin, "GET", "/readyz")).status != status:  # noqa: ASYNC110  # a process
+        await asyncio.sleep(0.02)  # what is awaited needs the processor
     body: Json = answer.json
     return body
 
@@ -195,8 +197,9 @@ async def test_operators_see_all_workers(tmp_path: Path) -> None:
         assert set(counted) == {"1", "2"}
         bearer = {"Authorization": f"Bearer {TOKEN}"}
         for receipt in receipts:
-            while (answer := await ask(gateway.admin, "GET", f"/receipts/{receipt}", bearer)).status == 404:
-                pass  # it arrives by itself
+            path = f"/receipts/{receipt}"
+            while (answer := await ask(gateway.admin, "GET", path, bearer)).status == 404:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)  # it arrives by itself
             assert answer.json["receipt"] == receipt
         runs = 0
         while runs < 4:  # at each worker at least one for its process ID, and one more
@@ -246,12 +249,12 @@ async def test_the_end_of_one_worker_ends_only_its_calls(tmp_path: Path) -> None
     async with workers(tmp_path) as gateway:
         killed, other = gateway.wires
         clients = [asyncio.create_task(load(gateway.server.url, receipts, done)) for _ in range(8)]
-        await until(lambda: len(receipts) >= 50, 30)
+        await until(lambda: len(receipts) >= 50, _PATIENCE)
         os.kill(killed, signal.SIGKILL)
         body = await ready(gateway.admin, 503)
         assert re.fullmatch(r"worker [12] is down, and is being restarted", body["reason"])
         enough = len(receipts) + 50
-        await until(lambda: len(receipts) >= enough, 30)  # the other one goes on
+        await until(lambda: len(receipts) >= enough, _PATIENCE)  # the other one goes on
         assert await process_of(gateway.wires[other]) == other
         await ready(gateway.admin, 200)
         done.set()
@@ -277,9 +280,9 @@ async def test_the_hooks_of_a_worker_end_with_it(tmp_path: Path) -> None:
     async with workers(tmp_path, {**HOOKS, "BeforeToolSelection": [slow]}) as gateway:
         killed, wire = next(iter(gateway.wires.items()))
         await wire.post(UNARY, {**HI, "tools": [{"functionDeclarations": [{"name": "t"}]}]})
-        await until(started.exists, 30)
+        await until(started.exists, _PATIENCE)
         os.kill(killed, signal.SIGKILL)
-        await until(lambda: not is_running(int(started.read_text())), 30)
+        await until(lambda: not is_running(int(started.read_text())), _PATIENCE)
 
 
 async def test_no_call_is_cut_when_the_gateway_stops() -> None:
@@ -309,7 +312,7 @@ async def test_workers_stop_when_their_supervisor_is_killed(tmp_path: Path) -> N
         gateway.server.signal(signal.SIGKILL)
         for wire in gateway.wires.values():
             assert await wire.ended()
-        await until(lambda: not any(map(is_running, gateway.wires)), 30)
+        await until(lambda: not any(map(is_running, gateway.wires)), _PATIENCE)
     report = report_of(tmp_path / "state")
     assert (report.problems, report.running, report.writers) == ([], 0, 2)
 
