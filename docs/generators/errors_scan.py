@@ -5,6 +5,7 @@ message that are known only at run time become `…`.
 """
 
 import ast
+import functools
 import itertools
 import re
 from collections.abc import Iterator
@@ -36,8 +37,9 @@ class FoundError:
     message: str
 
 
-def find_errors() -> list[FoundError]:
-    """Return all errors, sorted by reason, status and message.
+@functools.cache
+def find_errors() -> tuple[FoundError, ...]:
+    """Return all errors, sorted by reason, status and message. The code is read once.
 
     Raises ValueError for an error whose reason cannot be found out in this way.
     """
@@ -45,14 +47,13 @@ def find_errors() -> list[FoundError]:
     constants = {
         name: value for tree in trees.values() for name, value in _constants(tree).items() if name[0] != "_"
     }
-    return sorted(
-        {
-            error
-            for path, tree in trees.items()
-            if path.relative_to(PROXY).parts[0] in _FOLDERS
-            for error in _Scan(tree, constants).errors()
-        }
-    )
+    found = {
+        error
+        for path, tree in trees.items()
+        if path.relative_to(PROXY).parts[0] in _FOLDERS
+        for error in _Scan(tree, constants).errors()
+    }
+    return tuple(sorted(found))
 
 
 def _constants(tree: ast.Module) -> dict[str, ast.expr]:

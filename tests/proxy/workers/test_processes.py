@@ -198,7 +198,7 @@ async def test_operators_see_all_workers(tmp_path: Path) -> None:
         bearer = {"Authorization": f"Bearer {TOKEN}"}
         for receipt in receipts:
             path = f"/receipts/{receipt}"
-            while (answer := await ask(gateway.admin, "GET", path, bearer)).status == 404:  # noqa: ASYNC110
+            while (answer := await ask(gateway.admin, "GET", path, bearer)).status == 404:  # noqa: ASYNC110  # a process
                 await asyncio.sleep(0.02)  # it arrives by itself
             assert answer.json["receipt"] == receipt
         runs = 0
