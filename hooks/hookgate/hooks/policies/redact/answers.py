@@ -43,7 +43,11 @@ TextKey = tuple[int, str]
 
 @dataclass(slots=True)
 class OutgoingEvent:
-    """One outgoing event."""
+    """One outgoing event.
+
+    It is filled in place while its parts are read, and emptied in place while they are released, because its
+    texts are decided one by one, some of them during later events.
+    """
 
     number: int
     original: JsonObject
