@@ -6,7 +6,7 @@ from hookgate.proxy.call.context import CallContext, RecordingEngine
 from hookgate.proxy.call.generation import GenerationCall, OpenedRequest
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.routing.dialects import ADAPTERS
-from hookgate.proxy.routing.dialects.responses import check_held_content
+from hookgate.proxy.routing.dialects.openai import check_held_content
 
 
 async def answer_openai(context: CallContext, engine: RecordingEngine) -> web.StreamResponse:

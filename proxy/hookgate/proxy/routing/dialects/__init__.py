@@ -8,10 +8,9 @@ here, and rows in the table of routes that name it.
 from collections.abc import Callable, Mapping
 
 from hookgate.proxy.routing.dialects.adapter import DialectAdapter
-from hookgate.proxy.routing.dialects.chat import ChatCompletions
 from hookgate.proxy.routing.dialects.generate_content import CodeAssist, GenerateContent
 from hookgate.proxy.routing.dialects.interactions import Interactions
-from hookgate.proxy.routing.dialects.responses import Responses
+from hookgate.proxy.routing.dialects.openai import ChatCompletions, Responses
 from hookgate.proxy.routing.table import Dialect
 
 ADAPTERS: Mapping[Dialect, Callable[[], DialectAdapter]] = {

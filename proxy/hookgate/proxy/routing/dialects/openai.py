@@ -1,15 +1,34 @@
-"""What the dialects of OpenAI have in common: bodies that name the model, and answers with a time."""
+"""The bodies of chat completions and of the Responses API, OpenAI's dialects, which name the model."""
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import Protocol
 
-from hookgate.proxy.errors import policy_denied
+from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.routing.dialects.adapter import UsageFormat
 from hookgate.proxy.routing.dialects.generate_content import named_model, with_model
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import BodyError, Framing, text_response
+from hookgate.translator.chat import (
+    ChatRequest,
+    CompletionChunks,
+    close_completion,
+    new_completion,
+    open_completion,
+    with_usage,
+)
 from hookgate.translator.fields import JsonObject
+from hookgate.translator.responses import (
+    ResponseEvents,
+    ResponseRequest,
+    close_response,
+    close_response_event,
+    held_content,
+    new_response,
+    open_response,
+    open_response_event,
+)
 
 
 class OpenAIRequest(Protocol):
@@ -24,7 +43,7 @@ class OpenAIRequest(Protocol):
 
 
 class OpenAIBodies(ABC):
-    """The bodies of one call in a dialect of OpenAI's."""
+    """What the dialects have in common: the bodies name the model, and answers have a time."""
 
     usage_format: UsageFormat
 
@@ -97,3 +116,85 @@ class OpenAIBodies(ABC):
 
     def _no_place(self, error: BodyError) -> str:
         return f"A hook's edit cannot be sent with {self.what}: {error}"
+
+
+class ChatCompletions(OpenAIBodies):
+    """The bodies of chat completions."""
+
+    usage_format: UsageFormat = "openai"
+    what = "a chat completion"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._framing: CompletionChunks | None = None
+
+    def read_request(self, body: JsonObject) -> ChatRequest:
+        return ChatRequest(body)
+
+    def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
+        new = super().close_request(body, model, inner)
+        # Limits count the tokens of streams, too, which report them only if the request asks for them.
+        if self._framing is None or (asking := with_usage(new)) is new:
+            return new
+        self._framing.hide_usage()
+        return asking
+
+    def open_answer(self, body: JsonObject) -> JsonObject:
+        return open_completion(body)
+
+    def edit_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
+        return close_completion(body, inner)
+
+    def new_answer(self, inner: JsonObject, model: str, created: int) -> JsonObject:
+        return new_completion(inner, model, created)
+
+    def framing(self, route: Route) -> Framing | None:
+        self._framing = CompletionChunks() if route.streamed else None
+        return self._framing
+
+
+class Responses(OpenAIBodies):
+    """The bodies of the Responses API."""
+
+    usage_format: UsageFormat = "response"
+    what = "a response"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._streams = False
+
+    def read_request(self, body: JsonObject) -> ResponseRequest:
+        return ResponseRequest(body)
+
+    def open_answer(self, body: JsonObject) -> JsonObject:
+        return open_response_event(body) if self._is_event(body) else open_response(body)
+
+    def edit_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
+        return close_response_event(body, inner) if self._is_event(body) else close_response(body, inner)
+
+    def _is_event(self, body: JsonObject) -> bool:
+        return self._streams and ("type" in body or "events" in body)
+
+    def new_answer(self, inner: JsonObject, model: str, created: int) -> JsonObject:
+        return new_response(inner, model, created)
+
+    def framing(self, route: Route) -> Framing | None:
+        self._streams = route.streamed
+        return ResponseEvents() if route.streamed else None
+
+
+def check_held_content(body: JsonObject, unhooked: Collection[str], *, issued: bool) -> None:
+    """Check a body that creates a response for references to what the API holds, which hooks cannot judge.
+
+    `unhooked` has the groups of routes that are forwarded unjudged. With `issued`, the gateway issued the
+    caller's key, which must not read what other keys have stored in the gateway's Google project.
+    Raises ApiError (403), with the field and the remedy, or ApiError (400) for a field spelled otherwise.
+    """
+    try:
+        held = held_content(body)
+    except BodyError as error:
+        raise body_refused(error, error.status) from None
+    if held is not None and (issued or "openai" not in unhooked):
+        field, reason = held
+        setting = "" if issued else ', or set routes.unhooked = ["openai"] in hookgate.toml to allow it'
+        raise ApiError(403, f"{field}: {reason}{setting}.", "ROUTE_NOT_ALLOWED")
