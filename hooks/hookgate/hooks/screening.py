@@ -69,9 +69,9 @@ class HookScreen:
         self._began = self._began or began
         try:
             return judge()
-        except Withheld as verdict:
-            self._withheld = verdict.output()
-            return verdict
+        except Withheld as withheld:
+            self._withheld = withheld.output()
+            return withheld
         except HookError as error:
             self._failure = HookUnavailableError("internal error", str(error))
             return Withheld(failure_message(self._hook))

@@ -144,8 +144,8 @@ class AnswerPipeline:
         try:
             for stage in (*map(ScreenStage, self._screens), *self._client_filters()):
                 data = await stage.redact_error(data)
-        except Withheld as verdict:
-            enforce(Verdict("deny", reason=str(verdict)), AfterModel.name, self.call)
+        except Withheld as withheld:
+            enforce(Verdict("deny", reason=str(withheld)), AfterModel.name, self.call)
         return data
 
     # ---- streamed answers
@@ -238,7 +238,7 @@ class AnswerPipeline:
                 pieces = await stage.abandon()
         return pieces
 
-    def close(self) -> None:
+    def record_screens(self) -> None:
         """Record the runs of the screens. Call this after the end of the answer."""
         for screen in self._screens:
             self._engine.record_screen(screen, self.call.session, self._read_bytes)

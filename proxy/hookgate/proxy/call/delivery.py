@@ -29,10 +29,10 @@ from hookgate.translator.strictjson import dumps
 _JSON = {"Content-Type": "application/json; charset=UTF-8"}
 
 
-def abort_connection(request: web.BaseRequest) -> None:
-    """Abort the connection during an answer, so that the client detects that it is incomplete."""
+def close_mid_answer(request: web.BaseRequest) -> None:
+    """Close the connection during an answer, so that the client detects that it is incomplete."""
     if request.transport is not None:
-        request.transport.close()
+        request.transport.close()  # not abort(): what has been written is still sent
 
 
 class Reply:
@@ -134,10 +134,10 @@ class Reply:
 
     def abort(self) -> None:
         """Abort the connection."""
-        abort_connection(self._request)
+        close_mid_answer(self._request)
 
     @asynccontextmanager
-    async def keeping_alive(self, settings: StreamSettings) -> AsyncIterator[None]:
+    async def sending_keep_alives(self, settings: StreamSettings) -> AsyncIterator[None]:
         """Start a pending stream when its headers are due, and send keep-alives during long silences."""
         if self.framing is None:
             yield
@@ -175,10 +175,10 @@ class Reply:
 async def answering(context: CallContext, reply: Reply) -> AsyncIterator[None]:
     """Send the client the answer or the error if the block raises ReplacementAnswer or ApiError.
 
-    While the block runs, the client is sent heartbeats.
+    While the block runs, keep-alives are sent to the client.
     """
     record = context.record
-    async with reply.keeping_alive(context.services.config.streams):
+    async with reply.sending_keep_alives(context.services.config.streams):
         try:
             yield
         except ReplacementAnswer as replacement:
@@ -221,7 +221,7 @@ class AnswerDelivery:
         return self._meter.usage()
 
     @asynccontextmanager
-    async def sent(
+    async def send(
         self, route: Route, headers: Mapping[str, str], payload: bytes | None
     ) -> AsyncIterator[UpstreamAnswer]:
         """Send a request upstream and yield its answer, which `deliver` sends to the client.

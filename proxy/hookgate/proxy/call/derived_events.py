@@ -347,7 +347,7 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
         if turn != open_session.state.turn:
             await open_session.change(lambda state: state.update_turn(turn))
     if open_session.state.stopped is not None:
-        _end(engine, call, Verdict(stop=True, reason=open_session.state.stopped))
+        _record_and_enforce(engine, call, Verdict(stop=True, reason=open_session.state.stopped))
     if "tools" in reported:
         await check_results(await run_step(tool_results, read_list(body, "contents")))
     if engine.listens_to(*RequestEvents.EVENTS):
@@ -375,9 +375,9 @@ async def check_bypass(
     services.bypasses.note(unannounced, call.session)
     context.record.bypasses += len(unannounced)
     if unannounced and denies:
-        _end(engine, call, bypass_denial(unannounced))
+        _record_and_enforce(engine, call, bypass_denial(unannounced))
 
 
-def _end(engine: RecordingEngine, call: JudgedCall, verdict: Verdict) -> None:
+def _record_and_enforce(engine: RecordingEngine, call: JudgedCall, verdict: Verdict) -> None:
     engine.record.note_verdict(BeforeModel.name, verdict)
     enforce(verdict, BeforeModel.name, call)

@@ -153,7 +153,7 @@ class GenerationCall:
                 outgoing, answer_rejected=answer_rejected, may_retry=retries < max_retries
             )
             try:
-                async with delivery.sent(outgoing.route, headers, outgoing.payload) as answer:
+                async with delivery.send(outgoing.route, headers, outgoing.payload) as answer:
                     await delivery.deliver(answer, pipeline)
                 break
             except RetryModel as retry:
@@ -163,7 +163,7 @@ class GenerationCall:
                 if reply.framing is not None:
                     reply.framing.reset_decoder()
             finally:
-                pipeline.close()
+                pipeline.record_screens()
 
     def _pipeline(self, outgoing: OutgoingCall, *, answer_rejected: bool, may_retry: bool) -> AnswerPipeline:
         """Return the pipeline for one answer of the model.

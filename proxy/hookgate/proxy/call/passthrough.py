@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from aiohttp import hdrs, web
 
 from hookgate.proxy.call.context import CallContext
-from hookgate.proxy.call.delivery import abort_connection
+from hookgate.proxy.call.delivery import close_mid_answer
 from hookgate.proxy.errors import ApiError, request_refused
 from hookgate.proxy.http.bodies import content_coding
 from hookgate.proxy.http.client import UpstreamAnswer, has_controls, to_client, to_upstream
@@ -120,7 +120,7 @@ async def forward_unread(
     except UpstreamError as error:
         if not response.prepared:
             raise _failure(body, error.as_api_error()) from None
-        abort_connection(request)
+        close_mid_answer(request)
     except ApiError as error:
         raise _failure(body, error) from None
     finally:

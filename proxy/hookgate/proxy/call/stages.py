@@ -209,8 +209,8 @@ class HookScreenStage(ScreenStage):
     async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
         try:
             return await super()._judge(batch, last=last, cut_off=cut_off)
-        except Withheld as verdict:
-            enforce(Verdict("deny", reason=str(verdict)), AfterModel.name, self._call)
+        except Withheld as withheld:
+            enforce(Verdict("deny", reason=str(withheld)), AfterModel.name, self._call)
             raise
 
 

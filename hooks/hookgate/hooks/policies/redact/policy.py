@@ -189,8 +189,8 @@ class _Redact:
                     return self._tool(redaction, "tool_arguments", "tool_input", event["tool_input"])
                 case "AfterTool":
                     return self._tool(redaction, "tool_results", "tool_result", event["tool_response"])
-        except Withheld as verdict:
-            return verdict.output()
+        except Withheld as withheld:
+            return withheld.output()
         return None
 
     def screen(self, session: SessionContext) -> Screen:

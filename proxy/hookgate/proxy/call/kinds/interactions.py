@@ -112,7 +112,7 @@ class InteractionReading:
         headers = to_upstream(self._context.request.headers, "identity")
         # A body to cancel an interaction would be undocumented, and no hook would see it.
         payload = b"" if self._context.request.method == "POST" else None
-        async with delivery.sent(self._route, headers, payload) as answer:
+        async with delivery.send(self._route, headers, payload) as answer:
             succeeded = 200 <= answer.status < 300
             named = await self._begin(answer, call) if succeeded else {}
             self._record.model = _model_in(named)
@@ -120,7 +120,7 @@ class InteractionReading:
             try:
                 await delivery.deliver(answer, pipeline)
             finally:
-                pipeline.close()
+                pipeline.record_screens()
                 if earlier is not None and not earlier.counted and delivery.usage != Usage():
                     await self._count_use(call, earlier, delivery)
             if succeeded and self._framing is not None and self._framing.is_skipping:
