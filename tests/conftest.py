@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from functools import lru_cache
 
 import pytest
+import trustme
 from hypothesis import HealthCheck, settings
 from support.captured import require_shared
 
@@ -71,6 +72,20 @@ def _hooks_at_the_priority_of_tests() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(process, "_LOWER_PRIORITY", 0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each client of an SDK reads the system's authorities, even for http: 40 ms for what no test asks.
+
+    Tests of TLS name the authorities that they trust.
+    """
+    folder = tmp_path_factory.mktemp("authorities")
+    trustme.CA().cert_pem.write_to_path(folder / "ca.pem")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
+        patch.setenv("SSL_CERT_DIR", str(folder / "none"))
         yield
 
 
