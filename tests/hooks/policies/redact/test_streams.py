@@ -1,6 +1,6 @@
 """The policy `redact` on streamed answers: the same output at every split, and nothing held without need."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -333,12 +333,13 @@ def test_a_thought_that_goes_on_in_between_is_one_text() -> None:
     assert said(out, thought=True) == "so [AWS_ACCESS_KEY]"
 
 
+@pytest.mark.parametrize("ending", [{"finishReason": "STOP"}, {}])
 @pytest.mark.parametrize("beside", [[], [{"executableCode": {"code": "x"}}]])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_what_is_beside_a_text_of_an_answer_does_not_hide_a_secret_in_it(
-    beside: list[Json], streamed: bool
+    beside: list[Json], streamed: bool, ending: Json
 ) -> None:
-    answer = event({"text": "up"}, *beside, {"text": KEY}, *beside, {"text": "to"}, finishReason="STOP")
+    answer = event({"text": "up"}, *beside, {"text": KEY}, *beside, {"text": "to"}, **ending)
     screen = POLICY.screen(SessionContext("s-1"))
     events = screen.judge([answer], last=not streamed)
     events += screen.judge([], last=True) if streamed else []
@@ -393,6 +394,64 @@ def test_a_thought_of_another_step_hides_no_secret(edges: list[int]) -> None:
     up, *pieces, to = [event({"text": piece, "thought": True}) for piece in ("up", *cut(KEY, edges), "to")]
     out = outcome([up, BETWEEN["step"], *pieces, BETWEEN["step"], to])
     assert said(out, thought=True) == "up[AWS_ACCESS_KEY]to"
+
+
+BORDERS: dict[str, Callable[[str, int], Json]] = {
+    "items": lambda said, n: {**text(said), "type": "delta", "output_index": n, "content_index": 0},
+    "contents": lambda said, n: {**text(said), "type": "delta", "output_index": 0, "content_index": n},
+    "kinds of contents": lambda said, n: {**text(said), "type": f"{n}.delta", "output_index": 0},
+    "steps": lambda said, n: {**text(said), "event_type": "step.delta", "index": n},
+    "content and refusal": lambda said, n: event({"text": said, **({"refusal": True} if n % 2 else {})}),
+    "summaries": lambda said, n: {**event({"text": said, "thought": True}), "summary_index": n},
+    "kinds of thoughts": lambda said, n: event({"text": said, "thought": True, "type": f"reasoning-{n}"}),
+}
+"""Pieces of the n-th text of an answer, in which nothing but another text follows a text."""
+
+
+def bordering(pieces: Iterable[Sequence[str]], border: str) -> list[str]:
+    """What clients see of each text of an answer, given the pieces of each."""
+    events = [BORDERS[border](piece, n) for n, each in enumerate(pieces) for piece in each]
+    shown: dict[str, str] = {}
+    for each in outcome(events):
+        [part] = each["candidates"][0]["content"]["parts"]
+        source = str([each.get("type"), [each.get(name) for name in ("output_index", "content_index")]])
+        source += str([each.get("index"), each.get("summary_index"), part.get("refusal"), part.get("type")])
+        shown[source] = shown.get(source, "") + part["text"]
+    return [*shown.values()]
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@given(words=st.tuples(*[st.sampled_from(["up", "so ", " ok"])] * 2), edges=st.lists(st.integers(0, 99)))
+def test_no_text_hides_a_secret_that_another_one_begins_or_ends_with(
+    border: str, words: tuple[str, str], edges: list[int]
+) -> None:
+    if border == "content and refusal":  # there are only two texts
+        assert bordering([cut(KEY, edges), [words[1]]], border) == ["[AWS_ACCESS_KEY]", words[1]]
+        assert bordering([[words[0]], cut(KEY, edges)], border) == [words[0], "[AWS_ACCESS_KEY]"]
+    else:
+        shown = bordering([[words[0]], cut(KEY, edges), [words[1]]], border)
+        assert shown == [words[0], "[AWS_ACCESS_KEY]", words[1]]
+
+
+@pytest.mark.parametrize("border", sorted(BORDERS.keys() - {"content and refusal"}))
+@pytest.mark.parametrize("at", range(1, len(KEY)))
+def test_a_secret_that_two_texts_share_is_found_whatever_is_around_it(at: int, border: str) -> None:
+    for before, after in (("so ", " ok"), ("up", " ok"), ("so ", "to"), ("up", "to")):
+        shown = bordering([[before], [KEY[:at]], [KEY[at:]], [after]], border)
+        assert "".join(shown) == f"{before}[AWS_ACCESS_KEY]{after}"
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_what_was_held_back_of_a_text_is_sent_as_a_part_of_that_text(border: str) -> None:
+    assert bordering([["I go, wor"], ["ld. Yes"]], border) == ["I go, wor", "ld. Yes"]
+
+
+def test_a_refusal_that_was_held_back_remains_one() -> None:
+    parts = outcome([event({"text": "I will not hel", "refusal": True})])
+    assert [each["candidates"][0]["content"]["parts"] for each in parts] == [
+        [{"text": "I will not ", "refusal": True}],
+        [{"text": "hel", "refusal": True}],
+    ]
 
 
 TEXTS = ["so ", "up", KEY, KEY[:9], KEY[9:], KEY[4:9], MAIL[:6], MAIL[6:]]

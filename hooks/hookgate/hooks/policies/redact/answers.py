@@ -41,6 +41,25 @@ TextKey = tuple[int, str]
 """A candidate's index, and one of its texts: `text`, `thought`, or a path in the arguments of its call."""
 
 
+TextSource = tuple[Any, ...]
+"""What a chunk of a text is a piece of: the values of `_ORIGIN`, and those of `_KIND`.
+
+Clients show texts of different sources separately.
+"""
+
+_ORIGIN = ("type", "index", "output_index", "content_index", "summary_index")
+"""The fields of an event that say which step, item or content of an answer it continues, in any dialect."""
+
+_KIND = ("type", "refusal")
+"""The fields of a part that say which text of a message it continues."""
+
+_PLAIN_SOURCE: TextSource = (None,) * (len(_ORIGIN) + len(_KIND))
+"""The source of a text without such fields."""
+
+_BARE = frozenset({"text", "thought", *_KIND})
+"""The fields of a part with nothing but a text or a thought."""
+
+
 @dataclass(slots=True)
 class OutgoingEvent:
     """One outgoing event.
@@ -160,10 +179,11 @@ class Outbox:
         rests = [left for left in event.unreleased_parts if left]
         if not all(len(left) == 1 and _is_bare(left[0][1]) for left in rests):
             return False
-        if not all(self._text_keys[left[0][0]] in first_texts for left in rests):
+        keys = [(self._text_keys[place], _source(event, part)) for [(place, part)] in rests]
+        if not all(key in first_texts for key in keys):
             return False
-        for [(place, _)] in rests:
-            target = first_texts[self._text_keys[place]]
+        for [(place, _)], key in zip(rests, keys, strict=True):
+            target = first_texts[key]
             self._texts[target] = self._texts.pop(place, "") + self._texts.get(target, "")
         return True
 
@@ -203,7 +223,7 @@ class Outbox:
             elif text or not (waits or _is_bare(part)):
                 released.append({**part, "text": text})
             if waits:  # the part's other fields were released with its first piece
-                bare: JsonObject = {key: part[key] for key in ("text", "thought") if key in part}
+                bare: JsonObject = {key: part[key] for key in part if key in _BARE}
                 left.insert(0, (place, bare if text else part))
                 break
         return released
@@ -222,15 +242,23 @@ class Outbox:
         return write(part, "functionCall", write(call, "partialArgs", new))
 
 
-def _first_texts(event: OutgoingEvent) -> dict[TextKey, PartPlace]:
-    """Return the places of the texts that the candidates of an event begin with."""
-    places = (left[0][0] for left in event.unreleased_parts if left)
-    return {event.text_keys[place]: place for place in places if place in event.text_keys}
+def _first_texts(event: OutgoingEvent) -> dict[tuple[TextKey, TextSource], PartPlace]:
+    """Return the places of the texts that the candidates of an event begin with, by keys and sources."""
+    firsts = (left[0] for left in event.unreleased_parts if left)
+    return {
+        (event.text_keys[place], _source(event, part)): place
+        for place, part in firsts
+        if place in event.text_keys
+    }
+
+
+def _source(event: OutgoingEvent, part: JsonObject) -> TextSource:
+    return *map(event.original.get, _ORIGIN), *map(part.get, _KIND)
 
 
 def _is_bare(part: JsonObject) -> bool:
     """Return whether a part contains only text or a thought, without a signature or a call."""
-    return len(part) == 1 + ("thought" in part)
+    return "text" in part and part.keys() <= _BARE
 
 
 def _is_empty(body: JsonObject) -> bool:
@@ -264,6 +292,7 @@ class AnswerScreen:
         """If `logprobs` is true, the log probabilities of the answer's tokens are kept."""
         self._redaction, self._logprobs = redaction, logprobs
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
+        self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
         self._outbox = Outbox(self._waits, redaction.piece)
 
@@ -320,6 +349,7 @@ class AnswerScreen:
         event = self._outbox.begin(body, body)
         place, text_key = PartPlace(event.number, 0, 0), (index, "text")
         event.unreleased_parts = [[(place, part)]]
+        self._continue(text_key, 0, _PLAIN_SOURCE)
         self._feed(event, place, text_key, part["text"])
         if (index, "thought") in self._texts:
             self._interrupt(index, "thought", size=len(part["text"]))
@@ -350,6 +380,7 @@ class AnswerScreen:
                 text_key = (index, "thought" if is_thought else "text")
                 if event.overlapping:  # each part may belong to another step
                     self._interrupt(*text_key)
+                self._continue(text_key, place.part, _source(event, part))
                 self._feed(event, place, text_key, part["text"])
             self._interrupt(index, "text" if is_thought else "thought", size=len(part["text"]))
             if len(part) == 1:
@@ -385,6 +416,12 @@ class AnswerScreen:
             candidate = without(candidate, "logprobsResult")
         redacted: JsonObject = redacted_fields(self._redaction, candidate, "answers", _CANDIDATE)
         return redacted
+
+    def _continue(self, text_key: TextKey, part: int, source: TextSource) -> None:
+        """Note the part and the source of a text's next chunk, which may be others than before."""
+        if self._sources.get(text_key, (part, source)) != (part, source):
+            self._interrupt(*text_key)
+        self._sources[text_key] = part, source
 
     def _feed(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
         if text_key not in self._texts:

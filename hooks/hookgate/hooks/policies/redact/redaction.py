@@ -27,11 +27,12 @@ class ChunkedText(Generic[Place]):
     def __init__(self, redactor: Redactor | BufferingRedactor, put: Callable[[Place, str], None]) -> None:
         self._redactor, self._put = redactor, put
         self._undecided: deque[tuple[Place | None, int]] = deque()  # None: text that was released
+        self._counts: Counter[Place | None] = Counter()  # of each place in it: there may be thousands
 
     def feed(self, place: Place, text: str) -> None:
         """Add the next chunk, which is at this place. Raises Withheld if the text is blocked."""
         if text:
-            self._undecided.append((place, len(text)))
+            self._add(place, len(text))
             self._put_pieces(self._redactor.feed(text))
 
     def finish(self) -> None:
@@ -56,11 +57,15 @@ class ChunkedText(Generic[Place]):
             return
         self._put_pieces(self._redactor.release())
         if held := self._redactor.held_text:
-            self._undecided.append((None, len(held)))
+            self._add(None, len(held))
 
     def waits(self, place: Place) -> bool:
         """Return whether some of the text at a place is undecided."""
-        return place in [undecided for undecided, _ in self._undecided]
+        return place in self._counts
+
+    def _add(self, place: Place | None, length: int) -> None:
+        self._undecided.append((place, length))
+        self._counts[place] += 1
 
     def _put_pieces(self, pieces: list[TextPiece]) -> None:
         for piece in pieces:
@@ -76,6 +81,10 @@ class ChunkedText(Generic[Place]):
                 rest = rest[size:]
                 if length > size:
                     self._undecided.appendleft((place, length - size))
+                elif self._counts[place] > 1:
+                    self._counts[place] -= 1
+                else:
+                    del self._counts[place]
 
 
 Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers", "thoughts", "other"]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from hookgate.hooks.policies.redact.detectors.detector import Extent
+from hookgate.hooks.policies.redact.detectors.detector import LONGEST_ESCAPE, Extent
 from hookgate.hooks.policies.redact.scanner import Finding, Scanner, searchable
 
 
@@ -176,7 +176,8 @@ class Redactor:
         seen = searchable(data)
         breaks = [at + len(_encoded(self._held[:offset])) for offset in self._interruptions]
         until = len(data) if final else self._undecided(seen, at, breaks)
-        while finding := self._next(seen, at, until, breaks):
+        sections = _Sections(self._scanner, seen, breaks)
+        while finding := sections.next(at, until):
             for inner in self._scanner.within(seen, finding.begin, finding.start):
                 at = self._put(pieces, data, at, inner)
             at = self._put(pieces, data, at, finding)
@@ -193,24 +194,6 @@ class Redactor:
             return first
         begins = (place for place in breaks if at <= place < first)
         return next((place for place in begins if self._scanner.undecided(seen[place:], 0) == 0), first)
-
-    def _next(self, seen: bytes, at: int, until: int, breaks: list[int]) -> Finding | None:
-        """Return the first finding between `at` and `until`, and of several the longest one.
-
-        It is searched in the whole text, and in the text from and up to each interruption.
-        """
-        first = self._scanner.next(seen, at, until)
-        if not breaks or at >= until:
-            return first
-        begins = [0, *(place for place in breaks if at <= place < until)]
-        ends = [*(place for place in breaks if at < place), len(seen)]
-        found = [] if first is None else [first]
-        for begin in begins:
-            for end in ends:
-                if begin < end and (begin or end < len(seen)):
-                    part = self._scanner.next(seen[begin:end], max(at - begin, 0), min(until, end) - begin)
-                    found += [] if part is None else [part.moved(begin)]
-        return min(found, key=lambda each: (each.begin, -each.end), default=None)
 
     def _put(self, pieces: list[TextPiece], data: bytes, at: int, finding: Finding) -> int:
         if at < finding.start:
@@ -267,6 +250,39 @@ class Redactor:
             pieces.append(DroppedPiece(text[at:stop]))
             self._context, self._interruptions = text[stop - 1], []
         return stop
+
+
+class _Sections:
+    """A text, and its sections from and up to each interruption, in which findings are searched in order."""
+
+    def __init__(self, scanner: Scanner, seen: bytes, breaks: list[int]) -> None:
+        self._scanner, self._seen = scanner, seen
+        begins, ends = [0, *breaks], [*breaks, len(seen)]
+        # The next finding in each section, and up to where it was searched: many findings of one section
+        # must not make all of the others be searched again.
+        self._next: dict[tuple[int, int], tuple[Finding | None, int]] = {
+            (begin, end): (None, -1) for begin in begins for end in ends if begin < end
+        }
+
+    def next(self, at: int, until: int) -> Finding | None:
+        """Return the first finding between `at` and `until` in any section, and of several the longest one.
+
+        What is before `at` no longer counts as the beginning of a section.
+        """
+        found = [self._next_in(begin, end, at, until) for begin, end in self._next]
+        return min(filter(None, found), key=lambda each: (each.begin, -each.end), default=None)
+
+    def _next_in(self, begin: int, end: int, at: int, until: int) -> Finding | None:
+        if 0 < begin < at or begin >= until or end <= at:
+            return None
+        if begin:  # what begins later has the same text before it in the section from the beginning
+            until = min(until, begin + LONGEST_ESCAPE + 1)
+        finding, searched = self._next[begin, end]
+        if searched < until or (finding and finding.begin < at):
+            part = self._scanner.next(self._seen[begin:end], max(at - begin, 0), min(until, end) - begin)
+            finding = part and part.moved(begin)
+            self._next[begin, end] = finding, until
+        return finding
 
 
 def _encoded(text: str) -> bytes:
