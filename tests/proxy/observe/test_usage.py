@@ -1,20 +1,22 @@
 """The tokens of an answer: only its own, last usage counts, wherever the answer is cut."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgate.proxy.observe.usage import Usage, UsageMeter, make_meter
+from hookgate.proxy.routing.dialects.adapter import UsageFormat
 
 OWN = {"total_input_tokens": 90_000, "total_output_tokens": 5_000}
 OTHER = {"usage": {"total_input_tokens": 0, "total_output_tokens": 0}, "event_type": "interaction.completed"}
 CALL = {"type": "function_call", "id": "1", "name": "f", "arguments": OTHER}
 
 
-def measured(data: bytes, size: int) -> Usage:
-    meter = make_meter("interaction")
+def measured(data: bytes, size: int, dialect: UsageFormat = "interaction") -> Usage:
+    meter = make_meter(dialect)
     for begin in range(0, len(data), size):
         meter.feed(data[begin : begin + size])
     return meter.usage()
@@ -38,6 +40,29 @@ def test_of_a_stream_the_usage_of_its_last_event_counts(size: int, end: str) -> 
     ]
     lines = [f"event: {each['event_type']}{end}data: {json.dumps(each)}{end}{end}" for each in events]
     assert measured("".join([*lines, f"data: [DONE]{end}{end}"]).encode(), size) == Usage(90_000, 5_000)
+
+
+def escaped(data: bytes, name: str, every: int) -> bytes:
+    """A JSON text in which some letters of a string are written as escapes."""
+    spelling = "".join(f"\\u{ord(c):04X}" if n % every == 0 else c for n, c in enumerate(name))
+    return data.replace(f'"{name}"'.encode(), f'"{spelling}"'.encode())
+
+
+@given(size=st.integers(1, 200), every=st.integers(1, 13))
+@pytest.mark.parametrize(
+    ("dialect", "name"),
+    [("gemini", "usageMetadata"), ("openai", "usage"), ("interaction", "interaction.completed")],
+)
+def test_a_usage_counts_in_whatever_spelling(dialect: Any, name: str, size: int, every: int) -> None:
+    bodies: dict[str, Any] = {
+        "gemini": {"usageMetadata": {"promptTokenCount": 90_000, "candidatesTokenCount": 5_000}},
+        "openai": {"choices": [], "usage": {"prompt_tokens": 90_000, "completion_tokens": 5_000}},
+        "interaction": {"event_type": "interaction.completed", "interaction": {"usage": OWN}},
+    }
+    text = {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": "\u2028"}}
+    data = b"data: " + json.dumps(bodies[dialect]).encode() + b"\n\n"
+    end = b"data: " + json.dumps(text).encode() + b"\n\n"
+    assert measured(escaped(data, name, every) + end, size, dialect) == Usage(90_000, 5_000)
 
 
 @pytest.mark.parametrize("data", [b"", b"no JSON", b"[]", b"data: {\n\n", b'{"usage": 1}', b"{"])

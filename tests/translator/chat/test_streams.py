@@ -83,6 +83,29 @@ def test_text_flows_while_it_is_judged_and_a_call_is_held_until_it_is_complete()
     assert [released(each) for each in (first, *rest, ended("tool_calls"))] == [0, 0, 0, 1]
 
 
+@pytest.mark.parametrize("spelling", [r"tool\u005fcalls", r"\u0074ool_calls", r"tool_call\u0073"])
+def test_a_call_is_held_until_it_is_complete_in_whatever_spelling(spelling: str) -> None:
+    """A client joins the pieces to one call, so hooks must not see them one by one."""
+    first, rest = called(['{"path": "/etc/passwd"}'])
+    rest["choices"][0]["delta"]["tool_calls"][0]["function"]["name"] = ""
+    seen: list[Json] = []
+    data = sse([first, rest, ended("stop")]).replace(b"tool_calls", spelling.encode())
+    assert streamed(data, lambda response: seen.append(response) or response) == data
+    [part] = [part for each in seen for part in each["candidates"][0]["content"]["parts"]]
+    assert part["functionCall"]["args"] == {"path": "/etc/passwd"}
+
+
+@pytest.mark.parametrize("name", ["choices", "usage"])
+def test_the_usage_that_a_client_has_not_asked_for_is_hidden_in_whatever_spelling(name: str) -> None:
+    framing = CompletionChunks()
+    framing.hide_usage()
+    spelling = f"\\u{ord(name[0]):04x}{name[1:]}"
+    data = sse([said("h\u0131"), USAGE]).replace(f'"{name}"'.encode(), f'"{spelling}"'.encode())
+    out = b"".join(framing.encode(frame, frame.data) for frame in [*framing.feed(data), *framing.finish()])
+    assert b"prompt_tokens" not in out
+    assert data.startswith(out.removesuffix(b"data: [DONE]\n\n"))
+
+
 @given(completions())
 def test_a_completion_can_be_streamed_in_chunks(body: Json) -> None:
     data = sse(completion_chunks(body))

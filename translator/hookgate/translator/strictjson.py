@@ -151,6 +151,14 @@ def _invalid(error: orjson.JSONDecodeError) -> BodyError:
     return BodyError("", f"the body is not valid JSON: {error}")
 
 
+def may_contain(data: bytes, string: bytes) -> bool:
+    """Return whether a JSON text may contain a string of letters and underscores, given with its quotes.
+
+    If the text escapes characters by their numbers, any string of it may be this one.
+    """
+    return string in data or b"\\u" in data
+
+
 def dumps(value: Any) -> bytes:
     """Return compact JSON in UTF-8. The order of keys and large integers are preserved."""
     try:

@@ -4,8 +4,10 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from json import JSONDecoder
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -20,8 +22,6 @@ from hookgate.proxy.config.sources import PRICE_KEYS, describe_toml_error, lines
 from hookgate.proxy.routing.dialects.adapter import UsageFormat
 from hookgate.translator.fields import JsonObject, read_object
 
-_KEY = re.compile(rb'"usageMetadata"\s*:\s*(?=\{)')
-_OPENAI_KEY = re.compile(rb'"usage"\s*:\s*(?=\{)')
 _MAX_METADATA = 16 * 1024
 """The expected maximum size of a usageMetadata in bytes: it lists a few counts for each modality."""
 _MAX_COUNT = 2**31 - 1
@@ -30,7 +30,7 @@ _MAX_OBJECT = 64 * 1024 * 1024
 """The size of the largest answer that is read for its usage, in bytes. No answer that is judged is larger."""
 _INTERACTION_ENDINGS = (b'"interaction.completed"',)
 _RESPONSE_ENDINGS = (b'"response.completed"', b'"response.failed"', b'"response.incomplete"')
-_OVERLAP = 64
+_OVERLAP = 128
 """Bytes that are searched again with the next chunk: the key may be split between two."""
 
 _decoder = JSONDecoder()
@@ -61,22 +61,36 @@ class Usage:
         )
 
 
+@cache
+def _keys(name: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Return patterns of a key and of what is before its value: with plain letters, and with escaped ones.
+
+    The latter takes many times as long.
+    """
+    escaped = "".join(rf"(?:{letter}|\\u00(?i:{ord(letter):02x}))" for letter in name)
+    plain, any_spelling = (
+        re.compile(rf'"{spelling}"\s*:\s*(?=\{{)'.encode()) for spelling in (name, escaped)
+    )
+    return plain, any_spelling
+
+
 class UsageMeter:
     """Finds the last usage in an answer's bytes: each one counts from the start of the answer.
 
     The name between unescaped quotes is always a field's name: within a string the quotes would be escaped.
     """
 
-    def __init__(self, key: re.Pattern[bytes] = _KEY) -> None:
-        """`key` is the name of the usage, and what is before its value."""
-        self._key = key
+    def __init__(self, name: str = "usageMetadata") -> None:
+        """`name` is the name of the usage."""
+        self._key, self._escaped_key = _keys(name)
         self._found = self._previous = b""
         self._tail = b""
 
     def feed(self, chunk: bytes) -> None:
         """Search the next bytes of the answer, which may be split anywhere."""
         data = self._tail + chunk
-        begins = [*map(re.Match.end, self._key.finditer(data))]
+        key = self._escaped_key if b"\\u" in data else self._key
+        begins = [*map(re.Match.end, key.finditer(data))]
         if begins:
             self._previous = self._found if len(begins) == 1 else data[begins[-2] :][:_MAX_METADATA]
             self._found = data[begins[-1] :][:_MAX_METADATA]
@@ -129,6 +143,9 @@ class ObjectMeter(UsageMeter):
             self._last = next(filter(self._ends, reversed(lines)), self._last)
 
     def _ends(self, line: bytes) -> bool:
+        if b"\\u" in line:  # letters of the type may be escaped
+            with suppress(orjson.JSONDecodeError):
+                line = orjson.dumps(orjson.loads(line.removeprefix(b"data:")))
         return any(ending in line for ending in self._endings)
 
     def usage(self) -> Usage:
@@ -148,7 +165,7 @@ def make_meter(usage_format: UsageFormat) -> UsageMeter:
     if usage_format == "response":
         return ObjectMeter("response", _RESPONSE_ENDINGS)
     # The arguments of functions are strings here, in which the quotes of a name are escaped.
-    return UsageMeter(_OPENAI_KEY) if usage_format == "openai" else UsageMeter()
+    return UsageMeter("usage") if usage_format == "openai" else UsageMeter()
 
 
 def read_usage(metadata: JsonObject) -> Usage:

@@ -4,18 +4,16 @@ The chunks of a function call are joined to one frame, from its first piece to t
 a call is judged with all of its arguments. Other chunks pass one by one.
 """
 
-import re
 from typing import Any
 
 from hookgate.translator.chat.answer import completion_chunks
 from hookgate.translator.fields import BodyError, JsonObject, read_list
 from hookgate.translator.streaming.framing import Frame
 from hookgate.translator.streaming.joining import DONE, JoinedEvents, read_frame
-from hookgate.translator.strictjson import dumps
+from hookgate.translator.strictjson import dumps, may_contain
 
 _END = b"data: %b\n\n" % DONE
-_CALLS = b'"tool_calls"'
-_NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+_CALLS, _USAGE = b'"tool_calls"', b'"usage"'
 
 
 class CompletionChunks(JoinedEvents):
@@ -45,7 +43,7 @@ class CompletionChunks(JoinedEvents):
 
     def _is_continued(self, data: bytes) -> bool:
         """Note which choices call functions, and which end. Raises BodyError for what is not a chunk."""
-        if not self._calling and _CALLS not in data:
+        if not self._calling and not may_contain(data, _CALLS):
             return False
         chunk = read_frame(data)
         if not chunk and data.strip():  # chunks are joined before they are judged
@@ -65,19 +63,25 @@ class CompletionChunks(JoinedEvents):
     # ---- to the client
 
     def encode(self, frame: Frame, data: bytes) -> bytes:
-        hides = self._hides_usage and _NO_CHOICES.search(data) is not None
+        hides = self._hides_usage and may_contain(data, _USAGE)
         if data is frame.data and not hides:
             return super().encode(frame, data)
         value = read_frame(data)
         chunks = value["chunks"] if "chunks" in value and "choices" not in value else [value]
-        if hides:
-            chunks = [chunk for chunk in chunks if chunk.get("choices") != [] or not chunk.get("usage")]
-        return self._missing_end() + b"".join(map(_framed, chunks))
+        kept = [chunk for chunk in chunks if not (hides and _is_usage(chunk))]
+        if data is frame.data and len(kept) == len(chunks):
+            return super().encode(frame, data)
+        return self._missing_end() + b"".join(map(_framed, kept))
 
     def event(self, data: bytes) -> bytes:
         """Return the bytes of all chunks of a whole completion, and of their end."""
         chunks = completion_chunks(read_frame(data))
         return self._missing_end() + b"".join(map(_framed, chunks)) + _END
+
+
+def _is_usage(chunk: JsonObject) -> bool:
+    """Return whether a chunk contains the usage only."""
+    return chunk.get("choices") == [] and bool(chunk.get("usage"))
 
 
 def _framed(chunk: JsonObject) -> bytes:
