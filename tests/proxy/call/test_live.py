@@ -254,6 +254,52 @@ async def test_secrets_are_redacted_across_messages_and_their_speech_is_removed(
     assert SPEECH not in json.dumps(speech)
 
 
+def thought(text: str) -> list[Json]:
+    part = {"text": text, "thought": True}
+    return [{"serverContent": {"modelTurn": {"role": "model", "parts": [part]}}}]
+
+
+def transcribed(text: str) -> list[Json]:
+    return [{"serverContent": {"outputTranscription": {"text": text}}}]
+
+
+CALLED = {"toolCall": {"functionCalls": [{"id": "1", "name": "get_weather", "args": {}}]}}
+
+
+@pytest.mark.parametrize("says", [written, thought, transcribed])
+async def test_a_secret_on_both_sides_of_a_call_is_not_completed(says: Any) -> None:
+    """Its first part has been sent when the second one arrives."""
+    firsts = [*says(f"It is {CARD[:9]}"), CALLED]
+    model = ScriptedModel(
+        {"clientContent": firsts, "toolResponse": [*says(f"{CARD[9:]}. It is {CARD}."), END]}
+    )
+    result = {"toolResponse": {"functionResponses": [{"id": "1", "name": "get_weather", "response": {}}]}}
+    setup = {"setup": {"model": MODEL, "tools": TOOLS}}
+    async with session(model, {"AfterModel": [REDACT]}, setup=setup) as client:
+        await client.tell(said("hi"))
+        assert [json.loads((await client.socket.receive()).data) for _ in firsts] == firsts
+        await client.tell(result)
+        assert await client.hear() == [*says(". It is [CARD]."), END]
+        await client.tell(said("again"))
+        assert [json.loads((await client.socket.receive()).data) for _ in firsts] == firsts
+
+
+async def test_a_phrase_on_both_sides_of_calls_is_denied_and_turns_are_apart() -> None:
+    seen: list[Json] = []
+    answers = [*written("a ro"), CALLED, CALLED, *written("ck"), END, *written("et"), END]
+    script = {"clientContent": answers, "realtimeInput": [*written("a rock"), CALLED, *written("et"), END]}
+    async with session(ScriptedModel(script), {"AfterModel": [listens(seen), runs(no_rocket_out)]}) as client:
+        await client.tell(said("hi"))
+        assert [*await client.hear(), *await client.hear()] == answers
+        texts = [each["llm_response"].get("text") for each in seen]
+        assert [text for text in texts if text] == ["a ro", "a rock", "et"]
+        await client.tell({"realtimeInput": {"text": "go on"}})
+        heard = await client.hear()
+        receipt = await client.receipt()
+    assert heard == [*written("a rock"), CALLED]
+    assert receipt["outcome"] == "denied"
+
+
 async def test_secrets_in_each_of_several_lists_of_sources_are_redacted() -> None:
     sources: list[Json] = [
         {"serverContent": {"groundingMetadata": {"webSearchQueries": [query]}}} for query in (CARD, "second")
@@ -837,7 +883,7 @@ async def test_a_giant_message_ends_the_session(message: Json) -> None:
 
 
 async def test_messages_that_interleave_turns_and_calls_are_judged_in_their_order() -> None:
-    """A call in the middle of a text releases it, and what follows is judged with the rest of its turn."""
+    """A call in the middle of a text releases it, and what follows is judged after what it continues."""
     call = {"toolCall": {"functionCalls": [{"id": "1", "name": "f", "args": {}}]}}
     answer = [*written("one "), call, counted(5, 1), *written("two"), {"goAway": {"timeLeft": "9s"}}, END]
     seen: list[Json] = []
@@ -846,7 +892,7 @@ async def test_messages_that_interleave_turns_and_calls_are_judged_in_their_orde
         heard = await client.hear()
     assert heard == answer
     texts = [event["llm_response"]["text"] for event in seen]
-    assert [text for text in texts if text] == ["one ", "two"]
+    assert [text for text in texts if text] == ["one ", "one two"]
 
 
 async def test_tokens_cost_and_speech_of_a_session_are_in_the_audit(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hookgate.translator.checks import (
     check_spellings,
     is_canonical_base64,
 )
+from hookgate.translator.conversation.candidates import group_parts
 from hookgate.translator.fields import (
     BodyError,
     EditError,
@@ -27,6 +28,7 @@ from hookgate.translator.fields import (
     read,
     read_list,
     read_object,
+    same,
     without,
     write,
 )
@@ -271,7 +273,7 @@ class ServerMessage:
     @property
     def turn_ends(self) -> bool:
         """Whether nothing more belongs to what the model has said so far."""
-        return bool(self.calls) or any(read(self.content, name) for name in ("turnComplete", "interrupted"))
+        return any(read(self.content, name) for name in ("turnComplete", "interrupted"))
 
     def without_content(self, *kinds: str) -> JsonObject:
         """Return the message without these kinds of content; empty if nothing is left."""
@@ -299,6 +301,61 @@ def blocked_calls(calls: Sequence[tuple[JsonObject, str]]) -> JsonObject:
     return {"toolResponse": {"functionResponses": responses}}
 
 
+_REMEMBERED = 8192
+"""The number of characters of a text that are shown again: not all, because a turn may have many calls."""
+
+
+class ModelTurn:
+    """The end of what a model has written and spoken so far in its turn.
+
+    A call of a tool divides the turn, because the client must have received what is before the call to let
+    the model continue. Hooks are shown the text before it again, so that they find what is on both sides.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[str, bool], str] = {}  # by kind of content, and whether it is a thought
+
+    def continued(self, kind: str, candidate: JsonObject) -> JsonObject:
+        """Return a candidate of this kind with the text that it continues before its own, as other parts."""
+        parts = _parts(candidate)
+        strands = {(kind, bool(part.get("thought"))) for part in parts if is_text(part)}
+        earlier = [
+            {"text": text, **({"thought": True} if strand[1] else {})}
+            for strand, text in self._texts.items()
+            if strand in strands
+        ]
+        return _with_parts(candidate, [*earlier, *parts]) if earlier else candidate
+
+    def latest(self, kind: str, candidate: JsonObject, shown: JsonObject, edited: JsonObject) -> JsonObject:
+        """Note the text of a candidate, and return what hooks left of the candidate itself.
+
+        Args:
+            kind: The kind of its content.
+            candidate: The candidate without the text that it continues.
+            shown: The candidate as `continued` returned it.
+            edited: What hooks left of that.
+        """
+        new = edited
+        if shown is not candidate:
+            before, parts = _parts(shown), _parts(candidate)
+            owners = [int(number >= len(before) - len(parts)) for number in range(len(before))]
+            left = group_parts(owners, before, _parts(edited), first=1).get(1, [])
+            new = _with_parts(edited, left)
+        texts = [part for part in _parts(new) if is_text(part)]
+        for thought in {bool(part.get("thought")) for part in texts}:
+            more = "".join(part["text"] for part in texts if bool(part.get("thought")) is thought)
+            self._texts[kind, thought] = (self._texts.get((kind, thought), "") + more)[-_REMEMBERED:]
+        return candidate if same(new, candidate) else new
+
+
+def _parts(candidate: JsonObject) -> list[Any]:
+    return read_list(read_object(candidate, "content"), "parts")
+
+
+def _with_parts(candidate: JsonObject, parts: list[Any]) -> JsonObject:
+    return write(candidate, "content", write(read_object(candidate, "content"), "parts", parts))
+
+
 class Segment:
     """Messages of a server that are judged together, because only together do they make a text."""
 
@@ -308,7 +365,8 @@ class Segment:
         """What the user has said, as a text."""
         self.candidates: list[JsonObject] = []
         """What the model has written, what it has spoken, its sources, and its calls, each as a candidate."""
-        self._kinds: list[str] = []
+        self.kinds: list[str] = []
+        """The kind of content that each candidate is."""
         parts = [part for message in messages for part in read_list(message.turn, "parts")]
         self._add("modelTurn", [part for part in parts if not _is_audio(part)])
         spoken = "".join(message.transcribed("outputTranscription") for message in messages)
@@ -321,7 +379,7 @@ class Segment:
     @property
     def is_transcribed(self) -> bool:
         """Whether there is no speech without a transcription."""
-        return "outputTranscription" in self._kinds or not any(each.media_bytes for each in self._messages)
+        return "outputTranscription" in self.kinds or not any(each.media_bytes for each in self._messages)
 
     @property
     def untranscribed_bytes(self) -> int:
@@ -330,14 +388,14 @@ class Segment:
 
     def _add(self, kind: str, parts: list[Any], beside: JsonObject | None = None) -> None:
         if parts or beside:
-            self._kinds.append(kind)
+            self.kinds.append(kind)
             self.candidates.append({"content": {"role": "model", "parts": parts}, **(beside or {})})
 
     def calls(self, candidates: Sequence[JsonObject]) -> list[JsonObject]:
         """Return the calls of tools in edited candidates."""
-        if "toolCall" not in self._kinds:
+        if "toolCall" not in self.kinds:
             return []
-        parts = read_list(read_object(candidates[self._kinds.index("toolCall")], "content"), "parts")
+        parts = _parts(candidates[self.kinds.index("toolCall")])
         calls = (read(part, "functionCall") for part in parts if isinstance(part, dict))
         return [call for call in calls if isinstance(call, dict)]
 
@@ -348,11 +406,11 @@ class Segment:
 
         If hooks have edited what the model has written or spoken, its audio is removed.
         """
-        pairs = zip(self._kinds, candidates, self.candidates, strict=True)
+        pairs = zip(self.kinds, candidates, self.candidates, strict=True)
         speech_edited = any(new is not old for kind, new, old in pairs if kind != "toolCall")
         content: JsonObject = {"inputTranscription": {"text": heard}} if heard else {}
         if speech_edited:
-            for kind, candidate in zip(self._kinds, candidates, strict=True):
+            for kind, candidate in zip(self.kinds, candidates, strict=True):
                 fields = _content_of(kind, candidate)
                 if fields.keys() & content.keys():  # sources of several messages
                     yield {"serverContent": content}

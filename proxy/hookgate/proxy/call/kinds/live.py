@@ -45,6 +45,7 @@ from hookgate.translator.fields import (
 )
 from hookgate.translator.live import (
     ClientMessage,
+    ModelTurn,
     Segment,
     ServerMessage,
     blocked_calls,
@@ -87,6 +88,7 @@ class LiveSession:
         self._held_bytes = 0
         self._has_speech = self._has_transcription = False  # among the messages that are held
         self._judged_bytes = 0
+        self._turn = ModelTurn()
 
     async def run(self) -> web.StreamResponse:
         """Run the session until either side closes. Raises ApiError if it does not begin."""
@@ -243,7 +245,9 @@ class LiveSession:
 
         Speech without a transcription waits for it until the turn ends.
         """
-        if latest.turn_ends or not self._held[0][0].has_content:  # what has no content waits for nothing
+        if (
+            latest.calls or latest.turn_ends or not self._held[0][0].has_content
+        ):  # what has no content waits for nothing
             return True
         return latest.generation_ends and (self._has_transcription or not self._has_speech)
 
@@ -261,7 +265,10 @@ class LiveSession:
             turn = {"role": "user", "parts": [{"text": heard}]}
             judged = await self._judge_request({"contents": [turn]}, len(heard))
             heard = "\n".join(joined_text(each) for each in read_list(judged, "contents"))
-        candidates = [await self._judge_candidate(each) for each in segment.candidates]
+        pairs = zip(segment.kinds, segment.candidates, strict=True)
+        candidates = [await self._judge_candidate(kind, each) for kind, each in pairs]
+        if held[-1][0].turn_ends:
+            self._turn = ModelTurn()
         called = segment.calls(candidates)
         calls, blocked = await self._judge_calls(called)
         self._remember_calls(calls)
@@ -274,17 +281,17 @@ class LiveSession:
         if blocked:
             await _send(self._there, dumps(blocked_calls(blocked)), as_text=True)
 
-    async def _judge_candidate(self, candidate: JsonObject) -> JsonObject:
+    async def _judge_candidate(self, kind: str, candidate: JsonObject) -> JsonObject:
         """Return a candidate after AfterModel hooks; the same object if they left it alone."""
-        response = checked_answer({"candidates": [candidate]})
+        shown = self._turn.continued(kind, candidate)
+        response = checked_answer({"candidates": [shown]})
         event = AfterModel(self._shown, response, self._model)
         outcome = await self._engine.fire(event, self._call.session, len(dumps(response)))
         refuse_ended_call(self._record, outcome.verdict, event.name, self._context.route.verb)
-        new = self._call.session.call_state.restore_pseudonyms(outcome.event.body)
-        if new is response:
-            return candidate
-        candidates = read_list(new, "candidates")
-        return candidates[0] if candidates else {}
+        judged = {
+            "candidates": [self._turn.latest(kind, candidate, shown, _only_candidate(outcome.event.body))]
+        }
+        return _only_candidate(self._call.session.call_state.restore_pseudonyms(judged))
 
     async def _judge_calls(
         self, calls: Sequence[JsonObject]
@@ -312,6 +319,11 @@ class LiveSession:
         """Send a message, or its bytes if they are those that arrived. An empty message is not sent."""
         if message:
             await _send(self._here, dumps(message) if data is None else data, as_text=False)
+
+
+def _only_candidate(response: JsonObject) -> JsonObject:
+    candidates: list[JsonObject] = read_list(response, "candidates")
+    return candidates[0] if candidates else {}
 
 
 def _bytes_of(message: str | bytes) -> bytes:
