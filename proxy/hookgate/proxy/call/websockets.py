@@ -1,7 +1,7 @@
 """WebSockets between a client and the upstream: both connections, and the messages from one to the other."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from hookgate.proxy.call.context import CallContext
 from hookgate.proxy.errors import request_refused
 from hookgate.proxy.http.client import to_upstream
 from hookgate.proxy.http.key_mask import KeyMask
+from hookgate.proxy.http.websocket_frames import Receive
 
 MAX_MESSAGE = 16 * 1024 * 1024
 """The maximum message size in both directions, in bytes."""
@@ -27,7 +28,9 @@ Close = tuple[int, bytes]
 async def tunnel(context: CallContext) -> web.StreamResponse:
     """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError if refused."""
     async with connected(context) as (here, there, mask):
-        await run_until_closed(context, here, there, copied(here, there), copied(there, here, mask))
+        inward = relayed(here, there, context.request.incoming.counted(copying(there)))
+        outward = relayed(there, here, copying(here, mask), mask)
+        await run_until_closed(context, here, there, inward, outward)
     return here
 
 
@@ -56,7 +59,10 @@ async def connected(
                 max_msg_size=MAX_MESSAGE,
             )
             await here.prepare(request)
-            yield here, there, mask
+            try:
+                yield here, there, mask
+            finally:
+                request.incoming.stop()
 
 
 async def run_until_closed(
@@ -64,9 +70,10 @@ async def run_until_closed(
 ) -> None:
     """Run both directions until one of them ends, then close both sides with its code.
 
-    If the client's key was issued, both sides are closed as well once it is withdrawn.
+    Both sides are also closed if there is no memory for what the client sends, and once the client's key is
+    withdrawn, if it was issued.
     """
-    ways = [asyncio.create_task(direction) for direction in directions]
+    ways = [asyncio.create_task(direction) for direction in (*directions, _memory_refusal(context))]
     if context.caller.issued is not None:
         ways.append(asyncio.create_task(_withdrawal(context)))
     try:
@@ -85,8 +92,13 @@ async def _withdrawal(context: CallContext) -> Close:
     return WSCloseCode.POLICY_VIOLATION, b"The key was revoked or replaced, or has expired."
 
 
-async def copied(source: Socket, target: Socket, mask: KeyMask | None = None) -> Close:
-    """Copy messages until either side closes."""
+async def _memory_refusal(context: CallContext) -> Close:
+    """Wait until there is no memory for a message of the client. Returns the close code and the reason."""
+    return WSCloseCode.TRY_AGAIN_LATER, (await context.request.incoming.refusal()).encode()
+
+
+def copying(target: Socket, mask: KeyMask | None = None) -> Receive:
+    """Return a function that sends messages to `target`."""
 
     async def copy(data: str | bytes) -> None:
         if isinstance(data, str):
@@ -94,13 +106,13 @@ async def copied(source: Socket, target: Socket, mask: KeyMask | None = None) ->
         else:
             await target.send_bytes(mask.data(data) if mask else data)
 
-    return await relayed(source, target, copy, mask)
+    return copy
 
 
 async def relayed(
     source: Socket,
     target: Socket,
-    receive: Callable[[str | bytes], Awaitable[None]],
+    receive: Receive,
     mask: KeyMask | None = None,
 ) -> Close:
     """Pass the data of messages to `receive`, and other messages to `target`, until either side closes."""

@@ -97,6 +97,10 @@ class BodyWorker:
         else:
             self._held += size
 
+    def has_room(self, size: int) -> bool:
+        """Return whether `size` more bytes may be held now, without making others wait longer."""
+        return not self._waiting and self._fits(size)
+
     def _fits(self, size: int) -> bool:
         return self._held + size <= self.limits.memory or not self._held
 
@@ -131,7 +135,10 @@ class BodyWorker:
 
 
 class MemoryLease:
-    """The memory reserved for one body, from its first byte to the end of its call."""
+    """The memory reserved for one body, from its first byte to the end of its call.
+
+    That of a WebSocket is reserved for the messages of the client that have not been processed.
+    """
 
     def __init__(self, body_worker: BodyWorker) -> None:
         self._body_worker = body_worker
@@ -150,6 +157,26 @@ class MemoryLease:
         """Set the number of bytes held, without waiting, even if it exceeds the limit."""
         difference, self.size = size - self.size, size
         self._body_worker.adjust(difference)
+
+    def grow(self, size: int) -> bool:
+        """Set the number of bytes held, unless they are more than before and do not fit now.
+
+        Returns whether it was set.
+        """
+        if size > self.size and not self._body_worker.has_room(size - self.size):
+            return False
+        self.resize(size)
+        return True
+
+    @property
+    def contended(self) -> bool:
+        """Whether a body waits for memory that others hold."""
+        return self._body_worker.contended
+
+    @property
+    def fair_seconds(self) -> float:
+        """The seconds for which the memory may be held for incomplete data while others wait."""
+        return self._body_worker.fair_seconds
 
     def release(self) -> None:
         """Release the memory: the call has ended."""

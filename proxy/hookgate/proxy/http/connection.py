@@ -25,6 +25,7 @@ from multidict import CIMultiDict
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, request_refused
 from hookgate.proxy.http.bodies import BodyWorker, MemoryLease
+from hookgate.proxy.http.websocket_frames import IncomingMessages
 from hookgate.proxy.identity.callers import KEY_HEADER, SESSION_HEADER
 from hookgate.proxy.observe.logs import log_gateway, request_id
 from hookgate.proxy.observe.record import RECEIPT_HEADER, CallRecord
@@ -293,6 +294,12 @@ class Request(web.BaseRequest):
         connection: Connection = self._protocol  # type: ignore[assignment]  # aiohttp declares its own class
         return connection.dropped
 
+    @property
+    def incoming(self) -> IncomingMessages:
+        """What the client sends over the WebSocket that the request has become."""
+        connection: Connection = self._protocol  # type: ignore[assignment]  # ours are
+        return connection.incoming
+
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         if self.on_answer_start is not None:
             await self.on_answer_start(response.status)
@@ -328,7 +335,7 @@ class Server(web.Server):
 class Connection(TimedConnection):
     """A client's connection. Invalid and late requests are answered with errors in Google's format."""
 
-    __slots__ = ("_handled", "_idle_since", "_server", "dropped", "tracked")
+    __slots__ = ("_handled", "_idle_since", "_server", "dropped", "incoming", "tracked")
 
     def __init__(
         self,
@@ -343,6 +350,7 @@ class Connection(TimedConnection):
         self._handled = 0  # requests that have been answered
         self._idle_since = loop.time()  # when it was accepted, or its last answer ended
         self.dropped = False  # whether the gateway ended it while the client was still connected
+        self.incoming: IncomingMessages  # of a WebSocket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -355,6 +363,12 @@ class Connection(TimedConnection):
         self._update_phase()
         if self.stopping:
             self._close_if_done()
+
+    def set_parser(self, parser: Any, data_received_cb: Callable[[], None] | None = None) -> None:
+        """Count what the client sends in the memory of its request: the connection becomes a WebSocket."""
+        request: Request = self._current_request  # type: ignore[assignment]  # ours are
+        self.incoming = IncomingMessages(parser, request.memory_lease)
+        super().set_parser(self.incoming, data_received_cb)  # type: ignore[arg-type]  # it has its methods
 
     async def _handle_request(self, *request: Any) -> Any:
         try:

@@ -104,7 +104,8 @@ class LiveSession:
         self._record.live = dict.fromkeys(_COUNTS, 0)
         async with connected(context) as (here, there, mask):
             self._here, self._there, self._mask = here, there, mask
-            inward = self._closing(relayed(here, there, self._from_client))
+            receive = context.request.incoming.counted(self._from_client)
+            inward = self._closing(relayed(here, there, receive))
             await run_until_closed(self._context, here, there, inward, self._closing(self._outward()))
         return here
 
