@@ -103,6 +103,46 @@ def test_a_completed_interaction_that_repeats_its_steps_is_sent_without_them() -
     assert events_of(streamed(data))[-1] == completed()
 
 
+UNKNOWN: dict[str, Callable[[str], Any]] = {
+    "text": lambda said: {"type": "future", "text": said, "more": 1},
+    "content": lambda said: {"type": "future", "content": {"type": "text", "text": said}, "more": 1},
+    "contents": lambda said: {"type": "future", "content": [{"type": "text", "text": said}]},
+    "unknown content": lambda said: {"type": "future", "content": {"type": "future", "text": said}},
+    "string": lambda said: {"type": "future", "content": said},
+}
+
+
+@pytest.mark.parametrize("event_type", ["step.delta", "step.future"])
+@pytest.mark.parametrize("kind", UNKNOWN)
+@given(cut=st.integers(0, len(SECRET)))
+def test_the_texts_of_deltas_of_unknown_types_are_judged_as_texts(
+    kind: str, event_type: str, cut: int
+) -> None:
+    texts = ["so ", SECRET[:cut], SECRET[cut:], " ok"]
+    deltas = [{"event_type": event_type, "index": 0, "delta": UNKNOWN[kind](text)} for text in texts]
+    data = whole([started(TEXT), *deltas, stopped()])
+    assert streamed(data, copied) == data
+    for each, text in zip(deltas, texts, strict=True):
+        assert open_event(each)["candidates"][0]["content"]["parts"][0]["text"] == text
+    shown = [event["delta"] for event in events_of(redacted(data)) if "delta" in event]
+    assert SECRET not in json.dumps(shown)
+    assert "".join(re.findall("so |KEY| ok", json.dumps(shown))) == "so KEY ok"
+    assert all(each.keys() == UNKNOWN[kind]("").keys() for each in shown)
+
+
+def test_several_texts_of_a_delta_and_a_file_in_it_are_shown() -> None:
+    contents = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    several = {"event_type": "step.delta", "index": 0, "delta": {"type": "future", "content": contents}}
+    file = {"event_type": "step.delta", "index": 0, "delta": {"type": "future", "uri": "gs://b/f"}}
+    data = whole([started(TEXT), several, file, stopped()])
+    assert open_event(several)["candidates"][0]["content"]["parts"] == [{"text": "a"}, {"text": "b"}]
+    assert "fileData" in open_event(file)["candidates"][0]["content"]["parts"][0]
+    sent = events_of(streamed(data, louder))
+    assert [each["delta"]["content"] for each in sent if "content" in each.get("delta", {})] == [
+        [{"type": "text", "text": "B"}]
+    ]
+
+
 # ---- streams that are resumed
 
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from hookgate.translator.checks import check_spellings
 from hookgate.translator.conversation.candidates import candidate_of, group_parts, parts_of_answer
-from hookgate.translator.fields import BodyError, JsonObject, read_object, same, without
+from hookgate.translator.fields import BodyError, JsonObject, is_text, read_object, same, without
 from hookgate.translator.interactions.answer import (
     close_usage,
     finish_reason,
     open_usage,
 )
 from hookgate.translator.interactions.contents import MEDIA, check_fields, close_content, open_content
-from hookgate.translator.interactions.steps import close_turn, open_step
+from hookgate.translator.interactions.steps import close_turn, open_contents, open_step
 from hookgate.translator.strictjson import dumps, loads
 
 NEXT = -1
@@ -143,7 +143,7 @@ def _open_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
         turn = open_step(event.get("step"), "step")
         parts = turn.get("parts", [])
         response["step"] = {key: value for key, value in turn.items() if key not in ("parts", "role")}
-    elif kind == "step.delta":
+    elif _has_delta(event):
         response["delta"], parts = _open_delta(event.get("delta"))
     elif kind.startswith("interaction."):
         reason = _open_status(event, response)
@@ -192,7 +192,29 @@ def _open_delta(delta: Any) -> tuple[JsonObject, list[JsonObject]]:
     if kind.endswith(("_call", "_result")):
         part = open_step(delta, "delta")["parts"][0]
         return typed, [part]
+    return _open_unknown_delta(delta)
+
+
+def _has_delta(event: JsonObject) -> bool:
+    return event["event_type"] == "step.delta" or isinstance(event.get("delta"), dict)
+
+
+def _open_unknown_delta(delta: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
+    """Do the same for a delta of an unknown type, whose texts are where those of known ones are."""
+    content = delta.get("content")
+    if _is_content(delta):
+        return {"type": delta["type"]}, [open_content(delta, "delta")]
+    if isinstance(content, str):
+        return without(delta, "content"), [{"text": content}]
+    if content is not None:
+        contents = content if isinstance(content, list) else [content]
+        return without(delta, "content"), open_contents(contents, "delta.content")
     return delta, []
+
+
+def _is_content(delta: JsonObject) -> bool:
+    """Return whether a delta of an unknown type is a content, rather than to have one."""
+    return isinstance(delta.get("text"), str) or delta.get("uri") is not None
 
 
 # ---- and back
@@ -270,7 +292,7 @@ def _close_one(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObjec
         return _close_start(event, parts)
     if event["event_type"] == "interaction.completed":
         return [*_new_step(parts), event]
-    if event["event_type"] != "step.delta":  # text that hooks added where there was none
+    if not _has_delta(event):  # text that hooks added where there was none
         return [event, *_new_step(parts)]
     events = []
     for part in parts:
@@ -287,7 +309,12 @@ def _close_delta(part: JsonObject, delta: JsonObject) -> JsonObject:
         return {"type": "thought_signature", "signature": part["thoughtSignature"]}
     if not {"toolCall", "toolResponse", "functionResponse"}.isdisjoint(part):
         return close_turn({"type": kind, "role": "model", "parts": [part]})[0]
-    return close_content(part)
+    if kind == "text" or kind in MEDIA or _is_content(delta) or delta.get("content") is None:
+        return close_content(part)
+    if isinstance(delta["content"], str) and is_text(part):
+        return {**delta, "content": part["text"]}
+    content = close_content(part)
+    return {**delta, "content": [content] if isinstance(delta["content"], list) else content}
 
 
 def _close_start(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObject]:
