@@ -181,7 +181,8 @@ class GatewayServices:
             cost = self.prices.cost(record.model, *tokens)
             record.cost = cost if cost is None or record.cost is None else record.cost + cost
         end = CallEnd(record.model, used.input_tokens, used.output_tokens, cost)
-        _notify([callback for state in record.call_states for callback in state.at_end], end)
+        callbacks = [callback for state in record.call_states for callback in state.at_end]
+        _notify([*callbacks, *record.at_use], end)
 
     def settle(self, record: CallRecord) -> None:
         """Settle a call that has ended: compute its cost, notify policies, and keep its receipt."""
@@ -306,7 +307,7 @@ class CallContext:
         refusal = services.upstreams.refusal(route)
         self._admission = await services.issued_keys.admit(issued, self.route, refusal)
         if self._admission is not None:
-            self.record.at_end = self._admission.end
+            self.record.at_use, self.record.at_end = self._admission.at_use, self._admission.end
         self.route = route
 
     async def name_model(self, model: str) -> None:
@@ -329,6 +330,11 @@ class CallContext:
         """Check the caller's issued key again after its body has arrived. Raises ApiError (403)."""
         if self._admission is not None:
             await self._admission.check_again()
+
+    async def check_key_limits(self, model: str) -> None:
+        """Check the limits of the caller's issued key again, in a session. Raises ApiError (403)."""
+        if self._admission is not None:
+            await self._admission.check_limits(model)
 
     async def key_withdrawn(self) -> None:
         """Wait until the caller's issued key is no longer valid."""

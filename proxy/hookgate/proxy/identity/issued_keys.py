@@ -297,7 +297,8 @@ class Admission:
         # The name differs from those of owners, whose calls the policy `limits` counts.
         subject = SessionContext("", key=f"issued:{key.id}")
         self._account = keys.account(subject) if scope.limits else None
-        self._counted = subject.call_state.at_end
+        self.at_use = subject.call_state.at_end
+        """Callbacks for what the call uses, which may be called several times."""
         self._model: str | None = None
 
     async def begin(self) -> None:
@@ -316,13 +317,21 @@ class Admission:
             return
         if problem := self._scope.model_refusal(self._route, model):
             raise ApiError(403, f"The key {self._key.name} {problem}.", "KEY_NOT_ALLOWED")
-        runs_model = self._route.group in ("generate", "embed")
-        limits_cost = any(rule.cost for rule in self._scope.limits)
-        if runs_model and limits_cost and not self._keys.knows_price(model):
-            message = _NO_PRICE.format(name=self._key.name, model=model)
-            raise ApiError(403, message, "KEY_LIMIT_REACHED")
+        if self._route.group in ("generate", "embed"):
+            self._check_price(model)
         await self._count(model)
         self._model = model
+
+    async def check_limits(self, model: str) -> None:
+        """Check the limits of the key again, in a session of many turns. Raises ApiError (403)."""
+        self._check_price(model)
+        await self._count(model)
+
+    def _check_price(self, model: str) -> None:
+        """Raise ApiError (403) if cost is limited and the model has no price."""
+        if any(rule.cost for rule in self._scope.limits) and not self._keys.knows_price(model):
+            message = _NO_PRICE.format(name=self._key.name, model=model)
+            raise ApiError(403, message, "KEY_LIMIT_REACHED")
 
     async def _count(self, model: str) -> None:
         """Count the call for the limits of the key. Raises ApiError (403) if one is reached."""
@@ -343,9 +352,7 @@ class Admission:
         await self._keys.check_again(self._key)
 
     def end(self, end: CallEnd) -> None:
-        """Note what the call has used."""
-        for callback in self._counted:
-            callback(end)
+        """Note all that the call has used, for the list of keys."""
         self._keys.note_use(self._key.id, end)
 
 

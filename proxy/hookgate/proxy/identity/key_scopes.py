@@ -17,8 +17,8 @@ ROUTE_GROUPS: tuple[RouteGroup, ...] = get_args(RouteGroup)
 DEFAULT_GROUPS: tuple[RouteGroup, ...] = ("generate", "embed", "models")
 """The groups whose calls do not access what other keys have stored in the gateway's Google project."""
 
-_UNCOUNTED = frozenset({"batches", "caches", *get_args(Unhooked)})
-"""The groups whose tokens the gateway cannot count when a call ends."""
+_UNCOUNTED = frozenset({"batches", "caches", *get_args(Unhooked)} - {"live"})
+"""The groups whose tokens the gateway cannot count. It counts those of Live sessions that are judged."""
 
 _UNNAMED = frozenset({"caches", *get_args(Unhooked)})
 """The groups with calls that run a model which their path does not name."""
@@ -63,9 +63,11 @@ class KeyScope(Options):
 
     def refusal(self, route: Route) -> str:
         """Return why a route may not be called, or an empty string if it may be."""
-        if route.group in self.routes:
-            return ""
-        return f"may not be used for this path; it may be used for: {', '.join(self.routes)}"
+        if route.group not in self.routes:
+            return f"may not be used for this path; it may be used for: {', '.join(self.routes)}"
+        if route.group == "live" and route.kind != "live" and self.limits_usage:
+            return "has limits on tokens or cost, which cannot be counted in sessions that are not judged"
+        return ""
 
     def model_refusal(self, route: Route, model: str) -> str:
         """Return why a route may not be called with a model, or an empty string if it may be.

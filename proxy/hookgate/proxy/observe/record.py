@@ -207,7 +207,9 @@ class CallRecord:
     issued_key: str = ""
     """The ID of the caller's key, if a gateway has issued it."""
     at_end: Callable[[CallEnd], None] | None = None
-    """Called when the call has ended."""
+    """Called when the call has ended, with all that it has used."""
+    at_use: list[Callable[[CallEnd], None]] = field(default_factory=list)
+    """Called with what the call has used since they were last called: at its end, or after each turn."""
     call_states: list[CallState] = field(default_factory=list)
     """The state that policies keep about the call; a batch has several, one for each of its calls."""
     model: str = ""

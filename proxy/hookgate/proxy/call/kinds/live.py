@@ -188,6 +188,7 @@ class LiveSession:
 
     async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
         """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""
+        await self._context.check_key_limits(self._model)
         event = BeforeModel(self._model, request)
         outcome = await self._engine.fire(event, self._call.session, size)
         refuse_ended_call(self._record, outcome.verdict, event.name, self._context.route.verb)
@@ -201,6 +202,7 @@ class LiveSession:
         outcome = await engine.fire(BeforeModel(model, request), self._call.session)
         refuse_ended_call(self._record, outcome.verdict, BeforeModel.name, route.verb)
         model = outcome.event.model
+        await self._context.check_key_limits(model)
         request, allowed = await before_tool_selection(engine, self._call, model, outcome.event.body)
         if allowed is not None:
             self._judges.append(AllowedTools(allowed, self._record, retries=True))
@@ -234,6 +236,8 @@ class LiveSession:
             raise unreadable_answer(f"a turn has more than {MAX_MESSAGE} bytes")
         if self._is_complete(server):
             await self._release()
+        if server.usage:  # a client that only speaks sends nothing that is judged
+            await self._context.check_key_limits(self._model)
 
     def _count_usage(self, metadata: JsonObject) -> None:
         """Count the tokens of a message. A server counts those of each answer once, with its whole prompt."""
