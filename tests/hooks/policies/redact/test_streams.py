@@ -446,6 +446,11 @@ def test_what_was_held_back_of_a_text_is_sent_as_a_part_of_that_text(border: str
     assert bordering([["I go, wor"], ["ld. Yes"]], border) == ["I go, wor", "ld. Yes"]
 
 
+def test_an_index_that_is_none_does_no_harm() -> None:
+    odd = [{**text(piece, index=0), "output_index": [{}]} for piece in (f"so {KEY[:9]}", KEY[9:], "ly")]
+    assert said(outcome([*odd, event({"text": " ok", "refusal": {}})])) == f"so {KEY}ly ok"
+
+
 def test_a_refusal_that_was_held_back_remains_one() -> None:
     parts = outcome([event({"text": "I will not hel", "refusal": True})])
     assert [each["candidates"][0]["content"]["parts"] for each in parts] == [

@@ -41,7 +41,7 @@ TextKey = tuple[int, str]
 """A candidate's index, and one of its texts: `text`, `thought`, or a path in the arguments of its call."""
 
 
-TextSource = tuple[Any, ...]
+TextSource = tuple[str, ...]
 """What a chunk of a text is a piece of: the values of `_ORIGIN`, and those of `_KIND`.
 
 Clients show texts of different sources separately.
@@ -53,7 +53,7 @@ _ORIGIN = ("type", "index", "output_index", "content_index", "summary_index")
 _KIND = ("type", "refusal")
 """The fields of a part that say which text of a message it continues."""
 
-_PLAIN_SOURCE: TextSource = (None,) * (len(_ORIGIN) + len(_KIND))
+_PLAIN_SOURCE: TextSource = ("None",) * (len(_ORIGIN) + len(_KIND))
 """The source of a text without such fields."""
 
 _BARE = frozenset({"text", "thought", *_KIND})
@@ -253,7 +253,7 @@ def _first_texts(event: OutgoingEvent) -> dict[tuple[TextKey, TextSource], PartP
 
 
 def _source(event: OutgoingEvent, part: JsonObject) -> TextSource:
-    return *map(event.original.get, _ORIGIN), *map(part.get, _KIND)
+    return tuple(map(str, [*map(event.original.get, _ORIGIN), *map(part.get, _KIND)]))
 
 
 def _is_bare(part: JsonObject) -> bool:
