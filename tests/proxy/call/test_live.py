@@ -284,6 +284,29 @@ async def test_a_secret_on_both_sides_of_a_call_is_not_completed(says: Any) -> N
         assert [json.loads((await client.socket.receive()).data) for _ in firsts] == firsts
 
 
+@pytest.mark.parametrize("name", ["clientContent", "turns", "parts", "text"])
+async def test_a_message_of_the_client_is_judged_in_whatever_spelling(name: str) -> None:
+    spelling = f"\\u{ord(name[0]):04x}{name[1:]}"
+    model = ScriptedModel({})
+    async with session(model, {"BeforeModel": [runs(no_rocket_anywhere)]}) as client:
+        await client.tell(json.dumps(said("a rocket")).replace(f'"{name}"', f'"{spelling}"'))
+        assert (await client.socket.receive()).data == 1008
+    assert len(model.received) == 1
+
+
+@pytest.mark.parametrize("name", ["serverContent", "modelTurn", "text", "toolCall", "functionCalls", "name"])
+async def test_a_message_of_the_model_is_judged_in_whatever_spelling(name: str) -> None:
+    spelling = f"\\u{ord(name[0]):04x}{name[1:]}"
+    launch = {"toolCall": {"functionCalls": [{"id": "1", "name": "launch", "args": {}}]}}
+    answer = [*written(f"It is {CARD}"), launch, END]
+    data = [json.dumps(each).replace(f'"{name}"', f'"{spelling}"').encode() for each in answer]
+    hooks = {"AfterModel": [REDACT], "BeforeToolSelection": [runs(only_weather)]}
+    setup = {"setup": {"model": MODEL, "tools": TOOLS}}
+    async with session(ScriptedModel({"clientContent": data}), hooks, setup=setup) as client:
+        await client.tell(said("hi"))
+        assert await client.hear() == [*written("It is [CARD]"), END]
+
+
 async def test_a_phrase_on_both_sides_of_calls_is_denied_and_turns_are_apart() -> None:
     seen: list[Json] = []
     answers = [*written("a ro"), CALLED, CALLED, *written("ck"), END, *written("et"), END]
