@@ -17,6 +17,7 @@ from support.one_policy_everywhere import (
     OWN,
     REASON,
     SECRETS,
+    PythonInteractions,
     Watched,
     watched_gateway,
 )
@@ -103,3 +104,31 @@ def test_the_docs_have_no_other_clients() -> None:
     section = (DOCS / "clients.md").read_text().partition("\n## One policy for all clients\n")[2]
     rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| ")]
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows[1:]] == [*EVERY_CLIENT]
+
+
+async def test_in_the_background_the_answer_has_a_receipt_of_its_own(
+    tmp_path: Path, arrived: list[str]
+) -> None:
+    client = PythonInteractions("background")
+    async with watched_gateway(tmp_path) as watched:
+
+        async def sees(prompt: str) -> tuple[Shown, list[Json]]:
+            """What a person sees, and the receipts of the calls that this takes, the latest first."""
+            before = len(watched.receipts())
+            shown = await client.ask(watched.url, prompt, tmp_path)
+            await until(lambda: len(watched.receipts()) == len(arrived))
+            return shown, watched.receipts()[: len(arrived) - before]
+
+        denied, denials = await sees("Tell me of project falcon.")
+        redacted, (read, *_, sent) = await sees(f"Is {SECRETS[0]} my key?")
+        bodies = json.dumps([request.body for request in watched.recorded])
+        blocked, (refused, *_) = await sees("Use get_weather.")
+        own, answers = await sees("And who made this policy?")
+    assert (REASON in denied.text, denials) == (True, [DENIED])
+    assert redacted == Shown(f"Mine is {MASK}, too.")
+    assert (MASK in bodies, *(secret in bodies for secret in SECRETS)) == (True, *(False for _ in SECRETS))
+    fetched = {("AfterModel", "no-keys"): ["allow"]}
+    assert (sent, read) == (REDACTED, receipt("answered", fetched, found=["GOOGLE_API_KEY"]))
+    assert FORBIDDEN in blocked.text
+    assert refused["blocked"] == BLOCKED["blocked"]
+    assert (own, answers) == (Shown(OWN), [ANSWERS_ITSELF])

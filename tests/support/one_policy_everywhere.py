@@ -114,9 +114,12 @@ async def watched_gateway(folder: Path) -> AsyncIterator[Watched]:
 
 @dataclass(frozen=True)
 class PythonInteractions:
-    """google-genai's interactions; "continued" is the second turn of one that the API remembers."""
+    """google-genai's interactions.
 
-    way: Literal["whole", "streamed", "continued"]
+    "continued" is the second turn of one that the API remembers. "background" fetches the answer afterwards.
+    """
+
+    way: Literal["whole", "streamed", "continued", "background"]
 
     async def ask(self, base_url: str, prompt: str, folder: Path) -> Shown:
         parameters = {"type": "object", "properties": {}}
@@ -128,6 +131,11 @@ class PythonInteractions:
                 if self.way == "continued":
                     begun = await interactions.create(model=MODEL, input="Good morning.")
                     asked["previous_interaction_id"] = begun.id
+                if self.way == "background":
+                    interaction = await interactions.create(**asked, background=True)
+                    while interaction.status == "in_progress":
+                        interaction = await interactions.get(interaction.id)
+                    return Shown(interaction.output_text or "")
                 if self.way != "streamed":
                     return Shown((await interactions.create(**asked)).output_text or "")
                 events = [event async for event in await interactions.create(**asked, stream=True)]
