@@ -172,7 +172,7 @@ def _shown(ran: Ran) -> Shown:
     assert ran.exit_code == 0, ran.stderr
     text = "".join(line["text"] for line in ran.lines if "text" in line)
     for error in [line["error"] for line in ran.lines if "error" in line]:
-        return Shown(text + error["message"], f"{error['name']} {error['status']}")
+        return Shown(text + error["message"], f"{error['name']} {error.get('status')}")
     return Shown(text)
 
 

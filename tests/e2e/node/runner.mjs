@@ -7,6 +7,7 @@ import { pathToFileURL } from "node:url";
 import { inspect } from "node:util";
 
 const stdout = process.stdout.write.bind(process.stdout);
+const connections = Symbol.for("undici.globalDispatcher.1"); // what fetch uses, and keeps open
 let runs = 0;
 
 for await (const line of createInterface({ input: process.stdin })) {
@@ -25,6 +26,12 @@ for await (const line of createInterface({ input: process.stdin })) {
   } catch (error) {
     printed.stderr += inspect(error);
     code = 1;
+  }
+  if (globalThis[connections]) {
+    // The next script connects anew, as a program of its own would.
+    const used = globalThis[connections];
+    globalThis[connections] = new used.constructor();
+    await used.destroy();
   }
   stdout(`${JSON.stringify([code, printed.stdout, printed.stderr])}\n`);
 }
