@@ -130,6 +130,14 @@ def test_the_texts_of_deltas_of_unknown_types_are_judged_as_texts(
     assert all(each.keys() == UNKNOWN[kind]("").keys() for each in shown)
 
 
+@pytest.mark.parametrize(
+    "event", [completed(outputs=[{"type": "function_call", "name": "run"}]), started(TEXT)]
+)
+def test_an_event_that_is_no_piece_of_a_step_may_not_have_a_delta(event: Json) -> None:
+    with pytest.raises(BodyError, match="has no delta"):
+        open_event({**event, "delta": {"type": "text", "text": SECRET}})
+
+
 def test_several_texts_of_a_delta_and_a_file_in_it_are_shown() -> None:
     contents = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     several = {"event_type": "step.delta", "index": 0, "delta": {"type": "future", "content": contents}}

@@ -29,6 +29,8 @@ _REPEATED = frozenset({"steps", "output_audio", "output_image", "output_text", "
 """Fields of an interaction in an event that repeat what other events contain. They are not sent."""
 
 _TAKEN = frozenset({"candidates", "usageMetadata", "usage_metadata"})
+_WITHOUT_DELTA = ("interaction.", "step.start")
+"""The beginnings of types of events that are judged without a delta: what is in one would pass unseen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ def _open_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
     for key in event:
         if key in _TAKEN or key == "events":
             raise BodyError(key, "the Interactions API has no such field")
+    if kind.startswith(_WITHOUT_DELTA) and _has_delta(event):
+        raise BodyError("delta", "an event of this type has no delta")
     response = dict(event)
     parts: list[JsonObject] = []
     reason = None
