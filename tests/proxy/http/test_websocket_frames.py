@@ -76,6 +76,23 @@ def test_a_message_that_arrives_byte_by_byte_counts_as_what_it_takes() -> None:
     assert meter.unfinished > 30 * 900
 
 
+class CountedBytes(bytes):
+    """Bytes that count how often they are read."""
+
+    reads = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.reads += 1
+        return super().__getitem__(place)
+
+
+def test_the_heads_of_empty_frames_are_not_read_byte_by_byte() -> None:
+    frames = 1000
+    data = CountedBytes(frame(0, ends=False) + frame(0, 0, ends=False) * (frames - 1))
+    MessageSizes().feed(data)
+    assert data.reads <= 2 * frames
+
+
 class Parser:
     """Receives what is passed on."""
 

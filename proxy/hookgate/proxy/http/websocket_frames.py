@@ -45,11 +45,12 @@ class MessageSizes:
         at, ended = 0, list[int]()
         self.unfinished += _CHUNK_BYTES
         while at < len(data):
-            size = min(self._left, len(data) - at) or 1
             if self._left:
+                size = min(self._left, len(data) - at)
                 self._left -= size
-            else:
-                self._head.append(data[at])
+            else:  # by what is missing, not by bytes: a client may send nothing but heads
+                size = min(_head_size(self._head) - len(self._head), len(data) - at)
+                self._head += data[at : at + size]
                 self._left = _payload_size(self._head)
             at += size
             self.unfinished += size
