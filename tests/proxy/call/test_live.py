@@ -546,6 +546,7 @@ async def test_what_hooks_cannot_judge_of_the_servers_messages_is_removed() -> N
         b'{"usageMetadata": {"promptTokenCount": 1}, "usage_metadata": {"promptTokenCount": 2}}',
         b'{"usageMetadata": {"promptTokenCount": 1}, "usageMetadata": {"promptTokenCount": 2}}',
         b'{"serverContent": {"modelTurn": {"parts": [{"text": "a"}]}, "model_turn": {}}}',
+        b'{"toolCall": {"functionCalls": [], "function_calls": [{"name": "f", "id": "1"}]}}',
     ],
 )
 async def test_an_unreadable_message_of_the_server_ends_the_session(message: bytes) -> None:

@@ -245,7 +245,9 @@ class ServerMessage:
             raise BodyError("serverContent.modelTurn", "a function call belongs in toolCall")
         self.usage = _object(self.message, "usageMetadata")
         """The tokens that the server counts in the message; empty if it counts none."""
-        self.calls: list[JsonObject] = read_list(_object(self.message, "toolCall"), "functionCalls")
+        tool_call = _object(self.message, "toolCall")
+        check_spellings(tool_call, "toolCall")
+        self.calls: list[JsonObject] = read_list(tool_call, "functionCalls")
         """The calls of tools in the message."""
         if not all(isinstance(call, dict) for call in self.calls):
             raise BodyError("toolCall.functionCalls", "a call must be an object")
