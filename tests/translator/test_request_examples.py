@@ -55,6 +55,12 @@ def test_a_field_keeps_the_spelling_that_the_client_chose() -> None:
     assert after["generationConfig"] == {"max_output_tokens": 100, "topP": 2.0}
 
 
+def test_a_hook_may_spell_a_setting_in_snake_case() -> None:
+    camel = {"contents": [], "generationConfig": {"maxOutputTokens": 8192}}
+    after = edited_request(camel, {"config": {"max_output_tokens": 100, "top_k": 5}})
+    assert after["generationConfig"] == {"maxOutputTokens": 100, "topK": 5}
+
+
 def test_null_removes_a_setting() -> None:
     assert edited_request(chat(), {"config": {"maxOutputTokens": None}})["generationConfig"] == {"topP": 2.0}
 

@@ -209,6 +209,12 @@ def test_an_edit_without_parts_leaves_the_texts_alone(content: Json | None) -> N
     assert show_response(edited_response(answer(), edit))["text"] == show_response(answer())["text"]
 
 
+@pytest.mark.parametrize("candidate", [{}, {"content": None}, {"content": {"parts": None}}])
+def test_parts_for_a_candidate_without_content_become_its_content(candidate: Json) -> None:
+    edit = {"candidates": [{"content": {"parts": ["a"]}}]}
+    assert show_response(edited_response({"candidates": [candidate]}, edit))["text"] == "a"
+
+
 def test_a_part_of_no_known_kind_becomes_its_json() -> None:
     odd = {"odd": [1]}
     after = edited_response(answer(), {"candidates": [{"content": {"parts": [odd]}}]})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.translator.conversation.alignment import Message, align
+from hookgate.translator.conversation.alignment import Message, align, align_parts
 
 MESSAGES = st.lists(
     st.tuples(st.sampled_from(["user", "model"]), st.sampled_from(["", "a", "b", "long text", "long word"])),
@@ -50,6 +50,7 @@ LONG = ("the first question", "the second question", "another matter")
         ("abcd", "dabc", [3, 0, 1, 2]),
         ("aab", "ab", [0, 2]),
         ("abab", "ab", [0, 1]),
+        ("aabcd", "bcda", [2, 3, 4, 0]),
         ("abc", "c", [2]),
         ("ab", "axb", [0, None, 1]),
         ("", "ab", [None, None]),
@@ -94,6 +95,13 @@ def test_a_message_added_while_all_others_are_rewritten_shifts_none_of_them(size
     place = min(place, size)
     edited.insert(place, ("user", "Something else entirely."))
     assert align(shown, edited) == [*range(place), None, *range(place, size)]
+
+
+@given(st.lists(st.booleans(), max_size=8))
+def test_rewritten_parts_are_recognized_by_where_they_stand_beside_a_new_one(rewritten: list[bool]) -> None:
+    shown = [{"text": f"part {number}"} for number in range(len(rewritten))]
+    edited = [{"text": f"new {number}"} if rewritten[number] else part for number, part in enumerate(shown)]
+    assert align_parts(shown, [*edited, {"text": "added"}]) == [*range(len(shown)), None]
 
 
 def test_an_edited_message_is_reported_from_a_new_one_by_what_they_have_in_common() -> None:

@@ -70,6 +70,13 @@ def test_every_kind_of_part_is_shown_with_its_type() -> None:
     ]
 
 
+def test_turns_before_are_shown_as_typed_parts_as_well() -> None:
+    earlier = {"known": True, "contents": BODY["contents"]}
+    later = {"contents": [], "previousInteractionId": "v1_a", "previousInteraction": earlier}
+    shown = show_request_parts("m", later)["previousMessages"]
+    assert shown == show_request_parts("m", {"contents": BODY["contents"]})["messages"]
+
+
 @given(requests())
 def test_a_hook_that_gives_back_typed_parts_changes_nothing(body: dict[str, Any]) -> None:
     assert apply_request_parts("m", body, copy.deepcopy(show_request_parts("m", body))) == ("m", body)
