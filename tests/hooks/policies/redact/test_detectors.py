@@ -230,6 +230,15 @@ def test_what_can_be_no_detector_is_reported(
     assert capfd.readouterr().err == "", "RE2 itself reports nothing"
 
 
+def test_a_pattern_that_is_too_large_for_a_scanner_is_reported_without_a_word_of_re2(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("hookgate.hooks.policies.redact.scanner._MEMORY", 1 << 12)
+    with pytest.raises(ValueError, match="the pattern is too large"):
+        Scanner([pattern_detector("TICKET", "[^a]{900}")])
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("words", [pytest.param([], id="none"), pytest.param(["a", ""], id="empty")])
 def test_words_have_to_be_some(words: list[str]) -> None:
     with pytest.raises(ValueError, match="PROJECT needs words"):

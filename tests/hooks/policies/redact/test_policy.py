@@ -353,6 +353,15 @@ def test_results_and_arguments_that_a_shim_tells_of_are_masked_and_never_exchang
     assert before["hookSpecificOutput"]["tool_input"] == {"to": "[EMAIL]"}
 
 
+def test_results_and_arguments_that_a_shim_tells_of_are_hashed_as_requests_are() -> None:
+    policy = made(redact_policy, {**SENSITIVE, "action": "hash"}, session=ANNA)
+    after = policy({"hook_event_name": "AfterTool", "tool_response": {"llmContent": MAIL}})
+    before = policy({"hook_event_name": "BeforeTool", "tool_input": {"to": MAIL}})
+    hashed = before["hookSpecificOutput"]["tool_input"]["to"]
+    assert hashed.startswith("[EMAIL:")
+    assert after["hookSpecificOutput"]["tool_result"] == {"llmContent": hashed}
+
+
 def test_a_body_made_of_suspects_does_not_pass() -> None:
     numbers = " ".join(["4111111111111112"] * 300)
     said = asked([user({"text": numbers[:2500]}, {"text": numbers[2500:]})], {"limit": 100})
