@@ -20,6 +20,7 @@ from support.wire import HI, KEY, SSE, UNARY, Answer, ask, connected, peer, post
 
 from hookgate.proxy.audit import trail
 from hookgate.proxy.audit.reading import AuditReader, EndedCall, RecordFilter
+from hookgate.proxy.call import answer as answers
 from hookgate.proxy.config import ClientSettings, Config, RouteSettings
 from hookgate.proxy.config.models import NamedKey
 from hookgate.proxy.errors import ApiError
@@ -281,6 +282,17 @@ async def test_why_hookgate_itself_gave_an_error_is_on_record(
     assert call.body["reasons"].keys() == reasons.keys()
     assert call.body["reasons"]["gateway"].startswith(reasons["gateway"])
     assert "canary" not in str(call)
+
+
+async def test_a_failure_inside_hookgate_is_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "check_response", lambda body: 1 / 0)
+    hooks = {"AfterModel": [says()]}
+    async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:
+        assert (await post(gateway.url, UNARY, HI)).status == 500
+    [call] = calls_in(tmp_path)
+    assert call.body["reasons"]["gateway"].startswith("INTERNAL_ERROR")
 
 
 async def test_no_key_is_anywhere(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import logging
+import os
 from pathlib import Path
 from threading import Thread
 
@@ -11,7 +12,7 @@ from support.audits import entries_of, ledger_in, opened, record_of
 from support.databases import cut, postgres
 
 from hookgate.proxy.audit.heads import HEADS_FILE, Head, HeadsFile, load_heads
-from hookgate.proxy.audit.ledger import FileLocks, Ledger, ServerLocks, writer_locks
+from hookgate.proxy.audit.ledger import FileLocks, Ledger, ServerLocks, open_ledger, writer_locks
 from hookgate.proxy.audit.verifying import count_records, verify_lines
 
 
@@ -99,12 +100,25 @@ def test_heads_that_cannot_be_saved_are_reported_once_and_saved_later(
     assert len(caplog.records) == 2
 
 
-def test_heads_wait_for_another_gateway_that_saves_its_own(tmp_path: Path) -> None:
+def test_an_audit_that_is_closed_has_no_file_open(tmp_path: Path) -> None:
+    def open_files() -> set[str]:
+        links = (Path("/proc/self/fd") / number for number in os.listdir("/proc/self/fd"))
+        return {link.resolve().name for link in links if link.resolve().is_relative_to(tmp_path)}
+
+    with open_ledger(None, tmp_path, None, 1) as (ledger, _):
+        ledger.write(entries_of(record_of()))
+        assert "audit.db" in open_files()
+        ledger.close()
+    assert open_files() == set()
+
+
+@pytest.mark.parametrize("held", [fcntl.LOCK_EX, fcntl.LOCK_SH], ids=["alone", "shared"])
+def test_heads_wait_for_another_gateway_that_saves_its_own(held: int, tmp_path: Path) -> None:
     head = Head(1, "ab" * 32, 0, 0, "ab" * 32)
     HeadsFile(tmp_path).save("a", head)
     saving = Thread(target=HeadsFile(tmp_path).save, args=("b", head))
     with (tmp_path / HEADS_FILE).with_suffix(".lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, held)
         saving.start()
         saving.join(0.1)
         assert load_heads(tmp_path / HEADS_FILE).keys() == {"a"}
