@@ -231,6 +231,18 @@ async def test_a_stop_holds_for_the_session_until_a_new_turn() -> None:
         assert await sent(gateway) == [{"text": "hi"}]
 
 
+async def test_a_stop_is_lifted_by_a_turn_that_no_shim_reports() -> None:
+    stop = runs(lambda event: {"continue": False, "stopReason": "enough"})
+    async with running_gateway({"AfterTool": [stop]}) as gateway:
+        fields = {"tool_name": "t", "tool_input": {}, "tool_response": {}}
+        for text in ("one", "two"):
+            turn = {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+            assert "enough" not in str((await post(gateway.url, f"/s/s-1{UNARY}", turn)).json)
+            await tell(gateway.url, "AfterTool", prefix="/s/s-1", **fields)
+            assert "enough" in str((await post(gateway.url, f"/s/s-1{UNARY}", turn)).json)
+        assert len(gateway.generated) == 2
+
+
 @pytest.mark.parametrize(
     ("event", "fields"),
     [
