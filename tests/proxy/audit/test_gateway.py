@@ -22,7 +22,7 @@ from hookgate.proxy.audit import trail
 from hookgate.proxy.audit.reading import AuditReader, EndedCall, RecordFilter
 from hookgate.proxy.call import answer as answers
 from hookgate.proxy.config import ClientSettings, Config, RouteSettings
-from hookgate.proxy.config.models import NamedKey
+from hookgate.proxy.config.models import AuditSettings, NamedKey
 from hookgate.proxy.errors import ApiError
 
 EVENT = "/s/s1/hookgate/v1/events/BeforeTool"
@@ -282,6 +282,12 @@ async def test_why_hookgate_itself_gave_an_error_is_on_record(
     assert call.body["reasons"].keys() == reasons.keys()
     assert call.body["reasons"]["gateway"].startswith(reasons["gateway"])
     assert "canary" not in str(call)
+
+
+async def test_an_audit_that_is_disabled_leaves_no_file(tmp_path: Path) -> None:
+    async with trail.open_audit_trail(AuditSettings(enabled=False), None, tmp_path) as audit:
+        assert audit is None
+    assert files_in(tmp_path) == {}
 
 
 async def test_a_failure_inside_hookgate_is_on_record(

@@ -18,8 +18,9 @@ from support.wire import HI, UNARY, connected, post
 
 from hookgate.proxy.audit.ledger import writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
-from hookgate.proxy.audit.trail import Recovery, recover
+from hookgate.proxy.audit.trail import Recovery, open_audit_trail, recover
 from hookgate.proxy.audit.writer import Writer
+from hookgate.proxy.config.models import AuditSettings
 
 
 @asynccontextmanager
@@ -158,6 +159,18 @@ async def test_the_lock_of_a_writer_that_was_recovered_is_free(tmp_path: Path) -
             await asyncio.to_thread(writer.close, 5)
         locks.close()
     assert report_of(tmp_path).problems == []
+
+
+@pytest.mark.parametrize(("dead", "expected"), [(1, "1 gateway ended"), (3, "3 gateways ended")])
+async def test_the_log_says_how_many_gateways_ended_unexpectedly(
+    dead: int, expected: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path) as database:
+        for _ in range(dead):
+            with ledger_in(database, tmp_path) as ledger:
+                ledger.write(entries_of(record_of()))
+    async with open_audit_trail(AuditSettings(), None, tmp_path):
+        assert f"{expected} unexpectedly" in caplog.text
 
 
 async def test_who_reads_the_file_beside_a_gateway_takes_no_record_from_it(tmp_path: Path) -> None:
