@@ -21,8 +21,8 @@ _SET_BY_THE_CHART = {
 }
 """Settings for which a pod leaves no choice: the ports of the Services, and the only files that it has."""
 
-_WITHOUT_PASSWORD = {"pattern": "^[^@]*$"}
-"""For URLs: that of a proxy may contain a password, and can be in a file that a variable names."""
+_WITHOUT_SECRET = {"pattern": "^[^@?#]*$"}
+"""For URLs: a password or a query may be secret. That of a proxy can be in a file that a variable names."""
 
 _URLS = ("uri", "https")
 
@@ -61,7 +61,7 @@ def _values_allowed_by(schema: dict[str, Any], definitions: dict[str, Any]) -> d
             result[name] = _values_allowed_by(part, definitions)
         elif name not in _PROSE:
             result[name] = part
-    return result | (_WITHOUT_PASSWORD if schema.get("format") in _URLS else {})
+    return result | (_WITHOUT_SECRET if schema.get("format") in _URLS else {})
 
 
 def _is_secret(schema: dict[str, Any]) -> bool:

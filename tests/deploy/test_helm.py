@@ -301,7 +301,7 @@ def _sections() -> Json:
 def test_settings_are_the_gateway_s_with_their_types(tmp_path: Path) -> None:
     config = {
         "limits": {"body": 67_108_864, "drain_delay": 1.5, "memory": 2**31},
-        "tracing": {"endpoint": 'http://a/"b"\\#{{<&>', "sample": 0.1},
+        "tracing": {"endpoint": 'http://a/"b"\\{{<&>', "sample": 0.1},
         "metrics": {"models": ["gemini-2.5-flash", "gémini\t🙂"]},
         "keys": {"alice@example.com": {"sha256": "a" * 64, "team": "search"}},
         "credentials": {

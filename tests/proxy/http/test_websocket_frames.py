@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import aiohttp
+import pytest
 from aiohttp import WSMsgType
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,6 +120,28 @@ async def test_a_large_message_that_does_not_end_is_refused_once_others_wait_for
     incoming.feed_data(b"a")
     assert len(parser.data) == received
     waiting.cancel()
+
+
+async def test_a_large_message_that_does_not_end_makes_room_for_other_messages() -> None:
+    worker = BodyWorker(LimitSettings(memory=MEMORY, body_timeout=0.02))
+    holder, other = (IncomingMessages(Parser(), MemoryLease(worker)) for _ in range(2))
+    holder.feed_data(frame(2 * MEMORY, sent=MEMORY))
+    other.feed_data(frame(MEMORY, sent=MEMORY // 2))
+    async with asyncio.timeout(10):
+        assert "no memory" in await other.refusal()
+        assert "too slowly" in await holder.refusal()
+
+
+async def test_a_message_of_empty_frames_only_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hookgate.proxy.http.websocket_frames._MAX_UNFINISHED", MEMORY)
+    worker = BodyWorker(LimitSettings(memory=1024 * MEMORY))
+    parser = Parser()
+    incoming = IncomingMessages(parser, MemoryLease(worker))
+    incoming.feed_data(frame(0, ends=False))
+    for _ in range(20):
+        incoming.feed_data(frame(0, 0, ends=False) * 10_000)
+    assert len(parser.data) < MEMORY + 100_000
+    assert "too many frames" in await incoming.refusal()
 
 
 @asynccontextmanager

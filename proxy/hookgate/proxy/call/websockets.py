@@ -12,10 +12,7 @@ from hookgate.proxy.call.context import CallContext
 from hookgate.proxy.errors import request_refused
 from hookgate.proxy.http.client import to_upstream
 from hookgate.proxy.http.key_mask import KeyMask
-from hookgate.proxy.http.websocket_frames import Receive
-
-MAX_MESSAGE = 16 * 1024 * 1024
-"""The maximum message size in both directions, in bytes."""
+from hookgate.proxy.http.websocket_frames import MAX_MESSAGE, Receive
 
 _NO_CODE = 1005
 

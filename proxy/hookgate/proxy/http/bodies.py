@@ -5,6 +5,7 @@ Requests are decompressed with limits, and parsed strictly.
 
 import asyncio
 import gc
+import math
 import re
 import time
 import zlib
@@ -47,11 +48,12 @@ class BodyWorker:
         self._thread = ThreadPoolExecutor(1, "hookgate-bodies")
         self._held = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._short_until = -math.inf  # on the monotonic clock
 
     @property
     def contended(self) -> bool:
-        """Whether a body waits for memory that others hold."""
-        return bool(self._waiting)
+        """Whether a body waits for memory that others hold, or a message has just been refused without."""
+        return bool(self._waiting) or time.monotonic() < self._short_until
 
     @property
     def leased_bytes(self) -> int:
@@ -98,8 +100,14 @@ class BodyWorker:
             self._held += size
 
     def has_room(self, size: int) -> bool:
-        """Return whether `size` more bytes may be held now, without making others wait longer."""
-        return not self._waiting and self._fits(size)
+        """Return whether `size` more bytes may be held now, without making others wait longer.
+
+        If not, the memory counts as contended until every incomplete body and message has been checked.
+        """
+        if not self._waiting and self._fits(size):
+            return True
+        self._short_until = time.monotonic() + self.limits.body_timeout
+        return False
 
     def _fits(self, size: int) -> bool:
         return self._held + size <= self.limits.memory or not self._held

@@ -11,11 +11,17 @@ from typing import Protocol
 
 from hookgate.proxy.http.bodies import MemoryLease
 
+MAX_MESSAGE = 16 * 1024 * 1024
+"""The maximum message size in both directions, in bytes."""
+
 UNCOUNTED = 64 * 1024
 """Bytes of each connection that are not counted: small messages pass also while memory is short."""
 
 _CHUNK_BYTES = 64
 """The estimated memory of a chunk besides its data: a client may send a message byte by byte."""
+
+_MAX_UNFINISHED = 2 * MAX_MESSAGE
+"""What one message may take with its frames and chunks: empty frames count nothing for the maximum size."""
 
 _CONTROL = 0x8
 _ENDS, _MASKED = 0x80, 0x80
@@ -89,6 +95,7 @@ Receive = Callable[[str | bytes], Awaitable[None]]
 
 
 _NO_MEMORY = "hookgate has no memory for this message now; try again later, or raise limits.memory"
+_TOO_MANY_PIECES = "The message is too large, or has too many frames."
 _TOO_SLOW = "The message arrived too slowly while other requests waited for memory."
 
 
@@ -113,6 +120,9 @@ class IncomingMessages:
         self._ended_bytes += sum(ended)
         if ended:
             self._stop_timer()
+        if self._sizes.unfinished > _MAX_UNFINISHED:
+            self._refuse(_TOO_MANY_PIECES)
+            return False, b""
         if not self._memory.grow(self._counted_bytes()):
             self._refuse(_NO_MEMORY)
             return False, b""

@@ -20,7 +20,6 @@ from hookgate.proxy.call.derived_events import (
 from hookgate.proxy.call.tool_gate import BLOCKED, AllowedTools, Refusal, ToolCallJudge, decide_tool_call
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_tool_selection, refuse_ended_call
 from hookgate.proxy.call.websockets import (
-    MAX_MESSAGE,
     Close,
     Socket,
     connected,
@@ -30,6 +29,7 @@ from hookgate.proxy.call.websockets import (
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, unreadable_answer
 from hookgate.proxy.http.key_mask import KeyMask
+from hookgate.proxy.http.websocket_frames import MAX_MESSAGE
 from hookgate.proxy.identity.callers import is_ephemeral
 from hookgate.proxy.observe.usage import read_usage
 from hookgate.proxy.routing.dialects.generate_content import check_references, named_model, with_model
