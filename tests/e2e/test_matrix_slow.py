@@ -1,6 +1,7 @@
 """A hook that thinks for longer than clients wait for a first byte: 70 seconds, with all of them at once."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ async def test_every_streaming_client_waits_for_a_slow_hook_and_asks_once(
     # The headers are out by then, so that a denial is an answer.
     answers = {MORNING: Shown(GREETING), ROCKET: Shown(REFUSAL)}
     expected = {(name, prompt): answers[prompt] for name, prompt in asked}
-    assert dict(zip(asked, shown, strict=True)) == expected
+    texts = [replace(each, beside="") for each in shown]  # Gemini CLI reports what its terminal lacks
+    assert dict(zip(asked, texts, strict=True)) == expected
     assert len([target for target in arrived if "treamGenerateContent" in target]) == len(asked)
     assert len(gateway.generated) == len(STREAMING)
