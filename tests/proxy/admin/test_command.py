@@ -133,7 +133,7 @@ async def addresses(server: program.Server) -> str:
     [
         pytest.param("short", "16 to 256", id="too short"),
         pytest.param("with a blank in the middle", "16 to 256", id="with blanks"),
-        pytest.param(None, "cannot be read", id="no file"),
+        pytest.param(None, "does not exist; write the secret into it", id="no file"),
     ],
 )
 async def test_a_token_that_cannot_be_used_is_reported_at_the_start(

@@ -658,5 +658,5 @@ def test_a_secret_comes_from_a_file_and_is_never_shown(tmp_path: Path) -> None:
     file.write_text("two\nlines")
     with pytest.raises(ConfigError, match=r"sign_in\.client_secret_file: .*nothing else"):
         access.client_secret_source(SignInSettings(client_secret_file=file))
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="does not exist"):
         access.client_secret_source(SignInSettings(client_secret_file=tmp_path / "none"))

@@ -184,9 +184,13 @@ async def test_a_port_in_use_is_one_line_that_names_it(command: str) -> None:
         (
             "--admin",
             "--listen",
-            "the admin listener cannot listen on {}: .*; choose .* --admin or admin.address",
+            "the admin listener cannot listen on {}: .*, or choose .* --admin or admin.address",
         ),
-        ("--listen", "--admin", "the gateway cannot listen on {}: .*; choose .* --listen or listen.address"),
+        (
+            "--listen",
+            "--admin",
+            "the gateway cannot listen on {}: .*, or choose .* --listen or listen.address",
+        ),
     ],
 )
 async def test_a_port_in_use_is_reported_with_its_listener_and_setting(

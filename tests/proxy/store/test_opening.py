@@ -294,7 +294,7 @@ def test_the_url_may_stand_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        pytest.param(None, "cannot be read: No such file or directory; check the path", id="none"),
+        pytest.param(None, "does not exist; write the secret into it, or check the path", id="none"),
         pytest.param(CANARY, r"must be postgresql\+psycopg://", id="no URL"),
         pytest.param(f"mysql://a:{CANARY}@h/db", r"must be postgresql\+psycopg://", id="another database"),
     ],
