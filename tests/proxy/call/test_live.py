@@ -55,6 +55,12 @@ def spoken(text: str) -> list[Json]:
     ]
 
 
+def beside_audio(**fields: str) -> Json:
+    """A message of audio with a text in one of its fields."""
+    blob = {"mimeType": "audio/pcm;rate=24000", "data": SPEECH, **fields}
+    return {"serverContent": {"modelTurn": {"role": "model", "parts": [{"inlineData": blob}]}}}
+
+
 class Session:
     """A client's side of a session."""
 
@@ -223,8 +229,11 @@ async def test_a_denied_setup_reaches_no_model(setup: Json) -> None:
         [*written("a roc", "ket"), {"serverContent": {"interrupted": True}}],
         [{"toolCall": {"functionCalls": [{"id": "1", "name": "f", "args": {"x": "a rocket"}}]}}],
         [{"serverContent": {"groundingMetadata": {"webSearchQueries": ["a rocket"]}}}, END],
+        [beside_audio(displayName="a rocket"), END],
+        [beside_audio(mimeType="audio/pcm; a rocket"), END],
+        [beside_audio(data="a rocket!"), END],
     ],
-    ids=["text", "speech", "interrupted", "call", "sources"],
+    ids=["text", "speech", "interrupted", "call", "sources", "name", "type", "no base64"],
 )
 async def test_nothing_of_a_denied_answer_reaches_the_client(answer: list[Json]) -> None:
     hooks = {"AfterModel": [runs(no_rocket_out) | {"view": "body"}]}
@@ -523,11 +532,13 @@ async def test_what_hooks_cannot_judge_of_the_servers_messages_is_removed() -> N
             "outputTranscription": {"text": "b", "words": ["a"]},
         },
     }
-    model = ScriptedModel({"clientContent": [strange, END]})
+    turn = {"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": "c"}], "novelty": "a"}}}
+    model = ScriptedModel({"clientContent": [strange, turn, END]})
     async with session(model, {}) as client:
         await client.tell(said("hi"))
         heard = await client.hear()
-    assert heard == [{"serverContent": {"outputTranscription": {"text": "b"}}}, END]
+    del turn["serverContent"]["modelTurn"]["novelty"]
+    assert heard == [{"serverContent": {"outputTranscription": {"text": "b"}}}, turn, END]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,10 @@ _SETUP = (
     "labels",
 )
 _SIGNALS = ("activityStart", "activityEnd", "audioStreamEnd")
-_AUDIO = re.compile(r"audio/[A-Za-z0-9.+-]{1,32}(?:; ?rate=[0-9]{1,6})?")
+_AUDIO = re.compile(
+    r"audio/[A-Za-z0-9.+-]{1,32}(?:; ?(?:rate|channels)=[0-9]{1,6}|; ?codecs?=[A-Za-z0-9]{1,8}){0,3}"
+)
+_AUDIO_FIELDS = frozenset({"mimeType", "data"})
 
 
 class ClientMessage:
@@ -213,6 +216,8 @@ _JUDGED = ("modelTurn", "groundingMetadata", *_TRANSCRIPTIONS)
 """The kinds of content that hooks judge."""
 
 _TRANSCRIPTION_FIELDS = frozenset({"text", "finished", "languageCode"})
+_TURN_FIELDS = frozenset({"parts", "role"})
+_TOOL_CALL_FIELDS = frozenset({"functionCalls"})
 
 
 class ServerMessage:
@@ -232,21 +237,18 @@ class ServerMessage:
                 raise BodyError(f"serverContent.{name}.text", "it must be a string")
             if said and (kept := _only(said, _TRANSCRIPTION_FIELDS)) is not said:
                 self.content = write(self.content, name, kept)
+        self.turn = _model_turn(self.content)
+        """What the model has written or spoken; empty if the message contains none of it."""
+        if len(self.turn) != len(_object(self.content, "modelTurn")):
+            self.content = write(self.content, "modelTurn", self.turn)
         if self.content is not content:
             self.message = write(self.message, "serverContent", self.content)
-        self.turn = _object(self.content, "modelTurn")
-        """What the model has written or spoken; empty if the message contains none of it."""
-        parts = read(self.turn, "parts")
-        if not isinstance(parts, list | dict | None) or not all(
-            isinstance(part, dict) for part in read_list(self.turn, "parts")
-        ):
-            raise BodyError("serverContent.modelTurn.parts", "it must be a list of objects")
-        if has_part(self.turn, "functionCall"):
-            raise BodyError("serverContent.modelTurn", "a function call belongs in toolCall")
         self.usage = _object(self.message, "usageMetadata")
         """The tokens that the server counts in the message; empty if it counts none."""
         tool_call = _object(self.message, "toolCall")
         check_spellings(tool_call, "toolCall")
+        if (kept := _only(tool_call, _TOOL_CALL_FIELDS)) is not tool_call:
+            self.message = write(self.message, "toolCall", kept)
         self.calls: list[JsonObject] = read_list(tool_call, "functionCalls")
         """The calls of tools in the message."""
         if not all(isinstance(call, dict) for call in self.calls):
@@ -439,11 +441,28 @@ def _content_of(kind: str, candidate: JsonObject) -> JsonObject:
     return {}
 
 
+def _model_turn(content: JsonObject) -> JsonObject:
+    """Return the model's turn in the content of a message, without fields that hooks cannot judge."""
+    turn = _only(_object(content, "modelTurn"), _TURN_FIELDS)
+    parts = read(turn, "parts")
+    if not isinstance(parts, list | dict | None) or not all(
+        isinstance(part, dict) for part in read_list(turn, "parts")
+    ):
+        raise BodyError("serverContent.modelTurn.parts", "it must be a list of objects")
+    if has_part(turn, "functionCall"):
+        raise BodyError("serverContent.modelTurn", "a function call belongs in toolCall")
+    return turn
+
+
 def _is_audio(part: Any) -> bool:
-    """Return whether a part is audio, and nothing else."""
+    """Return whether a part is audio, and nothing else: no field of it could contain a text."""
     if not isinstance(part, dict) or set(map(camel, part)) != {"inlineData"}:
         return False
-    return str(read(read_object(part, "inlineData"), "mimeType")).startswith("audio/")
+    blob = read_object(part, "inlineData")
+    kind, data = read(blob, "mimeType"), blob.get("data")
+    if not set(map(camel, blob)) <= _AUDIO_FIELDS or not isinstance(kind, str) or not _AUDIO.fullmatch(kind):
+        return False
+    return data is None or (isinstance(data, str) and is_canonical_base64(data))
 
 
 def _object(obj: JsonObject, name: str) -> JsonObject:
