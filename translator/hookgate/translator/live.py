@@ -25,6 +25,7 @@ from hookgate.translator.fields import (
     has_part,
     is_text,
     joined_text,
+    parts_of,
     read,
     read_list,
     read_object,
@@ -321,7 +322,7 @@ class ModelTurn:
 
     def continued(self, kind: str, candidate: JsonObject) -> JsonObject:
         """Return a candidate of this kind with the text that it continues before its own, as other parts."""
-        parts = _parts(candidate)
+        parts = parts_of(candidate)
         strands = {(kind, bool(part.get("thought"))) for part in parts if is_text(part)}
         earlier = [
             {"text": text, **({"thought": True} if strand[1] else {})}
@@ -341,19 +342,15 @@ class ModelTurn:
         """
         new = edited
         if shown is not candidate:
-            before, parts = _parts(shown), _parts(candidate)
+            before, parts = parts_of(shown), parts_of(candidate)
             owners = [int(number >= len(before) - len(parts)) for number in range(len(before))]
-            left = group_parts(owners, before, _parts(edited), first=1).get(1, [])
+            left = group_parts(owners, before, parts_of(edited), first=1).get(1, [])
             new = _with_parts(edited, left)
-        texts = [part for part in _parts(new) if is_text(part)]
+        texts = [part for part in parts_of(new) if is_text(part)]
         for thought in {bool(part.get("thought")) for part in texts}:
             more = "".join(part["text"] for part in texts if bool(part.get("thought")) is thought)
             self._texts[kind, thought] = (self._texts.get((kind, thought), "") + more)[-_REMEMBERED:]
         return candidate if same(new, candidate) else new
-
-
-def _parts(candidate: JsonObject) -> list[Any]:
-    return read_list(read_object(candidate, "content"), "parts")
 
 
 def _with_parts(candidate: JsonObject, parts: list[Any]) -> JsonObject:
@@ -399,7 +396,7 @@ class Segment:
         """Return the calls of tools in edited candidates."""
         if "toolCall" not in self.kinds:
             return []
-        parts = _parts(candidates[self.kinds.index("toolCall")])
+        parts = parts_of(candidates[self.kinds.index("toolCall")])
         calls = (read(part, "functionCall") for part in parts if isinstance(part, dict))
         return [call for call in calls if isinstance(call, dict)]
 

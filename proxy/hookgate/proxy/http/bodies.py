@@ -100,14 +100,12 @@ class BodyWorker:
             self._held += size
 
     def has_room(self, size: int) -> bool:
-        """Return whether `size` more bytes may be held now, without making others wait longer.
+        """Return whether `size` more bytes may be held now, without making others wait longer."""
+        return not self._waiting and self._fits(size)
 
-        If not, the memory counts as contended until every incomplete body and message has been checked.
-        """
-        if not self._waiting and self._fits(size):
-            return True
+    def note_shortage(self) -> None:
+        """Let the memory count as contended until all incomplete bodies and messages have been checked."""
         self._short_until = time.monotonic() + self.limits.body_timeout
-        return False
 
     def _fits(self, size: int) -> bool:
         return self._held + size <= self.limits.memory or not self._held
@@ -172,6 +170,7 @@ class MemoryLease:
         Returns whether it was set.
         """
         if size > self.size and not self._body_worker.has_room(size - self.size):
+            self._body_worker.note_shortage()
             return False
         self.resize(size)
         return True

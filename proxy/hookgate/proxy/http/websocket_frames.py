@@ -21,7 +21,7 @@ _CHUNK_BYTES = 64
 """The estimated memory of a chunk besides its data: a client may send a message byte by byte."""
 
 _MAX_UNFINISHED = 2 * MAX_MESSAGE
-"""What one message may take with its frames and chunks: empty frames count nothing for the maximum size."""
+"""The maximum size of a message with its frames and chunks. `MAX_MESSAGE` does not count empty frames."""
 
 _CONTROL = 0x8
 _ENDS, _MASKED = 0x80, 0x80

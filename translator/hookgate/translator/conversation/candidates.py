@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hookgate.translator.conversation.alignment import align_parts
-from hookgate.translator.fields import JsonObject, read_list, read_object
+from hookgate.translator.fields import JsonObject, parts_of, read_list
 
 
 def candidate_of(parts: Sequence[JsonObject], reason: str | None = None) -> JsonObject:
@@ -18,7 +18,7 @@ def parts_of_answer(response: JsonObject) -> list[JsonObject]:
     Further candidates are dropped, because the answer has only one.
     """
     candidates = read_list(response, "candidates")
-    return read_list(read_object(candidates[0], "content"), "parts") if candidates else []
+    return parts_of(candidates[0]) if candidates else []
 
 
 def group_parts(

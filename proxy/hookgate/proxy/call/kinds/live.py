@@ -250,9 +250,8 @@ class LiveSession:
 
         Speech without a transcription waits for it until the turn ends.
         """
-        if (
-            latest.calls or latest.turn_ends or not self._held[0][0].has_content
-        ):  # what has no content waits for nothing
+        waits = self._held[0][0].has_content  # what has no content waits for nothing
+        if latest.calls or latest.turn_ends or not waits:
             return True
         return latest.generation_ends and (self._has_transcription or not self._has_speech)
 
