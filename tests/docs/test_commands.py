@@ -18,6 +18,8 @@ from support.pages import ALL_BLOCKS, block_of, write_guard
 from support.program import COMMAND, Ended, environment, run, serving
 from support.wire import HI, KEY, UNARY, post
 
+pytestmark = pytest.mark.e2e
+
 NOT_RUN = {
     "make demo, pip install, pipx": "they install packages",
     "hookgate run -- gemini": "tests/e2e/test_gemini_cli.py; `run -- python` is run here",

@@ -16,7 +16,7 @@ from playwright.async_api import Browser
 from support.browser import Scheme, browsing, running_browser, violations
 from support.places import DOCS, PROJECT
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")  # in which the browser runs
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]  # in which the browser runs
 
 QUIET = {"NO_MKDOCS_2_WARNING": "1"}
 

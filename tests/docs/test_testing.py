@@ -12,6 +12,8 @@ import pytest
 from support.commands import missing
 from support.pages import block_of, write_guard
 
+pytestmark = pytest.mark.e2e
+
 yaml = pytest.importorskip("yaml", reason="needs PyYAML: run `make install`")
 
 PAGE = "docs/testing.md"

@@ -7,6 +7,8 @@ import pytest
 from support.environments import ADK
 from support.gateway import RunningGateway, listens, running_gateway, runs, says
 
+pytestmark = pytest.mark.e2e
+
 Json = dict[str, Any]
 
 AGENT = Path(__file__).parent / "adk" / "agent.py"

@@ -8,6 +8,8 @@ import pytest
 from support.environments import ANTIGRAVITY
 from support.gateway import RunningGateway, listens, running_gateway, runs, says, write_settings
 
+pytestmark = pytest.mark.e2e
+
 Json = dict[str, Any]
 
 AGENT = Path(__file__).parent / "antigravity" / "agent.py"

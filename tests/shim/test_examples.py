@@ -13,6 +13,8 @@ from support.environments import ADK, ANTIGRAVITY
 from support.gateway import running_gateway, runs, says
 from support.places import PROJECT
 
+pytestmark = pytest.mark.e2e
+
 Json = dict[str, Any]
 
 EXAMPLES = PROJECT / "examples"

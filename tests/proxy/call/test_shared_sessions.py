@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 from support.audits import audited_gateway
 from support.gateway import gateway_before, running_upstream, runs, says
 from support.wire import HI, KEY, UNARY, Answer, ask, post
@@ -15,6 +16,8 @@ from support.wire import HI, KEY, UNARY, Answer, ask, post
 from hookgate.proxy.config import Config, ToolCallSettings
 from hookgate.proxy.identity.shared import SharedSessions
 from hookgate.proxy.store.sessions import open_session_store
+
+pytestmark = pytest.mark.e2e
 
 Json = dict[str, Any]
 SESSION = {**KEY, "x-hookgate-session": "s-1"}

@@ -8,6 +8,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+import pytest
 from support.keys import until_answered, why
 from support.places import EXAMPLES
 from support.program import COMMAND, environment, serving
@@ -33,6 +34,7 @@ async def shell(text: str, folder: Path) -> list[str]:
     return out.decode().splitlines()
 
 
+@pytest.mark.e2e
 async def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "team", tmp_path / "examples" / "team")
     start, issue, call, revoke = ("\n".join(line[4:] for line in block.splitlines()) for block in BLOCKS)

@@ -33,6 +33,8 @@ from hookgate.proxy.identity.key_secrets import Pepper, create_key, load_pepper
 from hookgate.proxy.store import StoreError
 from hookgate.proxy.store.key_table import KeyTable, StoredKey
 
+pytestmark = pytest.mark.e2e
+
 LIVE = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 OWN = "AIza-the-callers-own"
 

@@ -28,6 +28,8 @@ from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.workers import processes
 from hookgate.proxy.workers.processes import WorkerProcesses, WorkerStartError
 
+pytestmark = pytest.mark.e2e
+
 GUARD = '''
 import os
 

@@ -12,6 +12,8 @@ from support.sent import sent_parts
 
 from hookgate.hooks.settings import EVENTS
 
+pytestmark = pytest.mark.e2e
+
 DENY = {"decision": "deny", "reason": "rm is not for agents."}
 CALL = {"functionCall": {"name": "run_shell_command", "args": {"command": "rm -rf /tmp/none"}}}
 SCRIPT = {
