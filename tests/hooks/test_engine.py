@@ -282,18 +282,28 @@ def test_a_hook_that_is_in_two_groups_runs_once(tmp_path: Path) -> None:
     assert sum(len(group.hooks) for group in plan.groups) == 1
 
 
-def test_plans_do_not_keep_the_names_that_clients_send(tmp_path: Path) -> None:
-    """They may take up any amount of memory, and be others in each call."""
+def test_plans_do_not_keep_long_names_that_clients_send(tmp_path: Path) -> None:
+    """They may take up any amount of memory, and be others in each call; so may many short or empty ones."""
     on_tools = one_group(command(when={"tools": ["run_*"], "models": ["gemini-*"]}))
     listening = Engine(load_settings([write_file(tmp_path, on_tools)]))
-    for number in range(20):
-        declared = {"tools": [{"functionDeclarations": [{"name": f"tool_{number}"}]}]}
+    for names in (["x" * 300], ["x" * 100] * 3, [""] * 300):
+        declared = {"tools": [{"functionDeclarations": [{"name": name} for name in names]}]}
         assert not listening.plan(BeforeModel("gemini", declared), SESSION).groups
     on_models = one_group(command(when={"models": ["gemini-*"]}))
     selecting = Engine(load_settings([write_file(tmp_path, on_models, "models.json")]))
     for number in range(20):
         assert not selecting.plan(BeforeModel(f"{number}" * 300, {}), SESSION).groups
     assert listening._cached_plan.cache_info().currsize == selecting._cached_plan.cache_info().currsize == 0
+
+
+def test_tools_are_matched_again_only_if_their_names_differ(tmp_path: Path) -> None:
+    on_tools = one_group(command(when={"tools": ["run_*"]}))
+    listening = Engine(load_settings([write_file(tmp_path, on_tools)]))
+    for name in ("run_it", "read_it", "run_it"):
+        declared = {"tools": [{"functionDeclarations": [{"name": name}]}]}
+        assert bool(listening.plan(BeforeModel("gemini", declared), SESSION).groups) is (name == "run_it")
+    cached = listening._cached_plan.cache_info()
+    assert (cached.hits, cached.currsize) == (1, 2)
 
 
 def test_plans_do_not_keep_long_triggers(tmp_path: Path) -> None:

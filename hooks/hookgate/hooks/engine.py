@@ -6,7 +6,7 @@ them in order. Hooks listed after a policy wait for it, so that they never see w
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -78,9 +78,24 @@ class EventPlan:
 
 _NO_HOOKS = EventPlan()
 
-_LONGEST_NAME = 256
 _CACHED_PLANS = 1024
 """The number of plans to cache for hooks with conditions, some of which check what clients choose."""
+
+_MAX_CACHED_NAMES = 256
+"""The maximum length of the names that clients choose for one cached plan, in characters."""
+
+_PROPERTIES: Mapping[str, Callable[[Subject, SessionContext], Any]] = {
+    "model": lambda subject, _: subject.model,
+    "tools": lambda subject, _: subject.tools,
+    "trigger": lambda subject, _: subject.trigger,
+    "client": lambda _, session: session.client,
+    "key": lambda _, session: session.key,
+    "team": lambda _, session: session.team,
+    "session_id": lambda _, session: session.session_id,
+    "operation": lambda _, session: session.call_state.operation,
+    "requires_json": lambda _, session: session.call_state.requires_json,
+}
+"""Reads each property of a Subject that conditions check from that of an event, or from the session."""
 
 
 class Engines(Protocol):
@@ -119,7 +134,11 @@ class Engine:
         self._logged_keys: dict[Hook, set[str]] = {}
         self._queue = FairQueue(configuration.limits.concurrency)
         self._executor = HookExecutor(self._runners, self._queue, trust_check)
-        self._unconditional_plans = {event: self._make_plan(event, Subject(), None) for event in self._groups}
+        self._unconditional_plans = {
+            event: self._make_plan(event, (), "", None)
+            for event, checked in self._conditions.items()
+            if not checked
+        }
         self._cached_plan = lru_cache(_CACHED_PLANS)(self._make_plan)
 
     @property
@@ -150,25 +169,18 @@ class Engine:
         if not checked and layer is None and event.stream is None:
             return self._unconditional_plans[event.name]
         subject = event.subject()
-        properties: dict[str, Any] = {
-            "model": subject.model,
-            "client": session.client,
-            "key": session.key,
-            "team": session.team,
-            "session_id": session.session_id,
-            "tools": subject.tools,
-            "trigger": subject.trigger,
-            "operation": session.call_state.operation,
-            "requires_json": session.call_state.requires_json,
-        }
-        checked_properties = {name: value for name, value in properties.items() if name in checked}
-        # Clients choose names of tools, models and triggers, which may take up any amount of memory.
-        keep = "tools" not in checked and len(subject.model) + len(subject.trigger) <= _LONGEST_NAME
+        properties = tuple([_PROPERTIES[name](subject, session) for name in checked])
+        names = (subject.model, subject.trigger, *(subject.tools if "tools" in checked else ()))
+        keep = sum(map(len, names)) + len(names) <= _MAX_CACHED_NAMES
         plan_for = self._cached_plan if keep else self._make_plan
-        return plan_for(event.name, Subject(**checked_properties, stream=subject.stream), layer)
+        return plan_for(event.name, properties, subject.stream, layer)
 
-    def _make_plan(self, event: str, subject: Subject, layer: Layer | None) -> EventPlan:
-        groups = self.configuration.matching_groups(event, subject)
+    def _make_plan(
+        self, event: str, properties: tuple[Any, ...], stream: str, layer: Layer | None
+    ) -> EventPlan:
+        """Return the plan for an event; `properties` are those that its conditions check, in their order."""
+        checked = dict(zip(self._conditions[event], properties, strict=True))
+        groups = self.configuration.matching_groups(event, Subject(**checked, stream=stream))
         return self._plan_of(groups if layer is None else _of_layer(groups, layer))
 
     def _plan_of(self, groups: tuple[Group, ...]) -> EventPlan:
