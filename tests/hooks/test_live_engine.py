@@ -320,6 +320,17 @@ async def test_a_reload_tells_what_became_of_which_hooks(
     await engines.close()
 
 
+async def test_each_reload_tells_of_its_own_changes_only(tmp_path: Path) -> None:
+    engines = live(write_file(tmp_path, one_group(FIRST)))
+    heard: list[Changes] = []
+    engines.watchers.append(heard.append)
+    for after in (one_group(FIRST, SECOND), one_group(SECOND)):
+        write_file(tmp_path, after)
+        await engines.reload()
+    assert [str(each) for each in heard] == ["added: BeforeModel second", "removed: BeforeModel first"]
+    await engines.close()
+
+
 async def test_a_script_that_changed_is_reported_by_its_hook(tmp_path: Path) -> None:
     engines = live(denying(tmp_path, "one"))
     heard: list[Changes] = []

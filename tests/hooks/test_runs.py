@@ -173,6 +173,18 @@ async def test_what_a_hook_in_observe_mode_says_is_recorded_and_not_applied(
     assert "BeforeModel hook 'rewrite' would have denied a call" in caplog.text
 
 
+async def test_what_a_hook_in_observe_mode_would_edit_is_logged_without_the_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def rewrite(event: Any) -> Any:
+        return rewriting(str.upper, event)
+
+    caplog.set_level(logging.INFO)
+    await engine(parallel(rewrite, mode="observe")).fire(asking("hello"), SESSION)
+    assert "BeforeModel hook 'rewrite' would have edited messages" in caplog.text
+    assert "HELLO" not in caplog.text
+
+
 async def test_an_observing_hook_sees_what_it_would_see_and_hides_nothing_from_later_ones() -> None:
     seen: list[list[str]] = []
 

@@ -115,6 +115,16 @@ def test_an_edited_thought_stays_a_thought() -> None:
     assert edited(think)[1]["parts"][0] == {"text": "aha", "thought": True}
 
 
+def test_of_several_parts_of_a_kind_those_that_a_hook_leaves_keep_what_it_does_not_see() -> None:
+    signed = {**CALL, "functionCall": {"name": "read", "args": {"path": "b"}}, "thoughtSignature": "b25l"}
+    texts = [{"text": "one", "thoughtSignature": "MQ=="}, {"text": "two", "thoughtSignature": "Mg=="}]
+    body = {"contents": [{"role": "model", "parts": [CALL, *texts, signed]}]}
+    view = show_request_parts("m", body)
+    del view["messages"][0]["content"][1]
+    _, new = apply_request_parts("m", body, view)
+    assert new["contents"][0]["parts"] == [CALL, texts[1], signed]
+
+
 def test_media_may_be_removed_and_texts_added() -> None:
     def strip(messages: Any) -> None:
         messages[1]["content"][1] = {"type": "text", "text": "[an image was here]"}
