@@ -240,7 +240,7 @@ class Gateway(Service):
 
 
 class Team:
-    """The running set-up."""
+    """The running setup."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str], postgres: str | None = None) -> None:
         self.folder = folder
@@ -257,7 +257,7 @@ class Team:
         return f"http://{self.address}"
 
     def with_addresses(self, name: str) -> str:
-        """Return a file of deploy/team with the addresses of this set-up in place of those of containers."""
+        """Return a file of deploy/team with the addresses of this setup in place of those of containers."""
         text = (SETTINGS / name).read_text()
         for number, gateway in enumerate(self.gateways, 1):
             text = text.replace(f"gateway-{number}:8787", gateway.address)
@@ -310,7 +310,7 @@ async def running_team(
     policy: Path | None = None,
     **settings: str,
 ) -> AsyncIterator[Team]:
-    """Start the set-up, and stop it at the end of the block. Raises TeamError if something does not start.
+    """Start the setup, and stop it at the end of the block. Raises TeamError if something does not start.
 
     Args:
         upstream: The URL of the upstream in place of the Gemini API.
@@ -455,7 +455,7 @@ async def _restart_on_enter(team: Team) -> None:
 
 
 def main() -> None:
-    """Run the set-up until it is interrupted."""
+    """Run the setup until it is interrupted."""
     parser = argparse.ArgumentParser(description="Start three gateways behind nginx, with PostgreSQL.")
     parser.add_argument("--upstream", metavar="URL", help="an upstream in place of the Gemini API")
     parser.add_argument(

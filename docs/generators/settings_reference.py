@@ -38,7 +38,7 @@ configure the gateway of a user who enters it. Relative paths in the file are re
 and variables they are relative to the current folder. `~` is the home folder.
 [hookgate.toml](../examples/hookgate.toml) is an example with every section.
 
-**Variables** are called `HOOKGATE_SECTION__KEY`; a few also have a short name. In a list, `:` separates
+**Variables** are named `HOOKGATE_SECTION__KEY`; a few also have a short name. In a list, `:` separates
 paths and `,` separates names; a JSON list is accepted too. An empty variable is treated as not set. For
 secrets, add `_FILE` to the name of any variable and set it to the path of a file that contains the value:
 `HOOKGATE_UPSTREAM__PROXY_FILE=/run/secrets/proxy`. It is an error if two variables give the same setting,
@@ -118,7 +118,7 @@ def _words(schema: dict[str, Any]) -> str:
         case "boolean":
             return "`true`, `false`"
         case "string":
-            return _FORMATS.get(schema.get("format", ""), "text")
+            return _FORMATS.get(schema.get("format", ""), "string")
         case kind:
             return _range("whole number" if kind == "integer" else "number", schema)
 

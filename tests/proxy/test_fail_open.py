@@ -16,7 +16,7 @@ from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.metrics import Metrics
 
 OPEN = "these hooks fail open (a call passes if they fail): open; "
-OPEN_ON_EXITS = "these hooks fail open when they exit with a code other than 0 and 2: exits; "
+OPEN_ON_EXITS = "these hooks fail open when they exit with a code other than 0 or 2: exits; "
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ class Failure:
     """How long the request must be at least."""
 
 
-EXIT = "exit code other than 0 and 2"
+EXIT = "exit code other than 0 or 2"
 START = "program missing or not executable"
 SIGNAL = "program was killed by a signal"
 TIMEOUT = "timeout of the hook"

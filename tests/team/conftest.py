@@ -1,4 +1,4 @@
-"""The set-up of `make team`, as the tests of it use it."""
+"""The setup of `make team`, as the tests of it use it."""
 
 import shutil
 from collections.abc import AsyncIterator

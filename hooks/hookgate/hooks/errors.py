@@ -85,7 +85,7 @@ class HookError(Exception):
 
 
 class ExitCodeError(HookError):
-    """A hook's program exited with a code other than 0 and 2. Gemini CLI documents this as a warning.
+    """A hook's program exited with a code other than 0 or 2. Gemini CLI documents this as a warning.
 
     The hook's `on_exit_code` decides what happens to the call.
     """

@@ -64,7 +64,7 @@ class _EndedCall:
 
 @dataclass(slots=True)
 class CallLog:
-    """The receipts of the calls that have passed a gateway, written by its thread and read by tests."""
+    """The receipts of the calls that have gone through a gateway, written by its thread and read by tests."""
 
     _ended: dict[str, _EndedCall] = field(default_factory=dict)
     _running: int = 0

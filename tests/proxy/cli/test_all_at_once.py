@@ -1,4 +1,4 @@
-"""A set-up with problems of ten kinds and more: `config check`, `serve` and `doctor` report all at once."""
+"""A setup with problems of ten kinds and more: `config check`, `serve` and `doctor` report all at once."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""`hookgate init`: each set-up loads, has no problem, and does what it says, offline."""
+"""`hookgate init`: each setup loads, has no problem, and does what it says, offline."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ ALL = [("--for", name) for name in setups("uses")] + [("--from", name) for name 
 
 @dataclass(frozen=True)
 class Does:
-    """What a set-up does with its own try.sh, and with a call that it allows."""
+    """What a setup does with its own try.sh, and with a call that it allows."""
 
     client: str
     """What the answer of try.sh contains."""
@@ -105,7 +105,7 @@ async def test_a_set_up_does_what_it_says(
 
 
 def in_front_of(upstream: EmbeddedUpstream, folder: Path) -> tuple[str, ...]:
-    """The flags of a gateway with the set-up of a folder, in front of an upstream."""
+    """The flags of a gateway with the setup of a folder, in front of an upstream."""
     return (
         *("--config", str(folder / "hookgate.toml")),
         *("--listen", "127.0.0.1:0", "--upstream", upstream.url),
@@ -173,7 +173,7 @@ async def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 async def test_without_a_wish_the_list_of_set_ups_is_named(tmp_path: Path) -> None:
     refused = await run("init", str(tmp_path / "new"))
-    told = "hookgate: choose a set-up: --for with observe, redact, "
+    told = "hookgate: choose a setup: --for with observe, redact, "
     assert (refused.code, os.listdir(tmp_path)) == (1, [])
     assert refused.complaint.startswith(told)
     assert refused.complaint.endswith("`hookgate init --list` describes them")

@@ -174,7 +174,7 @@ def _joined_parts(parts: Sequence[Any]) -> list[Any]:
 
 
 def _part(part: Any) -> Any:
-    """Return the part in canonical form, without what is different in every answer."""
+    """Return the part in canonical form, without what differs from answer to answer."""
     canonical = canonical_form(part)
     if not isinstance(canonical, dict):
         return canonical

@@ -183,7 +183,7 @@ ADVISORY = frozenset({"SessionEnd", "PreCompress", "Notification"})
 """The events that hooks cannot stop."""
 
 FailsOpen = Literal["always", "on exit codes", "never"]
-"""The failures of a hook after which a call continues: all, only exit codes other than 0 and 2, or none."""
+"""The failures of a hook after which a call continues: all, only exit codes other than 0 or 2, or none."""
 
 Layer = Literal["policy", "runtime", "explicit", "project", "user", "system", "extensions"]
 """The origin of hooks, highest precedence first. `explicit` are files named on the command line."""
@@ -200,7 +200,7 @@ class Hook:
 
     `root` is the project folder in which it runs, `source` its settings file, and `line` its line there.
     `on_error` decides what happens to a call if the hook fails, and `on_exit_code` if its program exits with
-    a code other than 0 and 2.
+    a code other than 0 or 2.
     """
 
     name: str

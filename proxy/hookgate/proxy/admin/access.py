@@ -106,7 +106,10 @@ class Access:
         return person
 
     async def authenticate(self, request: web.BaseRequest) -> Person:
-        """Return who makes a request. Raises ApiError (401 or 403; 503 if sessions cannot be read)."""
+        """Return the person who made a request.
+
+        Raises ApiError (401 or 403; 503 if sessions cannot be read).
+        """
         if request.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
             raise ApiError(403, _OTHER_PAGE)
         person = await self.sessions.find(self._cookie(request), _proof(request))

@@ -1,4 +1,4 @@
-"""`hookgate init`: writes one of the set-ups that come with hookgate, and says what to type next."""
+"""`hookgate init`: writes one of the setups that come with hookgate, and says what to type next."""
 
 import argparse
 import shlex
@@ -28,18 +28,18 @@ def add_init(parser: argparse.ArgumentParser) -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--for", dest="use", choices=setups("uses"), help="what the gateway is for")
     choice.add_argument("--from", dest="policy", choices=setups("policies"), help="a policy template")
-    choice.add_argument("--list", action="store_true", help="describe all set-ups, and write nothing")
+    choice.add_argument("--list", action="store_true", help="describe all setups, and write nothing")
 
 
 def run_init(arguments: argparse.Namespace) -> int:
-    """Write the chosen set-up, or list all of them. Returns 0; raises ValueError or OSError."""
+    """Write the chosen setup, or list all of them. Returns 0; raises ValueError or OSError."""
     if arguments.list:
         _print_list()
         return 0
     if not (arguments.use or arguments.policy):
         uses = ", ".join(setups("uses"))
         raise ValueError(
-            f"choose a set-up: --for with {uses}, or --from with a template; "
+            f"choose a setup: --for with {uses}, or --from with a template; "
             "`hookgate init --list` describes them"
         )
     setup = setups("uses")[arguments.use] if arguments.use else setups("policies")[arguments.policy]
@@ -77,7 +77,7 @@ def _print_next(setup: "Setup", folder: Path) -> None:
             f'(umask 077; echo "${{GEMINI_API_KEY:-placeholder}}" > {key_file})',
         )
         attempt = f"GEMINI_API_KEY=$({hookgate} keys create ivan --team interns {configuration}) {attempt}"
-    _print_step("Check the set-up", f"{hookgate} doctor {configuration}")
+    _print_step("Check the setup", f"{hookgate} doctor {configuration}")
     _print_step("Start the gateway", serve)
     _print_step(
         "Or, without a Gemini key, try it with a stand-in for the API, in two terminals",
@@ -101,12 +101,12 @@ def _print_step(title: str, *commands: str) -> None:
 _CONFIGURATION = "hookgate.toml"
 
 SetupKind = Literal["uses", "policies"]
-"""Set-ups for a use of the gateway (`--for`), or policy templates (`--from`)."""
+"""Setups for a use of the gateway (`--for`), or policy templates (`--from`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A set-up that can be written into a folder."""
+    """A setup that can be written into a folder."""
 
     name: str
     summary: str
@@ -138,7 +138,7 @@ def examples_folder() -> Path:
 
 @cache
 def setups(kind: SetupKind) -> dict[str, Setup]:
-    """Return the set-ups by name."""
+    """Return the setups by name."""
     folder = examples_folder() / "setups"
     found = sorted(path for path in (folder / kind).iterdir() if path.is_dir())
     return {path.name: _setup(path, folder / _CONFIGURATION) for path in found}

@@ -84,7 +84,9 @@ def add_keys(parser: argparse.ArgumentParser) -> None:
     usage.add_argument("key", nargs="?", metavar="ID", help="only the key with this ID, or of this owner")
     for command in (create, rotate, revoke):
         command.add_argument(
-            "--by", metavar="NAME", help="who changes it, for the audit (default: USER@HOST)"
+            "--by",
+            metavar="NAME",
+            help="who is making the change, as recorded in the audit (default: USER@HOST)",
         )
     for command in (create, listed, rotate, usage):
         command.add_argument("--json", action="store_true", help="print JSON, for programs")

@@ -179,7 +179,8 @@ class SignInSettings(Section):
 
 
 class UpstreamSettings(Section):
-    """The upstreams. Each API has one fixed origin, and no request can choose another."""
+    """The upstreams. Each API has one origin, which no request can choose. Only calls with the gateway's own
+    credentials for Vertex AI go to the location that the credential names."""
 
     gemini: ApiOrigin = GEMINI_API
     """The base URL of the Gemini API."""
@@ -239,7 +240,7 @@ class HookSettings(Section):
 
     database: bool = False
     """Whether the policy that `hookgate policy push` has stored in the database of `[store]` is used as well.
-    Its hooks run first, and no file can disable them. The gateway does not start without it."""
+    Its hooks run first, and no file can disable them. If none is stored, the gateway does not start."""
 
     project: File | None = None
     """A project folder. Settings are read as Gemini CLI reads them: the project's, the user's, the
@@ -259,8 +260,8 @@ class LimitSettings(Section):
     """Maximum size in bytes of a request that is shown to hooks, after decompression."""
 
     text: Count = 16 * 1024 * 1024
-    """Maximum size in bytes of such a request, or of an answer, without long runs of base64 such as inline
-    images. A context of a million tokens takes less than 10 MB."""
+    """Maximum size in bytes of such a request, or of an answer, not counting long runs of base64 such as
+    inline images. A context of a million tokens takes less than 10 MB."""
 
     values: Count = 200_000
     """Maximum number of JSON values in such a request, or in an answer: objects, lists and their items. A
@@ -281,7 +282,7 @@ class LimitSettings(Section):
 
     connections: Count = 10_000
     """Maximum number of client connections, lower if the limit of open descriptors does not allow as many. At
-    the limit, the connection that has been idle for longest is closed for a new one; if none is idle, the new
+    the limit, the connection that has been idle the longest is closed for a new one; if none is idle, the new
     one waits until another has ended."""
 
     connections_per_address: Count | None = None
@@ -294,7 +295,7 @@ class LimitSettings(Section):
 
     drain_delay: Delay = 0
     """Seconds for which a gateway that stops goes on accepting connections, and keeps idle ones open, so that
-    a load balancer can turn to others. It must be longer than the balancer keeps idle connections."""
+    a load balancer can switch to other gateways. It must be longer than the balancer's idle timeout."""
 
     drain_timeout: Seconds = 60
     """Seconds to wait for calls in progress when the gateway stops, after `limits.drain_delay`."""
@@ -333,11 +334,12 @@ class RouteSettings(Section):
 
     unhooked: tuple[Unhooked, ...] = ()
     """Generative routes to forward although hooks cannot judge them. Each such call is counted and marked.
-    `interactions` allows agents and environments; the text of all interactions is always judged."""
+    `interactions` also allows interactions that use agents or environments; the text of all interactions is
+    always judged."""
 
     unknown_interactions: Literal["allow", "refuse"] = "allow"
     """`refuse` answers with 403 if a call continues, reads, cancels or deletes an interaction that this
-    gateway, or another one with the same database, does not know as one of the caller's key."""
+    gateway, or another one with the same database, does not know to belong to the caller's key."""
 
     live: Literal["refuse", "judge"] = "refuse"
     """`judge` lets hooks judge Live sessions of the Gemini API and Vertex AI: text, calls and results of
@@ -526,10 +528,10 @@ class StoreSettings(Section):
     """A file that contains only that URL. It is read when the database is opened."""
 
     session_hours: Seconds = 24
-    """Hours after their last use for which the database keeps sessions, with what hooks changed in them."""
+    """Hours that the database keeps a session after its last use, with what hooks changed in it."""
 
     interaction_days: Seconds = 55
-    """Days after their creation for which the database keeps which interactions have passed. Google stores
+    """Days that the database remembers an interaction that has passed, after its creation. Google stores
     interactions for up to 55 days."""
 
     interaction_content: bool = False
@@ -582,7 +584,8 @@ class MetricSettings(Section):
     """The labels of `/metrics`."""
 
     models: tuple[ModelPattern, ...] = ()
-    """Models, with wildcards, that get their own label, like those of the price table; others are `other`."""
+    """Models, with wildcards, that get their own label, like those of the price table. All others are
+    labelled `other`."""
 
 
 class TracingSettings(Section):
@@ -609,7 +612,7 @@ class LogSettings(Section):
     """`json`: one object per line, with the request's id."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least severe lines that are written."""
+    """The lowest severity that is logged."""
 
 
 class Config(Section):

@@ -58,7 +58,7 @@ CACHE_BYTES = 64 * 1024 * 1024
 """Bytes of sessions that a process remembers."""
 
 ACCEPT_SECONDS = 24 * 3600.0
-"""Seconds after which it is written again that a key is accepted."""
+"""Seconds after which the acceptance of a key is written again."""
 
 MAX_RESOLVED = 10_000
 """Calls without a session's name whose session a process remembers."""

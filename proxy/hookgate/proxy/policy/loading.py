@@ -278,7 +278,7 @@ def fail_open_warnings(configuration: Configuration) -> list[str]:
     remedy = 'to deny such calls, set "on_error": "deny"'
     hooks_by_warning = {
         "these hooks fail open (a call passes if they fail)": configuration.failing_open("always"),
-        "these hooks fail open when they exit with a code other than 0 and 2": configuration.failing_open(
+        "these hooks fail open when they exit with a code other than 0 or 2": configuration.failing_open(
             "on exit codes"
         ),
     }

@@ -131,7 +131,7 @@ class SessionRows:
         self._connection, self._statements = connection, statements
         self.inserted = 0
         self.changed: set[str] = set()
-        """The names of what was changed, as `mark_of_session` and others return them."""
+        """The marks of what was changed, as `mark_of_session` and similar functions return them."""
 
     def exist(self) -> bool:
         """Return whether there are any sessions."""

@@ -284,7 +284,7 @@ class ToolCallFilter:
 
 
 def has_calls(event: JsonObject) -> bool:
-    """Return whether the event has function calls, or further arguments of them."""
+    """Return whether the event has function calls, or more of their arguments."""
     for candidate in read_list(event, "candidates"):  # this loop is hot: it resumes no generator
         for part in parts_of(candidate):
             if _call(part) is not None:

@@ -390,7 +390,7 @@ def _plain_values(redaction: Redaction, contents: list[Any]) -> list[Any] | None
 
 
 def _joined_texts(contents: list[Any]) -> Iterator[str]:
-    """Yield the texts of plain contents as one, and then the thoughts, if there are several."""
+    """Yield the joined texts of plain contents, then the joined thoughts; one text alone is not yielded."""
     parts = [part for content in contents for part in content["parts"] if is_text(part)]
     for thoughts in (False, True):
         texts = [part["text"] for part in parts if bool(part.get("thought")) is thoughts]

@@ -42,7 +42,7 @@ _CODE = re.compile(r"[^\w@%+=:,./-]")
 
 @dataclass(slots=True)
 class CommandLine:
-    """The commands of a command line, as far as they are known."""
+    """The commands in a command line, as far as they can be determined."""
 
     commands: list[tuple[Word, ...]] = field(default_factory=list)
     """Every command that may be run, each as its words, the program first."""

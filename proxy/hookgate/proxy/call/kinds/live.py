@@ -59,7 +59,7 @@ _NO_TOKENS = (
     "seen. Connect with a key."
 )
 _COUNTS = ("audio_in", "untranscribed_in", "media_out", "untranscribed_out")
-"""The bytes of speech that the receipt lists."""
+"""The names of the receipt's counts of bytes of speech."""
 _CLOSE_REASON = 123
 """The largest reason for closing a WebSocket, in bytes."""
 _MAX_HELD = 10_000

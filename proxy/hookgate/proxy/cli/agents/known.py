@@ -245,7 +245,7 @@ AGENTS = (
             "The file is admin_settings.json in /etc/antigravity on Linux, in /Library/Application Support/"
             "Antigravity on macOS, and in %ProgramData%\\Antigravity on Windows. Every user must be able to "
             "read it, so issue a key for each machine.",
-            "The names in it are those of a published set-up for another gateway. Compare them with Google's "
+            "The names in it are those of a published setup for another gateway. Compare them with Google's "
             'page "Configure an enterprise gateway for Google Antigravity" before you roll it out.',
             "With --write FILE, this command writes it, with the key from standard input.",
         ),

@@ -126,8 +126,8 @@ def named_model(route: Route, obj: JsonObject) -> str:
     model = route.model or _short_name(route, read(obj, "model"))
     if not model:
         raise body_refused(
-            "model: must be the name of a model, such as models/gemini-2.5-flash; a name with a project and "
-            "a location must have those of the path"
+            "model: must be the name of a model, such as models/gemini-2.5-flash; if the name includes a "
+            "project and a location, they must match those of the path"
         )
     return model
 
