@@ -210,7 +210,8 @@ async def test_a_call_whose_hook_gets_no_turn_in_time_is_denied() -> None:
         finally:
             await asyncio.sleep(0.1)  # the deadlines of the others pass before this slot is free
 
-    configuration = Configuration({"BeforeModel": (parallel(hang_on, on_error="allow"),)}, EngineLimits(0.1, 1))
+    hooks = {"BeforeModel": (parallel(hang_on, on_error="allow"),)}
+    configuration = Configuration(hooks, EngineLimits(0.1, 1))
     outcomes = await fired(Engine(configuration), asking("hi"), 3)
     causes = [getattr(outcome.runs[0].failure, "cause", "") for outcome in outcomes]
     assert sorted(causes) == ["deadline", "overload", "overload"]
