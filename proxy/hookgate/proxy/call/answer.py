@@ -17,8 +17,7 @@ from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
-from hookgate.proxy.call.context import OutgoingCall, RecordingEngine
-from hookgate.proxy.call.stages import (
+from hookgate.proxy.call.answer_stages import (
     AnswerListener,
     AnswerStage,
     CompleteStage,
@@ -40,6 +39,7 @@ from hookgate.proxy.call.stages import (
     responses_of,
     visible_text,
 )
+from hookgate.proxy.call.context import OutgoingCall, RecordingEngine
 from hookgate.proxy.call.tool_gate import ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
 from hookgate.proxy.errors import ApiError

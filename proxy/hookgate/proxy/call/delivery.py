@@ -8,8 +8,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from hookgate.proxy.call.answer import AnswerPipeline
+from hookgate.proxy.call.answer_stages import Piece
 from hookgate.proxy.call.context import CallContext
-from hookgate.proxy.call.stages import Piece
 from hookgate.proxy.call.verdicts import ReplacementAnswer
 from hookgate.proxy.config import StreamSettings
 from hookgate.proxy.errors import ApiError

@@ -8,6 +8,7 @@ from aiohttp import hdrs, web
 from hookgate.hooks import AfterAgent, AfterModel, BeforeModel, BeforeTool
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.answer import AnswerPipeline
+from hookgate.proxy.call.answer_stages import AnswerListener
 from hookgate.proxy.call.context import CallContext, OutgoingCall, RecordingEngine
 from hookgate.proxy.call.delivery import AnswerDelivery, Reply, answering
 from hookgate.proxy.call.derived_events import (
@@ -17,7 +18,6 @@ from hookgate.proxy.call.derived_events import (
     engine_for_derived,
     run_session_events,
 )
-from hookgate.proxy.call.stages import AnswerListener
 from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate
 from hookgate.proxy.call.verdicts import before_model_in_outer_body, before_tool_selection
 from hookgate.proxy.http.bodies import read_request

@@ -1,4 +1,4 @@
-"""Converts a verdict of hooks to the client's answer.
+"""Runs the hooks before the model, and converts a verdict of any hooks to the client's answer.
 
 The shapes are those that real clients display and do not retry: an error status for a user's turn, and text
 where an error would make the client prompt the model again or retry.

@@ -17,6 +17,7 @@ from hookgate.hooks import (
 )
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.events.reading import read_event
+from hookgate.proxy.call.answer_stages import visible_text_of
 from hookgate.proxy.call.context import JudgedCall, RecordingEngine, call_in_session
 from hookgate.proxy.call.derived_events import (
     ToolCallEvents,
@@ -26,7 +27,6 @@ from hookgate.proxy.call.derived_events import (
 )
 from hookgate.proxy.call.events import apply_outcome
 from hookgate.proxy.call.kinds.batches import BATCHED, map_responses
-from hookgate.proxy.call.stages import visible_text_of
 from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate, ToolSelection
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_model, before_tool_selection, enforce
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
