@@ -78,6 +78,17 @@ async def test_a_model_is_asked_again_with_a_response_to_each_of_its_calls() -> 
     assert not again.value.answer_rejected
 
 
+async def test_a_model_that_is_asked_again_gets_its_parts_in_order_with_successive_texts_joined() -> None:
+    gate = ToolGate([Judging(f=NO)], retries=True)
+    thought, signed = {"text": "hm", "thought": True}, {"text": "", "thoughtSignature": "c2ln"}
+    a, b, c = ({"text": text} for text in "abc")
+    for parts in ([a], [thought], [b], [c], [b, c], [signed]):
+        assert gate.passes(says(*parts))
+    with pytest.raises(RetryModel) as again:
+        await gate.judge(says(a, call("f")))
+    assert again.value.turns[0]["parts"] == [a, thought, {"text": "bcbc"}, signed, a, call("f")]
+
+
 @pytest.mark.parametrize(
     ("before", "refusal", "answer"),
     [

@@ -342,6 +342,9 @@ async def gate_pieces(gate: ToolGate, pieces: Iterable[Piece]) -> list[Piece]:
     """Return the pieces with the function calls that pass the gate. Raises RetryModel to ask again."""
     passed = []
     for piece in pieces:
+        if gate.passes(piece.response):  # no coroutine for most events of a stream
+            passed.append(piece)
+            continue
         response = await gate.judge(piece.response)
         passed.append(piece if response is piece.response else replace(piece, response=response))
     return passed
@@ -352,10 +355,7 @@ class GateStage(_HoldingStage):
 
     def __init__(self, gate: ToolGate) -> None:
         super().__init__()
-        self._gate = gate
-
-    async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        return await gate_pieces(self._gate, pieces)
+        self.feed = partial(gate_pieces, gate)  # not a method, as in EventStage
 
 
 class TurnEndStage(_HoldingStage):

@@ -12,7 +12,7 @@ from hookgate.proxy.observe.blocked import BlockedOutput
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import ToolCallFilter
 from hookgate.translator.fields import JsonObject, parts_of, read, read_list, read_object
-from hookgate.translator.streaming.events import failed_call_response, has_calls
+from hookgate.translator.streaming.events import failed_call_response, has_calls, only_text
 
 BLOCKED = "Tool execution blocked: {}"
 """The message that the model receives for a refused call, as in Gemini CLI."""
@@ -84,7 +84,7 @@ class ToolGate:
         self._judges = judges
         self._retries = retries
         self._filter = ToolCallFilter()
-        self._events: list[JsonObject] = []
+        self._turn = _ModelTurn()
         self._decided_calls: list[tuple[JsonObject, Refusal | JsonObject]] = []
 
     @property
@@ -92,10 +92,20 @@ class ToolGate:
         """Whether the agent has received a call."""
         return self._filter.passed
 
+    def passes(self, body: JsonObject) -> bool:
+        """Return whether the response has no function calls, and so passes without being judged."""
+        text = only_text(body)
+        if text is None:
+            if has_calls(body):
+                return False
+            self._collect_for_retry(body, [])
+        elif self._retries:
+            self._retries = self._turn.add_text(text)
+        return True
+
     async def judge(self, body: JsonObject) -> JsonObject:
         """Return the judged response, or the same object if unchanged. Raises RetryModel to ask again."""
-        if not has_calls(body):  # like most events of a stream
-            self._collect_for_retry(body, [])
+        if self.passes(body):
             return body
         had_call = self._filter.passed
         starting = self._filter.starting_calls(body)
@@ -104,21 +114,56 @@ class ToolGate:
         judged = self._filter.apply_decisions(body, decisions)
         self._collect_for_retry(body, found)
         must_retry = any(isinstance(decided, Refusal) and decided.retries for _, decided in found)
-        if must_retry and self._retries and not had_call and (parts := _parts_to_repeat(self._events)):
+        if must_retry and self._retries and not had_call and (parts := self._turn.parts()):
             raise RetryModel(_retry_turns(parts, self._decided_calls))
         return judged
 
     def _collect_for_retry(
         self, body: JsonObject, found: list[tuple[JsonObject, Refusal | JsonObject]]
     ) -> None:
-        """Collect the events and calls of the answer, unless it is too long to be repeated."""
+        """Collect the parts and calls of the answer, unless it cannot be repeated."""
         if self._retries:
-            self._events.append(body)
+            self._retries = self._turn.add(body)
             self._decided_calls += found
-            if len(self._events) > _MAX_PARTS:
-                self._retries = False
-                self._events.clear()
-                self._decided_calls.clear()
+
+
+class _ModelTurn:
+    """The parts of an answer up to now, as a turn of the model. Successive texts are one part.
+
+    The texts are kept without the events that contained them: while a stream lasts, a text takes a tenth of
+    the memory of its event.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[JsonObject] = []
+        self._texts: list[str] = []
+        self._count = 0
+
+    def add(self, body: JsonObject) -> bool:
+        """Add an event. Returns False if the answer cannot be repeated: too long, or several candidates."""
+        for candidate in read_list(body, "candidates"):
+            if read(candidate, "index"):
+                return False
+            for part in parts_of(candidate):
+                if len(part) == 1 and type(part.get("text")) is str:
+                    self._texts.append(part["text"])
+                else:
+                    self.parts().append(part)
+                self._count += 1
+        return self._count <= _MAX_PARTS
+
+    def add_text(self, text: str) -> bool:
+        """Add an event that is only a text. Returns False if the answer is too long to be repeated."""
+        self._texts.append(text)
+        self._count += 1
+        return self._count <= _MAX_PARTS
+
+    def parts(self) -> list[JsonObject]:
+        """Return the parts."""
+        if self._texts:
+            self._parts.append({"text": "".join(self._texts)})
+            self._texts = []
+        return self._parts
 
 
 async def decide_tool_call(judges: Sequence[ToolCallJudge], tool_call: JsonObject) -> Refusal | JsonObject:
@@ -136,17 +181,6 @@ def _decision(tool_call: JsonObject, decided: Refusal | JsonObject) -> str | Jso
     if isinstance(decided, Refusal):
         return decided.shown
     return None if decided == read_object(tool_call, "args") else decided
-
-
-def _parts_to_repeat(events: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the parts of the answer, or none if it is too long, or has several candidates."""
-    parts: list[JsonObject] = []
-    for event in events:
-        for candidate in read_list(event, "candidates"):
-            parts += parts_of(candidate)
-            if read(candidate, "index") or len(parts) > _MAX_PARTS:
-                return []
-    return parts
 
 
 def _retry_turns(

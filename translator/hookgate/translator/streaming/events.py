@@ -285,11 +285,23 @@ class ToolCallFilter:
 
 def has_calls(event: JsonObject) -> bool:
     """Return whether the event has function calls, or more of their arguments."""
-    for candidate in read_list(event, "candidates"):  # this loop is hot: it resumes no generator
-        for part in parts_of(candidate):
-            if _call(part) is not None:
-                return True
-    return False
+    return next(_calls(event), None) is not None
+
+
+def only_text(event: JsonObject) -> str | None:
+    """Return the text of an event whose parts are a single text; None if there are other parts or candidates.
+
+    Most events of a stream have one, so this function is hot and calls no other.
+    """
+    candidates = event.get("candidates")
+    if type(candidates) is not list or len(candidates) != 1 or candidates[0].get("index"):
+        return None
+    content = candidates[0].get("content")
+    parts = content.get("parts") if type(content) is dict else None
+    if type(parts) is not list or len(parts) != 1 or len(parts[0]) != 1:
+        return None
+    text = parts[0].get("text")
+    return text if type(text) is str else None
 
 
 def failed_call_response(call: JsonObject, error: str) -> JsonObject:
