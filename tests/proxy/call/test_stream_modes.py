@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.gateway import gateway_before, runs, says
 from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, spoken, sse
 
-from hookgate.proxy.call import stages
+from hookgate.proxy.call import answer_stages
 from hookgate.proxy.call.verdicts import EDIT_NOT_JSON
 
 SECRET, MASK = "sk-123456", "[KEY]"
@@ -151,7 +151,7 @@ async def test_a_denial_of_the_whole_answer_is_an_error_since_nothing_was_sent()
 
 @pytest.mark.parametrize("mode", ["complete", "window"])
 async def test_an_answer_that_is_held_back_has_a_bound(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "MAX_ANSWER", 10_000)
+    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 10_000)
     answer = await streamed(masking(mode, window=10_000), *(spoken("a") for _ in range(30)))
     assert (answer.status, answer.error["status"]) == (502, "UNAVAILABLE")
 
@@ -159,7 +159,7 @@ async def test_an_answer_that_is_held_back_has_a_bound(mode: str, monkeypatch: p
 async def test_the_text_of_a_turn_that_hooks_are_to_judge_at_its_end_has_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stages, "MAX_ANSWER", 1000)
+    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 1000)
     answer = await streamed({"AfterAgent": [says()]}, *(spoken("a" * 100) for _ in range(11)))
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
     answer = await streamed({"AfterAgent": [says()]}, *(spoken("a" * 100) for _ in range(10)))
@@ -289,7 +289,7 @@ async def test_a_mask_that_leaves_no_json_is_reported_as_well() -> None:
 async def test_an_answer_that_is_too_large_to_be_checked_is_passed_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(stages, "MAX_ANSWER", 4000)  # one event, but not all of them
+    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 4000)  # one event, but not all of them
     answer = await asked_for_json(replacing("42", "[NUMBER", "event"), ASKS_JSON, pause=0.02)
     assert said(answer) == "[1, [NUMBER, 3]"
     assert "the answer is too large to check whether it is still JSON" in caplog.text
@@ -301,7 +301,7 @@ async def test_an_answer_that_is_too_large_to_be_checked_is_passed_on(
 async def test_what_follows_the_end_of_an_answer_has_a_bound(
     hooks: dict[str, Any], body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stages, "MAX_ANSWER", 10_000)
+    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 10_000)
     events = [spoken("1", finishReason="STOP"), *(spoken("") for _ in range(30))]
     async with peer(STREAM_HEAD, *sse(*events)) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, SSE, body)

@@ -100,6 +100,19 @@ async def test_an_answered_call_is_shown_with_the_effects_of_its_hooks(tmp_path:
     ]
 
 
+async def test_what_a_hook_in_observe_mode_would_have_decided_is_listed_and_shown(tmp_path: Path) -> None:
+    record = record_of()
+    first, second = record.hooks.values()
+    first.decisions, second.mode, second.decisions = Counter(allow=1), "observe", Counter(allow=2, deny=1)
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        ledger.write(entries_of(record))
+        ledger.close()
+    listed = await run("audit", "list", "--state", str(tmp_path), env={"COLUMNS": "300"})
+    shown = await run("audit", "show", record.id, "--state", str(tmp_path))
+    assert "tone would have denied" in listed.out
+    assert shown.out.splitlines()[1] == "effects: tone (AfterModel) would have denied"
+
+
 async def test_a_part_of_an_id_must_belong_to_one_call(tmp_path: Path) -> None:
     ids = ["abcdef12" + "0" * 24, "abcdef13" + "0" * 24]
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:

@@ -141,7 +141,7 @@ def _row(call: EndedCall) -> tuple[str, ...]:
         call.model or "-",
         call.key or "-",
         call.session or "-",
-        why.reason[:_LONGEST_REASON] or "-",
+        (why.reason or _describe_observed(body))[:_LONGEST_REASON] or "-",
     )
     return tuple(escape_controls(cell, keep_lines=False) for cell in cells)  # clients choose some of these
 
@@ -161,6 +161,9 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 
 _DECIDES = {"denied": ("deny", "stop"), "stopped": ("stop",), "synthetic": ("answer",)}
 """The decisions that lead to an outcome."""
+
+_VERBS = {"deny": "denied", "stop": "stopped the agent", "answer": "answered", "ask": "asked the user"}
+"""The decisions with an effect on the agent, in the past tense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,18 +221,38 @@ def outcome_lines(body: JsonObject) -> Iterator[str]:
 
 
 def _effects_of_hooks(body: JsonObject) -> Iterator[str]:
-    """Yield what each hook edited and found, and how often it failed; hooks without effects are omitted."""
+    """Yield what each hook edited and found, how often it failed, and what it would have decided.
+
+    Hooks without effects are omitted.
+    """
     for hook in _objects(body.get("hooks")):
         edited = "would have edited" if hook.get("mode") == "observe" else "edited"
         edits = ", ".join(map(str, _items(hook.get("edits"))))
         findings = ", ".join(f"{kind} {count}" for kind, count in read_object(hook, "findings").items())
-        effects = [f"{edited} {edits}"] if edits else []
+        effects = _observed_decisions(hook)
+        effects += [f"{edited} {edits}"] if edits else []
         effects += [f"found {findings}"] if findings else []
         effects += (
             [f"failed in {hook['failures']} of {hook.get('runs')} runs"] if hook.get("failures") else []
         )
         if effects:
             yield f"{hook.get('hook')} ({hook.get('event')}) {' and '.join(effects)}"
+
+
+def _describe_observed(body: JsonObject) -> str:
+    """Return a line about what hooks in observe mode would have decided; empty if nothing."""
+    decisions = [
+        (hook.get("hook"), each) for hook in _objects(body.get("hooks")) for each in _observed_decisions(hook)
+    ]
+    return "; ".join(f"{hook} {decision}" for hook, decision in decisions)
+
+
+def _observed_decisions(hook: JsonObject) -> list[str]:
+    """Return what a hook would have done in observe mode; an empty list in enforce mode."""
+    if hook.get("mode") != "observe":
+        return []
+    made = read_object(hook, "decisions")
+    return [f"would have {verb}" for decision, verb in _VERBS.items() if made.get(decision)]
 
 
 def _decided(hook: JsonObject, decisions: tuple[str, ...]) -> bool:
