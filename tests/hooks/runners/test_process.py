@@ -14,7 +14,7 @@ from support.programs import MARK_VARIABLE, eventually, marked, run_process
 
 from hookgate.hooks import HookError
 from hookgate.hooks.output import ProcessResult
-from hookgate.hooks.runners.cleanup import ProcessTree, kill_marked, marked_processes
+from hookgate.hooks.runners.cleanup import ProcessTree, has_mark, kill_marked, marked_processes
 from hookgate.hooks.runners.process import (
     _LOWER_PRIORITY,  # before conftest.py changes it for all other tests
     MAX_STDERR,
@@ -170,6 +170,7 @@ async def test_process_numbers_that_began_anew_hide_nobody() -> None:
     tree = ProcessTree(begin=time.monotonic() - 24 * 3600)
     escapee = subprocess.Popen(["sleep", "30"], env={**ENV, "HOOKGATE_RUN": tree.mark})  # noqa: ASYNC220  # a millisecond
     with escapee:
+        await eventually(lambda: has_mark(escapee.pid, [tree.mark]))  # exec is not quite done when Popen returns
         assert marked_processes(escapee.pid + 1, tree) == {escapee.pid}
         kill_marked(escapee.pid, tree)
     assert escapee.returncode == -signal.SIGKILL
