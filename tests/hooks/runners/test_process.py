@@ -170,7 +170,7 @@ async def test_process_numbers_that_began_anew_hide_nobody() -> None:
     tree = ProcessTree(begin=time.monotonic() - 24 * 3600)
     escapee = subprocess.Popen(["sleep", "30"], env={**ENV, "HOOKGATE_RUN": tree.mark})  # noqa: ASYNC220  # a millisecond
     with escapee:
-        await eventually(lambda: has_mark(escapee.pid, [tree.mark]))  # exec is not quite done when Popen returns
+        await eventually(lambda: has_mark(escapee.pid, [tree.mark]))  # Popen returns just before
         assert marked_processes(escapee.pid + 1, tree) == {escapee.pid}
         kill_marked(escapee.pid, tree)
     assert escapee.returncode == -signal.SIGKILL
