@@ -240,6 +240,17 @@ async def test_an_engine_is_closed_when_its_last_call_is_over_and_not_before(tmp
     assert current.closed
 
 
+async def test_an_engine_without_calls_is_closed_at_the_reload(tmp_path: Path) -> None:
+    path = denying(tmp_path, "one")
+    engines = LiveEngine(lambda: [SettingsSource(path)], lambda configuration, _: Closing(configuration))
+    first: Any = engines.current
+    denying(tmp_path, "two")
+    await engines.reload()
+    await asyncio.sleep(0)
+    assert first.closed
+    await engines.close()
+
+
 async def test_a_reload_forgets_the_record_of_hooks_that_are_gone_and_keeps_the_others(
     tmp_path: Path,
 ) -> None:

@@ -43,6 +43,7 @@ async def served(
     for number in cancelled:
         tasks[number].cancel()
     await asyncio.sleep(0)
+    assert queue.waiting == len(sessions) - len(cancelled)
     free.set()
     await asyncio.gather(*blockers, *tasks, return_exceptions=True)
     assert queue.free

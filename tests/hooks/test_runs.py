@@ -113,6 +113,14 @@ async def test_a_hook_runs_for_the_calls_that_its_conditions_name(when: Any, cal
         assert len(seen) == 1
 
 
+async def test_the_input_names_the_operation_if_there_is_one() -> None:
+    seen: list[Any] = []
+    own = engine(parallel(seen.append))
+    await own.fire(asking("hi"), SessionContext("s-1", call_state=CallState(operation="countTokens")))
+    await own.fire(asking("hi"), SESSION)
+    assert [event.get("operation", "none") for event in seen] == ["countTokens", "none"]
+
+
 async def test_no_more_hooks_run_at_once_than_allowed() -> None:
     now = most = 0
 

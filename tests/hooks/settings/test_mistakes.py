@@ -201,6 +201,14 @@ def test_a_pattern_in_the_other_notation_in_an_option_is_a_warning_at_its_line(
     assert loaded.problems == ()
 
 
+def test_a_mistake_in_an_item_of_a_list_is_reported_at_the_line_of_the_item(tmp_path: Path) -> None:
+    rules = [{"models": "gemini-*", "window": "day", "requests": 1}, {"models": "gemini-.*"}]
+    hook = {"type": "builtin", "builtin": "limits", "name": "house", "options": {"rules": rules}}
+    path = write_file(tmp_path, json.dumps(one_group(hook)).replace('{"models"', '\n{"models"'))
+    loaded = read_sources([SettingsSource(path, "policy")])
+    assert [warning.line for warning in loaded.warnings if "rules.1.models" in warning.message] == [3]
+
+
 @pytest.mark.parametrize(
     ("policy", "options"),
     [

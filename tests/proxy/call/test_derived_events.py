@@ -97,7 +97,8 @@ async def test_a_conversation_fires_its_events_in_order_and_each_once(role: str)
         {"role": "model", "content": "It says hello."},
     ]
     assert (before["tool_name"], before["tool_input"]) == ("read_file", {"path": "x"})
-    assert (after["tool_input"], after["tool_response"]["llmContent"]) == ({"path": "x"}, "hello")
+    assert after["tool_input"] == {"path": "x"}
+    assert after["tool_response"] == {"llmContent": "hello", "returnDisplay": "hello"}
     assert (ended["prompt"], ended["prompt_response"]) == ("read x", "It says hello.")
     assert {event["session_id"] for event in fired} == {"s-1"}
 
