@@ -95,7 +95,7 @@ _PROPERTIES: Mapping[str, Callable[[Subject, SessionContext], Any]] = {
     "operation": lambda _, session: session.call_state.operation,
     "requires_json": lambda _, session: session.call_state.requires_json,
 }
-"""Reads each property of a Subject that conditions check from that of an event, or from the session."""
+"""How to read each property that conditions check, from the subject of an event or from the session."""
 
 
 class Engines(Protocol):
@@ -242,7 +242,7 @@ class Engine:
     def count_use(self, plan: EventPlan, session: SessionContext) -> None:
         """Let the policies of a plan count what the current call will have used.
 
-        The request was judged in an earlier call, which has ended before this was known.
+        An earlier call judged the request, and ended before its usage was known.
         """
         for runner in (self._runners[hook] for group in plan.groups for hook in group.hooks):
             if isinstance(runner, BuiltinRunner):
@@ -383,14 +383,14 @@ async def _apply_edit(run: Run, event: E, session: SessionContext) -> tuple[Run,
     return run, event if run.observed else edited
 
 
-def _is_policy(hook: Hook) -> bool:
+def _is_enforced_policy(hook: Hook) -> bool:
     """Return whether later hooks wait for this one: a built-in policy that is enforced."""
     return isinstance(hook.config, BuiltinConfig) and hook.config.mode == "enforce"
 
 
 def _ends_chain(run: Run) -> bool:
     """Return whether a policy denied the event: later hooks would see what it withholds."""
-    return _is_policy(run.hook) and run.enforced_denial
+    return _is_enforced_policy(run.hook) and run.enforced_denial
 
 
 def _edits_of(runs: Sequence[Run]) -> tuple[Run, ...]:
@@ -404,13 +404,13 @@ def _split_after_policies(groups: Sequence[Group]) -> Iterator[list[Group]]:
     """
     batch: list[Group] = []
     for group in groups:
-        has_policy = any(map(_is_policy, group.hooks))
+        has_policy = any(map(_is_enforced_policy, group.hooks))
         if group.sequential and has_policy and batch:
             yield batch
             batch = []
         for part in [group] if group.sequential or not has_policy else _split_group(group):
             batch.append(part)
-            if any(map(_is_policy, part.hooks)):
+            if any(map(_is_enforced_policy, part.hooks)):
                 yield batch
                 batch = []
     if batch:
@@ -421,7 +421,7 @@ def _split_group(group: Group) -> Iterator[Group]:
     """Split a parallel group after each policy."""
     start = 0
     for index, hook in enumerate(group.hooks, 1):
-        if _is_policy(hook) or index == len(group.hooks):
+        if _is_enforced_policy(hook) or index == len(group.hooks):
             yield replace(group, hooks=group.hooks[start:index])
             start = index
 

@@ -62,7 +62,7 @@ class GatewayUnderTest:
         key: str = "test-key",
         **fields: Any,
     ) -> Answer:
-        """Ask the model and return the answer, also if it is an error. `fields` are added to the request.
+        """Ask the model and return the answer, even if it is an error. `fields` are added to the request.
 
         `contents` among the fields replaces `text`. To test with a client of your own, give it `url`.
         """

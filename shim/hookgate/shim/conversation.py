@@ -214,7 +214,7 @@ class Conversation:
     def before_tool(self, name: str, args: Json, description: str | None) -> Step[ToolRun]:
         """Fire BeforeTool, and ask the user if a hook requires it.
 
-        Raises ToolDenied, and Stopped; the latter also if the turn was stopped before.
+        Raises ToolDenied, and Stopped; the latter even if the turn was stopped before.
         """
         if self.stopped:
             raise Stopped(self.stopped.reason, self.stopped)

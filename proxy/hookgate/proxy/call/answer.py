@@ -52,8 +52,8 @@ from hookgate.translator.strictjson import loads
 log = logging.getLogger("hookgate.gateway")
 
 
-End = Literal["finish", "abandon"]
-"""The end of an answer: "finish" if it is complete, "abandon" if it is cut off."""
+AnswerEnd = Literal["finish", "abandon"]
+"""How an answer ends: "finish" if it is complete, "abandon" if it is cut off."""
 
 
 class AnswerPipeline:
@@ -65,7 +65,7 @@ class AnswerPipeline:
         outgoing: OutgoingCall,
         body_worker: BodyWorker,
         gate: ToolGate | None,
-        end: TurnEndListener | None,
+        turn_end: TurnEndListener | None,
         *,
         keep_answer: bool,
         listener: AnswerListener | None = None,
@@ -76,8 +76,8 @@ class AnswerPipeline:
             engine: Runs the hooks.
             outgoing: The call that is answered.
             body_worker: Parses large answers.
-            gate: Judges function calls; None if no hook does.
-            end: Receives the text of an answer that ends a turn; None if no hook does.
+            gate: Judges function calls; None if nothing judges them.
+            turn_end: Receives the text of an answer that ends a turn; None if no hook needs it.
             keep_answer: Whether `answer` will be used.
             listener: Receives what has passed all hooks.
         """
@@ -93,7 +93,7 @@ class AnswerPipeline:
         self._drops_comments = False
         self._engine, self._model = engine, outgoing.model
         self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model_plan
-        self._gate, self._end, self._listener = gate, end, listener
+        self._gate, self._turn_end, self._listener = gate, turn_end, listener
         self.pending_error: Exception | None = None
         """The error that cut off a streamed answer. The caller sends the pieces before it, then raises it."""
 
@@ -102,7 +102,7 @@ class AnswerPipeline:
         """Whether the answer must be parsed."""
         if self.call.session.call_state.client_filters or self._kept is not None:
             return True
-        judges = (self._llm_request, self._gate, self._end, self._listener)
+        judges = (self._llm_request, self._gate, self._turn_end, self._listener)
         return any(judge is not None for judge in judges)
 
     @property
@@ -129,8 +129,8 @@ class AnswerPipeline:
             await self._body_worker.run(len(data), check_edit, original, edited, AfterModel.name)
         if self._gate is not None:
             pieces = await gate_pieces(self._gate, pieces)
-        if self._end is not None and not (self._gate and self._gate.agent_has_call):
-            await self._end.turn_ended(visible_text(pieces))
+        if self._turn_end is not None and not (self._gate and self._gate.agent_has_call):
+            await self._turn_end.turn_ended(visible_text(pieces))
         self._keep(pieces)
         if self._listener is not None:
             await self._listener(pieces[0].response)
@@ -173,8 +173,8 @@ class AnswerPipeline:
         self._drops_comments = any(screen.enforces for screen in self._screens)
         if self._gate is not None:
             self._stages.append(GateStage(self._gate))
-        if self._end is not None:
-            self._stages.append(TurnEndStage(self._end, self._gate))
+        if self._turn_end is not None:
+            self._stages.append(TurnEndStage(self._turn_end, self._gate))
         self._stages += self._observing_stages()
         self._stages += self._client_filters()
 
@@ -199,7 +199,7 @@ class AnswerPipeline:
         assert self._framing is not None  # noqa: S101  # for the type checker
         self.call.session.call_state.offload = self._offload  # an earlier event may have been large
         pieces: list[Piece] = []
-        end: End | None = "finish" if last else None
+        end: AnswerEnd | None = "finish" if last else None
         framing = self._framing
         try:
             frames = framing.feed(chunk)
@@ -225,7 +225,7 @@ class AnswerPipeline:
         """
         return await self._advance([], "abandon")
 
-    async def _advance(self, pieces: list[Piece], end: End | None) -> list[Piece]:
+    async def _advance(self, pieces: list[Piece], end: AnswerEnd | None) -> list[Piece]:
         """Pass pieces through all stages. If a stage fails, it and the later stages are abandoned."""
         for stage in self._stages:
             try:

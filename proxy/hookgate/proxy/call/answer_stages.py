@@ -96,8 +96,8 @@ class AnswerStage(Protocol):
 class ScreenStage:
     """Passes pieces through a screen, which may delay or split them. Raises Withheld if it denies the answer.
 
-    An error, or the bracket that closes an array, ends the answer for the client, so it follows the held
-    pieces.
+    Clients take an error, or the bracket that closes an array, for the end of the answer, so these are sent
+    after the held pieces.
     """
 
     def __init__(self, screen: Screen) -> None:
@@ -106,8 +106,8 @@ class ScreenStage:
         self._count = 0
         self._released = -1
         self._endings: list[Piece] = []
-        self._failed = False
-        self._broken = False
+        self._saw_error = False
+        self._in_doubt = False  # while the screen judges; for good, if it refused or failed
 
     def held_bytes(self) -> int:
         """Return the size in bytes of the pieces from which nothing was released."""
@@ -117,10 +117,10 @@ class ScreenStage:
         return await self._judge(pieces, last=False)
 
     async def finish(self) -> list[Piece]:
-        return await self._judge([], last=True, cut_off=self._failed)
+        return await self._judge([], last=True, cut_off=self._saw_error)
 
     async def abandon(self) -> list[Piece]:
-        if self._broken:  # a screen that has refused an answer or an error, or failed, releases nothing
+        if self._in_doubt:
             return []
         return await self._judge([], last=True, cut_off=True)
 
@@ -153,9 +153,9 @@ class ScreenStage:
                 continue
             self._held[self._count] = piece
             self._count += 1
-            self._failed = self._failed or "error" in piece.body or "error" in piece.response
+            self._saw_error = self._saw_error or "error" in piece.body or "error" in piece.response
             responses.append(piece.response)
-        self._broken = True
+        self._in_doubt = True
         judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
         if self._screen.slow or received_bytes(batch) > _THREAD_BYTES:
             released = await asyncio.to_thread(judge)
@@ -171,7 +171,7 @@ class ScreenStage:
                 del self._held[next(iter(self._held))]
         if others:
             out += await self._judge_others(others)
-        self._broken = False
+        self._in_doubt = False
         return out + self._endings if last else out
 
     async def _judge_others(self, pieces: list[Piece]) -> list[Piece]:
@@ -182,7 +182,7 @@ class ScreenStage:
                 comments.append(piece)
                 continue
             original = piece.data()
-            self._failed = self._failed or bool(piece.frame.data)
+            self._saw_error = self._saw_error or bool(piece.frame.data)
             redacted = await self.redact_error(original) if original else original
             self._endings.append(piece if redacted is original else replace(piece, error=redacted))
         return comments
@@ -218,7 +218,7 @@ Judge = Callable[[list[Piece]], Awaitable[list[Piece]]]
 """Runs hooks on pieces, and returns them with the hooks' edits."""
 
 
-class _HoldingStage:
+class _Stage:
     """A stage that may hold pieces back. If the answer is cut off, the held pieces are discarded."""
 
     def __init__(self) -> None:
@@ -236,15 +236,15 @@ class _HoldingStage:
         return []
 
 
-class EventStage(_HoldingStage):
+class EventStage(_Stage):
     """Runs hooks on events as they arrive. Events that arrive together are judged together."""
 
     def __init__(self, judge: Judge) -> None:
         super().__init__()
-        self.feed = judge  # not a method that awaits it, because each event would resume one more coroutine
+        self.feed = judge  # not a method that awaits it: each event resumes one coroutine less
 
 
-class WindowStage(_HoldingStage):
+class WindowStage(_Stage):
     """Runs hooks on a window of text, which is held back until further text follows it."""
 
     def __init__(self, judge: Judge, window: int) -> None:
@@ -260,7 +260,7 @@ class WindowStage(_HoldingStage):
         return held[:ready]
 
 
-class CompleteStage(_HoldingStage):
+class CompleteStage(_Stage):
     """Runs hooks on the complete answer."""
 
     def __init__(self, judge: Judge) -> None:
@@ -279,7 +279,7 @@ class CompleteStage(_HoldingStage):
         return await self._judge(await super().finish())
 
 
-class OriginalStage(_HoldingStage):
+class OriginalStage(_Stage):
     """Keeps the answer as the model sent it, before any hook runs."""
 
     def __init__(self) -> None:
@@ -298,11 +298,11 @@ class OriginalStage(_HoldingStage):
         return pieces
 
 
-class JsonStage(_HoldingStage):
+class JsonStage(_Stage):
     """Refuses an answer in JSON if edits of hooks turn it into something else.
 
     The check needs the whole answer, because parts of a JSON text are not JSON. The stage therefore holds
-    back the end of the answer and everything that arrives with it. If this is the whole answer, nothing has
+    back the end of the answer and everything that arrives with it. If everything was held back, nothing has
     been sent yet, and the client receives an error status.
     """
 
@@ -342,7 +342,7 @@ async def gate_pieces(gate: ToolGate, pieces: Iterable[Piece]) -> list[Piece]:
     """Return the pieces with the function calls that pass the gate. Raises RetryModel to ask again."""
     passed = []
     for piece in pieces:
-        if gate.passes(piece.response):  # no coroutine for most events of a stream
+        if gate.pass_if_no_calls(piece.response):  # no coroutine for most events of a stream
             passed.append(piece)
             continue
         response = await gate.judge(piece.response)
@@ -350,7 +350,7 @@ async def gate_pieces(gate: ToolGate, pieces: Iterable[Piece]) -> list[Piece]:
     return passed
 
 
-class GateStage(_HoldingStage):
+class GateStage(_Stage):
     """Decides on the function calls in the answer."""
 
     def __init__(self, gate: ToolGate) -> None:
@@ -358,7 +358,7 @@ class GateStage(_HoldingStage):
         self.feed = partial(gate_pieces, gate)  # not a method, as in EventStage
 
 
-class TurnEndStage(_HoldingStage):
+class TurnEndStage(_Stage):
     """Holds back the piece that ends the answer until hooks have judged all of the answer's text."""
 
     def __init__(self, end: TurnEndListener, gate: ToolGate | None) -> None:
@@ -398,7 +398,7 @@ AnswerListener = Callable[[JsonObject], Awaitable[None]]
 """Is called with each part of an answer that has passed all hooks, before the part is sent."""
 
 
-class ListenerStage(_HoldingStage):
+class ListenerStage(_Stage):
     """Shows the answer to a listener."""
 
     def __init__(self, listener: AnswerListener) -> None:
@@ -411,7 +411,7 @@ class ListenerStage(_HoldingStage):
         return pieces
 
 
-class RecordingStage(_HoldingStage):
+class RecordingStage(_Stage):
     """Passes the pieces that hooks have judged to a callback, for the transcript and the trace."""
 
     def __init__(self, keep: Callable[[list[Piece]], None]) -> None:
@@ -452,7 +452,7 @@ def _unfinished(piece: Piece) -> Piece:
 
 
 def _count_releasable(held: Sequence[Piece], window: int) -> int:
-    """Return the number of pieces that can be released: those that a full window of their strands follows.
+    """Return the number of pieces that can be released, as a full window of text follows in their strands.
 
     Pieces of a strand that has ended are also released once much more text than one window per strand
     follows.

@@ -173,7 +173,7 @@ class GatewayServices:
         self.transcripts = open_transcripts(config.transcripts, find_sources(config.hooks).state)
 
     def settle_usage(self, record: CallRecord) -> None:
-        """Let policies count what a call has used since this was last called, and add it to the cost."""
+        """Report to policies what a call has used since the last report, and add its price to the cost."""
         used, record.settled_usage = record.usage - record.settled_usage, record.usage
         cost = None
         if self.prices:
@@ -311,7 +311,7 @@ class CallContext:
         self.route = route
 
     async def name_model(self, model: str) -> None:
-        """Put the model on record that the request names, or that a hook has chosen in place of that.
+        """Record the model that the request names, or the one that a hook has chosen instead.
 
         Raises ApiError (403) if the caller's issued key may not be used for it.
         """

@@ -132,8 +132,8 @@ class Reply:
         await response.write_eof()
         return response
 
-    def abort(self) -> None:
-        """Abort the connection."""
+    def cut_off(self) -> None:
+        """Close the connection after what has been written, so that the client detects the missing end."""
         close_mid_answer(self._request)
 
     @asynccontextmanager
@@ -173,7 +173,7 @@ class Reply:
 
 @asynccontextmanager
 async def answering(context: CallContext, reply: Reply) -> AsyncIterator[None]:
-    """Send the client the answer or the error if the block raises ReplacementAnswer or ApiError.
+    """Send the client a ReplacementAnswer or an ApiError that the block raises.
 
     While the block runs, keep-alives are sent to the client.
     """
@@ -194,7 +194,7 @@ async def answering(context: CallContext, reply: Reply) -> AsyncIterator[None]:
 
 
 def _with_usage(answer: JsonObject, usage: Usage) -> JsonObject:
-    """Return a hook's answer with the tokens that the call used. LiteLLM rejects others."""
+    """Return a hook's answer with the tokens that the call used. Without them, LiteLLM rejects it."""
     counts = {
         "promptTokenCount": usage.input_tokens,
         "candidatesTokenCount": usage.output_tokens,
@@ -221,7 +221,7 @@ class AnswerDelivery:
         return self._meter.usage()
 
     @asynccontextmanager
-    async def send(
+    async def ask_upstream(
         self, route: Route, headers: Mapping[str, str], payload: bytes | None
     ) -> AsyncIterator[UpstreamAnswer]:
         """Send a request upstream and yield its answer, which `deliver` sends to the client.
@@ -239,7 +239,7 @@ class AnswerDelivery:
             if not self._reply.started:
                 raise error.as_api_error() from None
             self._context.services.note_error(self._record, error.as_api_error())
-            self._reply.abort()
+            self._reply.cut_off()
         finally:
             if self.counts_usage:
                 self._record.usage += self.usage
@@ -248,8 +248,8 @@ class AnswerDelivery:
     def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Awaitable[None]:
         """Return the coroutine or task that sends the answer: judged, copied, or as an error.
 
-        It raises the exceptions of the pipeline. This is not a coroutine itself, because each chunk would
-        resume it, too.
+        It raises the exceptions of the pipeline. This is not itself a coroutine, so that each chunk resumes
+        one coroutine less.
         """
         reply = self._reply
         self._record.held_bytes = pipeline.held_bytes

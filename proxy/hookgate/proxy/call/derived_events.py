@@ -135,7 +135,9 @@ class RequestEvents:
     async def _judge_session(self, turn: str) -> None:
         if self._engine("session").listens_to(SessionStart.name) and not self._memory.started:
             await self._fire_session_start()
-        if self._memory.waiting and not self.call.requires_json:  # the agent's own questions get no context
+        if (
+            self._memory.waiting and not self.call.requires_json
+        ):  # calls that require JSON are the agent's own
             await self.open_session.change(lambda state: state.memory.deliver_waiting(turn))
 
     async def _fire_session_start(self) -> None:
@@ -352,7 +354,7 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
         await check_results(await run_step(tool_results, read_list(body, "contents")))
     if engine.listens_to(*RequestEvents.EVENTS):
         body = await RequestEvents(engine, call, open_session, reported).run(body)
-    if not open_session.state.context or call.requires_json:  # the agent's own questions require JSON
+    if not open_session.state.context or call.requires_json:  # calls that require JSON are the agent's own
         return body
     waiting = await open_session.change(SessionState.take_context)
     return with_context(body, waiting) if waiting else body

@@ -184,7 +184,7 @@ class Gateway:
     def _judge_or_forward(self, context: CallContext, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return the coroutine that judges a call, or forwards it if nothing needs its content.
 
-        This is not a coroutine itself, because each chunk of an answer would resume it, too.
+        Not itself a coroutine, so that each chunk of an answer resumes one coroutine less.
         """
         recording_engine = RecordingEngine(engine, context.record)
         if context.route.kind == "event":
@@ -220,7 +220,7 @@ class Gateway:
         return GenerationCall(context, engine).run()
 
     def _needs_content(self, context: CallContext) -> bool:
-        """Return whether the audit, transcripts, traces or the caller's key need the content of the call."""
+        """Return whether anything besides hooks, such as the audit or the caller's key, needs the content."""
         if context.record.content is not None or self._services.transcripts is not None:
             return True
         if context.route.dialect == "interactions" and self._config.routes.unknown_interactions == "refuse":

@@ -153,7 +153,7 @@ class GenerationCall:
                 outgoing, answer_rejected=answer_rejected, may_retry=retries < max_retries
             )
             try:
-                async with delivery.send(outgoing.route, headers, outgoing.payload) as answer:
+                async with delivery.ask_upstream(outgoing.route, headers, outgoing.payload) as answer:
                     await delivery.deliver(answer, pipeline)
                 break
             except RetryModel as retry:

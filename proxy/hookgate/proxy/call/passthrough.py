@@ -1,4 +1,4 @@
-"""Streams requests that hooks do not inspect in both directions, without buffering them."""
+"""Forwards requests that no hook inspects, and their answers; both are streamed without buffering."""
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -92,8 +92,8 @@ class ToolGate:
         """Whether the agent has received a call."""
         return self._filter.passed
 
-    def passes(self, body: JsonObject) -> bool:
-        """Return whether the response has no function calls, and so passes without being judged."""
+    def pass_if_no_calls(self, body: JsonObject) -> bool:
+        """Note a response without function calls, which passes unjudged; return False if it has some."""
         text = only_text(body)
         if text is None:
             if has_calls(body):
@@ -105,7 +105,7 @@ class ToolGate:
 
     async def judge(self, body: JsonObject) -> JsonObject:
         """Return the judged response, or the same object if unchanged. Raises RetryModel to ask again."""
-        if self.passes(body):
+        if self.pass_if_no_calls(body):
             return body
         had_call = self._filter.passed
         starting = self._filter.starting_calls(body)
@@ -159,7 +159,7 @@ class _ModelTurn:
         return self._count <= _MAX_PARTS
 
     def parts(self) -> list[JsonObject]:
-        """Return the parts."""
+        """Return the parts; the texts since the last other part are one part."""
         if self._texts:
             self._parts.append({"text": "".join(self._texts)})
             self._texts = []

@@ -24,11 +24,11 @@ Close = tuple[int, bytes]
 
 async def tunnel(context: CallContext) -> web.StreamResponse:
     """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError if refused."""
-    async with connected(context) as (here, there, mask):
-        inward = relayed(here, there, context.request.incoming.counted(copying(there)))
-        outward = relayed(there, here, copying(here, mask), mask)
-        await run_until_closed(context, here, there, inward, outward)
-    return here
+    async with connected(context) as (client, upstream, mask):
+        inward = relayed(client, upstream, context.request.incoming.counted(copying(upstream)))
+        outward = relayed(upstream, client, copying(client, mask), mask)
+        await run_until_closed(context, client, upstream, inward, outward)
+    return client
 
 
 @asynccontextmanager
@@ -47,40 +47,43 @@ async def connected(
     wanted = [name for name in offered if name]
     await context.services.record_start(context.record)
     with context.record.attempt() as attempt:
-        async with upstreams.connect(attempt, context.route, headers, wanted, MAX_MESSAGE) as (there, mask):
-            here = web.WebSocketResponse(
-                protocols=[there.protocol] if there.protocol else (),
+        async with upstreams.connect(attempt, context.route, headers, wanted, MAX_MESSAGE) as (
+            upstream,
+            mask,
+        ):
+            client = web.WebSocketResponse(
+                protocols=[upstream.protocol] if upstream.protocol else (),
                 autoclose=False,
                 autoping=False,
                 compress=False,
                 max_msg_size=MAX_MESSAGE,
             )
-            await here.prepare(request)
+            await client.prepare(request)
             try:
-                yield here, there, mask
+                yield client, upstream, mask
             finally:
                 request.incoming.stop()
 
 
 async def run_until_closed(
-    context: CallContext, here: Socket, there: Socket, *directions: Coroutine[Any, Any, Close]
+    context: CallContext, client: Socket, upstream: Socket, *directions: Coroutine[Any, Any, Close]
 ) -> None:
     """Run both directions until one of them ends, then close both sides with its code.
 
     Both sides are also closed if there is no memory for what the client sends, and once the client's key is
     withdrawn, if it was issued.
     """
-    ways = [asyncio.create_task(direction) for direction in (*directions, _memory_refusal(context))]
+    tasks = [asyncio.create_task(direction) for direction in (*directions, _memory_refusal(context))]
     if context.caller.issued is not None:
-        ways.append(asyncio.create_task(_withdrawal(context)))
+        tasks.append(asyncio.create_task(_withdrawal(context)))
     try:
-        done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
     code, reason = done.pop().result()
-    await asyncio.gather(*(side.close(code=code, message=reason) for side in (here, there)))
+    await asyncio.gather(*(side.close(code=code, message=reason) for side in (client, upstream)))
 
 
 async def _withdrawal(context: CallContext) -> Close:

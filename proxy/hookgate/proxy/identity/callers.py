@@ -252,7 +252,7 @@ class FairMapping(Generic[K, V]):
         return values[key]
 
     def store(self, share: str, key: K, value: V) -> None:
-        """Store a value, and drop the oldest one if there are too many."""
+        """Store a value, and drop the least recently used one of the largest share if there are too many."""
         values = self._values.setdefault(share, OrderedDict())
         before = len(values)
         values[key] = value

@@ -36,7 +36,7 @@ from hookgate.translator import (
 from hookgate.translator.fields import JsonObject, read, read_object, same_items, write
 from hookgate.translator.strictjson import dumps
 
-_SPOKEN = "A hook returned a synthetic answer, which is not possible in a batch: {}"
+_SYNTHETIC_IN_BATCH = "A hook returned a synthetic answer, which is not possible in a batch: {}"
 IN_FILE = "Send a batch's requests in its body: hooks cannot judge requests in a file."
 _ANSWERS_IN_FILE = "This batch's answers are in a file, where hooks cannot judge them."
 
@@ -90,7 +90,7 @@ class Batches:
         run_step = self._context.run_step
         batch = await run_step(_read, body)
         check_model(route, route.model, batch.batch, "batch")
-        models, items = await judge_items(batch.requests, self._one)
+        models, items = await judge_items(batch.requests, self._judge_item)
         labels = await self._labels(route, batch)
         model = only_model(models, route.model)
         await self._context.name_model(model)
@@ -104,18 +104,20 @@ class Batches:
             observer.on_upstream_request(model, body, body)
         return route.for_model(model), await run_step(dumps, body)
 
-    async def _one(self, item: JsonObject) -> tuple[str, JsonObject]:
+    async def _judge_item(self, item: JsonObject) -> tuple[str, JsonObject]:
         """Return the model and one request of the batch after its hooks. Raises ApiError if it is refused."""
         context, engine = self._context, self._engine
         route = context.route
         await check_item(context, route.model, item, item)
         call, _ = await context.begin_judged_call(item)
+        event = _EVENT
         try:
             model, body = await before_model(engine, call, route.model, item)
+            event = BeforeToolSelection.name
             body, _ = await before_tool_selection(engine, call, model, body)
         except ReplacementAnswer as synthetic:
-            reason = _SPOKEN.format(dumps(synthetic.answer).decode())
-            raise policy_denied(reason, BeforeToolSelection.name) from None
+            reason = _SYNTHETIC_IN_BATCH.format(dumps(synthetic.answer).decode())
+            raise policy_denied(reason, event) from None
         return model, body
 
     async def _labels(self, route: Route, batch: BatchBody) -> JsonObject | None:
@@ -127,7 +129,9 @@ class Batches:
             call, _ = await self._context.begin_judged_call(labels)
             return (await before_model(self._engine, call, route.model, labels))[1]
         except ReplacementAnswer as synthetic:
-            raise policy_denied(_SPOKEN.format(dumps(synthetic.answer).decode()), _EVENT) from None
+            raise policy_denied(
+                _SYNTHETIC_IN_BATCH.format(dumps(synthetic.answer).decode()), _EVENT
+            ) from None
         except ApiError as error:
             raise error.at("batch") from None
 

@@ -78,7 +78,7 @@ async def _create(context: CallContext, engine: RecordingEngine) -> web.StreamRe
 class InteractionReading:
     """Answers with an interaction that exists, after AfterModel and BeforeTool hooks.
 
-    A stream is always read from its beginning, also if the client resumes it: a text that was cut in two can
+    A stream is always read from its beginning, even if the client resumes it: a text that was cut in two can
     only be judged as a whole. The client receives the events after the last one that it has received.
     """
 
@@ -112,7 +112,7 @@ class InteractionReading:
         headers = to_upstream(self._context.request.headers, "identity")
         # A body to cancel an interaction would be undocumented, and no hook would see it.
         payload = b"" if self._context.request.method == "POST" else None
-        async with delivery.send(self._route, headers, payload) as answer:
+        async with delivery.ask_upstream(self._route, headers, payload) as answer:
             succeeded = 200 <= answer.status < 300
             named = await self._begin(answer, call) if succeeded else {}
             self._record.model = _model_in(named)

@@ -76,8 +76,8 @@ class LiveSession:
         limits = context.services.config.limits
         self._bounds = Bounds(limits.text, limits.values)
         self._call: JudgedCall
-        self._here: Socket
-        self._there: Socket
+        self._client: Socket
+        self._upstream: Socket
         self._mask: KeyMask | None = None
         self._model = ""
         self._shown = SharedValue({})
@@ -102,15 +102,15 @@ class LiveSession:
         if self._tools.listens_to(AfterTool.name):
             self._results = ToolResultEvents(self._tools, self._call, "tools" not in reported)
         self._record.live = dict.fromkeys(_COUNTS, 0)
-        async with connected(context) as (here, there, mask):
-            self._here, self._there, self._mask = here, there, mask
+        async with connected(context) as (client, upstream, mask):
+            self._client, self._upstream, self._mask = client, upstream, mask
             receive = context.request.incoming.counted(self._from_client)
-            inward = self._closing(relayed(here, there, receive))
-            await run_until_closed(self._context, here, there, inward, self._closing(self._outward()))
-        return here
+            inward = self._closing(relayed(client, upstream, receive))
+            await run_until_closed(self._context, client, upstream, inward, self._closing(self._outward()))
+        return client
 
     async def _outward(self) -> Close:
-        end = await relayed(self._there, self._here, self._from_server, self._mask)
+        end = await relayed(self._upstream, self._client, self._from_server, self._mask)
         await self._release()
         return end
 
@@ -161,7 +161,7 @@ class LiveSession:
             except EditError as error:
                 raise policy_denied(_NO_PLACE.format(error), BeforeModel.name) from None
             data = data if edited is client.message else dumps(edited)
-        await _send(self._there, data, as_text=isinstance(message, str))
+        await _send(self._upstream, data, as_text=isinstance(message, str))
 
     async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
         """Return the results of tools after AfterTool hooks. Raises ApiError or ReplacementAnswer."""
@@ -283,7 +283,7 @@ class LiveSession:
             for edited in segment.edited(heard, candidates, calls):
                 await self._send_to_client(edited, None)
         if blocked:
-            await _send(self._there, dumps(blocked_calls(blocked)), as_text=True)
+            await _send(self._upstream, dumps(blocked_calls(blocked)), as_text=True)
 
     async def _judge_candidate(self, kind: str, candidate: JsonObject) -> JsonObject:
         """Return a candidate after AfterModel hooks; the same object if they left it alone."""
@@ -322,7 +322,7 @@ class LiveSession:
     async def _send_to_client(self, message: JsonObject, data: bytes | None) -> None:
         """Send a message, or its bytes if they are those that arrived. An empty message is not sent."""
         if message:
-            await _send(self._here, dumps(message) if data is None else data, as_text=False)
+            await _send(self._client, dumps(message) if data is None else data, as_text=False)
 
 
 def _only_candidate(response: JsonObject) -> JsonObject:

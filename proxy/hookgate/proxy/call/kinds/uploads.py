@@ -43,7 +43,7 @@ class UploadCalls:
         self._routes, self._limits = context.services.config.routes, context.services.config.limits
 
     async def run(self) -> web.StreamResponse:
-        """Answer the request, also if it is refused. Raises ConnectionError if the client has left."""
+        """Answer the request, even if it is refused. Raises ConnectionError if the client has left."""
         try:
             return await self._run()
         except ApiError as error:
