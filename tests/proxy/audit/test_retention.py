@@ -228,6 +228,8 @@ def test_what_is_too_much_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             ledger.retain(Retention(size=limit))
         with database.engine.begin() as connection:
             used = used_bytes(connection, is_file=True)
+            free = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
+    assert free == 0  # the file shrinks
     assert limit * 0.7 < used <= limit
     assert report_of(tmp_path).problems == []
 

@@ -84,6 +84,25 @@ async def test_records_that_come_together_are_written_together(tmp_path: Path, s
     assert (report.problems, report.records) == ([], 401)
 
 
+async def test_an_unexpected_error_is_reported_and_the_records_are_written_once_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(writing, "_RETRY_SECONDS", 0.01)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("x")
+
+    async with writer_in(tmp_path) as writer:
+        with monkeypatch.context() as patch:
+            patch.setattr(Ledger, "write", fail)
+            append = asyncio.create_task(writer.append(*entries_of(record_of(1))))
+            await until(lambda: writer.failures > 1)
+            assert writer.problem == "ZeroDivisionError"
+        await append
+        assert (writer.problem, count(tmp_path)) == (None, 2)
+    assert "audit records cannot be written; please report this" in caplog.text
+
+
 async def test_records_that_no_call_waits_for_wake_an_idle_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

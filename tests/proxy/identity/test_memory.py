@@ -65,6 +65,12 @@ def test_each_result_is_reported_of_with_the_first_call_that_it_can_answer(
     assert [result.call for result in tool_results(contents)] == _plainly(contents)
 
 
+@pytest.mark.parametrize("value", [["1"], {"1": 1}, 1, None])
+def test_a_result_with_an_id_or_name_that_is_no_string_answers_no_call(value: Any) -> None:
+    parts = [{"functionCall": {"name": "f"}}, {"functionResponse": {"id": value, "name": value}}]
+    assert [result.call for result in tool_results([{"role": "user", "parts": parts}])] == [{}]
+
+
 @given(CONTENTS, st.integers(0, 8))
 def test_a_turn_has_the_name_that_it_had_when_it_was_the_last(
     contents: list[dict[str, Any]], end: int

@@ -14,6 +14,9 @@ from hookgate.translator.fields import JsonObject
 _BATCH = 10_000
 """Records that are removed in one transaction: calls wait for it."""
 
+_SHRINK_PAGES = 2000
+"""Pages, of 4 KB, that a removal returns to the file system: calls wait for it."""
+
 _DAY = 24 * 3600 * 1000
 _FREE = 0.95
 """The share of the allowed size that is left after a removal."""
@@ -76,8 +79,7 @@ class Retention:
         end = min(until, first + _BATCH)
         removed = _remove(connection, end, more=end < until)
         if is_file:
-            # Each step frees one page, and SQLAlchemy would do only one, because it returns no rows.
-            connection.connection.cursor().execute("PRAGMA incremental_vacuum(2000)").fetchall()
+            _shrink(connection)
         return removed
 
     def _too_old(self, connection: Connection, last: int) -> int:
@@ -107,6 +109,15 @@ def used_bytes(connection: Connection, is_file: bool) -> int:
         return int((pages - free) * size)
     query = "SELECT pg_total_relation_size('audit_records') + pg_total_relation_size('audit_content')"
     return int(connection.execute(text(query)).scalar_one())
+
+
+def _shrink(connection: Connection) -> None:
+    """Shorten the file of the database by its free pages, at most `_SHRINK_PAGES` at once."""
+    free = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
+    cursor = connection.connection.cursor()
+    for _ in range(min(free, _SHRINK_PAGES)):
+        # It frees a page with each step. Of a statement without columns, sqlite3 takes only the first step.
+        cursor.execute("PRAGMA incremental_vacuum(1)")
 
 
 def _bounds(connection: Connection) -> tuple[int | None, int | None]:
