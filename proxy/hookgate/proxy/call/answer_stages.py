@@ -345,7 +345,7 @@ async def gate_pieces(gate: ToolGate, pieces: Iterable[Piece]) -> list[Piece]:
         if gate.pass_if_no_calls(piece.response):  # no coroutine for most events of a stream
             passed.append(piece)
             continue
-        response = await gate.judge(piece.response)
+        response = await gate.judge_calls(piece.response)
         passed.append(piece if response is piece.response else replace(piece, response=response))
     return passed
 

@@ -102,9 +102,8 @@ class GenerationCall:
         self._observe_transcript(open_session)
         after_model = engine.plan(AfterModel(SharedValue({}), {}, model), call.session)
         shown_request = await run_step(_shown_request, event, body) if after_model.groups else None
-        prompt, descriptions = "", {}
-        if engine.listens_to(BeforeTool.name, AfterAgent.name):
-            prompt, descriptions = prompt_of(contents), declared_descriptions(body)
+        prompt = prompt_of(contents) if engine.listens_to(AfterAgent.name) else ""
+        descriptions = declared_descriptions(body) if engine.listens_to(BeforeTool.name) else {}
         payload = await self._payload(outer, model, with_model(route, model, body))
         if self._record.content is None:  # otherwise the parsed request is needed later
             memory = context.request.memory_lease

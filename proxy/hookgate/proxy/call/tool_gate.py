@@ -105,8 +105,10 @@ class ToolGate:
 
     async def judge(self, body: JsonObject) -> JsonObject:
         """Return the judged response, or the same object if unchanged. Raises RetryModel to ask again."""
-        if self.pass_if_no_calls(body):
-            return body
+        return body if self.pass_if_no_calls(body) else await self.judge_calls(body)
+
+    async def judge_calls(self, body: JsonObject) -> JsonObject:
+        """Judge a response that has function calls, like `judge`."""
         had_call = self._filter.passed
         starting = self._filter.starting_calls(body)
         found = [(each, await decide_tool_call(self._judges, each)) for each in starting]
