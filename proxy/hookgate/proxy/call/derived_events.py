@@ -287,7 +287,10 @@ class ToolCallEvents:
             self.engine.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
             return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, retries=True)
         event = BeforeTool(name, arguments, self.descriptions.get(name))
-        outcome = await self.engine.fire(event, self.call.session)
+        plan = self.engine.plan(event, self.call.session)
+        if not plan.groups:
+            return arguments
+        outcome = await self.engine.fire(event, self.call.session, plan=plan)
         self.engine.note_blocked_tool(outcome.event, outcome)
         verdict = outcome.verdict
         if verdict.stop:

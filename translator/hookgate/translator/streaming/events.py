@@ -238,19 +238,29 @@ class ToolCallFilter:
     """Whether a call has passed."""
     _open: dict[int, bool] = field(default_factory=dict)
     """For each candidate with a call that continues in the next part: whether the call was refused."""
+    _in_pieces: bool = False
+    """Whether a call of the event continues that of an earlier event, or continues in a later one."""
 
     def starting_calls(self, body: JsonObject) -> list[JsonObject]:
         """Return the calls that begin in the event, in order, without continuations of earlier calls."""
         continuing = set(self._open)
+        self._in_pieces = bool(continuing)
         calls = []
         for index, call in _calls(body):
             if call.get("name") is not None or index not in continuing:
                 calls.append(call)
-            (continuing.add if read(call, "willContinue") else continuing.discard)(index)
+            if read(call, "willContinue"):
+                continuing.add(index)
+                self._in_pieces = True
+            else:
+                continuing.discard(index)
         return calls
 
     def apply_decisions(self, body: JsonObject, decisions: Sequence[CallDecision]) -> JsonObject:
         """Return the event with the decisions applied, one for each call begun, or `body` if all pass."""
+        if not self._in_pieces and all(decision is None for decision in decisions):
+            self.passed = self.passed or bool(decisions)
+            return body
         rest = iter(decisions)
         candidates = read_list(body, "candidates")
         numbered = zip(indexes(candidates), candidates, strict=True)
