@@ -1,6 +1,7 @@
 """How much of a streamed answer a hook sees: events, a sliding window, or all of it."""
 
 import asyncio
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,8 @@ from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, sp
 
 from hookgate.proxy.call import answer_stages
 from hookgate.proxy.call.verdicts import EDIT_NOT_JSON
+from hookgate.proxy.routing.dialects import ADAPTERS
+from hookgate.translator import Frame
 
 SECRET, MASK = "sk-123456", "[KEY]"
 CALL = {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"}
@@ -312,3 +315,32 @@ async def test_what_follows_the_end_of_an_answer_has_a_bound(
 async def test_a_stream_without_events_is_an_empty_answer(mode: str) -> None:
     answer = await streamed(masking(mode))
     assert (answer.status, answer.body) == (200, b"")
+
+
+class Passing:
+    """A screen that passes every event at once."""
+
+    slow = False
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def judge(
+        self, events: Sequence[dict[str, Any]], *, last: bool, cut_off: bool = False
+    ) -> list[tuple[int, dict[str, Any]]]:
+        first, self._count = self._count, self._count + len(events)
+        return list(enumerate(events, first))
+
+    def redact(self, value: Any) -> Any:
+        return value
+
+    def findings_output(self) -> dict[str, Any]:
+        return {}
+
+
+async def test_of_a_long_stream_no_piece_is_kept_that_has_been_released() -> None:
+    stage, adapter = answer_stages.ScreenStage(Passing()), ADAPTERS["generate_content"]()
+    for event in split("a" * 100, *range(1, 100)):
+        piece = answer_stages.Piece(Frame(b"", b""), event, event, adapter)
+        assert await stage.feed([piece]) == [piece]
+    assert len(stage._held) == 1  # a screen may split the last one
