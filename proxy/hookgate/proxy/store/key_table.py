@@ -71,8 +71,9 @@ class KeyTable(StoredTable):
         return _stored(found[0]) if found else None
 
     def all(self) -> list[StoredKey]:
-        """Return all keys, the oldest first."""
-        query = select(issued_keys).order_by(issued_keys.c.created, issued_keys.c.id)
+        """Return all keys, the oldest first, and those of the same second by owner."""
+        columns = issued_keys.c
+        query = select(issued_keys).order_by(columns.created, columns.owner, columns.id)
         return [_stored(row) for row in self._select(query)]
 
     def peppers(self) -> set[bytes]:
