@@ -142,12 +142,33 @@ async def test_a_model_that_a_hook_chose_for_all_of_a_batch_gets_it() -> None:
 
 
 async def test_a_hook_cannot_answer_for_the_model_in_a_batch() -> None:
-    async with (
-        peer() as upstream,
-        gateway_before(upstream.url, {"BeforeModel": [runs(answer_itself)]}) as url,
-    ):
+    hooks = {"BeforeModel": [runs(answer_itself)]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, TARGET, batch("a"))
-    assert (answer.status, "not possible in a batch" in answer.error["message"]) == (403, True)
+    assert (answer.status, upstream.heard) == (403, [])
+    assert answer.error["message"] == (
+        "batch.inputConfig.requests.requests[0].request: "
+        "A hook returned a synthetic answer, which is not possible for batchGenerateContent."
+    )
+
+
+@pytest.mark.parametrize("event", ["BeforeModel", "BeforeToolSelection"])
+@pytest.mark.parametrize(
+    "verdict", [{"decision": "deny", "reason": REFUSAL}, {"continue": False, "stopReason": REFUSAL}]
+)
+async def test_a_batch_is_refused_with_the_hooks_reason_after_a_tools_result_too(
+    event: str, verdict: dict[str, Any]
+) -> None:
+    body = batch("a")
+    result = {"functionResponse": {"name": "t", "response": {}}}
+    [item] = body["batch"]["inputConfig"]["requests"]["requests"]
+    item["request"]["contents"].append({"role": "user", "parts": [result]})
+    hooks = {event: [runs(lambda _: verdict)]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, TARGET, body)
+    assert (answer.status, upstream.heard) == (403, [])
+    assert answer.error["message"] == f"batch.inputConfig.requests.requests[0].request: {REFUSAL}"
+    assert answer.error["details"][0]["metadata"]["event"] == event
 
 
 async def test_a_hook_cannot_answer_for_the_model_to_the_name_of_a_batch() -> None:
@@ -159,7 +180,7 @@ async def test_a_hook_cannot_answer_for_the_model_to_the_name_of_a_batch() -> No
     async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, TARGET, batch("a"))
     assert (answer.status, upstream.heard) == (403, [])
-    assert "not possible in a batch" in answer.error["message"]
+    assert answer.error["message"].startswith("batch: A hook returned a synthetic answer")
 
 
 async def test_the_answers_of_a_batch_are_judged_when_it_is_looked_at() -> None:

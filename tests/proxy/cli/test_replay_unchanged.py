@@ -74,6 +74,7 @@ POLICY = {
     "BeforeAgent": [runtime("before_agent")],
     "BeforeModel": [
         builtin("models", "models", deny=["*-pro"]),
+        {**builtin("no-counts", "models", deny=["*-lite"]), "when": {"operations": ["countTokens"]}},
         builtin("limits", "limits", rules=LIMITS),
         runtime("before_model"),
         builtin("no-mail", "redact"),
@@ -145,10 +146,11 @@ def calls(number: int) -> Iterator[tuple[str, Json]]:
     yield f"{EMBED}:embedContent", {"content": prompt(f"to {MAIL}")["contents"][0]}
     yield f"{EMBED}:embedContent", {"content": prompt("forbidden")["contents"][0]}
     yield f"{EMBED}:countTokens", prompt(f"count {MAIL} {number}")
+    yield "/v1beta/models/gemini-2.5-flash-lite:countTokens", prompt("count")
     for text in ("only read", "forbidden"):
         yield "/v1beta/cachedContents", {"model": "gemini-2.5-flash", **prompt(text, tools=TOOLS)}
-    yield "/v1beta/models/gemini-2.5-flash:batchGenerateContent", batch("hello")
-    yield "/v1beta/models/gemini-2.5-flash:batchGenerateContent", batch("forbidden")
+    for text in ("hello", "forbidden", "answer yourself", "stop now"):
+        yield "/v1beta/models/gemini-2.5-flash:batchGenerateContent", batch(text)
     for text in (
         f"hello {number}",
         f"write a mail to {MAIL}",

@@ -19,7 +19,7 @@ from hookgate.proxy.call.derived_events import (
     run_session_events,
 )
 from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate
-from hookgate.proxy.call.verdicts import before_model_in_outer_body, before_tool_selection
+from hookgate.proxy.call.verdicts import before_model_in_client_body, before_tool_selection
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.client import to_upstream
 from hookgate.proxy.identity.memory import prompt_of
@@ -81,21 +81,21 @@ class GenerationCall:
         """Read the request and run its hooks. Raises ReplacementAnswer or ApiError if the call ends here."""
         context, engine, route = self._context, self._engine, self._context.route
         run_step, adapter = context.run_step, self._adapter
-        outer = await read_request(context.request) if self._opened.body is None else self._opened.body
+        client_body = await read_request(context.request) if self._opened.body is None else self._opened.body
         self._opened.body = None
         for observer in context.observers:
-            observer.on_request(outer)
-        model, body = await run_step(open_request_body, adapter, route, outer)
+            observer.on_request(client_body)
+        model, body = await run_step(open_request_body, adapter, route, client_body)
         check_model(route, model, body)
         await context.name_model(model)
         await run_step(check_references, body, self._config)
-        call, open_session = await context.begin_judged_call(body, adapter, adapter.session(outer))
+        call, open_session = await context.begin_judged_call(body, adapter, adapter.session(client_body))
         contents = read_list(body, "contents")
         reported = context.reported_kinds(open_session)
         if engine.needs_session_events(open_session, reported):
             check_results = partial(check_bypass, context, engine, call, open_session)
             body = await run_session_events(engine, call, open_session, body, reported, check_results)
-        event, outer = await before_model_in_outer_body(engine, call, model, body, outer)
+        event, client_body = await before_model_in_client_body(engine, call, model, body, client_body)
         model = event.model
         await context.name_model(model)
         body, allowed = await before_tool_selection(engine, call, model, event.body)
@@ -104,7 +104,7 @@ class GenerationCall:
         shown_request = await run_step(_shown_request, event, body) if after_model.groups else None
         prompt = prompt_of(contents) if engine.listens_to(AfterAgent.name) else ""
         descriptions = declared_descriptions(body) if engine.listens_to(BeforeTool.name) else {}
-        payload = await self._payload(outer, model, with_model(route, model, body))
+        payload = await self._payload(client_body, model, with_model(route, model, body))
         if self._record.content is None:  # otherwise the parsed request is needed later
             memory = context.request.memory_lease
             memory.resize(len(payload) + (memory.size if shown_request else 0))
@@ -121,10 +121,10 @@ class GenerationCall:
             descriptions=descriptions,
         )
 
-    async def _payload(self, outer: JsonObject, model: str, body: JsonObject) -> bytes:
+    async def _payload(self, client_body: JsonObject, model: str, body: JsonObject) -> bytes:
         """Return the request as it is sent upstream, and show it to the observers."""
         run_step = self._context.run_step
-        closed = await run_step(self._adapter.close_request, outer, model, body)
+        closed = await run_step(self._adapter.close_request, client_body, model, body)
         payload = await run_step(dumps, closed)
         for observer in self._context.observers:
             await run_step(observer.on_upstream_request, model, closed, body)
@@ -175,19 +175,19 @@ class GenerationCall:
         if outgoing.allowed is not None:
             retries = self._config.tools.refused == "ask_again"
             judges.append(AllowedTools(outgoing.allowed, self._record, retries=retries))
-        end = None
+        turn_end = None
         if engine.listens_to(BeforeTool.name, AfterAgent.name):
             tool_engine = engine_for_derived(engine, "tools", outgoing.reported)
             if tool_engine.listens_to(BeforeTool.name):
                 judges.append(ToolCallEvents(tool_engine, call, outgoing.descriptions))
             turn_engine = engine_for_derived(engine, "turns", outgoing.reported)
             if turn_engine.listens_to(AfterAgent.name) and self._opened.ends_turn and not call.requires_json:
-                end = TurnEndEvents(turn_engine, call, outgoing.prompt, answer_rejected, may_retry)
-        gate = ToolGate(judges, retries=may_retry) if judges or end else None
+                turn_end = TurnEndEvents(turn_engine, call, outgoing.prompt, answer_rejected, may_retry)
+        gate = ToolGate(judges, retries=may_retry) if judges or turn_end else None
         keep_answer = any(observer.wants_answer for observer in self._context.observers)
         worker = self._context.request.body_worker
         return AnswerPipeline(
-            engine, outgoing, worker, gate, end, keep_answer=keep_answer, listener=self._opened.listener
+            engine, outgoing, worker, gate, turn_end, keep_answer=keep_answer, listener=self._opened.listener
         )
 
 

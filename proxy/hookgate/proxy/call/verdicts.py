@@ -4,7 +4,7 @@ The shapes are those that real clients display and do not retry: an error status
 where an error would make the client prompt the model again or retry.
 """
 
-from hookgate.hooks import BeforeModel, BeforeToolSelection, Verdict
+from hookgate.hooks import BeforeModel, BeforeToolSelection, SessionContext, Verdict
 from hookgate.hooks.merge import NO_VERDICT
 from hookgate.proxy.call.context import JudgedCall, RecordingEngine
 from hookgate.proxy.call.tool_gate import ToolSelection
@@ -62,16 +62,14 @@ def enforce(verdict: Verdict, event: str, call: JudgedCall) -> None:
 
 def refuse_ended_call(record: CallRecord, verdict: Verdict, event: str, method: str) -> None:
     """Raise ApiError if the verdict of an event ends a call of a method whose answers have no text."""
-    reason = ""
     if verdict.stop:
-        reason = verdict.reason or STOPPED
-    elif verdict.synthetic:
+        raise policy_denied(verdict.reason or STOPPED, event)
+    if verdict.synthetic:
         reason = _NO_ANSWER.format(method)
         record.outcome, record.reasons[event] = "denied", reason
-    elif verdict.denied:
-        reason = verdict.reason or DENIED
-    if reason:
         raise policy_denied(reason, event)
+    if verdict.denied:
+        raise policy_denied(verdict.reason or DENIED, event)
 
 
 def check_edit(before: JsonObject, after: JsonObject, event: str) -> None:
@@ -95,18 +93,44 @@ async def before_model(
     return event.model, event.body
 
 
-async def before_model_in_outer_body(
-    engine: RecordingEngine, call: JudgedCall, model: str, body: JsonObject, outer: JsonObject
+async def before_model_in_client_body(
+    engine: RecordingEngine, call: JudgedCall, model: str, body: JsonObject, client_body: JsonObject
 ) -> tuple[BeforeModel, JsonObject]:
-    """Return the event with the model and the request, and the client's body `outer`, after BeforeModel.
+    """Return the event with the model and the request, and the client's whole body, after BeforeModel.
 
     Raises ReplacementAnswer or ApiError if a hook ends the call.
     """
-    beside = call.adapter.other_fields(outer)
+    beside = call.adapter.other_fields(client_body)
     event = await _fire_before_model(engine, call, BeforeModel(model, body, beside))
     if event.beside is not beside:
-        outer = {name: value for name, value in outer.items() if name not in beside} | event.beside
-    return event, outer
+        client_body = {
+            name: value for name, value in client_body.items() if name not in beside
+        } | event.beside
+    return event, client_body
+
+
+async def before_model_or_refuse(
+    engine: RecordingEngine, session: SessionContext, model: str, body: JsonObject, method: str
+) -> tuple[str, JsonObject]:
+    """Return the model and the request after BeforeModel hooks, for a `method` that returns no model's text.
+
+    Raises ApiError if a hook ends the call.
+    """
+    outcome = await engine.fire(BeforeModel(model, body), session)
+    refuse_ended_call(engine.record, outcome.verdict, BeforeModel.name, method)
+    return outcome.event.model, outcome.event.body
+
+
+async def before_tool_selection_or_refuse(
+    engine: RecordingEngine, session: SessionContext, model: str, body: JsonObject, method: str
+) -> JsonObject:
+    """Return the request with the selected tools, for a `method` that returns no model's text.
+
+    Raises ApiError if a hook ends the call.
+    """
+    outcome = await engine.fire(BeforeToolSelection(model, body), session)
+    refuse_ended_call(engine.record, outcome.verdict, BeforeToolSelection.name, method)
+    return outcome.verdict.apply_selection(body)
 
 
 async def _fire_before_model(engine: RecordingEngine, call: JudgedCall, event: BeforeModel) -> BeforeModel:

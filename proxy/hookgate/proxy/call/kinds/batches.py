@@ -9,13 +9,12 @@ from typing import Any, TypeVar
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection
+from hookgate.hooks import AfterModel, BeforeModel
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
 from hookgate.proxy.call.verdicts import (
-    ReplacementAnswer,
-    before_model,
-    before_tool_selection,
+    before_model_or_refuse,
+    before_tool_selection_or_refuse,
     client_response,
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
@@ -36,7 +35,6 @@ from hookgate.translator import (
 from hookgate.translator.fields import JsonObject, read, read_object, same_items, write
 from hookgate.translator.strictjson import dumps
 
-_SYNTHETIC_IN_BATCH = "A hook returned a synthetic answer, which is not possible in a batch: {}"
 IN_FILE = "Send a batch's requests in its body: hooks cannot judge requests in a file."
 _ANSWERS_IN_FILE = "This batch's answers are in a file, where hooks cannot judge them."
 
@@ -109,16 +107,9 @@ class Batches:
         context, engine = self._context, self._engine
         route = context.route
         await check_item(context, route.model, item, item)
-        call, _ = await context.begin_judged_call(item)
-        event = _EVENT
-        try:
-            model, body = await before_model(engine, call, route.model, item)
-            event = BeforeToolSelection.name
-            body, _ = await before_tool_selection(engine, call, model, body)
-        except ReplacementAnswer as synthetic:
-            reason = _SYNTHETIC_IN_BATCH.format(dumps(synthetic.answer).decode())
-            raise policy_denied(reason, event) from None
-        return model, body
+        session = (await context.begin_judged_call(item))[0].session
+        model, body = await before_model_or_refuse(engine, session, route.model, item, route.verb)
+        return model, await before_tool_selection_or_refuse(engine, session, model, body, route.verb)
 
     async def _labels(self, route: Route, batch: BatchBody) -> JsonObject | None:
         """Return the batch's other strings after their hooks, or None if there are none."""
@@ -126,14 +117,11 @@ class Batches:
         if not labels:
             return None
         try:
-            call, _ = await self._context.begin_judged_call(labels)
-            return (await before_model(self._engine, call, route.model, labels))[1]
-        except ReplacementAnswer as synthetic:
-            raise policy_denied(
-                _SYNTHETIC_IN_BATCH.format(dumps(synthetic.answer).decode()), _EVENT
-            ) from None
+            session = (await self._context.begin_judged_call(labels))[0].session
+            judged = await before_model_or_refuse(self._engine, session, route.model, labels, route.verb)
         except ApiError as error:
             raise error.at("batch") from None
+        return judged[1]
 
     # ---- the answers
 

@@ -7,10 +7,10 @@ A synthetic answer is not possible, so a call that a hook denies, stops or answe
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks import BeforeModel, BeforeToolSelection
+from hookgate.hooks import BeforeModel
 from hookgate.proxy.call.context import CallContext, RecordingEngine
 from hookgate.proxy.call.kinds.batches import IN_FILE, check_item, judge_items, only_model
-from hookgate.proxy.call.verdicts import refuse_ended_call
+from hookgate.proxy.call.verdicts import before_model_or_refuse, before_tool_selection_or_refuse
 from hookgate.proxy.errors import body_refused, policy_denied
 from hookgate.proxy.http.bodies import read_request, read_whole
 from hookgate.proxy.http.client import UpstreamAnswer, to_client, to_upstream
@@ -78,20 +78,17 @@ class InputOnlyCalls:
 
     async def _one(self, carried: Carried) -> tuple[str, JsonObject]:
         """Return the model and one request of the body after its hooks. Raises ApiError if it is refused."""
-        context, route = self._context, self._context.route
+        context, engine, route = self._context, self._engine, self._context.route
         model = named_model(route, carried.holder)
         await check_item(context, model, carried.holder, carried.request)
         # Counted and cached contents have the session of their conversation. Embeddings share one session.
         conversation = carried.request if route.verb in _CONVERSATIONS else {}
         call, open_session = await context.begin_judged_call(conversation)
         open_session.refuse_if_stopped()
-        outcome = await self._engine.fire(BeforeModel(model, carried.request), call.session)
-        refuse_ended_call(self._record, outcome.verdict, BeforeModel.name, route.verb)
-        model, request = outcome.event.model, outcome.event.body
+        session = call.session
+        model, request = await before_model_or_refuse(engine, session, model, carried.request, route.verb)
         if caches_tools(route.verb, request):
-            selected = await self._engine.fire(BeforeToolSelection(model, request), call.session)
-            refuse_ended_call(self._record, selected.verdict, BeforeToolSelection.name, route.verb)
-            request = selected.verdict.apply_selection(request)
+            request = await before_tool_selection_or_refuse(engine, session, model, request, route.verb)
         return model, request
 
 

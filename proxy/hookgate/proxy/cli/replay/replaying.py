@@ -7,13 +7,10 @@ from datetime import UTC, datetime
 from hookgate.hooks import (
     AfterAgent,
     AfterModel,
-    BeforeModel,
     BeforeTool,
-    BeforeToolSelection,
     CallEnd,
     CallState,
     Engine,
-    Verdict,
 )
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.events.reading import read_event
@@ -28,7 +25,14 @@ from hookgate.proxy.call.derived_events import (
 from hookgate.proxy.call.events import apply_outcome
 from hookgate.proxy.call.kinds.batches import BATCHED, map_responses
 from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate, ToolSelection
-from hookgate.proxy.call.verdicts import ReplacementAnswer, before_model, before_tool_selection, enforce
+from hookgate.proxy.call.verdicts import (
+    ReplacementAnswer,
+    before_model,
+    before_model_or_refuse,
+    before_tool_selection,
+    before_tool_selection_or_refuse,
+    enforce,
+)
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity.memory import Result, prompt_of
@@ -173,35 +177,30 @@ class Replay:
         opened.descriptions = declared_descriptions(body)
 
     async def _inputs(self, engine: RecordingEngine, start: CallStart) -> None:
-        for carried in read_inputs(start.route.verb, start.request or {}).requests:
+        verb = start.route.verb
+        for carried in read_inputs(verb, start.request or {}).requests:
             model = named_model(start.route, carried.holder)
-            session = replace(start.session, call_state=CallState())
-            engine.record.note_call(session)
-            judged = await engine.fire(BeforeModel(model, carried.request), session)
-            verdict, request = judged.verdict, judged.event.body
-            if caches_tools(start.route.verb, request) and not _ends(verdict):
-                event = BeforeToolSelection(judged.event.model, request)
-                verdict = (await engine.fire(event, session)).verdict
-            if verdict.synthetic:
-                engine.record.outcome = "denied"
-            if _ends(verdict):
-                return
+            session = self._new_call(engine, start, carried.request).session
+            model, request = await before_model_or_refuse(engine, session, model, carried.request, verb)
+            if caches_tools(verb, request):
+                await before_tool_selection_or_refuse(engine, session, model, request, verb)
 
     async def _batch(self, opened: _OpenCall, start: CallStart) -> None:
         engine, route = opened.engine, start.route
-        call = self._batch_call(engine, start, {})
+        call = self._new_call(engine, start, {})
         if route.verb == "batchGenerateContent":
             batch = BatchBody(start.request or {})
             for _, item in batch.requests:
-                one = self._batch_call(engine, start, item)
-                model, body = await before_model(engine, one, route.model, item)
-                await before_tool_selection(engine, one, model, body)
+                session = self._new_call(engine, start, item).session
+                model, body = await before_model_or_refuse(engine, session, route.model, item, route.verb)
+                await before_tool_selection_or_refuse(engine, session, model, body, route.verb)
             if labels := batch.labels():
-                await before_model(engine, self._batch_call(engine, start, labels), route.model, labels)
+                session = self._new_call(engine, start, labels).session
+                await before_model_or_refuse(engine, session, route.model, labels, route.verb)
         opened.call = call
 
     @staticmethod
-    def _batch_call(engine: RecordingEngine, start: CallStart, body: JsonObject) -> JudgedCall:
+    def _new_call(engine: RecordingEngine, start: CallStart, body: JsonObject) -> JudgedCall:
         session = replace(start.session, call_state=CallState())
         engine.record.note_call(session)
         return call_in_session(session, start.route, body, ADAPTERS[start.route.dialect](), named=True)
@@ -261,8 +260,3 @@ class Replay:
 
 async def _ignore_results(_: Sequence[Result]) -> None:
     """Accept results of tools that ran without a shim's report: it is not part of a policy."""
-
-
-def _ends(verdict: Verdict) -> bool:
-    """Return whether a verdict ends a call whose answer has no text."""
-    return verdict.stop or verdict.denied or verdict.synthetic
