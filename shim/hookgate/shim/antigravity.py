@@ -8,6 +8,7 @@ annotated as Any, because it is installed in an environment of its own.
 """
 
 import asyncio
+import json
 import logging
 import os
 from typing import Any, Self
@@ -186,4 +187,11 @@ def _text(content: Any) -> str:
 
 
 def _changes(args: Json, new: Json) -> Json:
-    return {name: value for name, value in new.items() if name not in args or args[name] != value}
+    """Return the arguments that differ as JSON, where `true` is not 1 as it is in Python."""
+    return {
+        name: value for name, value in new.items() if name not in args or _json(args[name]) != _json(value)
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=repr)

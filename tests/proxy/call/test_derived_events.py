@@ -568,6 +568,20 @@ async def test_arguments_in_pieces_never_reach_the_agent_unjudged(pieces: list[J
     assert "rm" not in str([part for part in parts(answer) if "text" not in part])
 
 
+async def test_arguments_in_pieces_of_a_tool_that_no_hook_selects_pass_as_they_came() -> None:
+    begun = {"functionCall": {"name": "read", "partialArgs": [{"stringValue": "a"}], "willContinue": True}}
+    rest = {"functionCall": {"partialArgs": [{"stringValue": ".txt"}]}}
+    refused = {"functionCall": {"name": "sh", "partialArgs": [{"stringValue": "rm"}]}}
+    events = [{"candidates": [{"content": {"parts": [part]}}]} for part in (begun, rest, refused)]
+    hooks = {"BeforeTool": [{**listens([]), "when": {"tools": "sh"}}]}
+    body = STREAM_HEAD + b"".join(sse(*events))
+    async with peer(body) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, SSE, {"contents": [user("go")]}, SESSION)
+    [*passed, last] = parts(answer)
+    assert passed == [begun, rest]
+    assert "in pieces" in last["text"]
+
+
 @pytest.mark.parametrize("believed", [True, False])
 async def test_a_claim_to_be_a_shim_is_believed_where_that_is_wanted(believed: bool) -> None:
     fired: list[Json] = []

@@ -465,6 +465,17 @@ async def test_tool_calls_pass_the_tool_gate_and_the_model_learns_of_refusals() 
     assert (receipt["outcome"], receipt["blocked_count"]) == ("blocked", 2)
 
 
+async def test_true_in_place_of_1_is_an_edit_of_a_call() -> None:
+    [call] = [{"id": "1", "name": "get_weather", "args": {"dry_run": 1}}]
+    model = ScriptedModel({"clientContent": [{"toolCall": {"functionCalls": [call]}}, END]})
+    hooks = {"BeforeTool": [runs(lambda _: {"hookSpecificOutput": {"tool_input": {"dry_run": True}}})]}
+    async with session(model, hooks, setup={"setup": {"model": MODEL, "tools": TOOLS}}) as client:
+        await client.tell(said("hi"))
+        [heard, _] = await client.hear()
+    [called] = heard["toolCall"]["functionCalls"]
+    assert called["args"]["dry_run"] is True
+
+
 @pytest.mark.parametrize(
     ("message", "problem"),
     [

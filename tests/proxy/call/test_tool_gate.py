@@ -1,5 +1,6 @@
 """What hooks allowed is enforced on what the model answers, too."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -108,6 +109,43 @@ async def test_a_model_is_not_asked_again_if_that_would_not_do(
         assert await gate.judge(each) is each
     judged = await gate.judge(answer)
     assert judged["candidates"][0]["content"]["parts"] == [{"text": "so:"}, {"text": "It was refused."}]
+
+
+@pytest.mark.parametrize(
+    ("limit", "last"),
+    [
+        pytest.param(("_MAX_PARTS", 3), says({"text": "end"}), id="too many parts"),
+        pytest.param(("MAX_ANSWER", 14), says({"text": "end"}), id="too many bytes"),
+        pytest.param(
+            ("MAX_ANSWER", 60), says({"inlineData": {"data": "A" * 50}}), id="too many bytes of media"
+        ),
+        pytest.param(("_MAX_PARTS", 99), says(call("f")), id="the agent has a call"),
+    ],
+)
+async def test_an_answer_that_cannot_be_repeated_is_not_kept(
+    limit: tuple[str, int], last: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_gate, *limit)
+    gate, text = ToolGate([Judging()], retries=True), "".join(["so", "me"])
+    references = sys.getrefcount(text)
+    for _ in range(3):
+        assert gate.pass_if_no_calls(says({"text": text}))
+    assert sys.getrefcount(text) == references + 3
+    await gate.judge(last)
+    assert sys.getrefcount(text) == references
+
+
+async def test_true_in_place_of_1_is_an_edit() -> None:
+    gate = ToolGate([Judging(f={"dry_run": True})], retries=False)
+    judged = await gate.judge(calls({"name": "f", "args": {"dry_run": 1}}))
+    assert judged["candidates"][0]["content"]["parts"][1]["functionCall"]["args"]["dry_run"] is True
+
+
+async def test_a_call_in_a_candidate_after_one_that_is_only_text_is_judged() -> None:
+    gate = ToolGate([Judging(f=NO)], retries=False)
+    [text], [called] = says({"text": "a"})["candidates"], says(call("f"))["candidates"]
+    judged = await gate.judge({"candidates": [text, {**called, "index": 1}]})
+    assert judged["candidates"][1]["content"]["parts"] == [{"text": "It was refused."}]
 
 
 def parts_of(answer: Answer, target: str) -> list[dict[str, Any]]:

@@ -61,6 +61,15 @@ def test_other_edits_go_to_the_last_event_that_has_the_field_or_the_candidate() 
     assert cut[5]["usageMetadata"]["totalTokenCount"] == 9
 
 
+def test_true_in_place_of_1_is_an_edit() -> None:
+    events = [said({"text": "so:"}), said({"functionCall": {"name": "f", "args": {"dry_run": 1}}})]
+    joined = join_events(events)
+    edited = copy.deepcopy(joined)
+    edited["candidates"][0]["content"]["parts"][-1]["functionCall"]["args"]["dry_run"] = True
+    last = cut_events(events, joined, edited)[-1]["candidates"][0]["content"]["parts"][-1]
+    assert last["functionCall"]["args"]["dry_run"] is True
+
+
 def test_text_for_a_candidate_that_had_none_is_added_at_its_end() -> None:
     events = [said(CALL), said(CALL)]
     joined = join_events(events)

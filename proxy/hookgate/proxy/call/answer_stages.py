@@ -361,9 +361,9 @@ class GateStage(_Stage):
 class TurnEndStage(_Stage):
     """Holds back the piece that ends the answer until hooks have judged all of the answer's text."""
 
-    def __init__(self, end: TurnEndListener, gate: ToolGate | None) -> None:
+    def __init__(self, turn_end: TurnEndListener, gate: ToolGate | None) -> None:
         super().__init__()
-        self._end, self._gate = end, gate
+        self._turn_end, self._gate = turn_end, gate
         self._texts: list[str] = []
         self._size = 0
         self._retried: list[Piece] = []
@@ -383,7 +383,7 @@ class TurnEndStage(_Stage):
         rest = await super().finish()
         if self._gate is None or not self._gate.agent_has_call:
             try:
-                await self._end.turn_ended("".join(self._texts))
+                await self._turn_end.turn_ended("".join(self._texts))
             except RetryModel:
                 self._retried = [_unfinished(piece) for piece in rest if piece.body is not None]
                 raise

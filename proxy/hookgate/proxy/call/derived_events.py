@@ -135,9 +135,7 @@ class RequestEvents:
     async def _judge_session(self, turn: str) -> None:
         if self._engine("session").listens_to(SessionStart.name) and not self._memory.started:
             await self._fire_session_start()
-        if (
-            self._memory.waiting and not self.call.requires_json
-        ):  # calls that require JSON are the agent's own
+        if self._memory.waiting and not self.call.requires_json:  # calls that require JSON are the agent's
             await self.open_session.change(lambda state: state.memory.deliver_waiting(turn))
 
     async def _fire_session_start(self) -> None:
@@ -145,9 +143,7 @@ class RequestEvents:
             if not is_first:
                 return
             outcome = await self._engine("session").fire(SessionStart(), self.call.session)
-            enforce(
-                outcome.verdict, SessionStart.name, self.call
-            )  # if this raises, the start is judged again
+            enforce(outcome.verdict, SessionStart.name, self.call)  # if it raises, the start is judged again
             contexts = self._context_to_add("session", outcome)
             await self.open_session.change(lambda state: state.memory.start(contexts))
 
@@ -283,13 +279,13 @@ class ToolCallEvents:
         Raises ReplacementAnswer or ApiError if a hook stops the agent.
         """
         name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
+        event = BeforeTool(name, arguments, self.descriptions.get(name))
+        plan = self.engine.plan(event, self.call.session)
+        if name and not plan.groups:
+            return arguments
         if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
             self.engine.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
             return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, retries=True)
-        event = BeforeTool(name, arguments, self.descriptions.get(name))
-        plan = self.engine.plan(event, self.call.session)
-        if not plan.groups:
-            return arguments
         outcome = await self.engine.fire(event, self.call.session, plan=plan)
         self.engine.note_blocked_tool(outcome.event, outcome)
         verdict = outcome.verdict
@@ -343,8 +339,8 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
 
     Call this only if `RecordingEngine.needs_session_events` returns True.
     `reported` contains the kinds of events that a shim reports, which need not be derived. `check_results`
-    is called with the results of tools that a shim should have reported. Raises what it raises, and
-    ReplacementAnswer or ApiError if a hook ends the call.
+    is called with the results of tools that a shim should have reported. Raises whatever
+    `check_results` raises, and ReplacementAnswer or ApiError if a hook ends the call.
     """
     run_step = call.session.call_state.run_step
     if not ("turns" in reported or call.tool_turn or call.requires_json):  # a new turn may begin

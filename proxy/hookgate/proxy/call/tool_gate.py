@@ -5,14 +5,16 @@ The refusal is reported to the model, which answers again, or shown to the user.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from hookgate.hooks import BeforeToolSelection
+from hookgate.proxy.http.bodies import MAX_ANSWER
 from hookgate.proxy.observe.blocked import BlockedOutput
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import ToolCallFilter
-from hookgate.translator.fields import JsonObject, parts_of, read, read_list, read_object
+from hookgate.translator.fields import JsonObject, parts_of, read, read_list, read_object, same
 from hookgate.translator.streaming.events import failed_call_response, has_calls, only_text
+from hookgate.translator.strictjson import dumps
 
 BLOCKED = "Tool execution blocked: {}"
 """The message that the model receives for a refused call, as in Gemini CLI."""
@@ -82,10 +84,8 @@ class ToolGate:
     def __init__(self, judges: Sequence[ToolCallJudge], *, retries: bool) -> None:
         """`retries`: the model can be asked again, unless the agent has received a call of the answer."""
         self._judges = judges
-        self._retries = retries
         self._filter = ToolCallFilter()
-        self._turn = _ModelTurn()
-        self._decided_calls: list[tuple[JsonObject, Refusal | JsonObject]] = []
+        self._repeatable = _RepeatableAnswer() if retries else None
 
     @property
     def agent_has_call(self) -> bool:
@@ -95,12 +95,11 @@ class ToolGate:
     def pass_if_no_calls(self, body: JsonObject) -> bool:
         """Note a response without function calls, which passes unjudged; return False if it has some."""
         text = only_text(body)
-        if text is None:
-            if has_calls(body):
-                return False
-            self._collect_for_retry(body, [])
-        elif self._retries:
-            self._retries = self._turn.add_text(text)
+        if text is None and has_calls(body):
+            return False
+        if self._repeatable is not None:
+            collected = self._repeatable
+            self._repeatable = collected.add(body) if text is None else collected.add_text(text)
         return True
 
     async def judge(self, body: JsonObject) -> JsonObject:
@@ -109,63 +108,71 @@ class ToolGate:
 
     async def judge_calls(self, body: JsonObject) -> JsonObject:
         """Judge a response that has function calls, like `judge`."""
-        had_call = self._filter.passed
         starting = self._filter.starting_calls(body)
         found = [(each, await decide_tool_call(self._judges, each)) for each in starting]
         decisions = [_decision(tool_call, decided) for tool_call, decided in found]
         judged = self._filter.apply_decisions(body, decisions)
-        self._collect_for_retry(body, found)
-        must_retry = any(isinstance(decided, Refusal) and decided.retries for _, decided in found)
-        if must_retry and self._retries and not had_call and (parts := self._turn.parts()):
-            raise RetryModel(_retry_turns(parts, self._decided_calls))
+        collected = None if self._repeatable is None else self._repeatable.add(body)
+        if collected is not None:
+            collected.decided_calls += found
+            if any(isinstance(decided, Refusal) and decided.retries for _, decided in found):
+                raise RetryModel(collected.retry_turns())
+        self._repeatable = None if self._filter.passed else collected
         return judged
 
-    def _collect_for_retry(
-        self, body: JsonObject, found: list[tuple[JsonObject, Refusal | JsonObject]]
-    ) -> None:
-        """Collect the parts and calls of the answer, unless it cannot be repeated."""
-        if self._retries:
-            self._retries = self._turn.add(body)
-            self._decided_calls += found
 
-
-class _ModelTurn:
-    """The parts of an answer up to now, as a turn of the model. Successive texts are one part.
+class _RepeatableAnswer:
+    """The answer up to now, with which the model can be asked again. Successive texts are one part.
 
     The texts are kept without the events that contained them: while a stream lasts, a text takes a tenth of
     the memory of its event.
     """
 
     def __init__(self) -> None:
+        self.decided_calls: list[tuple[JsonObject, Refusal | JsonObject]] = []
         self._parts: list[JsonObject] = []
         self._texts: list[str] = []
         self._count = 0
+        self._size = 0
 
-    def add(self, body: JsonObject) -> bool:
-        """Add an event. Returns False if the answer cannot be repeated: too long, or several candidates."""
+    def add(self, body: JsonObject) -> Self | None:
+        """Add an event. Returns None if the answer cannot be repeated: too long, or several candidates."""
         for candidate in read_list(body, "candidates"):
             if read(candidate, "index"):
-                return False
+                return None
             for part in parts_of(candidate):
                 if len(part) == 1 and type(part.get("text")) is str:
-                    self._texts.append(part["text"])
+                    self.add_text(part["text"])
                 else:
-                    self.parts().append(part)
-                self._count += 1
-        return self._count <= _MAX_PARTS
+                    self._join_texts()
+                    self._parts.append(part)
+                    self._count += 1
+                    self._size += len(dumps(part))
+        return self if self._fits() else None
 
-    def add_text(self, text: str) -> bool:
-        """Add an event that is only a text. Returns False if the answer is too long to be repeated."""
+    def add_text(self, text: str) -> Self | None:
+        """Add an event that is only a text. Returns None if the answer is too long to be repeated."""
         self._texts.append(text)
         self._count += 1
-        return self._count <= _MAX_PARTS
+        self._size += len(text)
+        return self if self._fits() else None
 
-    def parts(self) -> list[JsonObject]:
-        """Return the parts; the texts since the last other part are one part."""
+    def retry_turns(self) -> list[JsonObject]:
+        """Return the model's turn, and a response to each of its calls."""
+        self._join_texts()
+        parts = []
+        for tool_call, decided in self.decided_calls:
+            error = BLOCKED.format(decided.reason if isinstance(decided, Refusal) else _NOT_RUN)
+            parts.append({"functionResponse": failed_call_response(tool_call, error)})
+        return [{"role": "model", "parts": self._parts}, {"role": "user", "parts": parts}]
+
+    def _join_texts(self) -> None:
         if self._texts:
             self._parts.append({"text": "".join(self._texts)})
             self._texts = []
-        return self._parts
+
+    def _fits(self) -> bool:
+        return self._count <= _MAX_PARTS and self._size <= MAX_ANSWER
 
 
 async def decide_tool_call(judges: Sequence[ToolCallJudge], tool_call: JsonObject) -> Refusal | JsonObject:
@@ -182,15 +189,4 @@ async def decide_tool_call(judges: Sequence[ToolCallJudge], tool_call: JsonObjec
 def _decision(tool_call: JsonObject, decided: Refusal | JsonObject) -> str | JsonObject | None:
     if isinstance(decided, Refusal):
         return decided.shown
-    return None if decided == read_object(tool_call, "args") else decided
-
-
-def _retry_turns(
-    model_parts: list[JsonObject], found: Sequence[tuple[JsonObject, Refusal | JsonObject]]
-) -> list[JsonObject]:
-    """Return the model's turn, and a response to each of its calls."""
-    parts = []
-    for tool_call, decided in found:
-        error = BLOCKED.format(decided.reason if isinstance(decided, Refusal) else _NOT_RUN)
-        parts.append({"functionResponse": failed_call_response(tool_call, error)})
-    return [{"role": "model", "parts": model_parts}, {"role": "user", "parts": parts}]
+    return None if same(decided, read_object(tool_call, "args")) else decided

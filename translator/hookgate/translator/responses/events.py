@@ -131,7 +131,7 @@ def _opened(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:
     if not is_joined(event):
         response, parts = _open_one(event, "")
         if _is_of_call(event):
-            raise BodyError("type", "a function call needs all of its events")
+            raise BodyError("type", "this event of a function call cannot be judged without all the others")
         return response, [_Shown([0], parts)]
     events = event["events"]
     if not isinstance(events, list) or len(event) != 1:

@@ -12,6 +12,7 @@ from hookgate.translator.fields import (
     read,
     read_list,
     read_object,
+    same,
     same_items,
     texts_of,
     with_texts,
@@ -135,22 +136,22 @@ def _changes_parts(joined: JsonObject, edited: JsonObject) -> bool:
     """Return whether an edit removes a candidate, or changes anything in a content but its texts."""
     now = dict(_candidates(edited))
     return any(
-        index not in now or _without_texts(candidate) != _without_texts(now[index])
+        index not in now or not same(_without_texts(candidate), _without_texts(now[index]))
         for index, candidate in _candidates(joined)
         if candidate is not now.get(index)
     )
 
 
-def _without_texts(candidate: JsonObject) -> tuple[JsonObject, list[Any], list[JsonObject]]:
-    """Return a content's fields, its parts other than texts, and the distinct fields beside its texts."""
+def _without_texts(candidate: JsonObject) -> list[Any]:
+    """Return a content's fields, a list of its parts other than texts, and one of the fields beside texts."""
     content = read_object(candidate, "content")
     parts = read_list(content, "parts")
-    beside: list[JsonObject] = []
+    beside: dict[str, JsonObject] = {}
     for part in filter(is_text, parts):
         fields = without(without(part, "text"), "thought")
-        if fields and fields not in beside:
-            beside.append(fields)
-    return without(content, "parts"), [part for part in parts if not is_text(part)], beside
+        if fields:
+            beside.setdefault(repr(fields), fields)
+    return [without(content, "parts"), [part for part in parts if not is_text(part)], [*beside.values()]]
 
 
 def _cut_candidate(

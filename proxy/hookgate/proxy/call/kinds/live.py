@@ -40,6 +40,7 @@ from hookgate.translator.fields import (
     read,
     read_list,
     read_object,
+    same,
     same_items,
     write,
 )
@@ -110,7 +111,7 @@ class LiveSession:
         return client
 
     async def _outward(self) -> Close:
-        end = await relayed(self._upstream, self._client, self._from_server, self._mask)
+        end = await relayed(self._upstream, self._client, self._from_upstream, self._mask)
         await self._release()
         return end
 
@@ -140,27 +141,27 @@ class LiveSession:
         """Judge and send one message of the client. Raises ApiError or ReplacementAnswer if it ends there."""
         data = _bytes_of(message)
         try:
-            client = ClientMessage(await self._parsed(data))
+            sent = ClientMessage(await self._parsed(data))
         except BodyError as error:
             raise body_refused(error) from None
-        if (client.kind == "setup") == bool(self._model):
+        if (sent.kind == "setup") == bool(self._model):
             raise body_refused("a session must begin with one setup")
-        self._record.live["audio_in"] += client.audio_bytes
-        self._record.live["untranscribed_in"] += client.audio_bytes
-        if client.request is not None:
+        self._record.live["audio_in"] += sent.audio_bytes
+        self._record.live["untranscribed_in"] += sent.audio_bytes
+        if sent.request is not None:
             self._count_text(len(data))
-            check_references(client.request, self._context.services.config)
+            check_references(sent.request, self._context.services.config)
             try:
-                if client.kind == "setup":
-                    edited = await self._set_up(client)
+                if sent.kind == "setup":
+                    edited = await self._set_up(sent)
                 else:
-                    request = client.request
-                    if client.kind == "toolResponse" and self._results is not None:
+                    request = sent.request
+                    if sent.kind == "toolResponse" and self._results is not None:
                         request = await self._judge_results(request, self._results)
-                    edited = client.edited(await self._judge_request(request, len(data)))
+                    edited = sent.edited(await self._judge_request(request, len(data)))
             except EditError as error:
                 raise policy_denied(_NO_PLACE.format(error), BeforeModel.name) from None
-            data = data if edited is client.message else dumps(edited)
+            data = data if edited is sent.message else dumps(edited)
         await _send(self._upstream, data, as_text=isinstance(message, str))
 
     async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
@@ -195,10 +196,10 @@ class LiveSession:
         self._shown = SharedValue(show_request(self._model, outcome.event.body))
         return outcome.event.body
 
-    async def _set_up(self, client: ClientMessage) -> JsonObject:
+    async def _set_up(self, sent: ClientMessage) -> JsonObject:
         """Return the message that begins the session, after its hooks, with transcriptions of all speech."""
-        engine, route, request = self._engine, self._context.route, client.request or {}
-        model = named_model(route, client.body)
+        engine, route, request = self._engine, self._context.route, sent.request or {}
+        model = named_model(route, sent.body)
         outcome = await engine.fire(BeforeModel(model, request), self._call.session)
         refuse_ended_call(self._record, outcome.verdict, BeforeModel.name, route.verb)
         model = outcome.event.model
@@ -209,13 +210,13 @@ class LiveSession:
         if self._tools.listens_to(BeforeTool.name):
             self._judges.append(ToolCallEvents(self._tools, self._call, declared_descriptions(request)))
         self._model = self._record.model = model
-        edited = client.edited(request)
+        edited = sent.edited(request)
         setup = read(edited, "setup")
-        return client.with_body(with_transcriptions(with_model(route, model, setup)))
+        return sent.with_body(with_transcriptions(with_model(route, model, setup)))
 
     # ---- the server's messages
 
-    async def _from_server(self, message: str | bytes) -> None:
+    async def _from_upstream(self, message: str | bytes) -> None:
         """Hold back one message of the server, and judge all that are held if they are complete."""
         data = _bytes_of(message)
         data = self._mask.data(data) if self._mask else data
@@ -308,7 +309,7 @@ class LiveSession:
             if isinstance(decided, Refusal):
                 blocked.append((tool_call, BLOCKED.format(decided.reason)))
             else:
-                unchanged = decided == read_object(tool_call, "args")
+                unchanged = same(decided, read_object(tool_call, "args"))
                 allowed.append(tool_call if unchanged else {**tool_call, "args": decided})
         return allowed, blocked
 
