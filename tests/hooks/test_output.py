@@ -530,6 +530,18 @@ def test_a_hook_that_writes_into_what_it_gave_changes_nothing_any_more() -> None
             "hookSpecificOutput.llm_response",
             "it belongs to hookSpecificOutput of BeforeModel and AfterModel",
         ),
+        (
+            "AfterModel",
+            {"hookSpecificOutput": {"llm_response": {"txt": "x"}}},
+            "hookSpecificOutput.llm_response.txt",
+            "did you mean 'text'?",
+        ),
+        (
+            "BeforeModel",
+            {"hookSpecificOutput": {"llm_request": {"model": "m", "tool_config": {}}}},
+            "hookSpecificOutput.llm_request.tool_config",
+            "did you mean 'toolConfig'?",
+        ),
     ],
 )
 def test_a_key_that_is_misspelled_or_misplaced_is_found(
@@ -537,6 +549,13 @@ def test_a_key_that_is_misspelled_or_misplaced_is_found(
 ) -> None:
     [key] = ignored_keys(read_output(output, event) or {}, event)
     assert (key.path, key.remedy) == (path, remedy)
+
+
+def test_a_request_that_is_returned_with_what_cannot_be_edited_has_no_misspelled_keys() -> None:
+    shown = dict.fromkeys(
+        ("tools", "cachedContent", "history", "previousInteractionId", "previousRevision", "previousMessages")
+    )
+    assert ignored_keys({"hookSpecificOutput": {"llm_request": shown}}, "BeforeModel") == ()
 
 
 @pytest.mark.parametrize("event", EVENTS)
@@ -554,6 +573,7 @@ def test_a_key_that_is_misspelled_or_misplaced_is_found(
         {"version": 2, "debug": {"decison": 1}, "x": 1},
         {"hook_event_name": "x", "session_id": "s", "tool_input": {}, "llm_request": {}},
         {"decision" * 100: 1},
+        {"hookSpecificOutput": {"hookEventName": "x", "unknown": {"txt": 1}}},
     ],
 )
 def test_other_keys_are_those_of_newer_agents(event: str, output: Output) -> None:

@@ -82,7 +82,10 @@ _CACHED_PLANS = 1024
 """The number of plans to cache for hooks with conditions, some of which check what clients choose."""
 
 _MAX_CACHED_NAMES = 256
-"""The maximum length of the names that clients choose for one cached plan, in characters."""
+"""The maximum length of the model, trigger and tools of one cached plan, in characters.
+
+Each name counts one more. The names of sessions and clients are short anyway.
+"""
 
 _PROPERTIES: Mapping[str, Callable[[Subject, SessionContext], Any]] = {
     "model": lambda subject, _: subject.model,
@@ -210,7 +213,7 @@ class Engine:
                     self.health.update((run,))
                     return Outcome(event, NO_VERDICT, (run,), self.revision)
                 if run.edit:
-                    run, event = await _apply_edit(run, event, session)
+                    run, event = await apply_edit(run, event, session)
                 self.record(event.name, [run], session)
                 return Outcome(event, _verdict(event.name, [run]), (run,), self.revision)
             if not plan.groups:
@@ -341,7 +344,7 @@ class _Chain:
             return await _gather([self._run(hook, event, edits) for hook in group.hooks])
         runs: list[Run] = []
         for hook in group.hooks:
-            run, event = await _apply_edit(await self._run(hook, event, edits), event, self._session)
+            run, event = await apply_edit(await self._run(hook, event, edits), event, self._session)
             event = _for_next_hook(run, event)
             runs.append(run)
             if _ends_chain(run):
@@ -357,7 +360,7 @@ class _Chain:
         for first in first_runs:
             up_to_date = set(first.seen) == set(edits)
             run = first if up_to_date else await self._run(first.hook, event, edits)
-            run, event = await _apply_edit(run, event, self._session)
+            run, event = await apply_edit(run, event, self._session)
             runs.append(run)
             edits = (*edits, run) if run.changes_input else edits
         return event, runs
@@ -366,7 +369,7 @@ class _Chain:
         return await self._executor.run(hook, event, seen, self._session, self._deadline)
 
 
-async def _apply_edit(run: Run, event: E, session: SessionContext) -> tuple[Run, E]:
+async def apply_edit(run: Run, event: E, session: SessionContext) -> tuple[Run, E]:
     """Return the run, and the event with the run's edit applied.
 
     If the edit cannot be applied, the returned run has failed.

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from hookgate.hooks.errors import ExitCodeError, HookError
 from hookgate.hooks.events import OUTPUTS, AdvisoryOutput, HookOutput
 from hookgate.hooks.events.base import keys_of
+from hookgate.hooks.events.model import REQUEST_EDITS, RESPONSE_EDITS
 from hookgate.hooks.settings.files import closest_name
 from hookgate.translator.strictjson import dumps
 
@@ -137,6 +138,7 @@ _MAX_KEY_LENGTH = 64
 
 _TOP_KEYS = keys_of(HookOutput)
 _SPECIFIC_KEYS = {event: output.specific_keys() | {"additionalContext"} for event, output in OUTPUTS.items()}
+_EDIT_KEYS = {"llm_request": REQUEST_EDITS, "llm_response": RESPONSE_EDITS}
 
 
 def ignored_keys(output: Output, event: str) -> tuple[IgnoredKey, ...]:
@@ -146,15 +148,22 @@ def ignored_keys(output: Output, event: str) -> tuple[IgnoredKey, ...]:
     that repeats the hook's input.
     """
     specific = output.get("hookSpecificOutput") or {}
-    if (
-        output.keys() <= _TOP_KEYS and specific.keys() <= _SPECIFIC_KEYS[event]
-    ) or "hook_event_name" in output:
+    edits = [(name, specific[name]) for name in _EDIT_KEYS if type(specific.get(name)) is dict]
+    known = output.keys() <= _TOP_KEYS and specific.keys() <= _SPECIFIC_KEYS[event]
+    if "hook_event_name" in output or (
+        known and all(edit.keys() <= _EDIT_KEYS[name] for name, edit in edits)
+    ):
         return ()
     found = [
         *(IgnoredKey(key, _top_remedy(key, event)) for key in _unknown(output, _TOP_KEYS)),
         *(
             IgnoredKey(f"hookSpecificOutput.{key}", _specific_remedy(key, event))
             for key in _unknown(specific, _SPECIFIC_KEYS[event])
+        ),
+        *(
+            IgnoredKey(f"hookSpecificOutput.{name}.{key}", _edit_remedy(key, name))
+            for name, edit in edits
+            for key in _unknown(edit, _EDIT_KEYS[name])
         ),
     ]
     return tuple(ignored for ignored in found if ignored.remedy)
@@ -181,6 +190,11 @@ def _specific_remedy(key: str, event: str) -> str:
     if near := closest_name(key, sorted(_SPECIFIC_KEYS[event])):
         return f"did you mean {near!r}?"
     return _other_event(key)
+
+
+def _edit_remedy(key: str, name: str) -> str:
+    near = closest_name(key, sorted(_EDIT_KEYS[name]))
+    return f"did you mean {near!r}?" if near else ""
 
 
 def _other_event(key: str) -> str:

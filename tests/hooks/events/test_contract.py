@@ -304,7 +304,7 @@ DERIVED = ("SessionStart", "BeforeAgent", "AfterAgent", "BeforeTool", "AfterTool
 def test_an_event_s_chapter_says_when_it_fires_who_fires_it_and_what_a_hook_can_do(event: str) -> None:
     fires, answers = docstring(INPUTS[event]), docstring(OUTPUTS[event])
     assert fires.startswith("Fires ")
-    shim = "agent shim, or derived from a call by the gateway" if event in DERIVED else "agent shim"
+    shim = "agent shim, or derived by the gateway from a call" if event in DERIVED else "agent shim"
     assert f"Fired by the {'gateway' if 'llm_request' in SPELLINGS[event] else shim}." in fires
     for said in ("\n- `deny`: ", "\n- `continue: false`: ", "\n- Exit code 2: ", "\nExample: "):
         assert said in answers

@@ -301,6 +301,7 @@ async def test_what_cannot_be_ended_is_reported_once_and_holds_nobody_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = load(tmp_path, CLEARED)
+    caplog.clear()  # warnings about its settings
     caplog.set_level(logging.WARNING, "hookgate")
     with adopting_orphans():
         with monkeypatch.context() as context:

@@ -187,6 +187,17 @@ NEVER = "probably never matches: names are whole and without prefixes, with the 
             "options.deny.0.pattern: 'write_*' is written like a shell's wildcard, but is a regular "
             "expression; did you mean 'write_.*'? Names with wildcards are written in \"tool\"",
         ),
+        (
+            "tools",
+            {"deny": [{"tool": "run_shel_command"}]},
+            "options.deny.0.tool: 'run_shel_command' is no tool of Gemini CLI; did you mean "
+            "'run_shell_command'?",
+        ),
+        (
+            "tools",
+            {"allow": ["glob", "Bash"]},
+            "options.allow: 'Bash' is no tool of Gemini CLI; did you mean 'run_shell_command'?",
+        ),
     ],
 )
 def test_a_pattern_in_the_other_notation_in_an_option_is_a_warning_at_its_line(
@@ -215,6 +226,7 @@ def test_a_mistake_in_an_item_of_a_list_is_reported_at_the_line_of_the_item(tmp_
         ("models", {"allow": ["gemini-2.*", "gemini-[23]-*"], "deny": "*-pro", "set": {"x|y": 1}}),
         ("tools", {"allow": ["read_*", "mcp_?"], "deny": [{"pattern": "write_.*|replace"}, {"tool": 5}, 5]}),
         ("tools", {"deny": {"tool": ".*"}}),
+        ("tools", {"allow": ["read_file", "of_my_own", "read-files"], "deny": [{"tool": "run_shel_c*"}]}),
         ("redact", {"allow": ".*"}),
     ],
 )
@@ -305,6 +317,23 @@ def test_a_program_that_cannot_be_started_is_reported_at_load(
     with pytest.raises(SettingsError) as caught:
         load_sources([SettingsSource(path, "policy")])
     assert str(caught.value) == str(warning)
+
+
+def test_a_variable_that_is_not_set_is_reported_at_its_line(
+    scripts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUARD_URL", "http://127.0.0.1")
+    monkeypatch.delenv("GUARD_TOKEN", raising=False)
+    guard = command("./ready.sh", name="guard", env={"URL": "$GUARD_URL/x", "TOKEN": "Bearer ${GUARD_TOKEN}"})
+    path = scripts / "settings.json"
+    path.write_text(json.dumps(one_group(guard), indent=1))
+    line = path.read_text().splitlines().index('       "TOKEN": "Bearer ${GUARD_TOKEN}"') + 1
+    for layer in ("user", "policy"):
+        [warning] = read_sources([SettingsSource(path, layer)]).warnings
+        assert str(warning) == (
+            f"{path}:{line}: hooks.BeforeModel: the hook 'guard': env.TOKEN: $GUARD_TOKEN is not set in "
+            "hookgate's environment, so it is empty"
+        )
 
 
 @pytest.mark.parametrize(

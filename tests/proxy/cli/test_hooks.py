@@ -213,6 +213,27 @@ def test_trying_several_hooks_shows_an_input_once_and_names_those_that_do_not_ru
     assert '{"models":["*-pro"]}' in shown
 
 
+def test_trying_logs_what_a_hook_writes_to_stderr(
+    project: Path, hookgate: Hookgate, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = str(configure(project, command("echo looking >&2; exit 0", name="a"), name="hooks.json"))
+    assert hookgate("test", "BeforeModel", "--hooks", settings)[0] == 0
+    assert caplog.messages == ["BeforeModel hook 'a' exited with code 0; stderr: looking"]
+
+
+@pytest.mark.parametrize(("event", "warned"), [("BeforeModel", True), ("BeforeTool", False)])
+def test_the_decision_ask_is_a_warning_where_nobody_is_asked(
+    event: str, warned: bool, project: Path, hookgate: Hookgate
+) -> None:
+    ask = command("""echo '{"decision": "ask"}'""")
+    settings = str(configure(project, ask, event=event, name="hooks.json"))
+    output = hookgate("test", event, "--hooks", settings)[1]
+    assert ("decides 'ask', which lets this event pass" in output) is warned
+    assert (
+        "decides 'ask', which lets this event pass" in hookgate("doctor", "--hooks", settings)[1]
+    ) is warned
+
+
 @pytest.mark.parametrize("event", EVENTS)
 def test_every_event_can_be_tried_on_a_harmless_input(event: str, project: Path, hookgate: Hookgate) -> None:
     settings = str(configure(project, command("cat >/dev/null; echo '{}'"), event=event, name="hooks.json"))
@@ -353,7 +374,7 @@ def test_the_doctor_finds_what_will_not_work(project: Path, hookgate: Hookgate) 
     assert code == 1
     missing = "the hook 'gone': /no/such/program does not exist in"
     assert output.startswith(f"FAIL  {path}:1: hooks.BeforeModel: {missing}")
-    assert f"note  BeforeModel hook 'deny' ({path}) denies even a sample event" in output
+    assert f"note  BeforeModel hook 'deny' ({path}) denies even a sample event, with 'not here'\n" in output
     write_file(project, {"hooks": {"BeforeTool": [{"matcher": "write_", "hooks": [DENY]}]}}, "hooks.json")
     code, output = hookgate("doctor", "--hooks", str(path))
     assert (code, "did you mean 'write_.*'?" in output) == (1, True)
@@ -394,6 +415,17 @@ SURPRISING = [
         ("FAIL", "returned the key 'decison', which has no effect; did you mean 'decision'?"),
     ),
     ("AfterModel", JSON_BROKEN, ("note", "so that it is no longer JSON")),
+    (
+        "AfterModel",
+        """echo '{"hookSpecificOutput": {"llm_response": {"txt": "x"}}}'""",
+        ("FAIL", "'hookSpecificOutput.llm_response.txt', which has no effect; did you mean 'text'?"),
+    ),
+    (
+        "BeforeModel",
+        """echo '{"hookSpecificOutput": {"llm_request": {"messages": [{"role": "assistant"}]}}}'""",
+        ("FAIL", "messages[0].role: expected 'user', 'model' or 'system', got 'assistant'"),
+    ),
+    ("BeforeModel", "if true", ("note", "denies even a sample event, with")),
 ]
 
 

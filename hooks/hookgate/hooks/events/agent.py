@@ -37,7 +37,7 @@ class TurnInput(HookInput):
 class BeforeAgentInput(TurnInput):
     """Fires after the user has sent a prompt, before the agent starts to plan.
 
-    Fired by the agent shim, or derived from a call by the gateway. It has no matcher.
+    Fired by the agent shim, or derived by the gateway from a call. It has no matcher.
     """
 
     hook_event_name: Literal["BeforeAgent"]
@@ -64,7 +64,7 @@ class BeforeAgentOutput(HookOutput):
 class AfterAgentInput(TurnInput):
     """Fires after the agent has given its final answer to a prompt.
 
-    Fired by the agent shim, or derived from a call by the gateway. It has no matcher.
+    Fired by the agent shim, or derived by the gateway from a call. It has no matcher.
     """
 
     hook_event_name: Literal["AfterAgent"]

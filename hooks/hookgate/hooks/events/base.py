@@ -180,8 +180,8 @@ class HookInput(BaseModel):
     """The time of the event: ISO 8601, UTC."""
 
     operation: str | None = None
-    """The API's method of the call, such as `generateContent`, `countTokens` or `embedContent`. It is missing
-    in events that an agent reports."""
+    """The API method that the call uses, such as `generateContent`, `countTokens` or `embedContent`. It is
+    missing in events that an agent reports."""
 
     @model_validator(mode="wrap")
     @classmethod

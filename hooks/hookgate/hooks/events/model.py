@@ -48,10 +48,10 @@ class ModelEventInput(HookInput):
     `generationConfig`, `systemInstruction` and the read-only `tools`. With `"view": "body"`, only `model`,
     the whole REST body under `raw`, and in BeforeModel the rest of Code Assist's envelope under `beside`.
     In AfterModel, the request always has the default view. If an interaction continues an earlier one, whose
-    turns are stored at Google, `previousInteractionId` names that, and `history` is `known` if all of its
-    turns have passed the gateway's hooks, else `unknown`. If they have, `previousRevision` is the policy
-    revision of that time, and `previousMessages` has the turns if the gateway keeps them. If a call uses
-    cached contents, `cachedContent` names them, and `history` is `unknown`."""
+    turns are stored at Google, `previousInteractionId` names the earlier one, and `history` is `known` if all
+    of its turns have passed the gateway's hooks, and `unknown` otherwise. If they have, `previousRevision` is
+    the policy revision at that time, and `previousMessages` has the turns if the gateway keeps them. If a
+    call uses cached contents, `cachedContent` names them, and `history` is `unknown`."""
 
     @property
     def request(self) -> JsonObject:
@@ -270,7 +270,7 @@ class BeforeModel(Event):
         if specific.get("llm_response") is not None:
             with_hook_path("llm_response", synthetic_response, specific["llm_response"])
         edit = object_in(specific, "llm_request")
-        return changed_part(self._views.get(view).view(), edit) if edit else {}
+        return changed_part(self._views.get(view).view(), edit, REQUEST_EDITS) if edit else {}
 
     def edited(self, edit: JsonObject, view: str) -> Self:
         model, body = with_hook_path("llm_request", self._views.get(view).edited, edit)
@@ -356,7 +356,7 @@ class AfterModel(Event):
 
     def changed(self, specific: JsonObject, view: str) -> JsonObject:
         edit = object_in(specific, "llm_response")
-        return changed_part(self._shown(view), edit) if edit else {}
+        return changed_part(self._shown(view), edit, RESPONSE_EDITS) if edit else {}
 
     def edited(self, edit: JsonObject, view: str) -> Self:
         body = self.body
@@ -393,11 +393,22 @@ _WITH_BODY = ("raw", "body")
 _RAW = frozenset({"contents", "systemInstruction"})
 _CONFIG_KEYS = ("config", "generationConfig")
 
+REQUEST_EDITS = frozenset({"model", "messages", "toolConfig", "raw", "beside", *_RAW, *_CONFIG_KEYS})
+"""The keys of `llm_request` that an edit may contain. Others have no effect."""
 
-def changed_part(shown: JsonObject, edit: JsonObject) -> JsonObject:
-    """Return the keys in which an edit differs from the hook's input, with `config` compared key by key."""
+RESPONSE_EDITS = frozenset({"text", "candidate", "candidates", "usageMetadata", "raw"})
+"""The keys of `llm_response` that an edit or a synthetic answer may contain. Others have no effect."""
+
+
+def changed_part(shown: JsonObject, edit: JsonObject, editable: frozenset[str]) -> JsonObject:
+    """Return the `editable` keys in which an edit differs from the hook's input.
+
+    `config` is compared key by key.
+    """
     changed: JsonObject = {}
     for key, value in edit.items():
+        if key not in editable:
+            continue
         if key in _CONFIG_KEYS and isinstance(value, dict):
             current = shown.get("config", {})
             settings = {

@@ -19,7 +19,7 @@ from hookgate.translator.fields import JsonObject
 class SessionStartInput(HookInput):
     """Fires when a session begins.
 
-    Fired by the agent shim, or derived from a call by the gateway. The matcher must equal `source`.
+    Fired by the agent shim, or derived by the gateway from a call. The matcher must equal `source`.
     """
 
     hook_event_name: Literal["SessionStart"]
@@ -76,7 +76,7 @@ class SessionEndOutput(AdvisoryOutput):
 
     - `deny`: ignored.
     - `continue: false`: ignored.
-    - Exit code 2: has no effect except that stderr becomes the message.
+    - Exit code 2: has no effect except that stderr becomes `systemMessage`.
 
     Example: a message for the user.
 
@@ -107,7 +107,7 @@ class PreCompressOutput(AdvisoryOutput):
 
     - `deny`: ignored.
     - `continue: false`: ignored.
-    - Exit code 2: has no effect except that stderr becomes the message.
+    - Exit code 2: has no effect except that stderr becomes `systemMessage`.
 
     Example: a message for the user.
 
@@ -138,7 +138,7 @@ class NotificationOutput(AdvisoryOutput):
 
     - `deny`: ignored.
     - `continue: false`: ignored.
-    - Exit code 2: has no effect except that stderr becomes the message.
+    - Exit code 2: has no effect except that stderr becomes `systemMessage`.
 
     Example: no message, because the hook has sent its own.
 

@@ -46,7 +46,7 @@ class ToolEventInput(HookInput):
 class BeforeToolInput(ToolEventInput):
     """Fires when the model has requested a tool, before the tool runs.
 
-    Fired by the agent shim, or derived from a call by the gateway. The matcher is a regular expression for
+    Fired by the agent shim, or derived by the gateway from a call. The matcher is a regular expression for
     the whole tool name.
     """
 
@@ -87,7 +87,7 @@ class BeforeToolOutput(HookOutput):
 class AfterToolInput(ToolEventInput):
     """Fires after a tool has run, before the model sees its result.
 
-    Fired by the agent shim, or derived from a call by the gateway. The matcher is a regular expression for
+    Fired by the agent shim, or derived by the gateway from a call. The matcher is a regular expression for
     the whole tool name.
     """
 

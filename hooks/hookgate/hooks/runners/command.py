@@ -1,6 +1,7 @@
 """Command hooks: start a program for each event, with its shell command line and environment."""
 
 import asyncio
+import logging
 import os
 import re
 import shutil
@@ -15,6 +16,9 @@ from hookgate.hooks.output import Output, read_process
 from hookgate.hooks.runners.process import Program, finish_process, spawn
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import CommandConfig, Hook
+from hookgate.hooks.settings.commands import VARIABLE
+
+log = logging.getLogger("hookgate.hooks")
 
 SHELL = shutil.which("bash") or "/bin/sh"
 """Bash, as in Gemini CLI, so that `[[ … ]]` works in a command line, or else /bin/sh."""
@@ -74,6 +78,9 @@ class CommandRunner:
             await asyncio.sleep(self._pause)
             process = self._spawn(program)
         ended = await finish_process(process, program, document.json, self._clock)
+        if ended.stderr:
+            text = ended.stderr.decode("utf-8", errors="replace").strip()
+            log.debug("%s hook %r exited with code %d; stderr: %s", event, self._name, ended.exit_code, text)
         return read_process(event, self._name, ended)
 
     def _spawn(self, program: Program) -> subprocess.Popen[bytes]:
@@ -111,7 +118,7 @@ def hook_environment(hook: Hook, further: Mapping[str, str], parent: Mapping[str
 
 
 def _expand(value: str, parent: Mapping[str, str]) -> str:
-    return re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda m: parent.get(m[1] or m[2], ""), value)
+    return VARIABLE.sub(lambda m: parent.get(m[1] or m[2], ""), value)
 
 
 def quote_project_variables(command: str) -> str:

@@ -37,7 +37,7 @@ def service(hook: Hook, config: HttpConfig, targets: Iterable[str]) -> tuple[str
     try:
         url = URL(config.url)
     except ValueError:
-        raise _error(hook, "its url cannot be read; write it like http://127.0.0.1:8080/path") from None
+        raise _error(hook, "its url is not valid; write it like http://127.0.0.1:8080/path") from None
     if "@" in url.raw_authority:
         remedy = 'name them in `headers`, such as {"Authorization": "Bearer $TOKEN"}'
         raise _error(hook, f"{shown_url(config.url)}: a url must not hold credentials; {remedy}")

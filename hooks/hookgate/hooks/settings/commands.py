@@ -15,6 +15,9 @@ from string import Template
 
 from hookgate.hooks.settings.configs import CommandConfig
 
+VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+"""Matches `$NAME` or `${NAME}` in the `env` of a hook, with the name in one of two groups."""
+
 _PROJECT_VARIABLES = ("GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _SHELL_EXPANSION = re.compile(r"[$`*?~{\[]")
@@ -93,6 +96,16 @@ def search_problem(config: CommandConfig, root: Path) -> str | None:
     if isinstance(config.command, str) and (_SHELL_WORDS.fullmatch(name) or _FUNCTION.match(config.command)):
         return None
     return f"there is no program {name} on the PATH; check the name, or use the program's path"
+
+
+def unset_variables(config: CommandConfig) -> list[tuple[str, str]]:
+    """Return each key of the hook's `env` with the name of a variable that it contains which is not set."""
+    return [
+        (key, match[1] or match[2])
+        for key, value in config.env.items()
+        for match in VARIABLE.finditer(value)
+        if (match[1] or match[2]) not in os.environ
+    ]
 
 
 def _commands(config: CommandConfig, root: Path) -> list[list[str]]:

@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError
 from hookgate.hooks.settings import claude_names, files
-from hookgate.hooks.settings.commands import command_problem, search_problem
+from hookgate.hooks.settings.commands import command_problem, search_problem, unset_variables
 from hookgate.hooks.settings.configs import (
     AnyConfig,
     BuiltinConfig,
@@ -399,6 +399,11 @@ def _check_hook(
             line = files.line_number(file.text, [*place, "command"])
             # Never a problem, not even in policy files: another process may have another PATH.
             file.warnings.append(Problem(file.path, f"{where}: {problem}", line, breaks_hook=True))
+        for key, name in unset_variables(config):
+            line = files.line_number(file.text, [*place, "env", key])
+            # Never a problem, not even in policy files: a variable may be optional.
+            message = f"{where}: env.{key}: ${name} is not set in hookgate's environment, so it is empty"
+            file.warnings.append(Problem(file.path, message, line))
     for condition, mistake in condition_mistakes(config.when):
         line = files.line_number(file.text, [*place, "when", condition])
         file.warnings.append(Problem(file.path, f"{where}: when.{condition}: {mistake}", line))

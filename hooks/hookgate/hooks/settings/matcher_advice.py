@@ -116,9 +116,18 @@ def _name_mistake(kind: str, name: str) -> str | None:
             return f"{name!r} probably never matches: {_NAMES}; did you mean {json.dumps(alternatives)}?"
     if kind == "models":
         meant = meant.removeprefix("models/")
-    if meant == name:
+    if meant != name:
+        return f"{name!r} probably never matches: {_NAMES}; did you mean {meant or '*'!r}?"
+    return _tool_name_mistake(name) if kind == "tools" else None
+
+
+def _tool_name_mistake(name: str) -> str | None:
+    """Return the tool of Gemini CLI that was probably meant with the name of another one, or None."""
+    if name in KNOWN_TOOLS or not name.isidentifier():
         return None
-    return f"{name!r} probably never matches: {_NAMES}; did you mean {meant or '*'!r}?"
+    migrated, _ = claude_names.tools(name)
+    similar = [migrated] if migrated in KNOWN_TOOLS else get_close_matches(name, KNOWN_TOOLS, 1, _SIMILAR)
+    return f"{name!r} is no tool of Gemini CLI; did you mean {similar[0]!r}?" if similar else None
 
 
 def wildcards_as_regex(pattern: str) -> str | None:

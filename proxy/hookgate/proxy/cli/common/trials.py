@@ -2,10 +2,12 @@
 
 import difflib
 import json
+import logging
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +25,7 @@ from hookgate.hooks import (
     SettingsError,
     Verdict,
 )
+from hookgate.hooks.engine import apply_edit
 from hookgate.hooks.events.base import Document, SharedValue
 from hookgate.hooks.events.reading import SAMPLES, read_event
 from hookgate.hooks.output import Output, describe_unread
@@ -73,7 +76,8 @@ async def try_hooks(
     engine = Engine(configuration, recorders, trust_check=hooks.trust.refusal)
     session = SessionContext("hookgate-test")
     try:
-        outcome = await engine.fire(event, session)
+        with _logging_all():
+            outcome = await engine.fire(event, session)
     finally:
         await engine.close()
     ran = {run.hook for run in outcome.runs}
@@ -89,6 +93,18 @@ async def try_hooks(
     _print_verdict(outcome.verdict)
     _print_changes(event, outcome, session.call_state)
     return 1 if any(run.error for run in outcome.runs) else 0
+
+
+@contextmanager
+def _logging_all() -> Iterator[None]:
+    """Log everything about hooks meanwhile, such as what their programs write to stderr."""
+    log = logging.getLogger("hookgate.hooks")
+    level = log.level
+    log.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def _narrowed(configuration: Configuration, name: str, only: str | None) -> Configuration:
@@ -160,6 +176,8 @@ def _without_time(text: str) -> str:
 def _warnings(run: Run, event: Event) -> list[str]:
     """Return warnings about a run, each of which continues the hook's name."""
     warnings = run.warnings
+    if (run.output or {}).get("decision") == "ask" and not isinstance(event, BeforeTool):
+        warnings = [*warnings, "decides 'ask', which lets this event pass: users are asked only about tools"]
     specific = (run.output or {}).get("hookSpecificOutput")
     if run.warning or not specific or not isinstance(event, BeforeToolSelection):
         return warnings
@@ -293,6 +311,7 @@ async def _examined(
     try:
         executor = HookExecutor(runners, FairQueue(1), lambda _: None)
         run = await executor.run(hook, event, (), _DOCTOR_SESSION, deadline=None)
+        run, _ = await apply_edit(run, event, _DOCTOR_SESSION)
         findings = _diagnose_run(about, run, event)
         if isinstance(event, AfterModel) and not run.error:
             run = await executor.run(hook, _JSON_ANSWER, (), _DOCTOR_SESSION, deadline=None)
@@ -329,5 +348,10 @@ def _diagnose_run(about: str, run: Run, event: Event) -> list[Diagnosis]:
         )
         findings.append(Diagnosis(f"{about} took {run.seconds * 1000:.0f} ms{remedy}", "note"))
     if output.get("decision") == "deny":
-        findings.append(Diagnosis(f"{about} denies even a sample event", "note"))
+        reason = textwrap.shorten(output.get("reason") or "", _LONGEST_MESSAGE, placeholder="…")
+        findings.append(
+            Diagnosis(
+                f"{about} denies even a sample event" + (f", with {reason!r}" if reason else ""), "note"
+            )
+        )
     return findings
