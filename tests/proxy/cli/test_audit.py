@@ -172,6 +172,12 @@ async def test_a_single_flipped_byte_is_found(state: Path, tmp_path: Path) -> No
     assert "record 8: its stored data was changed" in verified.out
 
 
+async def test_without_changes_a_line_says_so(state: Path) -> None:
+    ended = await run("audit", "changes", "--state", str(state))
+    assert (ended.code, ended.out) == (0, "")
+    assert "no changes are recorded" in ended.complaint
+
+
 async def test_progress_is_for_terminals(state: Path) -> None:
     command = [*COMMAND, "audit", "verify", "--state", str(state)]
     async with in_terminal(command, state, {"HOOKGATE_CONFIG": "/dev/null"}) as terminal:
@@ -183,7 +189,7 @@ async def test_progress_is_for_terminals(state: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        pytest.param(["list", "--since", "soon"], "'soon' is not a time", id="no time"),
+        pytest.param(["list", "--since", "soon"], "--since: 'soon' is not a time", id="no time"),
         pytest.param(["show", "0" * 32], "there is no record of", id="no such call"),
         pytest.param(
             ["show", "nonsense"], "'nonsense' is not a receipt ID: use the 32 hexadecimal", id="no id"

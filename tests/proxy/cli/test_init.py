@@ -72,7 +72,7 @@ def with_tool(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("flag", "name"), ALL)
-async def test_a_set_up_does_what_it_says(
+async def test_a_setup_does_what_it_says(
     flag: str, name: str, tmp_path: Path, upstream: EmbeddedUpstream
 ) -> None:
     does, folder, state = DOES[name], tmp_path / "gate way", {"HOOKGATE_STATE": str(tmp_path / "state")}
@@ -171,7 +171,7 @@ async def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "notes").read_text() == "mine"
 
 
-async def test_without_a_wish_the_list_of_set_ups_is_named(tmp_path: Path) -> None:
+async def test_without_for_the_list_of_setups_is_named(tmp_path: Path) -> None:
     refused = await run("init", str(tmp_path / "new"))
     told = "hookgate: choose a setup: --for with observe, redact, "
     assert (refused.code, os.listdir(tmp_path)) == (1, [])
@@ -187,7 +187,7 @@ async def test_a_team_s_gateway_can_be_tried_without_a_key_of_google(tmp_path: P
     assert checked.code == 0, checked
 
 
-async def test_all_set_ups_are_listed_with_what_they_do() -> None:
+async def test_all_setups_are_listed_with_what_they_do() -> None:
     listed = await run("init", "--list")
     assert listed.code == 0
     for _, name in ALL:

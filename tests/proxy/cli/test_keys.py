@@ -44,6 +44,8 @@ async def test_a_key_is_shown_once_and_listed_with_what_it_may_do(tmp_path: Path
     created = await keys("create", "alice@example.com", *options, *limits, state=tmp_path)
     assert KEY.fullmatch(created.out.strip())
     assert not KEY.search(created.err)
+    assert f"gateways with the state folder {tmp_path} accept it once they have" in created.err
+    assert "its limit on cost needs a price table" in created.err
     shown = await listed(state=tmp_path)
     [key] = shown
     expected = {
@@ -117,6 +119,10 @@ async def test_an_owner_with_several_keys_has_to_be_told_apart(tmp_path: Path) -
         (("alice", "--note", "x\x1b[31m"), "--note: must be at most 100 printable characters"),
         (("alice", "--note", "x" * 101), "--note: must be at most 100 printable characters"),
         (("alice", "--models", "x" * 129), "--models: must be at most 128 printable characters"),
+        (
+            ("alice", "--models", "models/gemini-*"),
+            "--models: 'models/gemini-*' has a prefix; write 'gemini-*'",
+        ),
         (("alice", "--expires", "2001-01-01"), "--expires: '2001-01-01' is in the past"),
         (
             ("alice", "--expires", "soon"),

@@ -60,7 +60,7 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
     tail = commands.add_parser("tail", help="show the latest calls")
     tail.add_argument("-f", "--follow", action="store_true", help="also show new calls, until interrupted")
     changes = commands.add_parser(
-        "changes", help="list changes of policy and keys, and when new settings took effect, the newest first"
+        "changes", help="list changes to policy and keys, and when new settings took effect, the newest first"
     )
     changes.add_argument("--since", metavar="TIME", help=f"only those at this time or later, {_WHEN}")
     changes.add_argument(
@@ -117,13 +117,10 @@ async def run_audit(given: argparse.Namespace) -> int:  # noqa: PLR0911  # one f
             case "tail":
                 return await _tail(database, given)
             case "changes":
-                changes = AuditReader(database).changes(parse_moment(given.since), given.limit)
-                print_changes(changes, as_json=given.json)
-                return 0
+                return _list_changes(database, given)
             case "export":
-                return export_records(
-                    database, parse_moment(given.since), parse_moment(given.until), sys.stdout.buffer
-                )
+                until = parse_moment(given.until, "--until")
+                return export_records(database, parse_moment(given.since), until, sys.stdout.buffer)
             case "heads":
                 return _heads(database)
             case _:
@@ -134,7 +131,7 @@ async def run_audit(given: argparse.Namespace) -> int:  # noqa: PLR0911  # one f
         database.close()
 
 
-def parse_moment(text: str | None) -> int | None:
+def parse_moment(text: str | None, flag: str = "--since") -> int | None:
     """Convert a time, or an age such as `12h`, to milliseconds since 1970. Raises ValueError."""
     if text is None:
         return None
@@ -144,7 +141,9 @@ def parse_moment(text: str | None) -> int | None:
         try:
             when = datetime.fromisoformat(text)
         except ValueError:
-            raise ValueError(f"{text!r} is not a time; write 2026-05-04T10:00Z, 90m, 12h or 7d") from None
+            raise ValueError(
+                f"{flag}: {text!r} is not a time; write 2026-05-04T10:00Z, 90m, 12h or 7d"
+            ) from None
     return int((when if when.tzinfo else when.astimezone()).timestamp() * 1000)
 
 
@@ -154,6 +153,14 @@ def _list(database: Database, given: argparse.Namespace) -> int:
         raise ValueError(f"--outcome: {given.outcome!r} is not an outcome; use one of {', '.join(outcomes)}")
     wanted = RecordFilter(given.session, given.key, given.model, given.outcome, parse_moment(given.since))
     print_calls(AuditReader(database).calls(wanted, given.limit), as_json=given.json)
+    return 0
+
+
+def _list_changes(database: Database, given: argparse.Namespace) -> int:
+    changes = AuditReader(database).changes(parse_moment(given.since), given.limit)
+    print_changes(changes, as_json=given.json)
+    if not changes:
+        print("hookgate: no changes are recorded for this time", file=sys.stderr)
     return 0
 
 

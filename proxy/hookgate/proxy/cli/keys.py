@@ -130,7 +130,7 @@ def _change(  # noqa: PLR0913, PLR0917  # what a change needs
     match given.keys_command:
         case "create":
             _create(table, _pepper(table, config, state), description, given.json, record)
-            _note_if_off(config)
+            _print_conditions(config, state, given)
         case "rotate":
             _rotate(table, _pepper(table, config, state), given, record)
         case _:
@@ -175,19 +175,26 @@ def _printable(text: str, flag: str, longest: int) -> str:
     return text
 
 
+def _model(text: str) -> str:
+    if text.startswith("models/"):
+        raise ValueError(f"--models: {text!r} has a prefix; write {text.removeprefix('models/')!r}")
+    return _printable(text, "--models", _LONGEST_MODEL)
+
+
 def _scope(given: argparse.Namespace) -> KeyScope:
     limits = []
     for text in given.limit:
         match = _LIMIT.fullmatch(text)
         if not match:
             raise ValueError(
-                f"--limit: {text!r} is not a limit; write requests=60/minute, tokens=… or cost=…"
+                f"--limit: {text!r} is not a limit; write requests=60/minute, tokens=… or cost=…, "
+                "for each minute, day or month"
             )
         amount = (
             float(match[2]) if match[1] == "cost" else int(match[2]) if match[2].isdecimal() else match[2]
         )
         limits.append({"per": "key", "window": match[3], match[1]: amount})
-    models = [_printable(model, "--models", _LONGEST_MODEL) for model in given.models]
+    models = [_model(text) for text in given.models]
     return read_options(KeyScope, {"routes": given.routes, "models": models, "limits": limits})
 
 
@@ -212,9 +219,19 @@ def _show_key(key: str, key_id: str, owner: str, as_json: bool) -> None:
     print(f"hookgate: the key {key_id} of {owner}; keep it now, it cannot be shown again", file=sys.stderr)
 
 
-def _note_if_off(config: Config) -> None:
+def _print_conditions(config: Config, state: Path, given: argparse.Namespace) -> None:
+    """Print which gateways accept a new key, and what they need for it."""
+    is_file = config.store.url is None and config.store.url_file is None
+    where = f"the state folder {state}" if is_file else "the same store"
+    conditions = [f"gateways with {where} accept it"]
     if not config.clients.issued_keys:
-        print("hookgate: gateways accept it once they have clients.issued_keys = true", file=sys.stderr)
+        conditions[0] += " once they have clients.issued_keys = true"
+    if config.prices.file is None and any(limit.startswith("cost=") for limit in given.limit):
+        conditions.append(
+            "its limit on cost needs a price table; until prices.file names one, calls are refused"
+        )
+    for condition in conditions:
+        print(f"hookgate: {condition}", file=sys.stderr)
 
 
 # ---- rotate, revoke
