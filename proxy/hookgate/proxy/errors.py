@@ -126,6 +126,15 @@ def request_refused(problem: str) -> ApiError:
     return ApiError(400, problem, "REQUEST_REFUSED")
 
 
+def only_get() -> ApiError:
+    """Return the error of the admin listener for other methods, which agents send that use its address."""
+    return ApiError(
+        403,
+        "This path accepts only GET. This is the admin listener; agents must use the address of the gateway, "
+        "by default http://127.0.0.1:8787.",
+    )
+
+
 def not_a_route(message: str) -> ApiError:
     """Return the error for a path or method that the gateway does not serve."""
     return ApiError(403, message, "ROUTE_NOT_ALLOWED")

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from support.gateway import says
 from support.panel import BEARER, TOKEN, panel_gateway
-from support.wire import Answer, ask, connected, post, request_bytes
+from support.wire import HI, UNARY, Answer, ask, connected, post, request_bytes
 
 from hookgate.proxy.admin.access import (
     SESSION_SECONDS,
@@ -201,6 +201,13 @@ async def test_a_cookie_that_another_port_of_the_machine_was_sent_is_worth_nothi
         assert (await ask(gateway.admin, "GET", "/api/live?proof=", stolen)).status == 401
         answer = await post(gateway.admin, "/api/hooks/switch", SWITCH, {**SAME, **stolen})
         assert answer.status == 401
+
+
+async def test_an_agent_that_uses_the_admin_listener_is_told_so(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, GUARD) as gateway:
+        answer = await post(gateway.admin, UNARY, HI)
+    assert answer.status == 403
+    assert "agents must use the address of the gateway" in answer.error["message"]
 
 
 async def test_no_number_of_wrong_tokens_locks_the_right_one_out(

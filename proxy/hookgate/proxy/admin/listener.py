@@ -16,7 +16,7 @@ from hookgate.proxy.admin.access import KnownHosts
 from hookgate.proxy.admin.roles import call_for
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.config.values import host_and_port
-from hookgate.proxy.errors import ApiError
+from hookgate.proxy.errors import ApiError, only_get
 from hookgate.proxy.http.connection import error_response
 from hookgate.proxy.http.descriptors import ADMIN
 from hookgate.proxy.http.listener import OPERATORS, accepting, bind_listeners, url_of
@@ -68,7 +68,7 @@ class AdminListener:
         if self.panel is not None:
             return await self.panel.handle(request)
         if not reads:
-            return error_response(ApiError(403, "This path accepts only GET."))
+            return error_response(only_get())
         return error_response(ApiError(404, "The paths are /healthz, /readyz, /metrics and /receipts/ID."))
 
     async def _probed(self, request: web.BaseRequest) -> web.Response | None:

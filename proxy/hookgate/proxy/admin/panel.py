@@ -24,7 +24,7 @@ from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.config import Config, SignInSettings
 from hookgate.proxy.config.reading import EffectiveConfig, Sources
 from hookgate.proxy.config.values import host_and_port
-from hookgate.proxy.errors import ApiError
+from hookgate.proxy.errors import ApiError, only_get
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.connection import error_response
 from hookgate.proxy.observe.metrics import Traffic
@@ -145,7 +145,7 @@ class Panel:
         if request.method == hdrs.METH_POST and is_api:
             self.access.check_change(request)
         elif request.method not in (hdrs.METH_GET, hdrs.METH_HEAD):
-            raise ApiError(403, "This path accepts only GET.")
+            raise only_get()
         if route not in self.handlers:
             if is_api and request.method != hdrs.METH_POST:
                 await self.access.authenticate(request)

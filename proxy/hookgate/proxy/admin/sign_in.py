@@ -174,7 +174,7 @@ class SignIn:
             or self._clock() > int(flow.partition(".")[0]) + FLOW_SECONDS
             or flow in self._used
         ):
-            log.warning("a sign-in was refused: it was not begun in the same browser, or not in time")
+            log.warning("a sign-in was refused: not begun in this browser, already used, or too late")
             raise ApiError(403, _NOT_BEGUN)
         self._used[flow] = True
         return _Flow(flow, key)

@@ -395,6 +395,12 @@ _SESSION = re.compile(rf"/s/(?P<session>{_SESSION_NAME})(?=/)")
 _VERSION = r"v1(?:alpha|beta1?|internal)?"
 _TWO_VERSIONS = re.compile(rf"/({_VERSION})/({_VERSION})(?=[/:])")
 _NOT_CANONICAL = re.compile(r"%|//|\\|;|/\.{1,2}(?=[/:]|$)")
+_OPENAI_METHOD = re.compile(r"/(?:chat/completions|completions|embeddings|responses)$")
+_OPENAI_VERSION = re.compile(rf"/openai/{_VERSION}(?=/|$)")
+_OPENAI_BASE = (
+    "hookgate does not serve this path. It looks like one of OpenAI's, whose base URL must end with "
+    "/v1beta/openai/ here."
+)
 
 
 def match(
@@ -492,6 +498,8 @@ def _cannot_judge(group: str, verb: str, path: str) -> ApiError:
             'hookgate refuses Live sessions. Set routes.live = "judge" in hookgate.toml to let hooks judge '
             f"them, or {forwards}"
         )
+    if group == "openai" and _OPENAI_VERSION.search(path):
+        return not_a_route(_OPENAI_BASE)
     return not_a_route(f"hookgate cannot judge what the {group} routes generate: {forwards}")
 
 
@@ -509,13 +517,19 @@ def _explain(path: str) -> str:
             f"its base URL. The base URL must not end with /{doubled[1]}; remove it there."
         )
     if verb := re.search(r":([A-Za-z]{1,64})$", path):
-        if meant := _similar_method(path, verb[1]):
-            return f"hookgate does not serve the method {verb[1]!r} here; did you mean {meant}?"
-        return f"hookgate does not serve the method {verb[1]!r} here: hooks could not judge its answers."
+        return _explain_method(path, verb[1])
+    if _OPENAI_METHOD.search(path):
+        return _OPENAI_BASE
     return (
         "hookgate does not serve this path: hooks could not judge its answers. It serves the Gemini API, "
         "Vertex AI and Code Assist, each also under /s/{session}; docs/gateway.md lists their paths."
     )
+
+
+def _explain_method(path: str, verb: str) -> str:
+    if meant := _similar_method(path, verb):
+        return f"hookgate does not serve the method {verb!r} here; did you mean {meant}?"
+    return f"hookgate does not serve the method {verb!r} here: hooks could not judge its answers."
 
 
 def _similar_method(path: str, verb: str) -> str | None:
