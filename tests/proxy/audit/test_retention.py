@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,22 @@ def test_what_is_too_much_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert free == 0  # the file shrinks
     assert limit * 0.7 < used <= limit
     assert report_of(tmp_path).problems == []
+
+
+def test_free_space_is_returned_in_steps_even_if_nothing_more_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "_SHRINK_PAGES", 5)
+    left = []
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        write(ledger, 500, monkeypatch, days_ago=3)
+        for _ in range(100):
+            ledger.retain(Retention(days=2))
+            with database.engine.begin() as connection:
+                left.append(connection.exec_driver_sql("PRAGMA freelist_count").scalar_one())
+    assert left[0] > 5
+    assert all(before - after == 5 or after == 0 for before, after in pairwise(left))
+    assert left[-1] == 0
 
 
 def test_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

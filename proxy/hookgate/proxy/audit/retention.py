@@ -69,7 +69,16 @@ class Retention:
     size: int | None = None
 
     def remove(self, connection: Connection, is_file: bool) -> Removed | None:
-        """Remove records beyond the limits, at most `_BATCH` at once. Returns None if there are none."""
+        """Remove records beyond the limits, at most `_BATCH` at once. Returns None if there are none.
+
+        A file with free space becomes smaller, by at most `_SHRINK_PAGES` pages.
+        """
+        removed = self._remove_excess(connection, is_file)
+        if is_file:
+            _shrink(connection)
+        return removed
+
+    def _remove_excess(self, connection: Connection, is_file: bool) -> Removed | None:
         first, last = _bounds(connection)
         if first is None or last is None:
             return None
@@ -77,10 +86,7 @@ class Retention:
         if until <= first:
             return None
         end = min(until, first + _BATCH)
-        removed = _remove(connection, end, more=end < until)
-        if is_file:
-            _shrink(connection)
-        return removed
+        return _remove(connection, end, more=end < until)
 
     def _too_old(self, connection: Connection, last: int) -> int:
         """Return the first position whose record is recent enough to be kept."""

@@ -67,8 +67,8 @@ class Checker:
     def __init__(self, *, whole: bool, expected: Iterable[tuple[str, Head]] = ()) -> None:
         """Create a checker.
 
-        `whole` says that all records are passed in, except those that retention removed. `expected` are the
-        writers' heads that were saved elsewhere.
+        `whole` says whether all records are passed in, except those that retention removed. `expected`
+        contains the writers' heads that were saved elsewhere.
         """
         self.report = VerificationReport()
         self._whole = whole

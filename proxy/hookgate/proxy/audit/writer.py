@@ -272,7 +272,7 @@ class Writer:
         waiting.end(AuditError(self.trouble or "the database is too slow", under_way=under_way))
 
     def request_check(self) -> None:
-        """Schedule a check whether records can be written, which updates `trouble`."""
+        """Schedule a check of whether records can be written. The check updates `trouble`."""
         self._queue.request_check()
 
     def close(self, within: float) -> None:
