@@ -70,7 +70,7 @@ PLAIN: dict[str, Callable[[], bytes]] = {
     "one level too many": lambda: holding(b"[" * 1000 + b"]" * 1000),
     "15 MB of one level": lambda: holding(b"[" * (15 * MIB)),
     "60 MB of an image": lambda: (
-        b'{"contents":[{"role":"user","parts":[{"inlineData":{"mimeType":"image/png","data":"'
+        b'{"contents":[{"role":"user","parts":[{"text":"hi"},{"inlineData":{"mimeType":"image/png","data":"'
         + filled(b"QUJD", 60 * MIB)
         + b'"}}]}]}'
     ),
