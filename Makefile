@@ -17,7 +17,7 @@ LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate 
 .PHONY: help install node adk antigravity frameworks browser helm-program helm pictures site demo test e2e slow team fuzz lint bench bench-quick lock image container release-check clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 install: $(VENV)/.installed ## create the virtual environment .venv with everything in it
 
@@ -101,7 +101,7 @@ demo: install ## run a real google-genai client through the gateway, offline, in
 # A worker begins with a third of the tests in their order, so that it makes most fixtures of modules alone. Three of them
 # use two cores fully: tests that start programs wait for these.
 test e2e: export PYTHONDONTWRITEBYTECODE :=
-test: install ## run the tests that need nothing but Python; they use PostgreSQL and Node if these are installed
+test: install ## run the tests that need only Python; more of them run if PostgreSQL and Node are installed
 	$(BIN)/pytest -n 3 --dist worksteal
 
 e2e: install node adk antigravity browser helm-program ## run the tests with real clients, a browser, Helm, and teams of gateways
@@ -113,7 +113,7 @@ slow: install node adk antigravity frameworks ## run tests that take many minute
 team: install ## start three gateways behind nginx with PostgreSQL and Prometheus, without containers; needs these
 	@$(BIN)/python scripts/team.py
 
-fuzz: install ## send a million mutated requests, then run the property tests with 300 times as many examples
+fuzz: install ## send a million mutated requests, then run the property tests with 10,000 examples each
 	HOOKGATE_FUZZ_REQUESTS=1000000 $(BIN)/pytest -s --timeout 0 tests/fuzz
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -n 2 --timeout 0 -m hypothesis
 

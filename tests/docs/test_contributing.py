@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import missing
-from support.places import PROJECT
+from support.places import DOCS, PROJECT
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML: run `make install`")
 
@@ -62,3 +62,16 @@ def test_the_paths_that_contributors_are_told_exist() -> None:
     }
     assert len(paths) > 10
     assert [path for path in paths if not (PROJECT / path).exists()] == []
+
+
+def test_lines_of_prose_have_at_most_120_characters() -> None:
+    """Tables, code and addresses may be longer, and so may pages that a program has made."""
+    long_lines = []
+    for page in [*PROJECT.glob("*.md"), *DOCS.rglob("*.md")]:
+        text = page.read_text(encoding="utf-8")
+        if "<!-- Made by" in text:
+            continue
+        prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+        lines = [line for line in prose.splitlines() if " " in line and not line.startswith(("|", "    "))]
+        long_lines += [f"{page.name}: {line}" for line in lines if len(line) > 120]
+    assert long_lines == []

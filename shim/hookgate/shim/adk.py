@@ -59,7 +59,7 @@ class HookgatePlugin(BasePlugin):  # type: ignore[misc]  # BasePlugin is Any her
     async def on_user_message_callback(
         self, *, invocation_context: Any, user_message: types.Content
     ) -> types.Content | None:
-        """Fire SessionStart and BeforeAgent. A denied prompt is withheld, also from the session's history."""
+        """Fire SessionStart and BeforeAgent. A denied prompt is withheld, even from the session's history."""
         parts = user_message.parts or []
         if any(part.function_response for part in parts):
             return None

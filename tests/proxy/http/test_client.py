@@ -94,7 +94,7 @@ def test_what_is_no_base_url_is_refused_with_an_example(text: str) -> None:
     ],
 )
 def test_what_would_lead_calls_elsewhere_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="contains more than scheme, host, port and path"):
+    with pytest.raises(ValueError, match="contains more than a scheme, host, port and path"):
         parse_origin(text)
 
 

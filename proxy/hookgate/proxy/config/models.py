@@ -145,8 +145,8 @@ class SignInSettings(Section):
     """The scopes to ask for. Some providers need another one to send the claim of `roles_claim`."""
 
     roles_claim: Annotated[str, Field(min_length=1, max_length=128)] = "groups"
-    """The claim of the ID token whose values give people their roles: a text, or a list of texts. People must
-    not be able to choose it themselves."""
+    """The claim of the ID token whose values give people their roles: a string, or a list of strings. People
+    must not be able to choose it themselves."""
 
     name_claim: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     """The claim that names people in the panel, the log and the audit, by default the verified e-mail address
@@ -265,7 +265,7 @@ class LimitSettings(Section):
 
     values: Count = 200_000
     """Maximum number of JSON values in such a request, or in an answer: objects, lists and their items. A
-    text counts as one value."""
+    string counts as one value."""
 
     memory: Count = 512 * 1024 * 1024
     """Bytes of memory for all requests that are shown to hooks. A request that does not fit waits for

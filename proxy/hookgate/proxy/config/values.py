@@ -16,7 +16,7 @@ from hookgate.proxy.errors import describe_os_error
 def parse_origin(text: str) -> str:
     """Check and return an upstream's base URL. Raises ValueError if it is invalid."""
     if re.search(r"[\s?#@\\]", text):
-        raise ValueError(f"{text!r} contains more than scheme, host, port and path")
+        raise ValueError(f"{text!r} contains more than a scheme, host, port and path")
     try:
         url = URL(text)
     except ValueError as error:

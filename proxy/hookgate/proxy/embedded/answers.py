@@ -154,7 +154,7 @@ def _instance(schema: Any, root: Any, depth: int = 0) -> Any:
 
 
 def _referred(schema: Json, root: Any) -> list[Any]:
-    """Return the target of the schema's $ref in a list, or an empty list without a $ref."""
+    """Return a list of the target of the schema's $ref, or an empty list if it has no $ref."""
     if not isinstance(reference := schema.get("$ref"), str):
         return []
     for step in reference.split("/")[1:]:

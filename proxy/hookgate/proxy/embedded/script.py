@@ -116,7 +116,7 @@ class Player:
         self._warned: set[int] = set()
 
     def pick(self, scene: ScriptScene) -> ScriptedAnswer | None:
-        """Use the first matching rule with uses left, and return its answer, or None without such a rule."""
+        """Use the first matching rule with uses left, and return its answer, or None if there is none."""
         for index, rule in enumerate(self._rules):
             if self._uses[index] != rule.times and _matches(rule.when, scene):
                 self._uses[index] += 1

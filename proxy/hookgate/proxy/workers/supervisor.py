@@ -238,7 +238,7 @@ async def _supervise(
 
 
 def merged_metrics(pages: Mapping[int, bytes]) -> bytes:
-    """Return the metrics of workers, by their numbers, as one page in Prometheus' text format.
+    """Merge the workers' metrics, given by worker number, into one page in Prometheus' text format.
 
     Each sample gets the label `worker`. Sums would fall when a worker is restarted, which Prometheus would
     take for a restart of all of them.
