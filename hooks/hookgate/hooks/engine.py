@@ -75,6 +75,11 @@ class EventPlan:
     Each maps to its window in characters: the largest that a hook of this mode has configured.
     """
 
+    @property
+    def only_screens(self) -> bool:
+        """Whether no event is fired for a streamed answer, because all hooks have screens for it."""
+        return self.stream_modes.keys() == {"held"}
+
 
 _NO_HOOKS = EventPlan()
 

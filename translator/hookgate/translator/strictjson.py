@@ -50,10 +50,10 @@ def exceeds(data: bytes, values: int) -> bool:
         return False  # n values take at least 2n - 1 bytes: brackets around them, and commas between
     # An object or list has at most one value more than commas. So the commas and opening brackets of the
     # whole text, even those in strings, are a bound. Counting them takes a tenth of the time of `structure`.
-    marks = 0
+    bound = 1
     for start in range(0, len(data), _SLICE):
-        marks += len(data[start : start + _SLICE].translate(None, _NO_MARKS))
-        if marks >= values:
+        bound += len(data[start : start + _SLICE].translate(None, _NO_MARKS))
+        if bound > values:
             break
     else:
         return False

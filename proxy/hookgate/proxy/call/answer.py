@@ -100,10 +100,9 @@ class AnswerPipeline:
     @property
     def needs_parsing(self) -> bool:
         """Whether the answer must be parsed."""
-        if self.call.session.call_state.client_filters or self._kept is not None:
+        if self._plan.groups or self.call.session.call_state.client_filters:
             return True
-        judges = (self._llm_request, self._gate, self._turn_end, self._listener)
-        return any(judge is not None for judge in judges)
+        return any(each is not None for each in (self._kept, self._gate, self._turn_end, self._listener))
 
     @property
     def answer(self) -> JsonObject | None:
@@ -287,7 +286,7 @@ class AnswerPipeline:
 
         For a part of a streamed answer, `plan` restricts the run to the hooks of one stream mode.
         """
-        if self._llm_request is None or not pieces:
+        if not (self._plan.groups and pieces):
             return pieces
         answers = pieces
         if len(pieces) > 1 or pieces[0].body is None:

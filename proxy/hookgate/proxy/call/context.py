@@ -434,8 +434,8 @@ class OutgoingCall:
     payload: bytes
     after_model_plan: EventPlan
     """The AfterModel hooks that run for the answer."""
-    llm_request: SharedValue | None
-    """The request as shown to AfterModel hooks; None if there are none."""
+    llm_request: SharedValue
+    """The request as shown to AfterModel hooks; empty if none of them is shown it."""
     allowed: ToolSelection | None
     """The tools that the answer may call; None if no hook selected any."""
     reported: Collection[str]

@@ -101,20 +101,21 @@ class GenerationCall:
         body, allowed = await before_tool_selection(engine, call, model, event.body)
         self._observe_transcript(open_session)
         after_model = engine.plan(AfterModel(SharedValue({}), {}, model), call.session)
-        shown_request = await run_step(_shown_request, event, body) if after_model.groups else None
+        shows_request = bool(after_model.groups) and not (route.streamed and after_model.only_screens)
+        shown_request = await run_step(_shown_request, event, body) if shows_request else {}
         prompt = prompt_of(contents) if engine.listens_to(AfterAgent.name) else ""
         descriptions = declared_descriptions(body) if engine.listens_to(BeforeTool.name) else {}
         payload = await self._payload(client_body, model, with_model(route, model, body))
         if self._record.content is None:  # otherwise the parsed request is needed later
             memory = context.request.memory_lease
-            memory.resize(len(payload) + (memory.size if shown_request else 0))
+            memory.resize(len(payload) + (memory.size if shows_request else 0))
         return OutgoingCall(
             call=call,
             route=route.for_model(model),
             model=model,
             payload=payload,
             after_model_plan=after_model,
-            llm_request=shown_request,
+            llm_request=SharedValue(shown_request),
             allowed=allowed,
             reported=reported,
             prompt=prompt,
@@ -191,7 +192,6 @@ class GenerationCall:
         )
 
 
-def _shown_request(event: BeforeModel, body: JsonObject) -> SharedValue:
+def _shown_request(event: BeforeModel, body: JsonObject) -> JsonObject:
     """Return the request as shown to AfterModel hooks: `body`, which may be that of the event."""
-    same = body is event.body
-    return SharedValue(event.shown_request() if same else show_request(event.model, body))
+    return event.shown_request() if body is event.body else show_request(event.model, body)

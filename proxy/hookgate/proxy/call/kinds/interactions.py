@@ -166,15 +166,13 @@ class InteractionReading:
 
     def _pipeline(self, call: JudgedCall, earlier: "StoredInteraction | None") -> AnswerPipeline:
         model = self._record.model
-        plan = self._plan(call, model)
-        shown = SharedValue(show_request(model, {})) if plan.groups else None
         outgoing = OutgoingCall(
             call=call,
             route=self._route,
             model=model,
             payload=b"",
-            after_model_plan=plan,
-            llm_request=shown,
+            after_model_plan=self._plan(call, model),
+            llm_request=SharedValue(show_request(model, {})),
             allowed=None,
             reported=(),
             prompt="",
