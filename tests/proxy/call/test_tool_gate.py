@@ -222,12 +222,17 @@ async def test_nothing_is_asked_again_once_the_agent_has_a_call() -> None:
     assert parts_of(answer, SSE) == [call("read_file"), {"text": REFUSED}]
 
 
-async def test_what_was_said_before_a_refused_call_is_known_to_the_model() -> None:
-    body = STREAM_HEAD + b"".join(sse(spoken("First I look."), says(call("write_file"))))
-    async with peer(body) as upstream, gateway_before(upstream.url, READING, config=AGAIN) as url:
-        answer = await post(url, SSE, ASK)
-        assert b"First I look." in upstream.heard[1]
-    assert answer.events[-1]["candidates"][0]["content"]["parts"] == [{"text": REFUSED}]
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_what_was_said_before_a_refused_call_is_known_to_the_model_and_the_agent(at_once: bool) -> None:
+    """However the answer arrives: the model would otherwise go on from a text that the agent has not seen."""
+    events = sse(spoken("First I look."), says(call("write_file")))
+    chunks = [b"".join(events)] if at_once else list(events)
+    async with peer(STREAM_HEAD, *chunks) as upstream:
+        async with gateway_before(upstream.url, READING, config=AGAIN) as url:
+            answer = await post(url, SSE, ASK)
+        assert [b"First I look." in heard for heard in upstream.heard] == [False, True, True]
+    texts = [part["text"] for part in parts_of(answer, SSE)]
+    assert texts == ["First I look."] * 3 + [REFUSED]
 
 
 async def test_tokens_are_counted_once_if_the_model_fails_when_it_is_asked_again() -> None:

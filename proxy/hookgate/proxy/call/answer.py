@@ -33,7 +33,6 @@ from hookgate.proxy.call.answer_stages import (
     TurnEndListener,
     TurnEndStage,
     WindowStage,
-    gate_pieces,
     memory_of,
     received_bytes,
     responses_of,
@@ -127,7 +126,7 @@ class AnswerPipeline:
         if self.call.requires_json and edited is not original:
             await self._body_worker.run(len(data), check_edit, original, edited, AfterModel.name)
         if self._gate is not None:
-            pieces = await gate_pieces(self._gate, pieces)
+            pieces = await GateStage(self._gate).feed(pieces)
         if self._turn_end is not None and not (self._gate and self._gate.agent_has_call):
             await self._turn_end.turn_ended(visible_text(pieces))
         self._keep(pieces)

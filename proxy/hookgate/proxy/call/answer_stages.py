@@ -338,24 +338,34 @@ def responses_of(pieces: Sequence[Piece]) -> list[JsonObject]:
     return [piece.response for piece in pieces if piece.body is not None]
 
 
-async def gate_pieces(gate: ToolGate, pieces: Iterable[Piece]) -> list[Piece]:
-    """Return the pieces with the function calls that pass the gate. Raises RetryModel to ask again."""
-    passed = []
-    for piece in pieces:
-        if gate.pass_if_no_calls(piece.response):  # no coroutine for most events of a stream
-            passed.append(piece)
-            continue
-        response = await gate.judge_calls(piece.response)
-        passed.append(piece if response is piece.response else replace(piece, response=response))
-    return passed
-
-
 class GateStage(_Stage):
-    """Decides on the function calls in the answer."""
+    """Decides on the function calls in the answer.
+
+    If the model is asked again, it is shown the text before its calls, so the client must receive this text,
+    too.
+    """
 
     def __init__(self, gate: ToolGate) -> None:
         super().__init__()
-        self.feed = partial(gate_pieces, gate)  # not a method, as in EventStage
+        self._gate = gate
+        self._retried: list[Piece] = []
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        passed: list[Piece] = []
+        for piece in pieces:
+            if self._gate.pass_if_no_calls(piece.response):  # no coroutine for most events of a stream
+                passed.append(piece)
+                continue
+            try:
+                response = await self._gate.judge_calls(piece.response)
+            except RetryModel:
+                self._retried = passed
+                raise
+            passed.append(piece if response is piece.response else replace(piece, response=response))
+        return passed
+
+    async def abandon(self) -> list[Piece]:
+        return self._retried
 
 
 class TurnEndStage(_Stage):
