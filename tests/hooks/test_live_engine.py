@@ -140,16 +140,19 @@ async def test_whatever_goes_wrong_is_logged_and_later_changes_come_into_force(
         await eventually(lambda: not engines.refusal)
 
 
-async def test_who_is_reported_of_a_reload_and_fails_does_not_end_reloads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_watcher_that_fails_affects_neither_reloads_nor_other_watchers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("hookgate.hooks.live_engine._RETRY_SECONDS", 0.01)
     engines = live(denying(tmp_path, "one"))
-    engines.watchers.append(lambda _: 1 / 0)
+    heard: list[Changes] = []
+    engines.watchers += [lambda _: 1 / 0, heard.append]
     async with watched(engines, tmp_path):
         for told in ("two", "three"):
             denying(tmp_path, told)
             await in_force(engines, told)
+    assert (len(heard), engines.reloads["refused"], engines.refusal) == (2, 0, "")
+    assert "a change of the settings could not be reported" in caplog.text
+    assert "stays in use" not in caplog.text
 
 
 async def test_a_file_that_a_hook_writes_is_no_change(tmp_path: Path) -> None:

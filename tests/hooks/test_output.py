@@ -239,7 +239,7 @@ def test_a_failed_hook_is_reported_with_the_start_and_the_end_of_its_stderr() ->
 
 
 def test_a_signal_is_a_failed_hook() -> None:
-    with pytest.raises(HookError, match=r"^died of signal 11: boom$"):
+    with pytest.raises(HookError, match=r"^was killed by signal 11: boom$"):
         read(DENY, "boom", -11)
 
 

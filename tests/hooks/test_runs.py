@@ -333,6 +333,17 @@ async def test_the_record_tells_what_was_done_and_nothing_of_what_was_said() -> 
     assert status.summary == "edits messages"
 
 
+@pytest.mark.parametrize(
+    ("output", "summary"),
+    [({"systemMessage": "hi"}, "sends a message"), ({}, "no output"), (None, "no output")],
+)
+async def test_a_message_is_no_lack_of_output(output: Any, summary: str) -> None:
+    judge = engine(parallel(lambda e: output))
+    await judge.fire(asking("hi"), SESSION)
+    [status] = judge.health.hooks.values()
+    assert status.summary == summary
+
+
 async def test_the_record_tells_of_a_tool_selection_that_no_other_hook_sees() -> None:
     chosen: list[Any] = []
 

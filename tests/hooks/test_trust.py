@@ -64,6 +64,24 @@ CHANGES: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize("options", [{}, {"detect": ["network"]}, {"words": {"NAME": ["Blue Heron"]}}])
+def test_a_change_to_the_options_of_a_policy_ends_the_trust(
+    project: Path, store: TrustStore, options: dict[str, Any]
+) -> None:
+    policy = {"type": "builtin", "builtin": "redact", "name": "guard"}
+    store.trust(hooks_of(project, {**policy, "options": {"detect": ["credentials"]}}))
+    [same] = hooks_of(project, {**policy, "options": {"detect": ["credentials"]}})
+    assert store.trusts(same)
+    [changed] = hooks_of(project, {**policy, "options": options})
+    assert not store.trusts(changed)
+
+
+def test_another_policy_of_the_same_name_is_not_trusted(project: Path, store: TrustStore) -> None:
+    store.trust(hooks_of(project, {"type": "builtin", "builtin": "redact", "name": "guard"}))
+    [changed] = hooks_of(project, {"type": "builtin", "builtin": "cassette", "name": "guard"})
+    assert not store.trusts(changed)
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_to_the_hook_ends_the_trust(project: Path, store: TrustStore, change: str) -> None:
     store.trust(hooks_of(project, command("hooks/guard.sh", name="guard")))
@@ -234,16 +252,34 @@ def test_a_policy_whose_trust_cannot_be_checked_withholds_the_answer(project: Pa
     config = {"type": "builtin", "builtin": "redact", "on_error": "allow"}
     path = write_file(project, one_group(config, event="AfterModel"), ".gemini/settings.json")
 
-    def check(hook: Hook) -> str | None:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
+    check = mock.Mock(return_value=None)
     engine = Engine(load_sources([SettingsSource(path, "project")]), trust_check=check)
+    check.side_effect = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     [screen] = engine.screens(engine.plan(AfterModel({}, {}, "m"), SESSION), SESSION)
     with pytest.raises(Withheld):
         screen.judge([{}], last=True)
     with pytest.raises(Withheld):
         screen.redact("an error")
-    assert "cannot be checked: Too many open files" in screen.as_run().error
+    run = screen.as_run()
+    assert "cannot be checked: Too many open files" in run.error
+    assert "could not judge this call (no resources)" in run.client_reason()
+
+
+def test_the_refusal_of_an_untrusted_policy_is_no_internal_error(project: Path, store: TrustStore) -> None:
+    config = {"type": "builtin", "builtin": "redact", "name": "guard"}
+    path = write_file(project, one_group(config, event="AfterModel"), ".gemini/settings.json")
+    engine = Engine(load_sources([SettingsSource(path, "project")]), trust_check=store.refusal)
+    [screen] = engine.screens(engine.plan(AfterModel({}, {}, "m"), SESSION), SESSION)
+    with pytest.raises(Withheld, match="The hook 'guard' failed"):
+        screen.judge([{}], last=True)
+    assert "The hook 'guard' failed" in screen.as_run().client_reason()
+
+
+def test_nothing_of_an_untrusted_hook_is_imported(project: Path, store: TrustStore) -> None:
+    write_file(project, "raise SystemExit('imported')", "act.py")
+    action = {"type": "runtime", "action": "./act.py:act"}
+    path = write_file(project, one_group(action), ".gemini/settings.json")
+    Engine(load_sources([SettingsSource(path, "project")]), trust_check=store.refusal)
 
 
 @pytest.mark.parametrize(("on_error", "denied"), [("allow", False), ("deny", True)])
@@ -264,6 +300,7 @@ async def test_a_trusted_hook_whose_script_cannot_be_read_for_want_of_a_descript
     store.trust(hooks_of(project, command("hooks/guard.sh")))
     path = project / ".gemini/settings.json"
     engine = Engine(load_sources([SettingsSource(path, "project")]), trust_check=store.refusal)
+    os.utime(project / "hooks/guard.sh", (1, 1))  # so that the file is read again
     error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     with mock.patch("hookgate.hooks.trust.open", side_effect=error, create=True):
         outcome = await engine.fire(asking("hi"), SESSION)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from hookgate.hooks.clock import Deadline, StallClock
-from hookgate.hooks.errors import HookError
+from hookgate.hooks.errors import HookError, HookUnavailableError
 from hookgate.hooks.events import AfterModel, AfterTool, BeforeModel, BeforeTool, Event
 from hookgate.hooks.events.tool import result_of
 from hookgate.hooks.merge import NO_VERDICT, Verdict, merge
@@ -22,7 +22,7 @@ from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.inprocess import BuiltinRunner
 from hookgate.hooks.runs import FairQueue, Health, HookExecutor, Run, TrustCheck, internal_failure
-from hookgate.hooks.screening import HookScreen, ScreenRefusal
+from hookgate.hooks.screening import HookScreen, RefusedScreen
 from hookgate.hooks.session import Screen, SessionContext
 from hookgate.hooks.settings import (
     STREAM_MODES,
@@ -134,7 +134,10 @@ class Engine:
         self.revision = configuration.revision
         """The hash of this engine's settings."""
         self.health = health or Health()
-        self._runners = make_runners(configuration.hooks()) if runners is None else runners
+        if runners is None:
+            targets = configuration.http_targets
+            runners = make_runners(configuration.hooks(), trust_check=trust_check, http_targets=targets)
+        self._runners = runners
         self._trust_check = trust_check
         self._groups = configuration.groups
         self._conditions = {event: configuration.conditions(event) for event in configuration.groups}
@@ -294,9 +297,9 @@ class Engine:
         try:
             reason = self._trust_check(hook) if hook.needs_trust else None
         except OSError as error:  # no file descriptor to read its scripts: nothing may pass unchecked
-            return ScreenRefusal(f"cannot be checked: {error.strerror}")
+            return RefusedScreen(HookUnavailableError("no resources", f"cannot be checked: {error.strerror}"))
         if reason is not None:
-            return ScreenRefusal(reason) if hook.on_error == "deny" else None
+            return RefusedScreen(HookError(reason)) if hook.on_error == "deny" else None
         runner = self._runners[hook]
         return runner.screen(session) if isinstance(runner, BuiltinRunner) else None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic_core import ErrorDetails
 
@@ -59,8 +59,8 @@ _MISTAKES: Mapping[str, str] = {
     "int_type": _WHOLE,
     "int_from_float": _WHOLE,
     "int_parsing": "must be a whole number",
-    "greater_than": "must be greater than {gt:g}",
-    "greater_than_equal": "must be at least {ge:g}",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
     "literal_error": "must be {expected}",
 }
@@ -69,16 +69,24 @@ _MISTAKES: Mapping[str, str] = {
 def describe_mistake(mistake: ErrorDetails, own: Mapping[str, str] = MappingProxyType({})) -> str:
     """Describe an invalid value by pydantic's type of error; the texts in `own` replace the usual ones.
 
-    pydantic's own messages are written for programmers. Those of types without a text are hookgate's.
+    pydantic's own messages are written for programmers. Errors of a type that has no text here are raised by
+    hookgate's validators, and keep their messages.
     """
     kind = mistake["type"]
     text = own.get(kind) or _MISTAKES.get(kind)
-    # A message without a text here may contain braces from the value.
-    return text.format(**mistake.get("ctx", {})) if text else mistake["msg"]
+    if not text:
+        return mistake["msg"]  # not formatted: it may contain braces from the value
+    context = mistake.get("ctx", {}).items()
+    return text.format_map({name: _shown_bound(value) for name, value in context})
+
+
+def _shown_bound(bound: Any) -> Any:
+    """Return a bound that is a float without decimals as an integer, and any other value unchanged."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
 class HookError(Exception):
-    """A hook failed: for example it died of a signal, its program is missing, or it timed out.
+    """A hook failed: for example it was killed by a signal, its program is missing, or it timed out.
 
     The hook's `on_error` decides what happens to the call.
     """

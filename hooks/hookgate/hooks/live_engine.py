@@ -253,7 +253,10 @@ class LiveEngine:
             summary,
         )
         for watcher in self.watchers:
-            watcher(difference)
+            try:
+                watcher(difference)
+            except Exception:  # the new settings are in use all the same
+                log.exception("a change of the settings could not be reported; please report this")
 
     def _changed(self) -> bool:
         return _digests(self._paths()) != self._digests

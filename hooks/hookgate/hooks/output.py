@@ -76,7 +76,7 @@ def read_process(event: str, name: str, ended: ProcessResult) -> Output | None:
     if ended.exit_code != 0:
         detail = f": {_shorten(stderr)}" if stderr else ""
         if ended.exit_code < 0:
-            raise HookError(f"died of signal {-ended.exit_code}{detail}")
+            raise HookError(f"was killed by signal {-ended.exit_code}{detail}")
         message = f"exited with code {ended.exit_code}{detail}"
         raise HookError(message) if ended.exit_code in _SHELL_EXIT_CODES else ExitCodeError(message)
     return read_output(_read_stdout(event, stdout), event) if stdout else None
@@ -91,7 +91,10 @@ def _shorten(text: str) -> str:
 
 
 def _read_stdout(event: str, text: str) -> Any:
-    """Return the output that a successful program printed: JSON, names of tools, or a message."""
+    """Return the output that a successful program printed: a JSON object, names of tools, or a message.
+
+    Other JSON values are ignored, except for strings, which are messages.
+    """
     is_json, value = _parse_json(text)
     if is_json and isinstance(value, dict):
         return value

@@ -89,7 +89,7 @@ def _make_all(hooks: Iterable[Hook], make_runner: Callable[[Hook], Runner]) -> d
 
 
 class RefusedRunner:
-    """The runner of a hook that must not run: it always fails. A reload replaces it once the hook may run."""
+    """The runner of a hook that must not run: it always fails. New trust takes effect after a restart."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason

@@ -419,4 +419,5 @@ def _summarize(run: Run) -> str:
     effects += [f"edits {', '.join(sorted(run.changes))}"] if run.changes else []
     effects += ["answers for the model"] if specific.get("llm_response") and not run.edit else []
     effects += ["adds context"] if specific.get("additionalContext") else []
+    effects += ["sends a message"] if output.get("systemMessage") else []
     return "; ".join(effects) or NO_OUTPUT

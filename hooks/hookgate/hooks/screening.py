@@ -1,4 +1,4 @@
-"""Screens: policies that filter streamed answers piece by piece, under their hooks' settings."""
+"""Applies the settings of a hook to the screen of its policy, which filters answers piece by piece."""
 
 import time
 from collections import Counter
@@ -60,7 +60,7 @@ class HookScreen:
 
     @property
     def enforces(self) -> bool:
-        """Whether the policy's verdicts are applied."""
+        """Whether the policy's decisions and edits are applied."""
         return self._hook.config.mode == "enforce"
 
     def _call(self, judge: Callable[[], T]) -> T | Withheld:
@@ -73,7 +73,7 @@ class HookScreen:
             self._withheld = withheld.output()
             return withheld
         except HookError as error:
-            self._failure = HookUnavailableError("internal error", str(error))
+            self._failure = error
             return Withheld(failure_message(self._hook))
         except Exception as error:  # unchecked text must not be sent
             self._failure = HookUnavailableError("internal error", f"raised {error!r}")
@@ -95,21 +95,21 @@ class HookScreen:
         return Run(self._hook, (), output, edit, self._failure, self._seconds, self._began)
 
 
-class ScreenRefusal:
+class RefusedScreen:
     """The screen of a hook that must not run: it always fails."""
 
     slow = False
 
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
+    def __init__(self, failure: HookError) -> None:
+        self._failure = failure
 
     def judge(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, JsonObject]]:
-        raise HookError(self._reason)
+        raise self._failure
 
     def redact(self, value: Any) -> Any:
-        raise HookError(self._reason)
+        raise self._failure
 
     def findings_output(self) -> JsonObject:
         return {}

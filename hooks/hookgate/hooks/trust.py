@@ -54,13 +54,23 @@ def digest_of(path: Path) -> str | None:
 
 
 def hook_fingerprint(hook: Hook) -> str:
-    """Return a hash of the hook's name, its target and environment, and the content of its scripts.
+    """Return a hash of the hook's name, what it runs, with its environment, and its scripts' content.
 
     Raises OSError like `digest_of`.
     """
     scripts = [(os.path.relpath(path, hook.root), digest_of(path)) for path in scripts_of(hook)]
     config = hook.config.model_dump(
-        include={"type", "env", "command", "action", "url", "headers", "persistent"}
+        include={
+            "type",
+            "env",
+            "command",
+            "action",
+            "url",
+            "headers",
+            "persistent",
+            "builtin",
+            "options",
+        }
     )
     return hashlib.sha256(json.dumps([hook.name, config, scripts], sort_keys=True).encode()).hexdigest()
 

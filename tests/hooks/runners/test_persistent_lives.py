@@ -48,7 +48,7 @@ async def test_exit_code_2_outranks_a_line_that_is_seen_with_it(program: Startin
     ("ending", "error"),
     [
         pytest.param("sys.exit('oops')", "exited with code 1: oops", id="code 1"),
-        pytest.param("os.kill(os.getpid(), signal.SIGSEGV)", "died of signal 11", id="signal"),
+        pytest.param("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by signal 11", id="signal"),
         pytest.param("sys.exit()", "exited without an answer; ", id="code 0"),
         pytest.param("print('{}', end='', flush=True); sys.exit()", "exited without an answer; ", id="half"),
     ],

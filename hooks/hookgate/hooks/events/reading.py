@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hookgate.hooks.events.agent import AfterAgent, BeforeAgent
-from hookgate.hooks.events.base import Event, SharedValue
+from hookgate.hooks.events.base import Event, SharedValue, first
 from hookgate.hooks.events.model import AfterModel, BeforeModel, BeforeToolSelection
 from hookgate.hooks.events.session import Notification, PreCompress, SessionEnd, SessionStart
 from hookgate.hooks.events.tool import AfterTool, BeforeTool
@@ -45,8 +45,10 @@ SAMPLES: Mapping[str, Event] = {
 def read_event(name: str, document: JsonObject) -> Event:
     """Read an event from the input document of a hook or, for model events, from a REST body.
 
-    Raises ValueError, which names the field, if a required field is missing.
+    Raises ValueError, which names the field, if a required field is missing, or the event if it is unknown.
     """
+    if name not in _READERS:
+        raise ValueError(f"there is no event {name!r}")
     try:
         return _READERS[name](document)
     except KeyError as error:
@@ -68,7 +70,7 @@ def _cause(document: JsonObject, key: str, default: str) -> Any:
 
 def _before_model(document: JsonObject) -> BeforeModel:
     if document.get("llm_request") is None and read(document, "contents") is not None:  # a REST request
-        return BeforeModel(str(document.get("model", _MODEL)), document)
+        return BeforeModel(str(first(document.get("model"), _MODEL)), document)
     model, body = _request(_get_any(document, "llm_request"), {})
     return BeforeModel(model, body, tools_known="tools" in body)
 
@@ -77,7 +79,7 @@ def _before_tool_selection(document: JsonObject) -> BeforeToolSelection:
     """Read the event. One of the documents shows hooks the tools and their selection, but no request."""
     tools, shown = document.get("available_tools"), document.get("llm_request")
     if shown is None and read(document, "contents") is not None:  # a REST request
-        return BeforeToolSelection(str(document.get("model", _MODEL)), document)
+        return BeforeToolSelection(str(first(document.get("model"), _MODEL)), document)
     if shown is None and tools is None:
         raise KeyError("llm_request")
     model, body = _request({} if shown is None else shown, {} if tools is None else {"tools": tools})
@@ -92,7 +94,7 @@ def _request(shown: Any, body: JsonObject) -> tuple[str, JsonObject]:
         raise KeyError("llm_request")
     if isinstance(tools := shown.get("tools"), list):  # of the view `raw`
         body = {"tools": tools, **body}
-    model, body = apply_request(str(shown.get("model", _MODEL)), body, without(shown, "toolConfig"))
+    model, body = apply_request(str(first(shown.get("model"), _MODEL)), body, without(shown, "toolConfig"))
     selection = read(shown, "toolConfig")
     return model, body if selection is None else write_tool_config(body, selection)
 
@@ -111,7 +113,7 @@ _READERS: Mapping[str, Callable[[JsonObject], Event]] = {
         _get_any(d, "prompt", "user_message"), d.get("conversation_history")
     ),
     "AfterAgent": lambda d: AfterAgent(
-        str(d.get("prompt", d.get("user_message", ""))),
+        str(first(d.get("prompt"), d.get("user_message"), "")),
         _get_any(d, "prompt_response", "final_response"),
         bool(d.get("stop_hook_active")),
         d.get("conversation_history"),

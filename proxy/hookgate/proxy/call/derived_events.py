@@ -105,7 +105,7 @@ class RequestEvents:
     async def _effects_on(self, results: list[Result]) -> dict[int, HookEffect]:
         """Return the effects of hooks on the results, by the `id()` of their parts.
 
-        The memory is bounded and may not hold all results of a request, so it is not read here.
+        They are returned because the memory is bounded: it may forget some of them before they are applied.
         """
         judges = self._engine("tools").listens_to(AfterTool.name)
         effects: dict[int, HookEffect] = {}

@@ -35,7 +35,7 @@ _BASE = dict.fromkeys(("session_id", "transcript_path", "cwd", "timestamp"), "")
 """The fields that an input may omit. The session may be in the path or a header instead."""
 
 _TOO_MANY = (
-    "hookgate accepts at most {:g} events per second from one caller; send fewer, or raise limits.events."
+    "hookgate accepts at most {} events per second from one caller; send fewer, or raise limits.events."
 )
 
 
