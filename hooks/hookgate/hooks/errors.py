@@ -105,7 +105,7 @@ Cause = Literal["no resources", "overload", "deadline", "long output", "closed",
 no resources    no file descriptor, process, thread, port or memory was left
 overload        too many other calls were waiting for hooks
 deadline        the event's deadline had passed
-long output     the output was too long, and so was the input that it was derived from
+long output     the output was too long, and the input so large that a client may have caused it
 closed          the gateway was closing the hook
 internal error  hookgate itself failed
 """

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from hookgate.hooks.errors import Problem, SettingsError, is_exhaustion
 from hookgate.hooks.events.base import utc_text
@@ -104,7 +105,7 @@ class TrustStore:
         """Load the file. Raises SettingsError if it cannot be read."""
         self._path = folder / _FILE
         self._projects = _load(self._path)
-        self._checked: dict[Hook, tuple[Any, bool]] = {}
+        self._checked: WeakKeyDictionary[Hook, tuple[Any, bool]] = WeakKeyDictionary()
 
     def trusts(self, hook: Hook) -> bool:
         """Return whether the hook may run. Files are read again only if they have changed.

@@ -171,7 +171,7 @@ class HookInput(BaseModel):
     """The path of the session's transcript, or an empty string if there is none."""
 
     cwd: str
-    """The project folder."""
+    """The agent's working directory if a shim has reported it, otherwise the hook's project folder."""
 
     hook_event_name: str
     """The event's name."""

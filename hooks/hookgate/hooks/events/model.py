@@ -291,7 +291,7 @@ class BeforeToolSelection(Event):
     Input: `llm_request`, `available_tools` (the tools of the request, unchanged), `tool_config`.
     Output: `hookSpecificOutput.toolConfig` {mode, allowedFunctionNames}, flat or nested, and
     `hookSpecificOutput.tools`, a list that filters the declarations. Plain `name,name` on stdout means
-    mode ANY with those names. Selections of several hooks are united; NONE wins.
+    mode ANY with those names. merge.py combines the selections of several hooks.
     """
 
     name: ClassVar[str] = "BeforeToolSelection"
@@ -334,9 +334,9 @@ class BeforeToolSelection(Event):
 
 @dataclass(eq=False, slots=True)  # one is created for each event of a stream, and frozen ones take longer
 class AfterModel(Event):
-    """Fires for a whole answer, or for each event of a streamed one.
+    """Fires for a whole answer, or for the parts of a streamed one that the hook's `stream` selects.
 
-    Input: `llm_request` as it was sent, `llm_response` {text?, candidates, usageMetadata?}.
+    Input: `llm_request` as hooks before the call left it, `llm_response` {text?, candidates, usageMetadata?}.
     Output: `hookSpecificOutput.llm_response` edits the answer (only the fields given change); `decision`
     "deny" replaces it with `reason`; `continue` false stops the agent with `stopReason`.
     """
@@ -351,8 +351,7 @@ class AfterModel(Event):
         return Subject(model=self.model, stream=self.stream or "")
 
     def fields(self, view: str) -> JsonObject:
-        shown = self._shown(view) if view in _WITH_BODY else show_response(self.body)
-        return {"llm_request": self.llm_request, "llm_response": shown}
+        return {"llm_request": self.llm_request, "llm_response": self._shown(view)}
 
     def changed(self, specific: JsonObject, view: str) -> JsonObject:
         edit = object_in(specific, "llm_response")

@@ -86,8 +86,8 @@ class CommandRunner:
     def _spawn(self, program: Program) -> subprocess.Popen[bytes]:
         """Start the program. This blocks the event loop for the duration of the start.
 
-        So that a burst of calls does not stall the loop, there is at most one start per iteration; after a
-        slow start, the next one is delayed by the same duration.
+        So that a burst of calls does not stall the loop, there is at most one start of this hook per
+        iteration; after a slow start, the next one is delayed by the same duration.
         """
         began = time.monotonic()
         try:

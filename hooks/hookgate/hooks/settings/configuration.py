@@ -194,7 +194,7 @@ GEMINI_LAYERS = frozenset[Layer]({"project", "user", "system", "extensions"})
 """The layers of Gemini CLI's own settings files. An operator names the files of the other layers."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Hook:
     """One configured hook.
 

@@ -1,4 +1,4 @@
-"""The heads of chains: each writer's first and last record, saved outside of the database for comparison.
+"""The heads of chains: each writer's registration and last record, saved outside of the database.
 
 Hashes alone cannot show that the last records of a chain are present, because no record refers to them yet.
 Therefore each gateway saves the heads in its state folder, an export contains them in its last line, and

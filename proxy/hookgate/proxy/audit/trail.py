@@ -139,10 +139,10 @@ class Audit:
                 raise _refusal(record, error) from None
 
     async def note_answer_start(self, record: CallRecord, status: int) -> None:
-        """Write the start of a call, or an event, before any answer to it is sent.
+        """Make sure that a call's start, or an event, is on disk before an answer to it is sent.
 
-        If that fails, the answer is sent anyway, because the gateway itself made it. Nothing has been sent
-        upstream yet, and nothing will be: `record_start` then refuses the call.
+        The start of a call that has been sent upstream already is. Otherwise the answer is the gateway's own,
+        and is sent even if writing fails: `record_start` then keeps the call from being sent upstream.
         """
         with contextlib.suppress(AuditError, ApiError):  # both have noted the state of the record
             if record.audit_state is AuditState.PENDING and record.kind == "event":

@@ -137,7 +137,7 @@ class AnswerPipeline:
         return await self._body_worker.run(len(data), pieces[0].data)
 
     async def redact_error(self, data: bytes) -> bytes:
-        """Redact an upstream error. Raises ApiError if a screen denies it."""
+        """Redact an upstream error. Raises ReplacementAnswer or ApiError if a screen denies it."""
         self._screens = self._engine.screens(self._plan, self.call.session)
         try:
             for stage in (*map(ScreenStage, self._screens), *self._client_filters()):

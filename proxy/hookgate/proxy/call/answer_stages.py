@@ -107,7 +107,7 @@ class ScreenStage:
         self._released = -1
         self._endings: list[Piece] = []
         self._saw_error = False
-        self._in_doubt = False  # while the screen judges; for good, if it refused or failed
+        self._in_doubt = False  # true while the screen judges, and for good once it has refused or failed
 
     def held_bytes(self) -> int:
         """Return the size in bytes of the pieces from which nothing was released."""
@@ -241,7 +241,7 @@ class EventStage(_Stage):
 
     def __init__(self, judge: Judge) -> None:
         super().__init__()
-        self.feed = judge  # not a method that awaits it: each event resumes one coroutine less
+        self.feed = judge  # not a method that awaits it: one fewer coroutine is resumed for each event
 
 
 class WindowStage(_Stage):

@@ -19,6 +19,7 @@ from hookgate.hooks import (
     Outcome,
     SessionContext,
     SessionStart,
+    Verdict,
 )
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
@@ -90,7 +91,7 @@ class RecordingEngine:
         """Return whether the keys or the teams of callers decide which of the event's hooks run."""
         return not self._engine.conditions(event).isdisjoint({"key", "team"})
 
-    def needs_session_events(self, open_session: OpenSession, reported: Collection[str]) -> bool:
+    def needs_session_events(self, open_session: OpenSession, reported: Collection[ReportedKind]) -> bool:
         """Return whether events of the session must be derived or checked for a call.
 
         `reported` contains the kinds of events that a shim reports.
@@ -135,8 +136,8 @@ class RecordingEngine:
         self._engine.record(AfterModel.name, [run], session)
         self.record.note_runs(AfterModel.name, [run], size)
         if run.enforced_denial:
-            self.record.outcome = "denied"
-            self.record.reasons[AfterModel.name] = str((run.effective_output() or {}).get("reason") or "")
+            reason = str((run.effective_output() or {}).get("reason") or "")
+            self.record.note_verdict(AfterModel.name, Verdict("deny", reason=reason))
 
 
 class GatewayServices:
@@ -245,11 +246,11 @@ class JudgedCall:
     """Whether the client names its session. If not, its ID is derived from the conversation."""
     adapter: DialectAdapter
     tool_turn: bool
-    """Whether the last turn is a tool's result. A denial is sent as text: clients retry after an error."""
+    """Whether the last turn is a tool's result. If so, a denial is a text: clients retry after an error."""
 
     @property
     def requires_json(self) -> bool:
-        """Whether the client requires JSON. A denial is sent as an error: clients retry after other text."""
+        """Whether the client requires JSON. If so, a denial is an error: clients retry after other text."""
         return self.session.call_state.requires_json
 
 
@@ -274,12 +275,15 @@ R = TypeVar("R")
 
 
 class CallContext:
-    """The context of one request until its answer ends. Raises ApiError if the session name is invalid."""
+    """The context of one request until its answer ends."""
 
     def __init__(
         self, request: Request, route: Route, services: GatewayServices, issued: "IssuedKey | None" = None
     ) -> None:
-        """`issued` is the key of the request, if it is one that a gateway has issued."""
+        """`issued` is the key of the request, if it is one that a gateway has issued.
+
+        Raises ApiError if the session name is invalid.
+        """
         self.request, self.route, self.services = request, route, services
         self.record = request.record
         self.caller = services.callers.caller_for(route, request.headers, issued)
@@ -438,7 +442,7 @@ class OutgoingCall:
     """The request as shown to AfterModel hooks; empty if none of them is shown it."""
     allowed: ToolSelection | None
     """The tools that the answer may call; None if no hook selected any."""
-    reported: Collection[str]
+    reported: Collection[ReportedKind]
     """The kinds of events that a shim reports. Derived ones of these kinds run hooks of policy files only."""
     prompt: str
     """The text of the user's turn to answer; empty if no hook needs it."""

@@ -226,7 +226,8 @@ class AnswerDelivery:
     ) -> AsyncIterator[UpstreamAnswer]:
         """Send a request upstream and yield its answer, which `deliver` sends to the client.
 
-        An answer that is cut off ends the connection of the client as well. Raises ApiError if there is none.
+        An answer that is cut off ends the connection of the client as well. Raises ApiError if no answer
+        arrives.
         """
         self._meter = make_meter(self._usage_format)
         for observer in self._context.observers:
@@ -248,8 +249,8 @@ class AnswerDelivery:
     def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Awaitable[None]:
         """Return the coroutine or task that sends the answer: judged, copied, or as an error.
 
-        It raises the exceptions of the pipeline. This is not itself a coroutine, so that each chunk resumes
-        one coroutine less.
+        It raises the exceptions of the pipeline. This is not itself a coroutine, so that one fewer is
+        resumed for each chunk.
         """
         reply = self._reply
         self._record.held_bytes = pipeline.held_bytes

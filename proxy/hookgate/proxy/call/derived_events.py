@@ -58,7 +58,7 @@ _WITHHELD = "A hook withheld this result."
 
 
 def engine_for_derived(
-    engine: RecordingEngine, kind: ReportedKind, reported: Collection[str]
+    engine: RecordingEngine, kind: ReportedKind, reported: Collection[ReportedKind]
 ) -> RecordingEngine:
     """Return the engine for derived events of a kind.
 
@@ -77,7 +77,7 @@ class RequestEvents:
     engine: RecordingEngine
     call: JudgedCall
     open_session: OpenSession
-    reported: Collection[str]
+    reported: Collection[ReportedKind]
     """The kinds of events that a shim reports. For these, only the hooks of policy files run here."""
 
     @property
@@ -332,7 +332,7 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
     call: JudgedCall,
     open_session: OpenSession,
     body: JsonObject,
-    reported: Collection[str],
+    reported: Collection[ReportedKind],
     check_results: Callable[[Sequence[Result]], Awaitable[None]],
 ) -> JsonObject:
     """Return the request after the hooks of session events, with the pending context of the session.

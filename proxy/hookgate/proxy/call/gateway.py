@@ -184,7 +184,7 @@ class Gateway:
     def _judge_or_forward(self, context: CallContext, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return the coroutine that judges a call, or forwards it if nothing needs its content.
 
-        Not itself a coroutine, so that each chunk of an answer resumes one coroutine less.
+        Not itself a coroutine, so that one fewer coroutine is resumed for each chunk of an answer.
         """
         recording_engine = RecordingEngine(engine, context.record)
         if context.route.kind == "event":

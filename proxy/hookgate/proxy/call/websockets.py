@@ -77,12 +77,12 @@ async def run_until_closed(
     if context.caller.issued is not None:
         tasks.append(asyncio.create_task(_withdrawal(context)))
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        code, reason = next(task for task in tasks if task.done()).result()
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    code, reason = done.pop().result()
     await asyncio.gather(*(side.close(code=code, message=reason) for side in (client, upstream)))
 
 

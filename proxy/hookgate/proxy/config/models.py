@@ -282,13 +282,13 @@ class LimitSettings(Section):
 
     connections: Count = 10_000
     """Maximum number of client connections, lower if the limit of open descriptors does not allow as many. At
-    the limit, the connection that has been idle the longest is closed for a new one; if none is idle, the new
-    one waits until another has ended."""
+    the limit, a connection without a complete request is closed for a new one: the oldest one of the address
+    that has the most of them. If there is none, the new one waits until another has ended."""
 
     connections_per_address: Count | None = None
     """Maximum number of connections from one address (one /64 network in IPv6). By default there is no limit,
-    because all clients behind a proxy have the same address. At the limit, an idle connection of the address
-    is closed for a new one; if none is idle, the new one is closed."""
+    because all clients behind a proxy have the same address. At the limit, the address's oldest connection
+    without a complete request is closed for a new one; if there is none, the new one is closed."""
 
     events: Count = 1000
     """Events per second that one caller's agents may send; excess events are refused."""

@@ -269,7 +269,7 @@ MAX_ANSWER = 64 * 1024 * 1024
 
 # Characters other than CR and LF that end a line for some clients: VT, FF, FS, GS, RS, NEL, LS and PS.
 _ODD_LINE_END = rb"[\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]"
-# A line of a server-sent event; one without a name is a comment. In data, they occur in strings only.
+# A line of a server-sent event; one without a name is a comment. In JSON, odd line ends are in strings only.
 _LINE = re.compile(rb"data:|(?:event|id|retry)?:(?!.*(?:" + _ODD_LINE_END + rb"))")
 
 

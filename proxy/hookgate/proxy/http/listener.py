@@ -281,7 +281,8 @@ class Connections(Server):
         if self._loop.time() >= self._next_warning:
             self._next_warning = self._loop.time() + _WARNING_INTERVAL
             log.warning(
-                "the limit on connections from %s is reached: new connections replace idle ones", source
+                "the limit on connections from %s is reached: those without a request make room for new ones",
+                source,
             )
 
     async def announce_stop(self) -> None:
