@@ -356,8 +356,8 @@ async def test_an_address_with_too_many_connections_makes_room_of_its_own_alone(
                 assert await four.rest() == b""  # both of the others have a call in flight
             assert await one.chunk()
             assert await three.chunk()
-    told = "the limit on connections from 127.0.0.1 is reached: those without a request make room for new ones"
-    assert caplog.messages.count(told) == 1, "at most once a minute"
+    told = [each for each in caplog.messages if "limit on connections from 127.0.0.1 is reached" in each]
+    assert len(told) == 1, "at most once a minute"
 
 
 @pytest.mark.parametrize(

@@ -351,7 +351,9 @@ class AfterModel(Event):
         return Subject(model=self.model, stream=self.stream or "")
 
     def fields(self, view: str) -> JsonObject:
-        return {"llm_request": self.llm_request, "llm_response": self._shown(view)}
+        # `_shown` alone would do, but is one more call for each event of a stream.
+        shown = self._shown(view) if view in _WITH_BODY else show_response(self.body)
+        return {"llm_request": self.llm_request, "llm_response": shown}
 
     def changed(self, specific: JsonObject, view: str) -> JsonObject:
         edit = object_in(specific, "llm_response")
