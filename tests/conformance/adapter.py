@@ -156,7 +156,7 @@ def additional_context(event: str, output: Json) -> str | None:
 def chain_input(event: str, input: Json, output: Json) -> Json:  # noqa: A002  # the vectors' own name
     before: Event = read_event(event, input) if "llm_request" in input else EVENT_CLASSES[event](**input)
     specific = output.get("hookSpecificOutput") or {}
-    after, edit = before.for_next_hook(specific), before.changed(specific, "text")
+    after, edit = before.for_next_hook(specific), before.extract_edit(specific, "text")
     after = after.edited(edit, "text") if edit else after
     return {key: value for key, value in after.fields("text").items() if key in input}
 

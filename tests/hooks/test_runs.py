@@ -369,7 +369,7 @@ async def test_the_record_keeps_the_warnings_about_the_last_output() -> None:
         [status] = judge.health.hooks.values()
         told.append(status.warning)
     assert "'decison'" in told[0]
-    assert told[1].startswith("printed a verdict that is not the only JSON object")
+    assert told[1].startswith("printed a decision that is not the only JSON object")
     assert told[2] == ""
 
 

@@ -222,7 +222,7 @@ class Engine:
                     return Outcome(event, NO_VERDICT, (run,), self.revision)
                 if run.edit:
                     run, event = await apply_edit(run, event, session)
-                self.record(event.name, [run], session)
+                self.report_runs(event.name, [run], session)
                 return Outcome(event, _verdict(event.name, [run]), (run,), self.revision)
             if not plan.groups:
                 return Outcome(event, NO_VERDICT, revision=self.revision)
@@ -238,13 +238,13 @@ class Engine:
             event, runs = await _Chain(self._executor, session, deadline).run(event, groups)
         finally:
             deadline.close()
-        self.record(event.name, runs, session)
+        self.report_runs(event.name, runs, session)
         return Outcome(event, _verdict(event.name, runs), tuple(runs), self.revision)
 
     def screens(self, plan: EventPlan, session: SessionContext) -> list[HookScreen]:
         """Return screens for a streamed answer, one for each hook with `"stream": "held"`.
 
-        When the answer is complete, the caller passes the run of each screen to `record`.
+        When the answer is complete, the caller passes the run of each screen to `report_runs`.
         """
         hooks = (hook for group in plan.groups for hook in group.hooks)
         screens = ((hook, self._screen(hook, session)) for hook in hooks if hook.config.stream == "held")
@@ -259,7 +259,7 @@ class Engine:
             if isinstance(runner, BuiltinRunner):
                 runner.count_use(session)
 
-    def record(self, event: str, runs: Sequence[Run], session: SessionContext) -> None:
+    def report_runs(self, event: str, runs: Sequence[Run], session: SessionContext) -> None:
         """Update the health of hooks, and log failures, denials and messages."""
         self.health.update(runs)
         for run in runs:

@@ -37,7 +37,7 @@ DENY_EXIT_CODE = 2
 _SHELL_EXIT_CODES = frozenset({126, 127, *range(129, 193)})
 """The exit codes with which a shell reports a program that it cannot run, or that a signal killed."""
 
-_VERDICT = re.compile(r"""["'](?:decision|continue|hookSpecificOutput|permissionDecision)["']\s*:""")
+_DECIDING_KEY = re.compile(r"""["'](?:decision|continue|hookSpecificOutput|permissionDecision)["']\s*:""")
 """Matches a key that decides something, in text that is meant to be JSON."""
 
 _TOOL_NAMES = re.compile(r"[\w.:-]+(?:\s*,\s*[\w.:-]+)*")
@@ -98,7 +98,7 @@ def _read_stdout(event: str, text: str) -> Any:
     is_json, value = _parse_json(text)
     if is_json and isinstance(value, dict):
         return value
-    if is_json and not isinstance(value, str) and not _VERDICT.search(text):
+    if is_json and not isinstance(value, str) and not _DECIDING_KEY.search(text):
         return None
     if event == "BeforeToolSelection" and _TOOL_NAMES.fullmatch(text):
         names = [word.strip() for word in text.split(",")]
@@ -108,14 +108,15 @@ def _read_stdout(event: str, text: str) -> Any:
 
 
 def describe_unread(output: Output) -> str:
-    """Return a warning if the output is a message that looks like a verdict, or an empty string."""
+    """Return a warning if the output is a message that looks like a decision, or an empty string."""
     message = output.get("systemMessage")
-    is_message = isinstance(message, str) and output.keys() <= {"decision", "systemMessage"}
-    if not is_message or output.get("decision", "allow") != "allow" or not _VERDICT.search(str(message)):
+    if not isinstance(message, str) or not output.keys() <= {"decision", "systemMessage"}:
+        return ""
+    if output.get("decision", "allow") != "allow" or not _DECIDING_KEY.search(message):
         return ""
     return (
-        "printed a verdict that is not the only JSON object on stdout, so it counts as a message and decides "
-        "nothing; print one JSON object and nothing else, and write logs to stderr"
+        "printed a decision that is not the only JSON object on stdout, so it counts as a message and has no "
+        "effect; print one JSON object and nothing else, and write logs to stderr"
     )
 
 

@@ -297,7 +297,7 @@ class HookExecutor:
 
 def _edit_and_warning(event: Event, specific: JsonObject, view: str) -> tuple[JsonObject, str]:
     """Return the edit in a hookSpecificOutput, and a warning about it or an empty string."""
-    edit = event.changed(specific, view)
+    edit = event.extract_edit(specific, view)
     return edit, event.edit_warning(specific, edit, view)
 
 

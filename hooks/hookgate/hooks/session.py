@@ -32,7 +32,7 @@ class Screen(Protocol):
         """Return the effects so far as a hook output, for the record."""
 
 
-class Withheld(Exception):  # noqa: N818  # a verdict, not an error
+class Withheld(Exception):  # noqa: N818  # a decision, not an error
     """The rest of a text must not be sent. `kind` names the kind of finding, or is empty."""
 
     def __init__(self, reason: str, kind: str = "") -> None:
@@ -40,7 +40,7 @@ class Withheld(Exception):  # noqa: N818  # a verdict, not an error
         self.kind = kind
 
     def output(self) -> JsonObject:
-        """Return the verdict as a hook output."""
+        """Return the denial as a hook output."""
         findings = {"hookSpecificOutput": {"findings": {self.kind: 1}}} if self.kind else {}
         return {"decision": "deny", "reason": str(self), **findings}
 

@@ -265,7 +265,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_made_twice(
         with pytest.raises(sqlite3.OperationalError):
             chain.write(entries_of(record_of(1)))
         monkeypatch.setattr(chain, "_advance", advance)
-        written = chain.written_after_all()
+        written = chain.adopt_committed_attempt()
         assert written is not None
         assert [each.record.seq for each in written] == [1, 2]
         assert [each.record.seq for each in chain.write(entries_of(record_of(2)))] == [3, 4]
@@ -421,7 +421,7 @@ async def test_a_start_that_is_under_way_is_not_written_again(tmp_path: Path) ->
     async with writer_in(tmp_path, deadline=0.1) as writer:
         audit, record = Audit(writer, None, None), CallRecord(kind="judged", audit_state=AuditState.PENDING)
         with locked(tmp_path):
-            await audit.note_answer_start(record, 403)
+            await audit.ensure_start_recorded(record, 403)
             record.end(403, 0)
             audit.settle(record, make_receipt(record))
         await until(lambda: writer.queued == 0)

@@ -23,7 +23,7 @@ from hookgate.proxy.credentials.held import HeldCredentials
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.fail_over import FailOver
 from hookgate.proxy.observe.record import CallRecord
-from hookgate.proxy.routing.table import match, without_credentials
+from hookgate.proxy.routing.table import match, with_gateway_credential
 
 FIRST, SECOND = "AIza-canary-first", "AIza-canary-second"
 TWO_KEYS = {"first": {"api": "gemini", "key": FIRST}, "second": {"api": "gemini", "key": SECOND}}
@@ -153,7 +153,7 @@ async def test_an_api_that_cannot_be_reached_is_replaced_by_vertex_ai(tmp_path: 
     async with google_cloud() as cloud:
         tables = {"studio": TWO_KEYS["first"], "cloud": vertex(cloud, tmp_path, locations=["europe-west4"])}
         credentials = {name: CredentialSettings.model_validate(each) for name, each in tables.items()}
-        record, route = CallRecord(start_recorded=True), without_credentials(match("POST", UNARY))
+        record, route = CallRecord(start_recorded=True), with_gateway_credential(match("POST", UNARY))
         with socket.socket() as silent:  # bound, but not listening
             silent.bind(("127.0.0.1", 0))
             gemini = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -256,7 +256,7 @@ async def test_responses_are_not_sent_to_vertex_ai(tmp_path: Path) -> None:
 async def test_nothing_is_sent_before_the_call_is_on_record(tmp_path: Path) -> None:
     async with google_cloud() as cloud:
         credentials = {name: CredentialSettings.model_validate(each) for name, each in TWO_KEYS.items()}
-        settings, route = UpstreamSettings(gemini=cloud.url), without_credentials(match("POST", UNARY))
+        settings, route = UpstreamSettings(gemini=cloud.url), with_gateway_credential(match("POST", UNARY))
         async with Upstreams(settings, credentials=credentials) as upstreams:
             fail_over = FailOver(upstreams, CallRecord(), "POST", route, at_once, decompress=True)
             with pytest.raises(RuntimeError, match="before its start is recorded"):
@@ -272,7 +272,7 @@ async def test_a_body_that_can_be_read_only_once_is_sent_only_once() -> None:
     async with google_cloud() as cloud:
         cloud.answer = failing(429, FIRST)
         credentials = {name: CredentialSettings.model_validate(each) for name, each in TWO_KEYS.items()}
-        settings, route = UpstreamSettings(gemini=cloud.url), without_credentials(match("POST", UNARY))
+        settings, route = UpstreamSettings(gemini=cloud.url), with_gateway_credential(match("POST", UNARY))
         async with Upstreams(settings, credentials=credentials) as upstreams:
             record = CallRecord(start_recorded=True)
             fail_over = FailOver(upstreams, record, "POST", route, at_once, decompress=True)
@@ -313,7 +313,7 @@ def held(tables: dict[str, Any], now: Any = _Clock()) -> HeldCredentials:  # noq
 
 
 def order(credentials: HeldCredentials, team: str = "", target: str = UNARY) -> list[str]:
-    route = without_credentials(match("POST", target), team)
+    route = with_gateway_credential(match("POST", target), team)
     return [f"{each.credential.name}{each.location}" for each in credentials.candidates(route)]
 
 
@@ -325,7 +325,7 @@ def test_a_credential_without_quota_is_tried_last_for_as_long_as_its_answer_says
 ) -> None:
     clock = _Clock()
     credentials = held(TWO_KEYS, clock)
-    first = credentials.candidates(without_credentials(match("POST", UNARY)))[0]
+    first = credentials.candidates(with_gateway_credential(match("POST", UNARY)))[0]
     credentials.avoid(first, said)
     assert order(credentials) == ["second", "first"]
     clock.now = seconds - 0.1
@@ -336,7 +336,7 @@ def test_a_credential_without_quota_is_tried_last_for_as_long_as_its_answer_says
 
 def test_the_quota_of_one_model_says_nothing_about_another() -> None:
     credentials = held(TWO_KEYS)
-    credentials.avoid(credentials.candidates(without_credentials(match("POST", UNARY)))[0])
+    credentials.avoid(credentials.candidates(with_gateway_credential(match("POST", UNARY)))[0])
     assert order(credentials, target="/v1beta/models/gemini-2.5-pro:generateContent") == ["first", "second"]
 
 

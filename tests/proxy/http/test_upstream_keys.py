@@ -17,7 +17,7 @@ from hookgate.proxy.http.bodies import read_whole
 from hookgate.proxy.http.client import UpstreamAnswer, Upstreams
 from hookgate.proxy.http.key_mask import KeyMask
 from hookgate.proxy.observe.record import UpstreamAttempt
-from hookgate.proxy.routing.table import match, without_credentials
+from hookgate.proxy.routing.table import match, with_gateway_credential
 
 OWN = "AIza-canary-of-the-gateway"
 CALLERS = "hgk_canary-of-a-caller"
@@ -40,7 +40,7 @@ async def exchange(
     answer: bytes, headers: dict[str, str] | None = None, api: str = "gemini", query: str = "", **options: Any
 ) -> tuple[str, UpstreamAnswer, bytes]:
     """A call with the gateway's key: what the upstream heard, its answer, and the answer's body."""
-    route = without_credentials(match("POST", TARGETS[api] + query))
+    route = with_gateway_credential(match("POST", TARGETS[api] + query))
     settings = UpstreamSettings.model_validate({f"{api}_key": OWN})
     async with peer(answer) as other, upstreams_at(other.url, settings) as upstreams:
         attempt = UpstreamAttempt(None)
@@ -71,7 +71,7 @@ async def test_the_gateways_key_is_sent_in_place_of_the_callers_credentials(
 
 
 async def test_the_openai_compatible_path_receives_the_key_as_openais_clients_send_it() -> None:
-    route = without_credentials(match("POST", "/v1beta/openai/chat/completions", ("openai",)))
+    route = with_gateway_credential(match("POST", "/v1beta/openai/chat/completions", ("openai",)))
     upstreams = Upstreams(UpstreamSettings.model_validate({"gemini_key": OWN}))
     (candidate,) = upstreams.credentials.candidates(route)
     sent = await candidate.authenticated({"x-goog-api-key": CALLERS})
@@ -80,7 +80,7 @@ async def test_the_openai_compatible_path_receives_the_key_as_openais_clients_se
 
 async def test_a_callers_issued_key_is_never_sent_upstream() -> None:
     async with peer(response(200, b"{}", {})) as other, upstreams_at(other.url) as upstreams:
-        route, attempt = without_credentials(match("POST", TARGETS["gemini"])), UpstreamAttempt(None)
+        route, attempt = with_gateway_credential(match("POST", TARGETS["gemini"])), UpstreamAttempt(None)
         with pytest.raises(RuntimeError, match="must not be sent upstream"):
             async with upstreams.open(attempt, "POST", route, {"a": CALLERS}, b"{}", decompress=True):
                 pass
@@ -90,8 +90,8 @@ async def test_a_callers_issued_key_is_never_sent_upstream() -> None:
 def test_a_token_in_the_query_is_not_sent_with_the_gateways_key() -> None:
     live = "/ws/google.ai.generativelanguage.v1.GenerativeService.BidiGenerateContent"
     route = match("GET", f"{live}?access_token={CALLERS}&alt=json&key={CALLERS}", ("live",))
-    assert without_credentials(route).query == "alt=json"
-    assert "canary" not in repr(without_credentials(route))
+    assert with_gateway_credential(route).query == "alt=json"
+    assert "canary" not in repr(with_gateway_credential(route))
 
 
 @pytest.mark.parametrize("status", [200, 403])
@@ -153,10 +153,10 @@ async def test_the_key_is_read_from_a_file(ending: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(OWN + ending)
     upstreams = Upstreams(UpstreamSettings(gemini_key_file=file))
-    refusal = upstreams.refusal(without_credentials(match("POST", TARGETS["vertex"])))
+    refusal = upstreams.refusal(with_gateway_credential(match("POST", TARGETS["vertex"])))
     assert refusal is not None
     assert refusal.reason == "UPSTREAM_KEY_MISSING"
-    (candidate,) = upstreams.credentials.candidates(without_credentials(match("POST", TARGETS["gemini"])))
+    (candidate,) = upstreams.credentials.candidates(with_gateway_credential(match("POST", TARGETS["gemini"])))
     headers, _ = await candidate.authenticated({})
     assert headers["x-goog-api-key"] == OWN
 
@@ -188,7 +188,7 @@ def test_the_key_is_read_from_a_variable_and_shown_nowhere(
 ) -> None:
     monkeypatch.setenv("HOOKGATE_UPSTREAM__GEMINI_KEY", OWN)
     effective = read_config({"config": "/dev/null"})
-    route = without_credentials(match("POST", TARGETS["gemini"]))
+    route = with_gateway_credential(match("POST", TARGETS["gemini"]))
     assert Upstreams(effective.config.upstream).refusal(route) is None
     for command in ("check", "show"):
         assert run_command(["config", command, "--config", "/dev/null", "--state", str(tmp_path)]) == 0

@@ -96,8 +96,8 @@ class AfterAgentSpecific(SpecificOutput):
     clear_context: bool | None = Field(None, alias="clearContext")
     """`true` clears the conversation from the model's context."""
 
-    def verdicts(self) -> Iterable[DecisionAndReason]:
-        return (*super().verdicts(), ("deny" if self.retry else None, self.retry_reason))
+    def decisions(self) -> Iterable[DecisionAndReason]:
+        return (*super().decisions(), ("deny" if self.retry else None, self.retry_reason))
 
 
 class AfterAgentOutput(HookOutput):

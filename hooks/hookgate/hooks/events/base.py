@@ -240,7 +240,7 @@ class SpecificOutput(BaseModel):
     permission_decision_reason: str | None = Field(None, alias="permissionDecisionReason")
     """Alias of `reason`."""
 
-    def verdicts(self) -> Iterable[DecisionAndReason]:
+    def decisions(self) -> Iterable[DecisionAndReason]:
         """Return the decisions in the event's own part, with their reasons."""
         return ((self.permission_decision, self.permission_decision_reason),)
 
@@ -298,7 +298,7 @@ class HookOutput(BaseModel):
         output = self.model_dump(by_alias=True, exclude_none=True)
         if (specific := self.hook_specific_output) is not None:
             _rename_keys(output["hookSpecificOutput"], specific.spellings)
-            _merge_decisions(output, specific.verdicts())
+            _merge_decisions(output, specific.decisions())
         return output
 
 
@@ -320,9 +320,9 @@ def _rename_keys(specific: JsonObject, spellings: dict[str, str]) -> None:
             specific.setdefault(key, value)
 
 
-def _merge_decisions(output: JsonObject, verdicts: Iterable[DecisionAndReason]) -> None:
+def _merge_decisions(output: JsonObject, further: Iterable[DecisionAndReason]) -> None:
     """Set the strictest of all decisions, preferably with a reason that came with this decision."""
-    given = [verdict for verdict in verdicts if verdict != (None, None)]
+    given = [pair for pair in further if pair != (None, None)]
     if not given:
         return
     given.insert(0, (output.get("decision"), output.get("reason")))
@@ -349,7 +349,7 @@ class Event:
         """Return the event's properties for matchers and `when`, as far as the event knows them."""
         return Subject()
 
-    def changed(self, specific: JsonObject, view: str) -> JsonObject:
+    def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         """Return the part of a hookSpecificOutput that differs from the hook's input.
 
         Raises EditError if the output is invalid, in its edits or elsewhere.

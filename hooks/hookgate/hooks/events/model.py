@@ -266,7 +266,7 @@ class BeforeModel(Event):
     def subject(self) -> Subject:
         return Subject(model=self.model, tools=tuple(declared_names(self.body)))
 
-    def changed(self, specific: JsonObject, view: str) -> JsonObject:
+    def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         if specific.get("llm_response") is not None:
             with_hook_path("llm_response", synthetic_response, specific["llm_response"])
         edit = object_in(specific, "llm_request")
@@ -309,7 +309,7 @@ class BeforeToolSelection(Event):
     def subject(self) -> Subject:
         return Subject(model=self.model, tools=tuple(declared_names(self.body)))
 
-    def changed(self, specific: JsonObject, view: str) -> JsonObject:
+    def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         if (selection := read(specific, "toolConfig")) is not None:
             read_tool_config(selection)
         if specific.get("tools") is not None:
@@ -355,7 +355,7 @@ class AfterModel(Event):
         shown = self._shown(view) if view in _WITH_BODY else show_response(self.body)
         return {"llm_request": self.llm_request, "llm_response": shown}
 
-    def changed(self, specific: JsonObject, view: str) -> JsonObject:
+    def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         edit = object_in(specific, "llm_response")
         return changed_part(self._shown(view), edit, RESPONSE_EDITS) if edit else {}
 

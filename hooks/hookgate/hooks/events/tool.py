@@ -171,7 +171,7 @@ class BeforeTool(Event):
     def subject(self) -> Subject:
         return Subject(tools=(self.tool_name,))
 
-    def changed(self, specific: JsonObject, view: str) -> JsonObject:
+    def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         """Return the arguments that change. Both spellings are read; `tool_input` takes precedence."""
         arguments = {**object_in(specific, "tool_args"), **object_in(specific, "tool_input")}
         return {
@@ -209,7 +209,7 @@ class AfterTool(Event):
     def subject(self) -> Subject:
         return Subject(tools=(self.tool_name,))
 
-    def changed(self, specific: JsonObject, view: str) -> JsonObject:
+    def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         """Return the whole new result if it differs from the one that the hook was shown."""
         result = specific.get("tool_result")
         new = {"llmContent": result} if isinstance(result, str) else object_in(specific, "tool_result")

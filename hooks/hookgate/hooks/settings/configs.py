@@ -153,7 +153,7 @@ class HookConfig(BaseModel):
 
 
 class CommandConfig(HookConfig):
-    """A program that runs for each event: JSON on stdin, the verdict on stdout and in the exit code.
+    """A program that runs for each event: JSON on stdin, its decision on stdout and in the exit code.
 
     `command` is a shell command line, or a list of a program and its arguments, which runs without a shell.
     With `persistent`, the program stays alive and handles one call after another: one line of JSON in, one

@@ -206,8 +206,11 @@ class Ledger:
         self._advance()
         return records
 
-    def written_after_all(self) -> list[NewRecord]:
-        """Return the records that a failed `write` has written: connections may break after commits."""
+    def adopt_committed_attempt(self) -> list[NewRecord]:
+        """Continue after the records of the last `write` if it failed after its commit: the connection broke.
+
+        Returns these records, or an empty list if they were not written.
+        """
         tried = self._attempt
         if not tried:
             return []

@@ -106,7 +106,7 @@ class Audit:
             if self._contents is not None:
                 record.content = self._contents.content_for(route)
 
-    def begin(self, record: CallRecord) -> None:
+    def queue_start(self, record: CallRecord) -> None:
         """Queue the start of a call, so that it is written while hooks run. The session must be known."""
         if (
             record.audit_state is AuditState.PENDING
@@ -138,7 +138,7 @@ class Audit:
                 record.audit_state = AuditState.DONE if error.under_way else AuditState.START_FAILED
                 raise _refusal(record, error) from None
 
-    async def note_answer_start(self, record: CallRecord, status: int) -> None:
+    async def ensure_start_recorded(self, record: CallRecord, status: int) -> None:
         """Make sure that a call's start, or an event, is on disk before an answer to it is sent.
 
         The start of a call that has been sent upstream already is. Otherwise the answer is the gateway's own,

@@ -326,7 +326,7 @@ class Writer:
             self._ledger.check(writes=check_requested or self.problem is not None)
             self._recovered()
             return
-        records = self._ledger.written_after_all()
+        records = self._ledger.adopt_committed_attempt()
         if not records or records[0].record.id != entries[0].id:
             records = self._ledger.write(entries)
         self._recovered()

@@ -52,7 +52,7 @@ from hookgate.proxy.observe.record import CallRecord, Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routing.dialects.adapter import DialectAdapter
 from hookgate.proxy.routing.dialects.generate_content import GenerateContent
-from hookgate.proxy.routing.table import Route, without_credentials
+from hookgate.proxy.routing.table import Route, with_gateway_credential
 from hookgate.translator.fields import JsonObject, has_part, read_list, read_object, texts_of, write
 from hookgate.translator.request import requires_json
 from hookgate.translator.strictjson import dumps, loads
@@ -133,7 +133,7 @@ class RecordingEngine:
     def record_screen(self, screen: HookScreen, session: SessionContext, size: int) -> None:
         """Record a screen's run at the end of an answer of `size` bytes."""
         run = screen.as_run()
-        self._engine.record(AfterModel.name, [run], session)
+        self._engine.report_runs(AfterModel.name, [run], session)
         self.record.note_runs(AfterModel.name, [run], size)
         if run.enforced_denial:
             reason = str((run.effective_output() or {}).get("reason") or "")
@@ -307,7 +307,7 @@ class CallContext:
         if issued is None or services.issued_keys is None:
             services.callers.admit(self.route, self.request.headers)
             return
-        route = without_credentials(self.route, issued.team)
+        route = with_gateway_credential(self.route, issued.team)
         refusal = services.upstreams.refusal(route)
         self._admission = await services.issued_keys.admit(issued, self.route, refusal)
         if self._admission is not None:
@@ -362,7 +362,7 @@ class CallContext:
         one. Raises ApiError if sessions cannot be read.
         """
         call, open_session = await self._find_session(body, adapter or GenerateContent(), session_in_body)
-        self._begin_record(call.session)
+        self._queue_start(call.session)
         return call, open_session
 
     async def _find_session(
@@ -393,13 +393,13 @@ class CallContext:
             return call, None
         return call, [text_fingerprint(text) for text in texts_of(contents[-1])] if contents else []
 
-    def _begin_record(self, session: SessionContext) -> None:
+    def _queue_start(self, session: SessionContext) -> None:
         """Note the session of a model call, and begin to write the start of the call to the audit."""
         if not self.record.call_states:
             note_session(session.session_id)
         self.record.note_call(session)
         if self.services.audit is not None:
-            self.services.audit.begin(self.record)
+            self.services.audit.queue_start(self.record)
 
     @asynccontextmanager
     async def send(
@@ -418,7 +418,7 @@ class CallContext:
         await self.services.record_start(self.record)
         await self.check_key_again()
         upstreams, method = self.services.upstreams, self.request.method
-        if route.caller_team is not None:
+        if route.credential_team is not None:
             attempts = FailOver(upstreams, self.record, method, route, self.run_step, decompress=decompress)
             async with attempts.final_answer(headers, data) as answer:
                 yield answer

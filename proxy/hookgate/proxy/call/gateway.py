@@ -143,7 +143,7 @@ class Gateway:
         if issued_keys is not None:
             issued = await issued_keys.identify(sent_credential(route, request.headers))
         context = CallContext(request, route, self._services, issued)
-        self._start_recording(context)
+        self._describe_call(context)
         check_credentials(request.headers, route.api_key, route.access_token)
         await context.admit()
         if route.unhooked:
@@ -162,7 +162,7 @@ class Gateway:
             finally:
                 context.record.degraded = tuple(engine.health.degraded)
 
-    def _start_recording(self, context: CallContext) -> None:
+    def _describe_call(self, context: CallContext) -> None:
         """Record the route and the caller, and attach the observers."""
         request, route, record = context.request, context.route, context.record
         logs.note_route(route)
@@ -173,7 +173,7 @@ class Gateway:
         audit = self._services.audit
         if audit is not None:
             audit.watch(record, request.method, route)
-            request.on_answer_start = lambda status: audit.note_answer_start(record, status)
+            request.on_answer_start = lambda status: audit.ensure_start_recorded(record, status)
         if record.content is not None:
             context.observers.append(record.content)
         if record.trace is not None:

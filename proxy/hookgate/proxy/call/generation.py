@@ -39,8 +39,8 @@ from hookgate.translator.strictjson import dumps
 
 
 @dataclass(slots=True)
-class OpenedRequest:
-    """A request, with its body if it has been read already."""
+class IncomingRequest:
+    """A request before its hooks run, with its body if it has been read already."""
 
     body: JsonObject | None
     """The body; None before it is read, and once it is no longer needed."""
@@ -58,11 +58,11 @@ class GenerationCall:
     """
 
     def __init__(
-        self, context: CallContext, engine: RecordingEngine, opened: OpenedRequest | None = None
+        self, context: CallContext, engine: RecordingEngine, incoming: IncomingRequest | None = None
     ) -> None:
-        """`opened` is the request if its body has been read; else it is read first."""
-        self._opened = opened or OpenedRequest(None, ADAPTERS[context.route.dialect]())
-        self._adapter = self._opened.adapter
+        """`incoming` is the request if its body has been read; else it is read first."""
+        self._incoming = incoming or IncomingRequest(None, ADAPTERS[context.route.dialect]())
+        self._adapter = self._incoming.adapter
         self._context, self._engine, self._record = context, engine, context.record
         self._config = context.services.config
 
@@ -81,8 +81,10 @@ class GenerationCall:
         """Read the request and run its hooks. Raises ReplacementAnswer or ApiError if the call ends here."""
         context, engine, route = self._context, self._engine, self._context.route
         run_step, adapter = context.run_step, self._adapter
-        client_body = await read_request(context.request) if self._opened.body is None else self._opened.body
-        self._opened.body = None
+        client_body = (
+            await read_request(context.request) if self._incoming.body is None else self._incoming.body
+        )
+        self._incoming.body = None
         for observer in context.observers:
             observer.on_request(client_body)
         model, body = await run_step(open_request_body, adapter, route, client_body)
@@ -182,13 +184,23 @@ class GenerationCall:
             if tool_engine.listens_to(BeforeTool.name):
                 judges.append(ToolCallEvents(tool_engine, call, outgoing.descriptions))
             turn_engine = engine_for_derived(engine, "turns", outgoing.reported)
-            if turn_engine.listens_to(AfterAgent.name) and self._opened.ends_turn and not call.requires_json:
+            if (
+                turn_engine.listens_to(AfterAgent.name)
+                and self._incoming.ends_turn
+                and not call.requires_json
+            ):
                 turn_end = TurnEndEvents(turn_engine, call, outgoing.prompt, answer_rejected, may_retry)
         gate = ToolGate(judges, retries=may_retry) if judges or turn_end else None
         keep_answer = any(observer.wants_answer for observer in self._context.observers)
         worker = self._context.request.body_worker
         return AnswerPipeline(
-            engine, outgoing, worker, gate, turn_end, keep_answer=keep_answer, listener=self._opened.listener
+            engine,
+            outgoing,
+            worker,
+            gate,
+            turn_end,
+            keep_answer=keep_answer,
+            listener=self._incoming.listener,
         )
 
 

@@ -64,7 +64,7 @@ class Credential:
 
     def is_for(self, route: Route) -> bool:
         """Return whether calls of the route's API and team are sent with it."""
-        return route.api in self.serves and (not self.teams or route.caller_team in self.teams)
+        return route.api in self.serves and (not self.teams or route.credential_team in self.teams)
 
     def route_in(self, route: Route, location: str) -> Route:
         """Return the route to call with it. Raises ApiError if its API does not have such a route."""
@@ -176,7 +176,7 @@ def _quota_key(candidate: Candidate) -> tuple[str, str, str]:
 
 
 def _missing(route: Route) -> ApiError:
-    team = f"the team {route.caller_team}" if route.caller_team else "this key"
+    team = f"the team {route.credential_team}" if route.credential_team else "this key"
     return ApiError(403, _NONE.format(api=route.api, team=team), "UPSTREAM_KEY_MISSING")
 
 

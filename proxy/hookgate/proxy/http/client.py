@@ -312,7 +312,7 @@ class Upstreams:
         origin, mask = self._origins[route.api], None
         all_headers = attempt.headers(headers)
         if candidate is None:
-            if route.caller_team is not None:
+            if route.credential_team is not None:
                 raise RuntimeError("the credential of a caller with an issued key must not be sent upstream")
             all_headers = with_key(all_headers, route.api_key)
         else:
@@ -399,7 +399,7 @@ class Upstreams:
         """
         origin, mask = self._origins[route.api], None
         headers = attempt.headers(headers)
-        if route.caller_team is None:
+        if route.credential_team is None:
             headers = with_key(headers, route.api_key)
         else:
             candidate = self.credentials.candidates(route)[0]

@@ -310,9 +310,9 @@ class Route:
     """The group of issued keys that may call it; without a group, none may."""
     template: str = field(default="", compare=False)
     """The template of the path."""
-    caller_team: str | None = None
-    """The caller's team, or an empty string, if a credential of the gateway's own is sent upstream in place
-    of the caller's; else None."""
+    credential_team: str | None = None
+    """The team for which the gateway sends a credential of its own, empty for callers without a team. None if
+    the caller's credential is sent."""
 
     @property
     def streamed(self) -> bool:
@@ -343,13 +343,13 @@ class Route:
         return replace(self, model=model, path=f"{collection}/{model}:{self.verb}")
 
 
-def without_credentials(route: Route, team: str = "") -> Route:
-    """Return the route without the caller's credentials: one that the gateway holds is sent in their place.
+def with_gateway_credential(route: Route, team: str = "") -> Route:
+    """Return the route with the caller's credentials removed, so that one of the gateway's own is sent.
 
     `team` is the caller's team, if it has one.
     """
     query = without_parameter(route.query, "access_token")
-    return replace(route, query=query, api_key="", access_token="", caller_team=team)
+    return replace(route, query=query, api_key="", access_token="", credential_team=team)
 
 
 def with_query(route: Route, row: Row, query: str) -> Route:

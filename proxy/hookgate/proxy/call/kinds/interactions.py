@@ -16,7 +16,7 @@ from hookgate.proxy.call.answer import AnswerPipeline
 from hookgate.proxy.call.context import CallContext, JudgedCall, OutgoingCall, RecordingEngine
 from hookgate.proxy.call.delivery import AnswerDelivery, Reply, answering
 from hookgate.proxy.call.derived_events import ToolCallEvents, engine_for_derived
-from hookgate.proxy.call.generation import GenerationCall, OpenedRequest
+from hookgate.proxy.call.generation import GenerationCall, IncomingRequest
 from hookgate.proxy.call.kinds.interaction_notes import InteractionNotes, find_earlier, shown_earlier
 from hookgate.proxy.call.passthrough import forward_unread
 from hookgate.proxy.call.tool_gate import ToolGate
@@ -71,8 +71,8 @@ async def _create(context: CallContext, engine: RecordingEngine) -> web.StreamRe
     if body.get("stream") is True:  # any other value than true and false is refused later
         context.begin_streaming()
     ends_turn = body.get("background") is not True or context.route.streamed
-    opened = OpenedRequest(body, Interactions(shown), listener, ends_turn)
-    return await GenerationCall(context, engine, opened).run()
+    incoming = IncomingRequest(body, Interactions(shown), listener, ends_turn)
+    return await GenerationCall(context, engine, incoming).run()
 
 
 class InteractionReading:

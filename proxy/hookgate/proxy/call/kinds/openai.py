@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from hookgate.proxy.call.context import CallContext, RecordingEngine
-from hookgate.proxy.call.generation import GenerationCall, OpenedRequest
+from hookgate.proxy.call.generation import GenerationCall, IncomingRequest
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.routing.dialects import ADAPTERS
 from hookgate.proxy.routing.dialects.openai import check_held_content
@@ -17,5 +17,5 @@ async def answer_openai(context: CallContext, engine: RecordingEngine) -> web.St
         check_held_content(body, context.services.config.routes.unhooked, issued=issued)
     if body.get("stream") is True:  # any other value than true and false is refused later
         context.begin_streaming()
-    opened = OpenedRequest(body, ADAPTERS[context.route.dialect]())
-    return await GenerationCall(context, engine, opened).run()
+    incoming = IncomingRequest(body, ADAPTERS[context.route.dialect]())
+    return await GenerationCall(context, engine, incoming).run()
