@@ -124,7 +124,7 @@ def test_a_verdict_that_is_only_a_message_is_warned_of(stdout: str, event: str) 
     output = read(stdout, event=event)
     assert output is not None
     assert output["systemMessage"] == stdout
-    assert "decides nothing; print one JSON object" in describe_unread(output)
+    assert "has no effect; print one JSON object" in describe_unread(output)
 
 
 @pytest.mark.parametrize("stdout", [DENY, "Processing...", "a decision: deny", '{"systemMessage": "x"}'])
