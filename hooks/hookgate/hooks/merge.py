@@ -187,7 +187,8 @@ def _common_tools(filters: Sequence[Any]) -> list[str] | None:
     """Return the tools that every filter keeps, or None if no hook filters."""
     kept: list[str] | None = None
     for names in (read_tools(tools) for tools in filters if tools is not None):
-        kept = names if kept is None else [name for name in kept if name in names]
+        known = frozenset(names)
+        kept = names if kept is None else [name for name in kept if name in known]
     return kept
 
 
