@@ -1,5 +1,6 @@
 """Law 3: an edit of joined text parts lands on the part it touches."""
 
+from time import process_time
 from typing import Any
 
 import pytest
@@ -66,6 +67,16 @@ def test_scattered_edits_of_a_very_large_text_land_in_their_parts() -> None:
 
     new = [redacted(text) for text in old]
     assert respread(old, "".join(new)) == new
+
+
+def test_an_edit_of_a_text_that_repeats_few_words_costs_no_more_than_its_length() -> None:
+    unit = "x x x a@b.cc "
+    old = [unit * 24 + "a@b", ".cc " + unit * 24]  # the border is in a word that is replaced
+    new = "".join(old).replace("a@b.cc", "[EMAIL]")
+    began = process_time()
+    for _ in range(100):  # as many turns of a request, of 130 KB
+        assert "".join(respread(old, new)) == new
+    assert process_time() - began < 1
 
 
 # ---- more parts than borders are looked for one by one: the pieces of a long stream
