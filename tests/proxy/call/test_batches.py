@@ -1,5 +1,6 @@
 """Batches: each request is judged when it is sent, each answer when it is looked at."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -7,6 +8,8 @@ import pytest
 from support.gateway import gateway_before, listens, runs, says
 from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
 from support.wire import HI, ask, ok, peer, post, response, spoken
+
+from hookgate.proxy.http.bodies import SMALL_BODY, BodyWorker
 
 TARGET = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
 STATE = "/v1beta/batches/b-1"
@@ -39,6 +42,50 @@ async def test_every_request_is_judged_and_the_rest_stays() -> None:
     shown = [[turn["content"] for turn in event["llm_request"]["messages"]] for event in seen]
     assert shown == [["a"], ["b"], ["d", "key", "a", "key", "b"]]  # its name and metadata as a last one
     assert sent == batch("a", "b")
+
+
+async def test_small_requests_of_a_large_batch_take_no_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_in_thread, steps = BodyWorker.run_in_thread, []
+
+    async def counted(worker: BodyWorker, step: Any, *args: Any) -> Any:
+        steps.append(step)
+        return await run_in_thread(worker, step, *args)
+
+    monkeypatch.setattr(BodyWorker, "run_in_thread", counted)
+    seen: list[dict[str, Any]] = []
+    texts = ["a" * 1_000] * 300
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [listens(seen)]}) as url,
+    ):
+        assert len(json.dumps(batch(*texts))) > 2 * SMALL_BODY
+        assert (await post(url, TARGET, batch(*texts))).status == 200
+    assert len(seen) == len(texts) + 1
+    assert len(steps) < 20
+
+
+async def test_other_calls_go_on_while_a_batch_is_judged() -> None:
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    seen: list[int] = []
+
+    async def judge(event: dict[str, Any]) -> None:
+        seen.append(turns)
+
+    others = asyncio.create_task(take_turns())
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(judge)]}) as url,
+    ):
+        assert (await post(url, TARGET, batch(*["a"] * 320))).status == 200
+    others.cancel()
+    assert len(set(seen)) >= 20
 
 
 async def test_one_denied_request_refuses_the_batch_and_is_named() -> None:

@@ -1,8 +1,8 @@
 """The services that all calls of a gateway share, and the context of one call."""
 
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -294,6 +294,7 @@ class CallContext:
         self.observers: list[CallObserver] = []
         """Observers of the call's content. Usually empty."""
         self._admission: Admission | None = None
+        self._part_bytes: int | None = None
 
     def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
         """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
@@ -346,9 +347,27 @@ class CallContext:
         if keys is not None and issued is not None:
             await keys.withdrawn(issued)
 
+    @contextmanager
+    def judging(self, part: JsonObject) -> Iterator[None]:
+        """Let steps and hooks in the block depend on a part of the body.
+
+        The steps for many small parts of a large body would otherwise take a thread each.
+        """
+        self._part_bytes = len(dumps(part)) if self.record.request_bytes > SMALL_BODY else None
+        try:
+            yield
+        finally:
+            self._part_bytes = None
+
+    @property
+    def _judges_large(self) -> bool:
+        """Whether the body, or the part of it that is judged now, is large."""
+        size = self.record.request_bytes if self._part_bytes is None else self._part_bytes
+        return size > SMALL_BODY
+
     async def run_step(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of a pure step that depends on the body; uses a thread if the body is large."""
-        if self.record.request_bytes <= SMALL_BODY:
+        if not self._judges_large:
             return step(*args, **kwargs)
         return await self.request.body_worker.run_in_thread(step, *args, **kwargs)
 
@@ -373,7 +392,7 @@ class CallContext:
         session = open_session.context
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
-        if self.record.request_bytes > SMALL_BODY:
+        if self._judges_large:
             session.call_state.offload = self.request.body_worker.run_in_thread
         return replace(call, session=session), open_session
 

@@ -4,6 +4,7 @@ A batch is accepted or refused as a whole, because an agent reads its answers la
 refuses the batch, and the error contains its path.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
@@ -106,10 +107,11 @@ class Batches:
         """Return the model and one request of the batch after its hooks. Raises ApiError if it is refused."""
         context, engine = self._context, self._engine
         route = context.route
-        await check_item(context, route.model, item, item)
-        session = (await context.begin_judged_call(item))[0].session
-        model, body = await before_model_or_refuse(engine, session, route.model, item, route.verb)
-        return model, await before_tool_selection_or_refuse(engine, session, model, body, route.verb)
+        with context.judging(item):
+            await check_item(context, route.model, item, item)
+            session = (await context.begin_judged_call(item))[0].session
+            model, body = await before_model_or_refuse(engine, session, route.model, item, route.verb)
+            return model, await before_tool_selection_or_refuse(engine, session, model, body, route.verb)
 
     async def _labels(self, route: Route, batch: BatchBody) -> JsonObject | None:
         """Return the batch's other strings after their hooks, or None if there are none."""
@@ -143,6 +145,9 @@ class Batches:
 
 T = TypeVar("T")
 
+_ITEMS_AT_ONCE = 16
+"""The number of requests after which other calls may go on, because many hooks wait for nothing."""
+
 
 async def check_item(context: CallContext, model: str, holder: JsonObject, request: JsonObject) -> None:
     """Check a request before its hooks run. `holder` is the object in the body that may name its model.
@@ -167,7 +172,9 @@ async def judge_items(
     """
     models: set[str] = set()
     requests: list[JsonObject] = []
-    for path, item in items:
+    for number, (path, item) in enumerate(items):
+        if number % _ITEMS_AT_ONCE == 0:
+            await asyncio.sleep(0)
         try:
             model, request = await judge(item)
         except ApiError as error:

@@ -80,15 +80,16 @@ class InputOnlyCalls:
         """Return the model and one request of the body after its hooks. Raises ApiError if it is refused."""
         context, engine, route = self._context, self._engine, self._context.route
         model = named_model(route, carried.holder)
-        await check_item(context, model, carried.holder, carried.request)
-        # Counted and cached contents have the session of their conversation. Embeddings share one session.
-        conversation = carried.request if route.verb in _CONVERSATIONS else {}
-        call, open_session = await context.begin_judged_call(conversation)
-        open_session.refuse_if_stopped()
-        session = call.session
-        model, request = await before_model_or_refuse(engine, session, model, carried.request, route.verb)
-        if caches_tools(route.verb, request):
-            request = await before_tool_selection_or_refuse(engine, session, model, request, route.verb)
+        with context.judging(carried.request):
+            await check_item(context, model, carried.holder, carried.request)
+            # Counted and cached contents have the session of their conversation. Embeddings share one.
+            conversation = carried.request if route.verb in _CONVERSATIONS else {}
+            call, open_session = await context.begin_judged_call(conversation)
+            open_session.refuse_if_stopped()
+            session, request = call.session, carried.request
+            model, request = await before_model_or_refuse(engine, session, model, request, route.verb)
+            if caches_tools(route.verb, request):
+                request = await before_tool_selection_or_refuse(engine, session, model, request, route.verb)
         return model, request
 
 
