@@ -7,6 +7,7 @@ from hypothesis import given
 from support.bodies import responses
 
 from hookgate.translator import BodyError, check_request, check_response, read_inputs
+from hookgate.translator.checks import MAX_CANDIDATES
 
 
 def answer(part: Any, **candidate: Any) -> dict[str, Any]:
@@ -27,6 +28,17 @@ def test_calls_may_leave_out_what_they_do_not_need(field: str, call: Any) -> Non
 
 @pytest.mark.parametrize("index", ["0", 0.0, True, False, [], {}])
 def test_an_index_that_is_no_integer_is_refused(index: Any) -> None:
+    with pytest.raises(BodyError) as raised:
+        check_response(answer({}, index=index))
+    assert raised.value.path == "candidates[1].index"
+
+
+@pytest.mark.parametrize("index", [-1, MAX_CANDIDATES, 2**70])
+def test_an_answer_has_a_limited_number_of_candidates(index: int) -> None:
+    full = {"candidates": [{}] * MAX_CANDIDATES}
+    assert check_response(full) is full
+    with pytest.raises(BodyError, match="candidates: there must be at most 128"):
+        check_response({"candidates": [{}] * (MAX_CANDIDATES + 1)})
     with pytest.raises(BodyError) as raised:
         check_response(answer({}, index=index))
     assert raised.value.path == "candidates[1].index"

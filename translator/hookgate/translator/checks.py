@@ -199,6 +199,10 @@ def check_keys(obj: Any, path: str, known: Sequence[str]) -> JsonObject:
     return obj
 
 
+MAX_CANDIDATES = 128
+"""The maximum number of candidates of an answer. The texts of each are judged separately."""
+
+
 def check_response(body: Any) -> JsonObject:
     """Return the response, or event of a stream, if its candidates are well-formed. Raises BodyError.
 
@@ -210,6 +214,8 @@ def check_response(body: Any) -> JsonObject:
     candidates = body.get("candidates")
     if not isinstance(candidates, list | dict | None):
         raise BodyError("candidates", "the candidates must be a list")
+    if isinstance(candidates, list) and len(candidates) > MAX_CANDIDATES:
+        raise BodyError("candidates", f"there must be at most {MAX_CANDIDATES} candidates")
     for i, candidate in enumerate([candidates] if isinstance(candidates, dict) else candidates or ()):
         try:
             _check_candidate(candidate)
@@ -225,6 +231,8 @@ def _check_candidate(candidate: Any) -> None:
     index = candidate.get("index")
     if type(index) is not int and index is not None:
         raise BodyError("index", "an index must be an integer")
+    if index and not 0 <= index < MAX_CANDIDATES:
+        raise BodyError("index", f"an index must be below {MAX_CANDIDATES}, and not negative")
     content = candidate.get("content")
     if content is None:
         return
