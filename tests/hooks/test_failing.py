@@ -132,6 +132,37 @@ async def judged(configuration: Configuration, **more: Any) -> bool:
 
 EVERYWHERE = [(layer, on_error) for layer in LAYERS for on_error in (None, "allow", "deny")]
 
+MISPLACED = [
+    """echo Processing...; echo '{"decision": "deny"}'""",
+    """echo '{"decision": "allow"}'; echo '{"decision": "deny"}'""",
+    """echo "{'decision': 'deny'}" """,
+    """echo '{"decison": "deny"}'""",
+    """echo '{"hook_specific_output": {"decision": "deny"}}'""",
+    """echo '{"hookSpecificOutput": {"decision": "deny"}}'""",
+]
+
+
+@pytest.mark.parametrize("line", MISPLACED)
+@pytest.mark.parametrize(("layer", "on_error"), EVERYWHERE)
+async def test_a_decision_that_is_not_understood_denies_exactly_where_the_table_says(
+    layer: Layer, on_error: str | None, line: str, tmp_path: Path
+) -> None:
+    guard = Failure(failing.MISPLACED, failing.command(line))
+    judge = Engine(configured(tmp_path, guard, "BeforeModel", layer, on_error, (0, 0)))
+    [outcome] = await fired(judge, asking("a forbidden prompt"), 1)
+    [run] = outcome.runs
+    assert outcome.verdict.denied == is_denied(guard.row, layer, on_error)
+    assert bool(run.error) == outcome.verdict.denied
+    assert run.error or run.warnings
+
+
+@pytest.mark.parametrize("line", ["echo it is fine", """echo '{"version": 2, "debug": {"decision": 1}}'"""])
+async def test_other_text_is_no_failure(line: str, tmp_path: Path) -> None:
+    guard = Failure("", failing.command(line))
+    judge = Engine(configured(tmp_path, guard, "BeforeModel", "policy", None, (0, 0)))
+    [outcome] = await fired(judge, asking("hi"), 1)
+    assert (outcome.verdict.denied, outcome.runs[0].error) == (False, "")
+
 
 @pytest.mark.parametrize(("layer", "on_error"), EVERYWHERE)
 async def test_a_service_that_fails_denies_exactly_where_the_table_says(
@@ -183,6 +214,7 @@ async def test_a_hook_that_is_not_trusted_denies_exactly_where_the_table_says(
 def test_every_row_of_the_table_is_tried() -> None:
     tried = {failure.row for failure in FAILURES.values()}
     elsewhere = {failing.HTTP, failing.BUILTIN, failing.UNTRUSTED, failing.OVERLOAD, failing.CLOSED}
+    elsewhere |= {failing.MISPLACED}
     assert tried | elsewhere == set(documented())
 
 

@@ -37,8 +37,11 @@ DENY_EXIT_CODE = 2
 _SHELL_EXIT_CODES = frozenset({126, 127, *range(129, 193)})
 """The exit codes with which a shell reports a program that it cannot run, or that a signal killed."""
 
-_DECIDING_KEY = re.compile(r"""["'](?:decision|continue|hookSpecificOutput|permissionDecision)["']\s*:""")
-"""Matches a key that decides something, in text that is meant to be JSON."""
+_DECIDING_KEYS = ("decision", "continue", "hookSpecificOutput", "permissionDecision")
+"""Keys of an output that decide about the call."""
+
+_DECIDING_KEY = re.compile(rf"""["'](?:{"|".join(_DECIDING_KEYS)})["']\s*:""")
+"""Matches one of them in text that is meant to be JSON."""
 
 _TOOL_NAMES = re.compile(r"[\w.:-]+(?:\s*,\s*[\w.:-]+)*")
 
@@ -131,6 +134,12 @@ class IgnoredKey:
 
     path: str
     remedy: str
+
+    @property
+    def decides(self) -> bool:
+        """Whether the key was probably meant to decide about the call."""
+        key = self.path.rpartition(".")[2]
+        return key in _DECIDING_KEYS or closest_name(key, _DECIDING_KEYS) is not None
 
     def __str__(self) -> str:
         return f"returned the key {self.path!r}, which has no effect; {self.remedy}"

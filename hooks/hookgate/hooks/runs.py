@@ -217,6 +217,7 @@ class HookExecutor:
         failure: HookError | None = None
         edit: JsonObject = {}
         warning = ""
+        ignored: tuple[IgnoredKey, ...] = ()
         output: Output | None = None
         try:
             if hook.needs_trust and (reason := self._trust_check(hook)) is not None:
@@ -231,12 +232,11 @@ class HookExecutor:
             else:
                 output = await self._run_with_deadline(deadline, hook, event, session)
             if output:
+                warning, ignored = _warnings(hook, output, event.name)
                 if specific := output.get("hookSpecificOutput"):
                     edit, warning = await session.call_state.run_step(
                         _edit_and_warning, event, specific, hook.config.view
                     )
-                else:
-                    warning = describe_unread(output)
         except HookError as error:
             failure = error
         except TranslatorError as error:
@@ -246,7 +246,6 @@ class HookExecutor:
         seconds = time.monotonic() - began
         if failure is not None:
             return Run(hook, seen, failure=failure, seconds=seconds, began=began)
-        ignored = ignored_keys(output, event.name) if output else ()
         return Run(hook, seen, output, edit, None, seconds, began, warning, ignored)
 
     async def _run_with_deadline(
@@ -299,6 +298,19 @@ def _edit_and_warning(event: Event, specific: JsonObject, view: str) -> tuple[Js
     """Return the edit in a hookSpecificOutput, and a warning about it or an empty string."""
     edit = event.extract_edit(specific, view)
     return edit, event.edit_warning(specific, edit, view)
+
+
+def _warnings(hook: Hook, output: Output, event: str) -> tuple[str, tuple[IgnoredKey, ...]]:
+    """Return a warning about an output, or an empty string, and its keys without effect.
+
+    Raises HookError instead if a decision cannot be read and the hook fails closed.
+    """
+    warning, ignored = describe_unread(output), ignored_keys(output, event)
+    if hook.on_error == "deny":
+        for problem in (warning, *(str(key) for key in ignored if key.decides)):
+            if problem:
+                raise HookError(problem)
+    return warning, ignored
 
 
 def internal_failure(error: Exception) -> HookUnavailableError:

@@ -48,6 +48,38 @@ def test_hooks_that_differ_in_when_alone_are_two(tmp_path: Path) -> None:
     assert [hook.layer for hook in configuration.hooks()] == ["user", "system"]
 
 
+BLOCKS = {"type": "builtin", "builtin": "tools", "options": {"deny": [{"tools": "write_*"}]}}
+ALLOWS = {"type": "builtin", "builtin": "tools", "options": {"deny": [{"tools": "run_*"}]}}
+
+
+@pytest.mark.parametrize("layers", [("policy", "policy"), ("policy", "explicit"), ("explicit", "explicit")])
+def test_policies_with_other_options_all_run(layers: tuple[Layer, Layer], tmp_path: Path) -> None:
+    high = place(tmp_path / "high", layers[0], one_group(BLOCKS, event="BeforeTool"))
+    low = place(tmp_path / "low", layers[1], one_group(ALLOWS, event="BeforeTool"))
+    assert layers_of(load_sources([high, low]), "read_file") == list(layers)
+    assert layers_of(
+        load_sources([place(tmp_path, "policy", one_group(BLOCKS, ALLOWS, event="BeforeTool"))]), "x"
+    ) == [
+        "policy",
+        "policy",
+    ]
+
+
+def test_a_policy_with_the_same_options_runs_once(tmp_path: Path) -> None:
+    configuration = load_sources([place(tmp_path, "policy", one_group(BLOCKS, BLOCKS, event="BeforeTool"))])
+    assert layers_of(configuration, "read_file") == ["policy"]
+
+
+def test_a_hook_that_another_one_with_other_settings_replaces_is_a_warning(tmp_path: Path) -> None:
+    observing = place(tmp_path, "policy", one_group(command("true", name="n", mode="observe")))
+    same, other = command("true", name="n"), command("false", name="n")
+    enforced = place(tmp_path, "explicit", one_group(same, other, event="BeforeModel"))
+    [warning] = read_sources([observing, enforced]).warnings
+    assert str(warning).startswith(f"{enforced.path}:1: hooks.BeforeModel: the hook 'n' is not used")
+    assert f"because {observing.path}:1 has another one with this name" in str(warning)
+    assert read_sources([enforced, enforced]).warnings == ()
+
+
 OFF: list[Any] = [
     {"hooks": {"disabled": ["guard"]}},
     {"hooksConfig": {"disabled": ["guard"]}},

@@ -402,7 +402,7 @@ SURPRISING = [
         "echo it is fine",
         ("note", "printed a message for the log, 'it is fine'; a decision is"),
     ),
-    ("BeforeModel", """echo hi; echo '{"decision": "deny"}'""", ("FAIL", "decides nothing")),
+    ("BeforeModel", """echo hi; echo '{"decision": "deny"}'""", ("FAIL", "has no effect; print one JSON")),
     ("BeforeToolSelection", "echo done", ("note", "selects only tools that the request does not declare")),
     (
         "BeforeToolSelection",
@@ -444,10 +444,19 @@ def test_the_doctor_tells_of_surprising_output(
 def test_trying_tells_of_surprising_output(
     event: str, line: str, warning: str, project: Path, hookgate: Hookgate
 ) -> None:
-    path = configure(project, command(line, name="odd"), event=event, name="hooks.json")
+    path = configure(project, command(line, name="odd", on_error="allow"), event=event, name="hooks.json")
     output = hookgate("test", event, "--hooks", str(path))[1]
     [told] = [each for each in output.splitlines() if each.startswith("--- warning: the hook ")]
     assert warning.partition(": ")[0] in told
+
+
+def test_trying_shows_that_a_decision_with_other_text_is_a_failure(project: Path, hookgate: Hookgate) -> None:
+    line = """echo hi; echo '{"decision": "deny"}'"""
+    path = configure(project, command(line, name="odd"), event="BeforeModel", name="hooks.json")
+    code, output = hookgate("test", "BeforeModel", "--hooks", str(path))
+    assert code == 1
+    assert "printed a decision that is not the only JSON object on stdout" in output
+    assert "=== verdict: deny" in output
 
 
 def test_the_doctor_says_what_a_persistent_program_must_do(project: Path, hookgate: Hookgate) -> None:

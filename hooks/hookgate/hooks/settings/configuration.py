@@ -10,6 +10,7 @@ from typing import Literal
 
 from hookgate.hooks.settings.configs import (
     AnyConfig,
+    BuiltinConfig,
     CommandConfig,
     Globs,
     HttpConfig,
@@ -222,11 +223,16 @@ class Hook:
     """The command, callable, URL or policy that runs, as configured."""
     key: tuple[str, str, str] = field(init=False)
     """Event, name and target, which identify the hook across reloads."""
+    copy_key: tuple[str, str, str] = field(init=False)
+    """The name, the target and the options of a policy, which are equal for copies of a hook."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "timeout", self.config.timeout / 1000)
-        object.__setattr__(self, "target", self.config.target)
+        config = self.config
+        options = repr(config.options) if isinstance(config, BuiltinConfig) else ""
+        object.__setattr__(self, "timeout", config.timeout / 1000)
+        object.__setattr__(self, "target", config.target)
         object.__setattr__(self, "key", (self.event, self.name, self.display_target))
+        object.__setattr__(self, "copy_key", (self.name, config.target, options))
 
     @property
     def fails_open(self) -> FailsOpen:
@@ -248,17 +254,18 @@ class Hook:
         return display_target(self.config)
 
 
-def without_copies(hooks: Iterable[Hook], key: Callable[[Hook], object]) -> set[Hook]:
-    """Return one hook for each key: the first that needs no trust, or else the first.
+def without_copies(hooks: Iterable[Hook], key: Callable[[Hook], object]) -> dict[Hook, Hook]:
+    """Return each hook with the one that runs for its key: the first that needs no trust, or else the first.
 
     Otherwise a project could define a copy of its user's hook, and neither of them would run.
     """
+    keys = {hook: key(hook) for hook in hooks}
     kept: dict[object, Hook] = {}
-    for hook in hooks:
-        previous = kept.get(key(hook))
+    for hook, hook_key in keys.items():
+        previous = kept.get(hook_key)
         if previous is None or (previous.needs_trust and not hook.needs_trust):
-            kept[key(hook)] = hook
-    return set(kept.values())
+            kept[hook_key] = hook
+    return {hook: kept[hook_key] for hook, hook_key in keys.items()}
 
 
 def display_target(config: AnyConfig) -> str:
@@ -327,7 +334,7 @@ class Configuration:
     def matching_groups(self, event: str, subject: Subject) -> tuple[Group, ...]:
         """Return the groups that run for this subject, each with the hooks that run.
 
-        Of several hooks with the same name and target, one is kept (see `without_copies`).
+        Of several copies of a hook, one is kept (see `without_copies`).
         """
         matching = [
             (group, _matching_hooks(group, subject))
@@ -335,7 +342,7 @@ class Configuration:
             if group.matcher.matches(subject)
         ]
         hooks = (hook for _, group_hooks in matching for hook in group_hooks)
-        kept = without_copies(hooks, lambda hook: (hook.name, hook.target))
+        kept = set(without_copies(hooks, lambda hook: hook.copy_key).values())
         matched = (
             Group(tuple(hook for hook in group_hooks if hook in kept), group.sequential)
             for group, group_hooks in matching

@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -92,7 +92,8 @@ def load_settings(files: Iterable[Path]) -> Configuration:
 def load_sources(places: Iterable[SettingsSource]) -> Configuration:
     """Read the settings of several layers. Raises SettingsError, which lists all problems.
 
-    Of several hooks with the same name and command, the first is kept. A hook that any file disables is off.
+    Of several hooks with the same name and command, or the same policy and options, the first is kept. A hook
+    that any file disables is off.
     All hooks are off if any file sets `tools.enableHooks`, `hooks.enabled` or `hooksConfig.enabled` to false.
     The policy layer is exempt from all of this. Extensions and untrusted projects affect their own hooks
     only, and problems of untrusted projects are only logged.
@@ -145,10 +146,12 @@ def _merge(sections: Sequence[LayerSection]) -> Configuration:
     on = [(group, hook) for group in declared for hook in group.hooks if is_on(hook)]
     # Copies with the same matcher and `when` are dropped here, others in Configuration.matching_groups.
     matchers = {hook: group.matcher.pattern for group, hook in on}
-    kept = without_copies(
+    running = without_copies(
         matchers,
-        lambda hook: (hook.event, hook.name, hook.target, matchers[hook], repr(hook.config.when)),
+        lambda hook: (hook.event, *hook.copy_key, matchers[hook], repr(hook.config.when)),
     )
+    _warn_of_unused(sections, running)
+    kept = set(running.values())
     groups: dict[str, list[Group]] = {}
     for group in declared:
         hooks = tuple(hook for hook in group.hooks if hook in kept)
@@ -163,6 +166,19 @@ def _merge(sections: Sequence[LayerSection]) -> Configuration:
         is_on,
         next((place.revision for place, _, _ in sections if place.revision is not None), None),
     )
+
+
+def _warn_of_unused(sections: Sequence[LayerSection], running: Mapping[Hook, Hook]) -> None:
+    """Warn of each hook in whose place a copy with other settings runs. `running` has the hooks that run."""
+    files = {file.path: file for _, file, _ in sections}
+    for hook, copy in running.items():
+        if hook.config != copy.config:
+            other = f"{copy.source}:{copy.line}" if copy.line else str(copy.source)
+            message = (
+                f"hooks.{hook.event}: the hook {hook.name!r} is not used, because {other} has another one "
+                "with this name and target; to use both, give each a name of its own"
+            )
+            files[hook.source].warnings.append(Problem(hook.source, message, hook.line))
 
 
 def _http_targets(place: SettingsSource, config: FileConfig) -> list[str]:
