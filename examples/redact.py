@@ -1,6 +1,6 @@
 """AfterModel: mask mail addresses and passwords in answers, in the gateway's own process.
 
-The hook is shown each event of a stream by itself, so it masks what stands within one event.
+The hook sees each event of a stream separately, so it masks only what is within one event.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""An agent of one's own whose session, turns and tools are told to a gateway's hooks.
+"""A custom agent that reports its session, turns and tools to a gateway's hooks.
 
 python examples/shim_agent.py http://127.0.0.1:8787 "run date"
 """

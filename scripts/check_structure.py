@@ -112,14 +112,14 @@ def names_defined_twice(modules: Mapping[str, ast.Module]) -> Iterator[str]:
 
 
 def crowded_folders() -> Iterator[str]:
-    """A finding for each folder that holds more modules than a reader takes in at once."""
+    """A finding for each folder that contains more modules than a reader takes in at once."""
     counts: dict[Path, int] = defaultdict(int)
     for _, path in source_files():
         counts[path.parent] += 1
     for folder, count in sorted(counts.items()):
         most = MAX_IN_PROXY if folder == ROOT / "proxy/hookgate/proxy" else MAX_IN_FOLDER
         if count > most:
-            yield f"{folder.relative_to(ROOT)} holds {count} modules, more than {most}"
+            yield f"{folder.relative_to(ROOT)} contains {count} modules, more than {most}"
 
 
 def modules_without_layer(modules: Iterable[str]) -> Iterator[str]:

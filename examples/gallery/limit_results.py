@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shortens results of tools to 20,000 characters, and says so."""
+"""Shortens tool results to 20,000 characters, and says so."""
 
 import json
 import sys

@@ -32,7 +32,7 @@ from hookgate.proxy.call.verdicts import NOT_JSON
 pytestmark = sdk_warnings
 
 BESIDE = (":loadCodeAssist", ":listExperiments", ":retrieveUserQuota", ":recordCodeAssistMetrics")
-"""What Gemini CLI asks of Code Assist beside its calls of the model."""
+"""Gemini CLI's requests to Code Assist other than model calls."""
 
 Rules = Callable[[Client], list[Any]]
 

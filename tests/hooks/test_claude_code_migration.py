@@ -135,7 +135,7 @@ def test_a_pattern_of_arguments_is_reported_with_what_to_do_instead(pattern: str
     groups, [note] = matcher(pattern)
     assert groups == []
     assert note == (
-        f"hooks.PreToolUse[0].matcher: {pattern!r}: a matcher cannot look at arguments; "
+        f"hooks.PreToolUse[0].matcher: {pattern!r}: a matcher cannot check arguments; "
         "match the tool and read tool_input in the hook; the group was left out"
     )
 

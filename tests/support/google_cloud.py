@@ -154,7 +154,7 @@ def _key() -> rsa.RSAPrivateKey:
 
 
 def vertex(cloud: GoogleCloud, folder: Path, **more: Any) -> dict[str, Any]:
-    """The settings of a service account that serves calls of the Gemini API."""
+    """The settings of a service account that serves calls to the Gemini API."""
     account = {"service_account_file": cloud.key_file(folder), "project": PROJECT_ID}
     return {"api": "vertex", "serves": ["gemini", "vertex"], **account, **more}
 

@@ -1,4 +1,4 @@
-"""Labelled results of tools: some contain instructions for a model, others do not. All texts are our own.
+"""Labelled tool results: some contain instructions for a model, others do not. All texts are our own.
 
 The texts with instructions are of seven kinds, from those that careless attackers write to those that no
 phrase gives away. The texts without are ordinary ones, ones that resemble instructions, and ones about such
@@ -134,7 +134,7 @@ ORDINARY: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Sample:
-    """The result of a tool, as in an AfterTool event."""
+    """A tool result, as in an AfterTool event."""
 
     kind: str
     is_attack: bool
@@ -200,7 +200,7 @@ def labelled_table() -> str:
     ]
     return "\n".join(
         [
-            "| result of a tool | marked |",
+            "| tool result | marked |",
             "|---|---|",
             *rows,
             f"| **precision**: marked results that contain instructions | {right / marked.total():.0%} |",

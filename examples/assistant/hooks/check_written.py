@@ -11,14 +11,14 @@ PARSERS = {".py": ast.parse, ".json": json.loads}
 
 
 def complaint(path: Path) -> str:
-    """What is wrong with the file; empty when nothing is, or when nobody here can tell."""
+    """Return why the file does not parse; empty if it does, or if its type is not checked."""
     parse = PARSERS.get(path.suffix)
     try:
         if parse and path.exists():
             parse(path.read_bytes())
     except (SyntaxError, json.JSONDecodeError) as error:
         return f"line {error.lineno}: {error.msg}"
-    except ValueError as error:  # bytes that are no text
+    except ValueError as error:  # bytes that are not text
         return str(error)
     return ""
 

@@ -291,9 +291,7 @@ _ALTERNATIVES = {
 
 def _lost_matcher(lost: str, whole_group: bool) -> str:
     if "(" in lost and names.TOOLS.keys() & {lost.partition("(")[0]}:
-        reason = (
-            f"{lost!r}: a matcher cannot look at arguments; match the tool and read tool_input in the hook"
-        )
+        reason = f"{lost!r}: a matcher cannot check arguments; match the tool and read tool_input in the hook"
     else:
         reason = f"{lost!r} has no counterpart in Gemini CLI"
     return f"{reason}; the group was left out" if whole_group else f"{reason}; that part was left out"

@@ -1,7 +1,7 @@
 """The hook engine: selects the hooks of an event, runs them and merges their outputs.
 
 Hooks run concurrently, and again if an earlier hook has edited their input: the result is that of running
-them in order. Hooks listed after a policy wait for it, so that they never see what it took out.
+them in order. Hooks listed after a policy wait for it, so that they never see what it removed.
 """
 
 import asyncio

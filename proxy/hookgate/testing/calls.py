@@ -35,7 +35,7 @@ class Answer:
 
     @property
     def parts(self) -> list[dict[str, Any]]:
-        """The parts of the first candidate, of all events."""
+        """The parts of the first candidate in all events."""
         found: list[dict[str, Any]] = []
         for event in self.events:
             candidates = event.get("candidates") if isinstance(event, dict) else None

@@ -115,7 +115,7 @@ class GatewayUnderTest:
         check_denied(self._log.find(answer), reason, hook)
 
     def assert_answered(self, answer: object) -> None:
-        """Check that the model answered, that hooks blocked nothing of it, and that no hook failed."""
+        """Check that the model answered, that hooks blocked no part of it, and that no hook failed."""
         __tracebackhide__ = True
         check_answered(self._log.find(answer))
 
@@ -240,7 +240,7 @@ def _config(given: Mapping[str, Any], state: Path, upstream: str) -> "Config":
         **given,
         "hooks": {"state": state},
         "upstream": {**given.get("upstream", {}), **origins},
-        # A stream that a test has left open must not delay its end.
+        # A stream that a test has left open must not delay the end of the test.
         "limits": {"drain_timeout": 1, **given.get("limits", {})},
     }
     try:
@@ -295,7 +295,7 @@ class _LoopThread:
 
     @contextmanager
     def running(self, context: AbstractAsyncContextManager[T]) -> Iterator[T]:
-        """Enter an asynchronous context in the thread, give what it gives, and leave it with the block.
+        """Enter an asynchronous context in the thread, yield its value, and leave it at the end of the block.
 
         One task enters and leaves it, because timeouts and cancellation belong to a task.
         """

@@ -16,7 +16,7 @@ _HEAD_END = b"\r\n\r\n"
 
 
 class HttpError(OSError):
-    """There was no complete response; the message says why."""
+    """Raised if there was no complete response; the message says why."""
 
 
 class HttpResponse:

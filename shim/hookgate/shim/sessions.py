@@ -54,7 +54,7 @@ class CommonSession:
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
     def guard(self, function: Any = None, /, *, name: str | None = None) -> Any:
-        """Report every call of a function as a tool's run, under the function's name or `name`.
+        """Report every call of a function as a tool run, under the function's name or `name`.
 
         Hooks see the arguments by the names of the signature, without `self`, and may rewrite them. The
         caller receives the result as hooks left it. A plain function blocks its thread during the events, a

@@ -66,7 +66,7 @@ class _Pool:
     async def post(self, target: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         """Send a POST request and return the response. Raises OSError.
 
-        If a pooled connection turns out to be closed, the request is sent once more on a new one.
+        If a pooled connection turns out to be closed, the request is sent again on a new one.
         """
         request = post_request(self._authority, target, headers, body)
         if (idle := self._take_idle()) is not None:

@@ -96,7 +96,7 @@ def test_credentials_and_queries_of_a_url_are_refused_or_left_out_of_errors(url:
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1@evil/", "http://localhost:80@evil/"])
 def test_loopback_as_a_user_name_is_not_this_machine(url: str) -> None:
-    with pytest.raises(SettingsError, match=r"http://evil/: a url must not hold credentials; .*headers"):
+    with pytest.raises(SettingsError, match=r"http://evil/: a URL must not contain credentials; .*headers"):
         make_runners([http(url)])
 
 

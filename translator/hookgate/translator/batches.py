@@ -97,7 +97,7 @@ class BatchBody:
 
 
 def _child(obj: JsonObject, path: str, name: str) -> JsonObject:
-    """Return the object in a required field. Raises BodyError, also for unknown fields beside it."""
+    """Return the object in a required field. Raises BodyError, including for unknown fields beside it."""
     check_keys(obj, path, _KNOWN[path])
     value = read(obj, name)
     if not isinstance(value, dict):

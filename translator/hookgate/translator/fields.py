@@ -55,7 +55,7 @@ JsonObject = dict[str, Any]
 
 
 def same_items(new: Sequence[object], old: Sequence[object]) -> bool:
-    """Return whether two lists hold the very same objects, so that nothing in them was changed."""
+    """Return whether two lists contain the same objects by identity, so that nothing in them was changed."""
     return len(new) == len(old) and all(map(is_, new, old))
 
 

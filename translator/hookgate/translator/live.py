@@ -155,7 +155,7 @@ class ClientMessage:
         parts = [part for turn in read_list(request, "contents") for part in read_list(turn, "parts")]
         results = [read(part, "functionResponse") if isinstance(part, dict) else None for part in parts]
         if not all(isinstance(result, dict) for result in results):
-            raise EditError("contents", "results of tools only", parts)
+            raise EditError("contents", "tool results only", parts)
         return self.with_body(write(self.body, "functionResponses", results))
 
     def _edited_setup(self, request: JsonObject) -> JsonObject:
@@ -251,7 +251,7 @@ class ServerMessage:
         if (kept := _only(tool_call, _TOOL_CALL_FIELDS)) is not tool_call:
             self.message = write(self.message, "toolCall", kept)
         self.calls: list[JsonObject] = read_list(tool_call, "functionCalls")
-        """The calls of tools in the message."""
+        """The tool calls in the message."""
         if not all(isinstance(call, dict) for call in self.calls):
             raise BodyError("toolCall.functionCalls", "a call must be an object")
 
@@ -277,7 +277,7 @@ class ServerMessage:
 
     @property
     def turn_ends(self) -> bool:
-        """Whether nothing more belongs to what the model has said so far."""
+        """Whether the model's turn ends with this message."""
         return any(read(self.content, name) for name in ("turnComplete", "interrupted"))
 
     def without_content(self, *kinds: str) -> JsonObject:
@@ -294,7 +294,7 @@ class ServerMessage:
 
 
 def _with_calls(message: JsonObject, calls: Sequence[JsonObject]) -> JsonObject:
-    """Return a message with other calls of tools; without the field if there are none."""
+    """Return a message with other tool calls; without the field if there are none."""
     if not calls:
         return without(message, "toolCall")
     return write(message, "toolCall", write(_object(message, "toolCall"), "functionCalls", [*calls]))
@@ -313,7 +313,7 @@ _REMEMBERED = 8192
 class ModelTurn:
     """The end of what a model has written and spoken so far in its turn.
 
-    A call of a tool divides the turn, because the client must have received what is before the call to let
+    A tool call divides the turn, because the client must have received what is before the call to let
     the model continue. Hooks are shown the text before it again, so that they find what is on both sides.
     """
 
@@ -393,7 +393,7 @@ class Segment:
             self.candidates.append({"content": {"role": "model", "parts": parts}, **(beside or {})})
 
     def calls(self, candidates: Sequence[JsonObject]) -> list[JsonObject]:
-        """Return the calls of tools in edited candidates."""
+        """Return the tool calls in edited candidates."""
         if "toolCall" not in self.kinds:
             return []
         parts = parts_of(candidates[self.kinds.index("toolCall")])

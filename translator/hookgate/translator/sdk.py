@@ -179,11 +179,12 @@ def request_to_rest(
 
 
 def request_from_rest(body: JsonObject) -> tuple[list[types.Content], types.GenerateContentConfig]:
-    """The arguments `contents` and `config` of `generate_content` for a body that `check_request` lets pass.
+    """Return the arguments `contents` and `config` of `generate_content` for a body.
 
-    `request_to_rest(model, *request_from_rest(body))` is `(model, body)` but for what the module's docstring
-    names. Tools come back as declarations: the functions behind them stay with the caller. Raises BodyError,
-    naming the place, for what the SDK's types cannot hold.
+    `check_request` must have accepted the body. `request_to_rest(model, *request_from_rest(body))` is
+    `(model, body)`, with the exceptions in the module's docstring. Tools come back as declarations: the
+    functions behind them stay with the caller. Raises BodyError, which names the place, for values that the
+    SDK's types cannot represent.
     """
     contents = [_content(item, f"contents[{i}]") for i, item in enumerate(read_list(body, "contents"))]
     sections = without(without(body, "contents"), "generationConfig")

@@ -332,7 +332,9 @@ class BeforeToolSelection(Event):
         return f"selects only tools that the request does not declare ({shown}), so the model can call none"
 
 
-@dataclass(eq=False, slots=True)  # one is created for each event of a stream, and frozen ones take longer
+@dataclass(
+    eq=False, slots=True
+)  # not frozen: one is created for each event of a stream, and frozen ones are slower
 class AfterModel(Event):
     """Fires for a whole answer, or for the parts of a streamed one that the hook's `stream` selects.
 

@@ -89,7 +89,7 @@ def _before_tool_selection(document: JsonObject) -> BeforeToolSelection:
 
 
 def _request(shown: Any, body: JsonObject) -> tuple[str, JsonObject]:
-    """Return the model and the body of a request in its stable form. `body` holds what the form lacks."""
+    """Return the model and the body of a request in its stable form. `body` contains what the form lacks."""
     if not isinstance(shown, dict):
         raise KeyError("llm_request")
     if isinstance(tools := shown.get("tools"), list):  # of the view `raw`

@@ -20,7 +20,7 @@ _SAME_FLAGS: Mapping[str, Mapping[str, str]] = {
     "chown": {"recursive": "R"},
     "chgrp": {"recursive": "R"},
 }
-"""By program, flags and long options that are equivalent to another flag."""
+"""The flags and long options of each program that are equivalent to another flag."""
 
 
 class Runs(Options):
@@ -96,7 +96,7 @@ class ConditionFinding:
 
 
 def _flags(program: str, word: Word) -> set[str]:
-    """Return the single-letter flags in a word; long and equivalent ones also as the flag they stand for."""
+    """Return the single-letter flags in a word, including those that its long options stand for."""
     equivalents = _SAME_FLAGS.get(program, {})
     if word.head.startswith("--"):
         name = word.head[2:].partition("=")[0]

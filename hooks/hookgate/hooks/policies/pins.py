@@ -131,7 +131,7 @@ class Pins:
 
 
 class _Noting:
-    """Notes declarations as a change of the stored tools."""
+    """Records declarations, as a change to apply to the stored tools."""
 
     def __init__(self, declared: Sequence[Declared], session: str) -> None:
         self._declared, self._session = declared, session

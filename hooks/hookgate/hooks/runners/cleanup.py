@@ -18,7 +18,7 @@ from uuid import uuid4
 log = logging.getLogger("hookgate.hooks")
 
 MARK_VARIABLE = "HOOKGATE_RUN"
-"""The environment variable that holds a program's mark, which its descendants inherit."""
+"""The environment variable that contains a program's mark, which its descendants inherit."""
 
 _STARTS_PER_SECOND = 100_000  # more than any machine manages
 _MAX_SCANS = 10  # in case other programs start processes all the time
@@ -116,7 +116,7 @@ class ChildProcesses:
     """The children of this process, and the data that identifies orphans of ended programs among them."""
 
     running: dict[int, ProcessTree] = field(default_factory=dict)
-    """The running programs, by the id of their first process, which is also the id of their session."""
+    """The running programs, by the ID of their first process, which is also their session ID."""
     own: ProcessTree | None = None
     """The mark of this process while it adopts orphans, otherwise None."""
     own_children: frozenset[int] = frozenset()

@@ -29,7 +29,7 @@ INHERITED = re.compile(
     "|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS"
 )
 """The variables of this process that all hooks inherit: paths of programs, homes and certificates, and the
-locale. None of them holds a secret, unlike API keys, `HOOKGATE_ADMIN__TOKEN`, `OTEL_EXPORTER_OTLP_HEADERS`
+locale. None of them contains a secret, unlike API keys, `HOOKGATE_ADMIN__TOKEN`, `OTEL_EXPORTER_OTLP_HEADERS`
 and the URLs of proxies and databases. This is a list of allowed variables because a list of secret ones would
 never be complete."""
 

@@ -40,7 +40,7 @@ def service(hook: Hook, config: HttpConfig, targets: Iterable[str]) -> tuple[str
         raise _error(hook, "its url is not valid; write it like http://127.0.0.1:8080/path") from None
     if "@" in url.raw_authority:
         remedy = 'name them in `headers`, such as {"Authorization": "Bearer $TOKEN"}'
-        raise _error(hook, f"{shown_url(config.url)}: a url must not hold credentials; {remedy}")
+        raise _error(hook, f"{shown_url(config.url)}: a URL must not contain credentials; {remedy}")
     if not (_is_loopback(url.host or "") or any(_is_under(url, target) for target in allowed)):
         remedy = (
             f"add {url.origin()}/ to hooksConfig.http_targets in the user or system settings, "

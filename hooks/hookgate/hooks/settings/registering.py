@@ -32,8 +32,8 @@ def register_hook(
 
     `function` takes the input of the event and returns an output or None. An async function runs in the event
     loop, and is cancelled when its time is up or its caller is cancelled. Any other function runs in a
-    thread, which cannot be cancelled. The hook comes before those of all settings files except policies, and
-    after the hooks that were registered before it. It is off if the settings disable its name.
+    thread, which cannot be cancelled. The hook comes before those of all settings files except policy files,
+    and after the hooks that were registered before it. It is off if the settings disable its name.
 
     `name` is the hook's name, by default that of the function; `matcher` selects tools or triggers. `options`
     are the other keys of a runtime hook in settings files, such as `timeout` in milliseconds, `view`,

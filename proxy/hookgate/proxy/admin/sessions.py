@@ -1,8 +1,8 @@
 """Sessions of browsers in the panel. Gateways with the same database share them.
 
 A browser has a random cookie, and its page a random proof. The database contains only hashes of both, so a
-copy of it signs nobody in. The hash of the cookie depends on the admin token, so whoever may write to the
-database cannot add a session without the token.
+copy of it does not allow anyone to sign in. The hash of the cookie depends on the admin token, so access to
+the database is not enough to add a session.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """Sign-in of people at an OpenID Connect provider: the authorization code flow with PKCE.
 
 The panel's page begins the flow and, when the provider has sent the browser back, finishes it, both with
-requests of its own. So no request of another page has any effect. The page keeps the flow's random ID in its
+requests of its own. So requests from other pages have no effect. The page keeps the flow's random ID in its
 storage, not in a cookie: pages on other ports of the same machine can neither read nor write it. State, nonce
 and code verifier are derived from the ID with a key that gateways with the same database share. So flows take
-no memory, nobody can evict the flows of others by starting many, and a flow may end at another gateway.
+no memory, starting many flows cannot evict those of others, and a flow may end at another gateway.
 """
 
 import hmac

@@ -219,7 +219,7 @@ Judge = Callable[[list[Piece]], Awaitable[list[Piece]]]
 
 
 class _Stage:
-    """A stage that may hold pieces back. If the answer is cut off, the held pieces are discarded."""
+    """A stage that may hold pieces back. If the answer is cut off, these pieces are discarded."""
 
     def __init__(self) -> None:
         self._held: list[Piece] = []

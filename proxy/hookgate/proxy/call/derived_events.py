@@ -229,7 +229,7 @@ def _replace_result(value: JsonObject, key: str | None, after: JsonObject) -> Js
 
 @dataclass(frozen=True, slots=True)
 class ToolResultEvents:
-    """Fires AfterTool for each result of a tool."""
+    """Fires AfterTool for each tool result."""
 
     engine: RecordingEngine
     call: JudgedCall
@@ -339,7 +339,7 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
 
     Call this only if `RecordingEngine.needs_session_events` returns True.
     `reported` contains the kinds of events that a shim reports, which need not be derived. `check_results`
-    is called with the results of tools that a shim should have reported. Raises whatever
+    is called with the tool results that a shim should have reported. Raises whatever
     `check_results` raises, and ReplacementAnswer or ApiError if a hook ends the call.
     """
     run_step = call.session.call_state.run_step

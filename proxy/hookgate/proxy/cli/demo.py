@@ -153,7 +153,7 @@ async def _denied(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
         [("asks", prompt), ("gets", f"error {refused.code}: {refused.message}")],
         {
             "the SDK raised 403 with the hook's reason": refused
-            == ModelRefused(403, "This prompt holds a private key. Remove it and ask again."),
+            == ModelRefused(403, "This prompt contains a private key. Remove it and ask again."),
             "the key never reached the upstream": len(upstream.recorded) == before,
         },
     )

@@ -244,7 +244,7 @@ def _rotate(table: KeyTable, pepper: Pepper, given: argparse.Namespace, record: 
         raise ValueError(f"the key {stored.id} is {_state(stored, now)}; issue a new one")
     key, _ = create_key(stored.id)
     if not table.rotate(stored, pepper.hash(key), pepper.fingerprint, now + overlap):
-        raise ValueError(f"the key {stored.id} was changed by someone else; look at `hookgate keys list`")
+        raise ValueError(f"the key {stored.id} was changed by someone else; check `hookgate keys list`")
     record("keys.rotate", **_recorded(stored), overlap_seconds=overlap)
     _show_key(key, stored.id, stored.owner, given.json)
 

@@ -151,9 +151,7 @@ def _expected_newest(table: PolicyTable, expected: str | None) -> PolicyRevision
     is_newest = _is_named(newest, expected) if newest else is_number and int(expected) == 0
     if not is_newest:
         there = f"revision {newest.number} is" if newest else "there is no revision, so none is"
-        raise ValueError(
-            f"--expect: {there} the newest one, not {expected}; look at `hookgate policy history`"
-        )
+        raise ValueError(f"--expect: {there} the newest one, not {expected}; check `hookgate policy history`")
     return newest
 
 

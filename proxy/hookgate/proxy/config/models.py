@@ -457,7 +457,7 @@ class CredentialSettings(Section):
 
     default: bool = False
     """Whether to use Google's Application Default Credentials: the file in the variable
-    `GOOGLE_APPLICATION_CREDENTIALS`, also for workload identity federation, or the metadata server of the
+    `GOOGLE_APPLICATION_CREDENTIALS`, for workload identity federation, too, or the metadata server of the
     machine or the Kubernetes cluster."""
 
     project: Project | None = None
@@ -468,7 +468,7 @@ class CredentialSettings(Section):
 
     serves: tuple[Literal["gemini", "vertex"], ...] = ()
     """The APIs whose calls are sent with the credential; by default the one in `api`. A credential for Vertex
-    AI can also serve calls of the Gemini API."""
+    AI can also serve calls to the Gemini API."""
 
     teams: tuple[KeyName, ...] = ()
     """The teams whose calls are sent with it; by default all calls."""

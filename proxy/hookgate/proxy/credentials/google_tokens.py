@@ -136,7 +136,7 @@ class GoogleToken:
 
 
 def _now() -> float:
-    return datetime.now(UTC).timestamp()  # of the same clock as expiry, also after the machine has slept
+    return datetime.now(UTC).timestamp()  # the clock of `expiry`, even after the machine has slept
 
 
 def _service_account(file: Path) -> Any:

@@ -1,4 +1,4 @@
-"""The credentials that the gateway holds: which of them a call is sent with, in which order, and how.
+"""The gateway's own credentials: which of them a call is sent with, in which order, and how.
 
 Secrets leave this module only as headers of a request to the upstream, together with their mask's text.
 """

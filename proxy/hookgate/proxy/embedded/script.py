@@ -195,6 +195,6 @@ def _place(error: ErrorDetails, value: Any) -> str:
         elif isinstance(value, dict) and (step in value or error["type"] == "missing"):
             place += f".{step}"
             value = value.get(step)
-        else:  # pydantic's own label of a union's branch, which is nowhere in the file
+        else:  # pydantic's label for a branch of a union, which does not appear in the file
             break
     return place.removeprefix(".") or "the whole file"

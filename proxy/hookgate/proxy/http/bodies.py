@@ -38,7 +38,7 @@ R = TypeVar("R")
 
 
 class BodyWorker:
-    """A thread that processes large bodies, and the count of the bytes that all bodies hold.
+    """A thread that processes large bodies, and the count of the bytes that are reserved for all bodies.
 
     There is one thread, because more would only take the GIL from the event loop more often.
     """
@@ -53,12 +53,12 @@ class BodyWorker:
 
     @property
     def contended(self) -> bool:
-        """Whether a body waits for memory that others hold, or a message has just been refused without."""
+        """Whether a body waits for memory that others use, or a message was recently refused for it."""
         return bool(self._waiting) or time.monotonic() < self._short_until
 
     @property
     def leased_bytes(self) -> int:
-        """The number of bytes that bodies hold now, by their leases."""
+        """The number of bytes that are reserved now."""
         return self._held
 
     async def run(self, size: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -101,7 +101,7 @@ class BodyWorker:
             self._held += size
 
     def has_room(self, size: int) -> bool:
-        """Return whether `size` more bytes may be held now, without making others wait longer."""
+        """Return whether `size` more bytes can be reserved now, without making others wait longer."""
         return not self._waiting and self._fits(size)
 
     def note_shortage(self) -> None:
@@ -126,13 +126,13 @@ class BodyWorker:
 
     def _give_up(self, size: int, admitted: "asyncio.Future[None]") -> None:
         if admitted.done() and not admitted.cancelled():
-            self.adjust(-size)  # it was admitted at the same moment
+            self.adjust(-size)  # it has just been admitted
         else:
             self._waiting = deque(entry for entry in self._waiting if entry[1] is not admitted)
             self.adjust(0)
 
     def adjust(self, by: int) -> None:
-        """Add `by`, which may be negative, to the bytes held, and admit the waiting bodies that now fit."""
+        """Add `by`, which may be negative, to the reserved bytes, and admit waiting bodies that now fit."""
         self._held += by
         while self._waiting and self._fits(self._waiting[0][0]):
             size, admitted = self._waiting.popleft()
@@ -144,7 +144,7 @@ class BodyWorker:
 class MemoryLease:
     """The memory reserved for one body, from its first byte to the end of its call.
 
-    That of a WebSocket is reserved for the messages of the client that have not been processed.
+    For a WebSocket, it is reserved for the client's messages that have not been processed.
     """
 
     def __init__(self, body_worker: BodyWorker) -> None:
@@ -161,12 +161,12 @@ class MemoryLease:
         self.size = size
 
     def resize(self, size: int) -> None:
-        """Set the number of bytes held, without waiting, even if it exceeds the limit."""
+        """Set the number of reserved bytes, without waiting, even if it exceeds the limit."""
         difference, self.size = size - self.size, size
         self._body_worker.adjust(difference)
 
     def grow(self, size: int) -> bool:
-        """Set the number of bytes held, unless they are more than before and do not fit now.
+        """Set the number of reserved bytes, unless they are more than before and do not fit now.
 
         Returns whether it was set.
         """
@@ -178,12 +178,12 @@ class MemoryLease:
 
     @property
     def contended(self) -> bool:
-        """Whether a body waits for memory that others hold."""
+        """Whether a body waits for memory that others use."""
         return self._body_worker.contended
 
     @property
     def fair_seconds(self) -> float:
-        """The seconds for which the memory may be held for incomplete data while others wait."""
+        """The seconds for which memory may stay reserved for incomplete data while others wait."""
         return self._body_worker.fair_seconds
 
     def release(self) -> None:

@@ -212,7 +212,7 @@ class TimedConnection(web.RequestHandler):
             self._waiter.set_result(None)
 
     def _check_body(self) -> float | None:
-        """End the reading of a body that has stopped arriving. Returns when to check again."""
+        """Stop reading a body that no longer arrives. Returns when to check again, if ever."""
         if self._body.is_eof() or self._body.exception():
             return None
         if (self._reading_paused or self._buffer_paused) and not self.stopping:
@@ -414,7 +414,7 @@ class Connection(TimedConnection):
         self._close_if_done()
 
     def abort(self) -> None:
-        """Close the connection at once and discard what is not sent yet."""
+        """Close the connection at once and discard unsent data."""
         if self._open_transport is not None:
             self.dropped = True
             self._open_transport.abort()

@@ -15,7 +15,7 @@ MAX_MESSAGE = 16 * 1024 * 1024
 """The maximum message size in both directions, in bytes."""
 
 UNCOUNTED = 64 * 1024
-"""Bytes of each connection that are not counted: small messages pass also while memory is short."""
+"""Bytes of each connection that are not counted: small messages pass even while memory is short."""
 
 _CHUNK_BYTES = 64
 """The estimated memory of a chunk besides its data: a client may send a message byte by byte."""

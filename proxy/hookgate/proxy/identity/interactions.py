@@ -41,7 +41,7 @@ def id_in_path(route: Route) -> str:
 
 
 class KnownInteractions:
-    """The interactions that have passed, by their callers' keys: nobody learns of those of another key.
+    """The interactions that have passed, by their callers' keys. A caller does not see those of other keys.
 
     The table is opened with the first call that needs it.
     """

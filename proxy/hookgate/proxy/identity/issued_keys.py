@@ -357,7 +357,7 @@ class Admission:
 
 
 def _unknown(credential: str, state: KeyState) -> IssuedKey:
-    """Return what is known of a key that cannot be identified: a name for its records."""
+    """Return the name for the records of a key that cannot be identified."""
     return IssuedKey("", short_key_name(hash_of_key(credential)), "", state)
 
 

@@ -136,7 +136,7 @@ class ConversationMemory:
 
 
 def tool_results(contents: list[JsonObject]) -> list[Result]:
-    """Return all results of tools in order, each matched to its call by id, or else by name and order."""
+    """Return all tool results in order, each matched to its call by id, or else by name and order."""
     open_calls = _OpenCalls()
     seen: Counter[str] = Counter()
     last = last_model_turn(contents)
@@ -164,7 +164,7 @@ def last_model_turn(contents: list[JsonObject], end: int | None = None) -> int:
 
 
 def _is_models(turn: JsonObject) -> bool:
-    """Return whether the model wrote a turn. Antigravity sends results of tools under its role, too."""
+    """Return whether the model wrote a turn. Antigravity sends tool results under its role, too."""
     return turn.get("role") == "model" and not has_part(turn, "functionResponse")
 
 
@@ -218,7 +218,7 @@ def history_of(contents: list[JsonObject]) -> list[JsonObject]:
 
 
 def prompt_of(contents: list[JsonObject]) -> str:
-    """Return the text of the user's last turn that has any; results of tools may follow it."""
+    """Return the text of the user's last turn that has any; tool results may follow it."""
     for content in reversed(contents):
         texts = [] if content.get("role") == "model" else texts_of(content)
         if texts:

@@ -197,7 +197,7 @@ class SharedSessions(Sessions):
             self._written_keys[key] = None
             self._store.write_later(lambda rows: rows.accept(key))
 
-    # ---- what is known without a statement
+    # ---- lookups without a statement
 
     def _exists_none(self) -> bool:
         return self._is_current(self._none_exist, ANY_SESSION)
@@ -221,7 +221,7 @@ class SharedSessions(Sessions):
     def _is_current(self, number: int | None, mark: str) -> bool:
         return number is not None and number == self._store.number(mark)
 
-    # ---- statements, in threads. Each number is taken before what it stands for is read.
+    # ---- statements, in threads. Each number is read before the data that it belongs to.
 
     def _find_any(self, rows: SessionRows) -> bool:
         number = self._store.number(ANY_SESSION)

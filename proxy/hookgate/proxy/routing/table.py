@@ -21,7 +21,7 @@ Dialect = Literal["generate_content", "code_assist", "interactions", "chat", "re
 RouteKind = Literal["judged", "forwarded", "live", "tunnel", "event", "receipt"]
 
 RouteGroup = Literal["generate", "embed", "models", "batches", "files", "caches", Unhooked]
-"""The groups of routes that issued keys may call. The last ones are also those of `routes.unhooked`."""
+"""The groups of routes that issued keys may call. Those of `routes.unhooked` come last."""
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,255}"
 INTERACTION_ID = r"[A-Za-z0-9][A-Za-z0-9._~=-]{0,511}"
@@ -188,7 +188,7 @@ _GEMINI = (
     Row("embed", "gemini", "judged", _POST, _GEMINI_MODEL, _EMBED),
     Row("batches", "gemini", "judged", _POST, _GEMINI_MODEL, ("batchGenerateContent",)),
     Row("batches", "gemini", "judged", _POST, _GEMINI_MODEL, ("asyncBatchEmbedContent",)),
-    # The state of a batch contains the generated answers, also in a list of batches.
+    # The state of a batch contains the generated answers, even in a list of batches.
     Row("batches", "gemini", "judged", _GET, "/{v}/batches/{id}", ("getBatch",)),
     Row("batches", "gemini", "judged", _GET, "/{v}/batches", ("listBatches",), _LISTS),
     _forwarded("batches", "gemini", _POST, "/{v}/batches/{id}:cancel"),
@@ -465,7 +465,7 @@ def session_name_in_body(value: object) -> str:
     """Return the name of the session that an agent's body contains, or "" if it cannot be a name.
 
     Agents choose such ids for themselves, so one that cannot be a name is not an error. Antigravity sends
-    integers, also negative ones: names begin with a letter or digit, so these get a prefix.
+    integers, including negative ones: names begin with a letter or digit, so these get a prefix.
     """
     if not isinstance(value, str):
         return ""

@@ -44,7 +44,7 @@ class PanelTable(StoredTable):
         return StoredSession(**found[0]) if found else None
 
     def add(self, session: StoredSession, now: int) -> None:
-        """Store a session, and remove what has ended, and what exceeds the limits."""
+        """Store a session, and remove sessions that have ended or exceed the limits."""
         columns = panel_sessions.c
         of_person = columns.subject == session.subject
         latest = select(columns.digest).order_by(columns.ends.desc(), columns.digest)

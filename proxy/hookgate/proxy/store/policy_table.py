@@ -67,7 +67,7 @@ class PolicyTable(StoredTable):
     def find(self, number: int) -> PolicyRevision | None:
         """Return a revision, or None if there is none with this number.
 
-        Raises StoreError also if its document does not match its hash.
+        Also raises StoreError if its document does not match its hash.
         """
         found = self._select(select(policy_revisions).where(policy_revisions.c.number == number))
         if not found:
@@ -104,6 +104,6 @@ class PolicyTable(StoredTable):
 
 def _stale(newest: int, parent: int) -> StaleRevisionError:
     return StaleRevisionError(
-        f"revision {newest} is the newest one, but this push is based on {parent or 'none'}; look at "
+        f"revision {newest} is the newest one, but this push is based on {parent or 'none'}; check "
         "`hookgate policy diff`, then push again"
     )

@@ -131,7 +131,7 @@ class SessionRows:
         self._connection, self._statements = connection, statements
         self.inserted = 0
         self.changed: set[str] = set()
-        """The marks of what was changed, as `mark_of_session` and similar functions return them."""
+        """The marks of the changes, as `mark_of_session` and similar functions return them."""
 
     def exist(self) -> bool:
         """Return whether there are any sessions."""
@@ -208,7 +208,7 @@ class SessionRows:
         self._connection.execute(self._statements.accept, {"key": key, "used": int(time.time())})
 
     def sweep(self, seconds: float) -> None:
-        """Remove what was not used for some seconds, and what exceeds the share of its key."""
+        """Remove sessions that were not used for `seconds`, and those that exceed the share of their key."""
         now = int(time.time())
         for table in (sessions, session_names):
             self._connection.execute(delete(table).where(table.c.used < now - seconds))
@@ -388,7 +388,7 @@ class SessionStore:
         return result
 
     def _mark(self, rows: SessionRows) -> None:
-        """Mark what was changed: before the change can be read, and again once it can."""
+        """Mark the changes: before they can be read, and again once they can."""
         if self._marks is not None:
             for name in rows.changed:
                 self._marks.mark(name)

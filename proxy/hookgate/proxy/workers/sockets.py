@@ -28,7 +28,7 @@ class WorkerSockets:
     admin: socket.socket
     """The socket on which the supervisor connects."""
     lifeline: socket.socket
-    """A connection to the supervisor, which ends with it."""
+    """A connection to the supervisor, which is closed when the supervisor ends."""
     counts: int
     """The descriptor of a file for the number of connections of each worker."""
 
@@ -77,7 +77,7 @@ _PATIENCE = 0.005
 _PAUSE = 0.001
 
 _ABSENT = 2**64 - 1
-"""The count of a worker that is not running, to which nobody leaves a connection."""
+"""The count of a worker that is not running. No other worker leaves a connection to it."""
 
 
 class ConnectionCounts:
@@ -89,15 +89,15 @@ class ConnectionCounts:
         self._counts = memoryview(self._memory).cast("Q")
 
     def set(self, number: int, connections: int) -> None:
-        """Note how many connections the worker with a number has."""
+        """Store the number of connections of the worker with this number."""
         self._counts[number - 1] = connections
 
     def set_absent(self, number: int) -> None:
-        """Note that the worker with a number is not running."""
+        """Store that the worker with this number is not running."""
         self._counts[number - 1] = _ABSENT
 
     def is_least(self, number: int) -> bool:
-        """Return whether no worker has fewer connections than the one with a number."""
+        """Return whether no worker has fewer connections than the one with this number."""
         return self._counts[number - 1] <= min(self._counts)
 
 

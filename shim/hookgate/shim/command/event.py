@@ -41,7 +41,7 @@ Reports an agent's event to the gateway and prints the output of its hooks.
 Exit codes: 0 no denial, 2 denied or stopped (the reason is on stderr), 1 error.
 
   --gateway URL                  the gateway (default: HOOKGATE_URL, or http://127.0.0.1:8787)
-  --key-env NAME                 the variable that holds the key (default: GEMINI_API_KEY, GOOGLE_API_KEY)
+  --key-env NAME                 the variable that contains the key (default: GEMINI_API_KEY, GOOGLE_API_KEY)
   --on-unreachable allow|deny    the decision if the gateway is unreachable (default: allow)
   --timeout SECONDS              how long to wait for the gateway (default: 55)
   --from claude-code             read Claude Code's input format and write its output format

@@ -2,8 +2,8 @@
 
 Hooks, policies and the gateway work on GenerateContentRequests and GenerateContentResponses. Each object of
 a chat completion is therefore shown as the corresponding object of generateContent, with its other fields in
-place, so that it can be converted back after hooks have edited it. What nobody edited is returned as the
-same object.
+place, so that it can be converted back after hooks have edited it. Objects that no hook edited are
+returned unchanged.
 """
 
 from hookgate.translator.chat.answer import close_completion, new_completion, open_completion

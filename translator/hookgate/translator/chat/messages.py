@@ -65,7 +65,7 @@ def open_call(call: Any, path: str) -> JsonObject:
     """Return the part for a tool call. Raises BodyError unless its arguments are a JSON object."""
     check_openai_fields(call, path)
     if call.get("type", "function") != "function":
-        raise BodyError(f"{path}.type", "hooks can judge calls of functions only")
+        raise BodyError(f"{path}.type", "hooks can judge function calls only")
     function = check_openai_fields(call.get("function"), f"{path}.function")
     shown = {key: value for key, value in call.items() if key not in ("function", "index")}
     for key in ("name", "args"):
@@ -95,7 +95,7 @@ def _open_result(message: JsonObject, path: str, names: Mapping[str, str]) -> Js
         result["name"] = name
     content = message.get("content")
     if any("text" not in part for part in open_message_contents(content, f"{path}.content")):
-        raise BodyError(f"{path}.content", "the result of a tool must be text")
+        raise BodyError(f"{path}.content", "a tool result must be text")
     result["response"] = {} if content is None else {"result": content}
     return {"functionResponse": result}
 

@@ -74,7 +74,7 @@ def open_interaction(body: JsonObject) -> JsonObject:
 def without_unfinished(body: JsonObject) -> JsonObject:
     """Return an interaction without the model's steps if it has not ended; the same object if unchanged.
 
-    Such a step may end in the middle of a word, of which nobody could tell what it will be.
+    Such a step may end in the middle of a word, which hooks cannot judge before it is complete.
     """
     steps = body.get("steps")
     if finish_reason(body.get("status")) is not None or not isinstance(steps, list) or not steps:

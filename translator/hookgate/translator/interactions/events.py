@@ -30,7 +30,7 @@ _REPEATED = frozenset({"steps", "output_audio", "output_image", "output_text", "
 
 _TAKEN = frozenset({"candidates", "usageMetadata", "usage_metadata"})
 _WITHOUT_DELTA = ("interaction.", "step.start")
-"""The beginnings of types of events that are judged without a delta: what is in one would pass unseen."""
+"""The prefixes of event types in which a delta is refused, because hooks would not see it."""
 
 
 @dataclass(frozen=True, slots=True)

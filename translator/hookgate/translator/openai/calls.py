@@ -91,7 +91,7 @@ def close_selection(  # noqa: PLR0913  # the request before and after, and what 
 
 
 def close_result(response: JsonObject, text_type: str) -> Any:
-    """Return the result of a tool for its `response`: a string, or a list of texts of the given type."""
+    """Return a tool result for its `response`: a string, or a list of texts of the given type."""
     value = response.get("result") if response.keys() == {"result"} else response
     return value if isinstance(value, str) or _is_texts(value, text_type) else dumps(value).decode()
 

@@ -72,7 +72,7 @@ class MessageList:
             instruction: The edited parts of the `systemInstruction`.
             close_turn: Returns the messages for a turn, which may be new.
             close_instruction: Returns the content of a message that instructs the model, for its parts.
-            is_result: Returns whether a message is the result of a tool.
+            is_result: Returns whether a message is a tool result.
         """
         if same(turns, self.turns) and same(instruction, self.instruction):
             return self._messages

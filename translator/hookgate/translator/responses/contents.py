@@ -190,7 +190,7 @@ def content_text(content: JsonObject) -> str:
 def with_text(content: JsonObject, text: str, *, keeps_logprobs: bool = True) -> JsonObject:
     """Return a content with another text, or the same object if nothing changed.
 
-    The log probabilities of its tokens are those of the former text. They are removed with it, and if
+    The log probabilities of its tokens are those of the original text. They are removed with it, and if
     `keeps_logprobs` is false.
     """
     field = TEXT_FIELDS[content["type"]]

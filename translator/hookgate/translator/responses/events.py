@@ -238,7 +238,7 @@ def _open_delta(event: JsonObject, response: JsonObject) -> list[JsonObject]:
         part: JsonObject = {"text": event["delta"] or ""}
         is_thought = kind is not None and kind.content in ("reasoning_text", "summary_text")
         return [{**part, "thought": True} if is_thought else part]
-    return []  # of a type that nobody knows, with another value
+    return []  # of an unknown type, and not a text
 
 
 def _hide(event: JsonObject, response: JsonObject, field: str) -> None:

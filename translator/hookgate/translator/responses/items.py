@@ -25,7 +25,7 @@ _LIFTED = {
 }
 """The fields of items that are shown as a turn's role and parts, by the types of items that hooks know."""
 
-_REFERENCE = "it refers to an item that the API holds, which hooks cannot inspect; send the item itself"
+_REFERENCE = "it refers to an item that the API stores, which hooks cannot inspect; send the item itself"
 _UNKNOWN = "hooks cannot inspect this item; they know {}"
 _RUN_BY_API = frozenset(
     {
@@ -71,7 +71,7 @@ def open_output_item(item: Any, path: str) -> JsonObject:
     if kind in _LIFTED and kind != "function_call_output":
         return _open_model_item(item, kind, path, answered=True)
     if kind.endswith("_call") and kind not in _RUN_BY_API:
-        raise BodyError(f"{path}.type", "hooks can judge calls of functions only")
+        raise BodyError(f"{path}.type", "hooks can judge function calls only")
     if isinstance(item.get("content"), list):
         rest = {key: value for key, value in item.items() if key not in ("content", "role")}
         return {**rest, "role": "model", "parts": open_item_contents(item["content"], path, answered=True)}
@@ -121,7 +121,7 @@ def _open_result(item: JsonObject, path: str, names: Mapping[str, str]) -> JsonO
         result["name"] = name
     output = item.get("output")
     if any(not is_text(part) for part in open_item_contents(output, f"{path}.output")):
-        raise BodyError(f"{path}.output", "the result of a tool must be text")
+        raise BodyError(f"{path}.output", "a tool result must be text")
     result["response"] = {} if output is None else {"result": output}
     return {"functionResponse": result}
 

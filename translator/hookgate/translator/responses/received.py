@@ -178,7 +178,7 @@ class ReceivedItems:
         ]
 
     def _missing(self, place: TextPlace, kind: str, text: object) -> list[JsonObject]:
-        """Return the events with the rest of a text, whose pieces came before it. Raises BodyError."""
+        """Return the events with the part of a text that no earlier piece had. Raises BodyError."""
         if not isinstance(text, str | None):
             raise BodyError(place.list_name, "it must be a string, since hooks cannot inspect other types")
         begins = place not in self._texts and kind != CALL

@@ -161,15 +161,15 @@ class ResponseRequest:
 
 _HELD = {
     "background": "hooks could not judge an answer that is read later; omit it",
-    "conversation": "the API holds it, so hooks cannot inspect it; send its items as input",
-    "previous_response_id": "the API holds it, so hooks cannot inspect it; send its items as input",
-    "prompt": "the API holds it, so hooks cannot inspect it; send its text as instructions or input",
+    "conversation": "the API stores it, so hooks cannot inspect it; send its items as input",
+    "previous_response_id": "the API stores it, so hooks cannot inspect it; send its items as input",
+    "prompt": "the API stores it, so hooks cannot inspect it; send its text as instructions or input",
 }
-"""Fields that refer to what the API holds, with the reason and the remedy."""
+"""Fields that refer to what the API stores, with the reason and the remedy."""
 
 
 def held_content(body: JsonObject) -> tuple[str, str] | None:
-    """Return the first field of a body that refers to what the API holds, and why hooks cannot judge it.
+    """Return the first field of a body that refers to what the API stores, and why hooks cannot judge it.
 
     Returns None if the body refers to nothing else. Raises BodyError for a field that is spelled otherwise.
     """

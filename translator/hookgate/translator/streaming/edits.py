@@ -17,7 +17,7 @@ _SURROUNDINGS = (  # characters before and behind a border; one side alone must 
     *((0, size) for size in (32, 16, 8)),
     *((size, 0) for size in (32, 16, 8)),
 )
-_MANY = 32  # texts; for more of them, borders are looked for all at once and in wide surroundings only
+_MANY = 32  # texts; for more, all borders are searched for at once, with a wide context only
 _WIDE = ((16, 16), (0, 16), (16, 0))
 _MAX_COMPARISONS = 250_000  # beyond it difflib takes noticeable time, and a coarser cut is good enough
 _STEPS, _STEPS_PER_CHARACTER = 1_000, 20  # of a comparison of words; ten edits of a page take fewer

@@ -67,7 +67,7 @@ class Framing(ABC):
 
 
 class ServerSentEvents(Framing):
-    """`alt=sse`. Lines may end in LF, CR or CRLF; an event may hold comments and several data lines.
+    """`alt=sse`. Lines may end in LF, CR or CRLF; an event may contain comments and several data lines.
 
     Several data lines are forwarded as one, because a client that ignores some of them would read a different
     answer.

@@ -1,4 +1,4 @@
-"""Finds secrets and personal data in text, and replaces them, also in text that arrives in chunks.
+"""Finds secrets and personal data in text, and replaces them, even in text that arrives in chunks.
 
 A `Scanner` is created once from the configured detectors. Each text has its own `Redactor`, which is fed with
 chunks and returns pieces: text that is kept, replaced, dropped or blocked.

@@ -92,7 +92,7 @@ def _redacted_text(redaction: Redaction, data: str, raw: bytes, encoding: str) -
 
 
 def _decoded(data: str) -> bytes:
-    """Decode base64, also after padding in the middle, as some decoders do. Raises binascii.Error."""
+    """Decode base64, even after padding in the middle, as some decoders do. Raises binascii.Error."""
     encoded = data.encode("ascii", "ignore").translate(_TO_STANDARD, _BLANKS).rstrip(b"=")
     pieces = filter(None, encoded.split(b"="))
     return b"".join(a2b_base64(piece + b"=" * (-len(piece) % 4)) for piece in pieces)
@@ -321,7 +321,7 @@ def _with_turns(
 
 
 def _is_model(content: Any) -> bool:
-    """Return whether a content is the model's. Some agents send the results of tools under its role."""
+    """Return whether a content is the model's. Some agents send tool results under its role."""
     if not isinstance(content, dict) or content.get("role") != "model":
         return False
     parts = read_list(content, "parts")

@@ -127,7 +127,7 @@ class Redaction:
     """Redacts texts and JSON values, and counts the findings."""
 
     only_checks = False
-    """Whether this only looks for findings, which may be outside its scopes, and redacts nothing."""
+    """Whether this only searches for findings, which may be outside its scopes, and redacts nothing."""
 
     def __init__(
         self,

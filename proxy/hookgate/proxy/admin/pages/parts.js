@@ -86,7 +86,7 @@ export const link = (address, ...told) => el("a", { href: address }, told);
 
 export const callLink = (id) => link(`#/calls/${id}`, el("code", {}, id.slice(0, 8)));
 
-/** Return the address of a session. Each key has its own sessions, also with the same name. */
+/** Return the address of a session. Each key has its own sessions, even with the same name. */
 export const sessionAddress = (id, key) => `#/sessions/${encodeURIComponent(id)}${querystring({ key })}`;
 
 export const sessionLink = (id, key) => (id ? link(sessionAddress(id, key), el("code", {}, short(id))) : "–");

@@ -66,7 +66,7 @@ _CLOSE_REASON = 123
 _MAX_HELD = 10_000
 """The number of messages of a server that are held back."""
 _MAX_CALLS = 1000
-"""The number of calls of tools that are remembered until their results arrive."""
+"""The number of tool calls that are remembered until their results arrive."""
 
 
 class LiveSession:
@@ -165,7 +165,7 @@ class LiveSession:
         await _send(self._upstream, data, as_text=isinstance(message, str))
 
     async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
-        """Return the results of tools after AfterTool hooks. Raises ApiError or ReplacementAnswer."""
+        """Return the tool results after AfterTool hooks. Raises ApiError or ReplacementAnswer."""
         [turn] = read_list(request, "contents")
         parts = read_list(turn, "parts")
         new = [await self._judge_result(part, events) for part in parts]
@@ -247,11 +247,11 @@ class LiveSession:
             self._context.services.settle_usage(self._record)
 
     def _is_complete(self, latest: ServerMessage) -> bool:
-        """Return whether the messages that are held can be judged, the latest of them included.
+        """Return whether the messages that are held back can be judged, including the latest.
 
         Speech without a transcription waits for it until the turn ends.
         """
-        waits = self._held[0][0].has_content  # what has no content waits for nothing
+        waits = self._held[0][0].has_content  # messages without content do not wait
         if latest.calls or latest.turn_ends or not waits:
             return True
         return latest.generation_ends and (self._has_transcription or not self._has_speech)
@@ -301,7 +301,7 @@ class LiveSession:
     async def _judge_calls(
         self, calls: Sequence[JsonObject]
     ) -> tuple[list[JsonObject], list[tuple[JsonObject, str]]]:
-        """Return the calls of tools that the client may run, and the refused ones, each with the reason."""
+        """Return the tool calls that the client may run, and the refused ones, each with the reason."""
         allowed: list[JsonObject] = []
         blocked: list[tuple[JsonObject, str]] = []
         for tool_call in calls:

@@ -23,15 +23,15 @@ from hookgate.shim.command.gateway import URL, GatewayAddress
 from hookgate.translator.fields import JsonObject
 
 PLACEHOLDER = "YOUR_KEY"
-"""What stands for the client's key in printed settings."""
+"""The placeholder for the client's key in printed settings."""
 
 _KEY = re.compile(r"[A-Za-z0-9._~+/=:-]{1,512}")
 """Keys that stay as they are in JSON."""
 
 _PAUSE = 0.5
-"""Seconds between two looks at the calls of the gateway."""
-_LOOKED_AT = 200
-"""Calls that one look returns; more than that in half a second could hide one."""
+"""Seconds between two queries for the gateway's calls."""
+_MAX_CALLS = 200
+"""The maximum number of calls that a query returns; if more end within `_PAUSE`, one may be missed."""
 _EXCEPT = {"elsewhere": ", except on this machine"}
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  # only compared
 
@@ -218,7 +218,7 @@ class _Check:
         return 1
 
     async def _calls(self) -> list[JsonObject]:
-        found: list[JsonObject] = (await self._get(f"/api/calls?limit={_LOOKED_AT}"))["calls"]
+        found: list[JsonObject] = (await self._get(f"/api/calls?limit={_MAX_CALLS}"))["calls"]
         return found
 
     async def _get(self, path: str) -> JsonObject:

@@ -239,8 +239,8 @@ AGENTS = (
         },
         notes=(
             "In this mode, gateways issue the keys of their clients: set clients.issued_keys.",
-            "If a private authority has issued the gateway's certificate, set AGY_LLM_GATEWAY_CA_CERT to its "
-            "bundle.",
+            "If a private certificate authority issued the gateway's certificate, set "
+            "AGY_LLM_GATEWAY_CA_CERT to its bundle.",
             'The wire protocol "openai" uses chat completions, which hooks judge, too. It was not tested.',
             "The file is admin_settings.json in /etc/antigravity on Linux, in /Library/Application Support/"
             "Antigravity on macOS, and in %ProgramData%\\Antigravity on Windows. Every user must be able to "

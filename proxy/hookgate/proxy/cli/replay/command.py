@@ -152,7 +152,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def files_of(given: argparse.Namespace) -> tuple[list[Path], list[Path]]:
     """Return the settings files and the exports. Raises ValueError if either is missing.
 
-    A flag takes all words that follow it, also those for exports. Exports are the files from the first
+    A flag takes all words that follow it, including those for exports. Exports are the files from the first
     `.jsonl` on, or else the last file.
     """
     files: list[Path] = given.policy

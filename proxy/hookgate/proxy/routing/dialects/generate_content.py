@@ -1,6 +1,6 @@
 """The bodies of generateContent, on which hooks work, and those of Code Assist, which contain them.
 
-The models and files that a body names are checked here, also for other dialects, after the body was opened.
+The models and files that a body names are checked here, for other dialects too, after the body was opened.
 """
 
 import re

@@ -184,7 +184,7 @@ class Responses(OpenAIBodies):
 
 
 def check_held_content(body: JsonObject, unhooked: Collection[str], *, issued: bool) -> None:
-    """Check a body that creates a response for references to what the API holds, which hooks cannot judge.
+    """Check a body that creates a response for references to what the API stores, which hooks cannot judge.
 
     `unhooked` has the groups of routes that are forwarded unjudged. With `issued`, the gateway issued the
     caller's key, which must not read what other keys have stored in the gateway's Google project.

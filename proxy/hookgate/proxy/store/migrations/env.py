@@ -9,7 +9,7 @@ from hookgate.proxy.store.models import metadata
 
 
 def _tell(ctx: Any, step: Any, heads: Any, run_args: Any) -> None:
-    """Show each step to who waits for it. The names of the parameters are alembic's."""
+    """Print each step if stderr is a terminal. The parameter names are alembic's."""
     if sys.stderr.isatty():
         print(f"hookgate: bringing the tables up to date: step {step.up_revision_id}", file=sys.stderr)
 

@@ -14,7 +14,7 @@ WORD = r"\W"
 """The character before a word, for `Detector.after`."""
 
 WORD_END = r"(?:\b|_{1,3}\b)"
-"""The end of a word, also with Markdown emphasis: `_word_`."""
+"""The end of a word, with or without Markdown emphasis: `_word_`."""
 
 _ESCAPE = (
     r"\\[nrtbfv0]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}"  # in strings of JSON and programming languages

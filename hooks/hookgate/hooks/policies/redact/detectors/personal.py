@@ -149,7 +149,7 @@ NETWORK: tuple[Detector, ...] = (
 
 _NO_FRACTION = r"[^\w.]"
 _IS = r"(?:[\s:=#.*_`|-]|\\{0,3}[\"']|&quot;|%3[AaDd]|%2[02]|\\{1,4}u00(?:22|3[aAdD])){1,8}"
-"""Characters between a name and its number: signs and blanks, also as escapes."""
+"""Characters between a name and its number: signs and blanks, escaped or not."""
 
 
 def _national(

@@ -70,7 +70,7 @@ VALUE = rf"{_PLAIN_LETTER}*(?:{_SIGN}{_PLAIN_LETTER}*){{0,30}}[0-9]{_PLAIN}*(?:{
 """A pattern in RE2's syntax: text with a digit and without blanks. The number of signs is limited."""
 
 QUOTE = r"(?:\\{0,7}[\"'`]|&quot;|&apos;|&#(?:3[49]|x2[27]);|%2[27]|\\{1,7}u002[27])"
-"""A pattern in RE2's syntax: a quote, also as an escape."""
+"""A pattern in RE2's syntax: a quote, escaped or not."""
 
 MARK = rf"(?:{QUOTE}|[*_~\]]|</?[a-z]{{1,6}}>)"
 """A pattern in RE2's syntax: quotes and markup around a name or a value."""
