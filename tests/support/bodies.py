@@ -1,7 +1,7 @@
 """Generated generateContent bodies: what real clients send and models answer, and what they could.
 
 Texts repeat often, so that equal messages occur. Laws that have to tell texts apart take the `distinct_`
-strategies, in which every text part holds a word of its own. Every function call has an id, and its
+strategies, in which every text part holds a word of its own. Every function call has an ID, and its
 response the same one.
 """
 

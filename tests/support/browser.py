@@ -22,7 +22,7 @@ _RUN = """async (tags) => {
 
 Scheme = Literal["light", "dark"]
 VIEWS = ("#/", "#/?span=day", "#/calls", "#/sessions", "#/hooks", "#/policy")
-"""The routes that need no id."""
+"""The routes that need no ID."""
 
 
 def chromium() -> str:

@@ -187,7 +187,7 @@ CLIENTS: dict[str, Client] = {
     "adk": Adk(),
     "antigravity": Antigravity(),
 }
-"""Every client that hookgate promises to work with, by the name it has in a test's id."""
+"""Every client that hookgate promises to work with, by the name it has in a test's ID."""
 
 FRAMEWORK_CLIENTS: dict[str, Client] = {
     "langchain-unary": Framework("langchain", "unary"),

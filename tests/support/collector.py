@@ -16,7 +16,7 @@ from hookgate.proxy.app import serve_on
 
 @dataclass(frozen=True)
 class Span:
-    """One span as it arrived; ids in hex, `parent` empty for the first of a trace. Times in nanoseconds."""
+    """One span as it arrived; IDs in hex, `parent` empty for the first of a trace. Times in nanoseconds."""
 
     name: str
     trace: str

@@ -1,7 +1,7 @@
 """Runs `hookgate` commands that others ask for, each in a fork of this process, which has imported them.
 
 Started by support/warm.py with the descriptor of a socket. Each message on it says what to run, and brings
-the command's stdin, stdout and stderr, and a socket on which its process id and then its exit code are told.
+the command's stdin, stdout and stderr, and a socket on which its process ID and then its exit code are told.
 """
 
 import atexit

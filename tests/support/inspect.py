@@ -83,7 +83,7 @@ def _ids(content: Json, *fields: str) -> list[str]:
 
 
 def between_pairs(body: Json) -> dict[str, list[Json]]:
-    """For each call's id the contents that stand between the call and its response."""
+    """For each call's ID the contents that stand between the call and its response."""
     called, found = {}, {}
     contents = contents_of(body)
     for at, content in enumerate(contents):

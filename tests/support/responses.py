@@ -170,7 +170,7 @@ def responses() -> st.SearchStrategy[Json]:
 
 
 def identified(items: list[Json]) -> list[Json]:
-    """The items, each with an id of its own if it has one."""
+    """The items, each with an ID of its own if it has one."""
     return [{**item, "id": f"{item['id']}{n}"} if "id" in item else item for n, item in enumerate(items)]
 
 

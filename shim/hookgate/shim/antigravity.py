@@ -43,7 +43,7 @@ class HookgateHooks(_Uncopied):
         """Connect to a gateway's base URL or a shim, which is closed with the session.
 
         The default for `key` is the environment variable that Antigravity reads. A shim has its own key.
-        Raises ValueError for a session id that a gateway does not accept.
+        Raises ValueError for a session ID that a gateway does not accept.
         """
         default_key = key or os.environ.get("GEMINI_API_KEY") or os.environ.get("GOOGLE_API_KEY")
         self._shim = Shim(at, default_key) if isinstance(at, str) else at

@@ -62,9 +62,9 @@ class Shim:
     ) -> Session:
         """Return a session to enter with `async with`.
 
-        Without `session_id`, its id is the one in the base URL, or else a new one. `source` is reported in
+        Without `session_id`, its ID is the one in the base URL, or else a new one. `source` is reported in
         SessionStart. `context` says who passes on what hooks add for the model: the caller ("returned") or
-        the gateway ("delivered"). Raises ValueError for an id that a gateway does not accept.
+        the gateway ("delivered"). Raises ValueError for an ID that a gateway does not accept.
         """
         return Session(self._driver(session_id, cwd, context), source)
 

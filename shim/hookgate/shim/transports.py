@@ -198,13 +198,13 @@ class Remote:
 
 
 def session_from(url: str) -> str | None:
-    """Return the session id at the end of a base URL, or None."""
+    """Return the session ID at the end of a base URL, or None."""
     match = _SESSION_SUFFIX.search(url)
     return match[1] if match else None
 
 
 def without_session(url: str) -> str:
-    """Return a gateway's base URL without the session id at its end."""
+    """Return a gateway's base URL without the session ID at its end."""
     return _SESSION_SUFFIX.sub("", url).rstrip("/")
 
 

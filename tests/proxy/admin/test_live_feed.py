@@ -19,7 +19,7 @@ DENY = {"BeforeModel": [{**says({"decision": "deny"}), "name": "guard"}]}
 
 
 def ended(receipts: Receipts) -> str:
-    """One call more that has ended; its id."""
+    """One call more that has ended; its ID."""
     record = CallRecord()
     record.end(200, 10)
     receipts.add(record)

@@ -278,7 +278,7 @@ NAMES_OF_THE_SERVICE = (
     *("sessionId", "signature", "role", "languageCode", "turnCompleteReason", "ids[]", "modality"),
     *("trafficType", "serviceTier", "timeLeft", "newHandle"),
 )
-"""Fields of the server's messages with names, ids and times of the service, and no text of a model."""
+"""Fields of the server's messages with names, IDs and times of the service, and no text of a model."""
 
 
 def test_a_secret_in_any_text_field_of_a_live_message_is_redacted_refused_or_removed() -> None:

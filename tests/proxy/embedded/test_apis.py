@@ -65,7 +65,7 @@ async def test_code_assist_wraps_the_answer_of_the_gemini_api(client: Any) -> No
     bare = orjson.loads(await posted(client, f"{GEMINI}:generateContent"))
     answer = orjson.loads(await posted(client, "/v1internal:generateContent", WRAPPED))
     assert answer.keys() == {"response", "traceId"}
-    # Its request names a session besides, and so has another id.
+    # Its request names a session besides, and so has another ID.
     assert {**answer["response"], "responseId": bare["responseId"]} == bare
 
 

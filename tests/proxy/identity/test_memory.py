@@ -37,7 +37,7 @@ CONTENTS = st.lists(
 
 
 def _plainly(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The call that each result answers: the first open one with its id, else with its name."""
+    """The call that each result answers: the first open one with its ID, else with its name."""
     waiting: list[dict[str, Any]] = []
     found = []
     for content in contents:

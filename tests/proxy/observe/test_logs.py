@@ -1,4 +1,4 @@
-"""What the log tells: one line per call with its id, and never a key or a word of what was said."""
+"""What the log tells: one line per call with its ID, and never a key or a word of what was said."""
 
 import json
 import logging

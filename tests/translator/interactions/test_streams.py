@@ -44,7 +44,7 @@ def streamed(
 
 
 def numbered(data: bytes) -> bytes:
-    """The stream with an id for each of its events."""
+    """The stream with an ID for each of its events."""
     return sse([{**event, "event_id": f"e{number}"} for number, event in enumerate(events_of(data))])
 
 

@@ -35,7 +35,7 @@ def rewrap_request(body: JsonObject, model: str, inner: JsonObject) -> JsonObjec
 
 
 def enveloped_session(body: JsonObject) -> str:
-    """Return the client's session id in a wrapped request, or "" if there is none."""
+    """Return the client's session ID in a wrapped request, or "" if there is none."""
     session = read(read_object(body, "request"), "sessionId")
     return session if isinstance(session, str) else ""
 
@@ -53,7 +53,7 @@ def rewrap_response(body: JsonObject, inner: JsonObject) -> JsonObject:
 
 
 def wrap_response(inner: JsonObject) -> JsonObject:
-    """Return an envelope for a synthetic answer, which has no trace id."""
+    """Return an envelope for a synthetic answer, which has no trace ID."""
     return {"response": inner}
 
 

@@ -84,7 +84,7 @@ def significant_request(llm_request: JsonObject) -> JsonObject:
     """Return the fields of a request that identify it, in canonical form.
 
     These are model, contents, systemInstruction, tools, toolConfig and generationConfig. `llm_request` is the
-    request in the view `raw`. Signatures and the ids of calls are left out, because a model generates new
+    request in the view `raw`. Signatures and the IDs of calls are left out, because a model generates new
     ones each time. A model's turn that came in several pieces is joined, as it is in a recording.
     """
     fields: JsonObject = {

@@ -125,7 +125,7 @@ def _subject(rule: LimitRule, session: SessionContext) -> list[str]:
         case "team":
             return [session.team]
         case "session":
-            return [session.key, session.session_id]  # sessions of different keys may have the same id
+            return [session.key, session.session_id]  # sessions of different keys may have the same ID
         case "everyone":
             return []
 

@@ -61,7 +61,7 @@ def _newer_pids(leader: int, tree: ProcessTree) -> list[int]:
 
 
 def _pids_wrapped(leader: int, tree: ProcessTree) -> bool:
-    """Return whether process ids, which are assigned in rising order, may have wrapped around.
+    """Return whether process IDs, which are assigned in rising order, may have wrapped around.
 
     This takes a long run, for which the cost of examining all processes is acceptable.
     """
@@ -69,7 +69,7 @@ def _pids_wrapped(leader: int, tree: ProcessTree) -> bool:
 
 
 def kill_marked(pid: int, tree: ProcessTree) -> None:
-    """Kill a process that carries the mark, by a pidfd, since its id may have been reused. Ignores errors."""
+    """Kill a process that carries the mark, by a pidfd, since its ID may have been reused. Ignores errors."""
     with contextlib.suppress(OSError):
         pidfd = os.pidfd_open(pid)
         try:
@@ -99,7 +99,7 @@ def _pid_max() -> int:
 
 
 def _last_pid() -> int | None:
-    """Return the process id assigned last, or None if /proc/loadavg is not the kernel's own (lxcfs)."""
+    """Return the process ID assigned last, or None if /proc/loadavg is not the kernel's own (lxcfs)."""
     return int(read_proc("/proc/loadavg").split()[-1]) if _loadavg_is_true() else None
 
 
@@ -146,7 +146,7 @@ class ChildProcesses:
         return not has_mark(pid, [own.mark, *(tree.mark for tree in self.running.values())])
 
     def _kill(self, pid: int) -> None:
-        # The id cannot be reused before the process is reaped, which happens here.
+        # The ID cannot be reused before the process is reaped, which happens here.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
@@ -238,7 +238,7 @@ async def end_process_tree(process: subprocess.Popen[bytes]) -> None:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program and its process group, whose id cannot be reused before the program is reaped."""
+    """Kill a program and its process group, whose ID cannot be reused before the program is reaped."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -59,7 +59,7 @@ def command_program(hook: Hook, config: CommandConfig) -> Program:
 
 
 def in_session(program: Program, session_id: str) -> Program:
-    """Return the program with the session's id in its environment, unless the hook's `env` sets it."""
+    """Return the program with the session's ID in its environment, unless the hook's `env` sets it."""
     return replace(program, env={_SESSION: session_id, **program.env})
 
 

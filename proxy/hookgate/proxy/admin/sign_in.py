@@ -255,7 +255,7 @@ class SignIn:
         return Person(name, role, subject)
 
     def _role(self, claims: Mapping[str, Any], email: str) -> Role | None:
-        """Return the highest role of the claims' values and a verified e-mail address."""
+        """Return the highest role of the claims' values and a verified email address."""
         given = claims.get(self._settings.roles_claim)
         values = {each for each in (given if isinstance(given, list) else [given]) if isinstance(each, str)}
         members: tuple[tuple[Role, Iterable[str]], ...] = (
@@ -276,7 +276,7 @@ def _name(claims: Mapping[str, Any], claim: str | None) -> str:
 
 
 def _verified_email(claims: Mapping[str, Any]) -> str:
-    """Return the e-mail address in lower case, or an empty string if there is none that is verified.
+    """Return the email address in lower case, or an empty string if there is none that is verified.
 
     Addresses beyond ASCII do not count: some of their letters have ASCII letters as their lower case.
     """

@@ -185,7 +185,7 @@ class AuditReader:
             return [each.hex() for each in found]
 
     def call(self, receipt: str) -> CallDetail | None:
-        """Return a call or event by its receipt's id, or None. Raises ValueError if the id is not hex."""
+        """Return a call or event by its receipt's ID, or None. Raises ValueError if the ID is not hex."""
         with self._engine.begin() as connection:
             query = records_with_content().where(audit_records.c.id == bytes.fromhex(receipt))
             known = writer_names(connection)

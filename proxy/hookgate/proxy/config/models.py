@@ -149,12 +149,12 @@ class SignInSettings(Section):
     must not be able to choose it themselves."""
 
     name_claim: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    """The claim that names people in the panel, the log and the audit, by default the verified e-mail address
+    """The claim that names people in the panel, the log and the audit, by default the verified email address
     or, without one, `sub`. People must not be able to choose it themselves."""
 
     viewers: tuple[RoleMember, ...] = ()
-    """Values of `roles_claim`, and e-mail addresses, of people who may see everything except content:
-    prompts, answers, tool calls, reasons of denials, and errors of hooks. An e-mail address counts only if
+    """Values of `roles_claim`, and email addresses, of people who may see everything except content:
+    prompts, answers, tool calls, reasons of denials, and errors of hooks. An email address counts only if
     the provider has verified it (`email_verified`). People without any role are refused."""
 
     auditors: tuple[RoleMember, ...] = ()
@@ -172,9 +172,7 @@ class SignInSettings(Section):
         if self.client_secret and self.client_secret_file:
             raise ValueError("sign_in.client_secret and sign_in.client_secret_file are both set; remove one")
         if self.roles_claim == "email":
-            raise ValueError(
-                "sign_in.roles_claim: verified e-mail addresses always count; name another claim"
-            )
+            raise ValueError("sign_in.roles_claim: verified email addresses always count; name another claim")
         return self
 
 
@@ -609,7 +607,7 @@ class LogSettings(Section):
     """The log on stderr."""
 
     format: Literal["text", "json"] = "text"
-    """`json`: one object per line, with the request's id."""
+    """`json`: one object per line, with the request's ID."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     """The lowest severity that is logged."""

@@ -106,7 +106,7 @@ def interaction_begun(answer: Json, status: str = "in_progress") -> Json:
 def interaction_stream(answer: Json, after: str = "") -> list[bytes]:
     """Return the bytes of the events of an interaction, with `[DONE]` at the end.
 
-    With `after`, return those after the event with this id. Raises EmbeddedApiError (400) if there is none.
+    With `after`, return those after the event with this ID. Raises EmbeddedApiError (400) if there is none.
     """
     head = {key: value for key, value in answer.items() if key not in ("steps", "usage", "status")}
     events: list[Json] = [

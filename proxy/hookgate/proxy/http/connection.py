@@ -1,4 +1,4 @@
-"""Clients' connections and requests: timeouts, request ids, header checks, errors, clean shutdown.
+"""Clients' connections and requests: timeouts, request IDs, header checks, errors, clean shutdown.
 
 There are timeouts for a request's headers, for its body, and for reading its answer. A connection has at most
 one timer, and none while it does not wait for its client. Errors have Google's format.
@@ -258,7 +258,7 @@ REQUEST_ID_HEADER = "X-Request-Id"
 
 
 class Request(web.BaseRequest):
-    """A request with an id, which is the client's if that is valid. It is sent upstream and in the answer."""
+    """A request with an ID, which is the client's if that is valid. It is sent upstream and in the answer."""
 
     ATTRS = web.BaseRequest.ATTRS | frozenset(
         {"id", "is_call", "is_http1", "memory_lease", "on_answer_start", "record", "body_worker"}

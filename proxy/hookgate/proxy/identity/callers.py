@@ -107,7 +107,7 @@ class Caller:
         return SessionContext(session_id, transcript_path, self.client, self.key, cwd, self.team)
 
     def conversation_id(self, contents: list[Any]) -> str:
-        """Return the session id for a client that does not name one: a fingerprint of the first turn."""
+        """Return the session ID for a client that does not name one: a fingerprint of the first turn."""
         first_turn = dumps(contents[0]) if contents else b""
         return sha256(self._identity + b"\0" + first_turn).hexdigest()[:32]
 

@@ -29,13 +29,13 @@ MAX_TURN_BYTES = 256 * 1024
 
 
 def interaction_name(route: Route, id_: str) -> str | None:
-    """Return the name of an interaction below the path of a route, or None if the API gives no such id."""
+    """Return the name of an interaction below the path of a route, or None if the API gives no such ID."""
     found = _COLLECTION.match(route.path)
     return f"{found[1]}/{id_}" if found and re.fullmatch(INTERACTION_ID, id_) else None
 
 
 def id_in_path(route: Route) -> str:
-    """Return the id of the interaction that a route names, or an empty string."""
+    """Return the ID of the interaction that a route names, or an empty string."""
     found = _COLLECTION.match(route.path)
     return (found[2] if found else None) or ""
 

@@ -27,7 +27,7 @@ KEPT_RESULTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A tool's result in a conversation: the part, the call that it answers, and an id for the pair."""
+    """A tool's result in a conversation: the part, the call that it answers, and an ID for the pair."""
 
     part: JsonObject
     call: JsonObject
@@ -69,7 +69,7 @@ class ConversationMemory:
     claim: StartClaim | None = None
     """The call that judges SessionStart now, if there is one: no other call may overtake it."""
     turn: str = ""
-    """The id of the turn that was judged last: a repeated call is not a new turn."""
+    """The ID of the turn that was judged last: a repeated call is not a new turn."""
     question: str = ""
     """The same for calls that ask for JSON, which agents make for themselves during a user's turn."""
     waiting: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class ConversationMemory:
 
 
 def tool_results(contents: list[JsonObject]) -> list[Result]:
-    """Return all tool results in order, each matched to its call by id, or else by name and order."""
+    """Return all tool results in order, each matched to its call by ID, or else by name and order."""
     open_calls = _OpenCalls()
     seen: Counter[str] = Counter()
     last = last_model_turn(contents)
@@ -169,7 +169,7 @@ def _is_models(turn: JsonObject) -> bool:
 
 
 def turn_of(contents: list[JsonObject], end: int | None = None) -> tuple[str, list[str]]:
-    """Return the id and the texts of the user's turn that the model is to answer, without tool results.
+    """Return the ID and the texts of the user's turn that the model is to answer, without tool results.
 
     With `end`, only the turns before that index count.
     """
@@ -186,9 +186,9 @@ def turn_of(contents: list[JsonObject], end: int | None = None) -> tuple[str, li
 
 
 def user_turns(contents: list[JsonObject]) -> list[tuple[str, int]]:
-    """Return the id of each turn of the user that ends with a content of the user, and that content's index.
+    """Return the ID of each turn of the user that ends with a content of the user, and that content's index.
 
-    A turn goes on to the next turn that the model wrote, so that no content is in the ids of several turns.
+    A turn goes on to the next turn that the model wrote, so that no content is in the IDs of several turns.
     """
     return [
         (turn_of(contents, at + 1)[0], at)
@@ -198,7 +198,7 @@ def user_turns(contents: list[JsonObject]) -> list[tuple[str, int]]:
 
 
 def asked_turn(body: JsonObject, contents: list[JsonObject]) -> tuple[str, list[str]]:
-    """Return the id and the texts of what a request asks the model.
+    """Return the ID and the texts of what a request asks the model.
 
     That is the user's turn. If no turn of the user has text, it is the text of the model's turns, or else of
     the system instruction.
@@ -238,7 +238,7 @@ def _backwards(contents: list[JsonObject], end: int | None) -> Iterator[tuple[in
 
 
 class _OpenCalls:
-    """The tool calls that no result has answered yet, indexed by id and by name."""
+    """The tool calls that no result has answered yet, indexed by ID and by name."""
 
     def __init__(self) -> None:
         self._positions: dict[tuple[str, str], deque[int]] = {}

@@ -21,7 +21,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 SessionKey = tuple[str, str]
-"""A caller's key, and an id that is unique for that key."""
+"""A caller's key, and an ID that is unique for that key."""
 
 SHIM_HEADER = "x-hookgate-shim"
 """The header in which a client claims what its shim reports."""
@@ -61,7 +61,7 @@ class SessionState:
     memory: ConversationMemory = field(default_factory=ConversationMemory)
     """What the gateway derives from the session's calls."""
     turn: str = ""
-    """The id of the user's turn in the last call."""
+    """The ID of the user's turn in the last call."""
     transcript_turns: int = 0
     """The number of turns that are in the session's transcript."""
     announced: Counter[str] = field(default_factory=Counter)

@@ -109,7 +109,7 @@ _Call = tuple[str, str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Resolved:
-    """The id of the session of such a call, current as long as the store gives the number."""
+    """The ID of the session of such a call, current as long as the store gives the number."""
 
     session: str
     number: int | None
@@ -117,7 +117,7 @@ class _Resolved:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The session of a call: its id, and what is stored of it."""
+    """The session of a call: its ID, and what is stored of it."""
 
     session: str
     snapshot: _Snapshot
@@ -247,7 +247,7 @@ class SharedSessions(Sessions):
         return _Found(session_id, snapshot, is_new_link)
 
     def _resolve(self, rows: SessionRows, call: _Call) -> tuple[str, bool]:
-        """Return the id of the session of a call, and whether that is not stored for its conversation yet."""
+        """Return the ID of the session of a call, and whether that is not stored for its conversation yet."""
         key, conversation, texts = call
         number = self._store.number(mark_of_names(key))
         named = rows.named(key, [*texts, conversation])

@@ -1,4 +1,4 @@
-"""Logging to stderr: lines of text or JSON, each with the id of its request."""
+"""Logging to stderr: lines of text or JSON, each with the ID of its request."""
 
 import json
 import logging
@@ -84,7 +84,7 @@ class CallLine:
     request_id: str
     method: str
     receipt: str = ""
-    """The id of the call's receipt."""
+    """The ID of the call's receipt."""
     route: str = "-"
     """The path upstream. A request without a route has none, because its path may contain anything."""
     kind: str = "none"
@@ -154,7 +154,7 @@ def log_call(call: CallLine) -> None:
 
 
 def request_id(values: Sequence[str]) -> str:
-    """Return the client's request id if it sent exactly one valid id, or else a new one."""
+    """Return the client's request ID if it sent exactly one valid ID, or else a new one."""
     return values[0] if len(values) == 1 and _VALID_ID.fullmatch(values[0]) else uuid4().hex
 
 

@@ -129,7 +129,7 @@ def _count(record: CallRecord) -> int:
 
 
 class _SpanBuilder(SpanProcessor, IdGenerator):
-    """Builds the SDK's spans for calls that have ended, with ids that are known in advance."""
+    """Builds the SDK's spans for calls that have ended, with IDs that are known in advance."""
 
     def __init__(self, service_name: str) -> None:
         resource = Resource.create({"service.name": service_name, "service.version": __version__})

@@ -29,7 +29,7 @@ from hookgate.translator.fields import JsonObject
 class UpstreamAttempt:
     """One request to the upstream. Times are in seconds of the monotonic clock.
 
-    `span` is its id in the call's trace, or 0 without a trace. `status` is the answer's status, or 0 as long
+    `span` is its ID in the call's trace, or 0 without a trace. `status` is the answer's status, or 0 as long
     as there is no answer. `credential` and `location` name the gateway's credential with which it
     was sent, and `server` the host; they are empty if it was sent with the caller's.
     """
@@ -203,7 +203,7 @@ class CallRecord:
     event: str = ""
     """The event that a shim sent, if the request is one."""
     session: SessionContext | None = None
-    """The caller and its session, if known. The session has no id if the call does not belong to one."""
+    """The caller and its session, if known. The session has no ID if the call does not belong to one."""
     issued_key: str = ""
     """The ID of the caller's key, if a gateway has issued it."""
     at_end: Callable[[CallEnd], None] | None = None
@@ -404,14 +404,14 @@ class Receipts:
             watcher(receipt)
 
     def receipt_for(self, receipt: str, key: str | None = None) -> JsonObject | None:
-        """Return a receipt by its id, or None if it is not kept or, with `key`, belongs to another key."""
+        """Return a receipt by its ID, or None if it is not kept or, with `key`, belongs to another key."""
         own_key, kept = self._kept.get(receipt, ("", None))
         return kept if key is None or key == own_key else None
 
     def latest(self, before: str = "") -> Iterator[JsonObject]:
         """Yield receipts, the latest first.
 
-        With `before`, the id of a receipt, yields only older ones, or none if that receipt is no longer kept.
+        With `before`, the ID of a receipt, yields only older ones, or none if that receipt is no longer kept.
         """
         started = not before
         for receipt_id, (_, receipt) in reversed(list(self._kept.items())):

@@ -26,7 +26,7 @@ _PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]
 _HEADERS = frozenset({"traceparent", "tracestate"})
 _LONGEST_STATE = 512
 _TAIL = 16 * 1024
-"""Bytes kept of an answer's end, which contains the finish reason, the model version and the response id."""
+"""Bytes kept of an answer's end, which contains the finish reason, the model version and the response ID."""
 
 _random = random.SystemRandom()
 
@@ -84,7 +84,7 @@ class Trace(CallObserver):
 def trace_of(headers: Mapping[str, str], sample: float, *, content: bool) -> Trace:
     """Return the trace of a request: its caller's, with the caller's sampling decision, or a new one.
 
-    `sample` is the share of new traces to send. The decision depends on the trace's id only, so that other
+    `sample` is the share of new traces to send. The decision depends on the trace's ID only, so that other
     services can decide alike.
     """
     match = _PARENT.fullmatch(headers.get("traceparent", "").strip())
@@ -112,7 +112,7 @@ def _numbers(config: JsonObject) -> Iterator[tuple[str, int | float]]:
 
 
 def new_span() -> int:
-    """Return a new span id, which is never 0."""
+    """Return a new span ID, which is never 0."""
     return _random.getrandbits(64) or 1
 
 

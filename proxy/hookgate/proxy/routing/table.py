@@ -25,7 +25,7 @@ RouteGroup = Literal["generate", "embed", "models", "batches", "files", "caches"
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,255}"
 INTERACTION_ID = r"[A-Za-z0-9][A-Za-z0-9._~=-]{0,511}"
-"""A regular expression for ids of interactions."""
+"""A regular expression for IDs of interactions."""
 
 _VERSIONS = {"gemini": "v1|v1beta|v1alpha", "vertex": "v1|v1beta1", "code_assist": "v1internal"}
 # The patterns of a template's placeholders. They match ASCII only, and no segment begins with a dot.
@@ -464,7 +464,7 @@ def session_name(text: str) -> str:
 def session_name_in_body(value: object) -> str:
     """Return the name of the session that an agent's body contains, or "" if it cannot be a name.
 
-    Agents choose such ids for themselves, so one that cannot be a name is not an error. Antigravity sends
+    Agents choose such IDs for themselves, so one that cannot be a name is not an error. Antigravity sends
     integers, including negative ones: names begin with a letter or digit, so these get a prefix.
     """
     if not isinstance(value, str):

@@ -66,7 +66,7 @@ class KeyTable(StoredTable):
         super().__init__(database, "keys")
 
     def find(self, key_id: str) -> StoredKey | None:
-        """Return the key with an id, or None."""
+        """Return the key with an ID, or None."""
         found = self._select(select(issued_keys).where(issued_keys.c.id == key_id))
         return _stored(found[0]) if found else None
 

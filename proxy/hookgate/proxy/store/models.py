@@ -64,7 +64,7 @@ audit_records = Table(
     # Milliseconds since 1970.
     Column("at", BigInteger, nullable=False),
     Column("type", Text, nullable=False),
-    # The id of the call's receipt.
+    # The ID of the call's receipt.
     Column("id", LargeBinary, nullable=False, index=True),
     # These four are set only for a call that has ended.
     Column("session", Text),
@@ -114,7 +114,7 @@ sessions = Table(
     # The name of its caller's key.
     Column("key", Text, primary_key=True),
     Column("id", Text, primary_key=True),
-    # The version with which it began: greater than all versions of a former session with the same id.
+    # The version with which it began: greater than all versions of a former session with the same ID.
     Column("first", BigInteger, nullable=False),
     # Grows with each change.
     Column("version", BigInteger, nullable=False),
@@ -150,7 +150,7 @@ session_names = Table(
     Column("session", Text, nullable=False),
     Column("used", BigInteger, nullable=False, index=True),
 )
-"""The names by which calls find their sessions: a hash of a prompt, or the id of a conversation."""
+"""The names by which calls find their sessions: a hash of a prompt, or the ID of a conversation."""
 
 accepted_keys = Table(
     "accepted_keys",

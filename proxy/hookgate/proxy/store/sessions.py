@@ -22,7 +22,7 @@ log = logging.getLogger("hookgate.store")
 T = TypeVar("T")
 
 Place = tuple[str, str]
-"""The name of a caller's key, and the id of a session of that key."""
+"""The name of a caller's key, and the ID of a session of that key."""
 
 MAX_SESSIONS = 10_000
 """Sessions that each key may have; the least recently used ones are removed."""
@@ -190,7 +190,7 @@ class SessionRows:
         self.changed.add(mark_of_session(place))
 
     def named(self, key: str, names: Iterable[str]) -> dict[str, str]:
-        """Return the ids of the sessions with these names, by name."""
+        """Return the IDs of the sessions with these names, by name."""
         found: dict[str, str] = {}
         for some in _portions(list(dict.fromkeys(names))):
             rows = self._connection.execute(_NAMED, {"of_key": key, "names": some})

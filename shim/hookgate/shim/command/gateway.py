@@ -38,7 +38,7 @@ class GatewayAddress:
         return f"http{'s' if self.secure else ''}://{self.authority}{self.path}"
 
     def session(self, name: str) -> "GatewayAddress":
-        """Return the address of a session. Raises ValueError for an invalid session id."""
+        """Return the address of a session. Raises ValueError for an invalid session ID."""
         alphanumeric = name.replace(".", "").replace("_", "").replace("~", "").replace("-", "")
         if not (
             name[:1].isalnum()

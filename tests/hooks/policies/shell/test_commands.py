@@ -385,7 +385,7 @@ def verdict(runs: Runs, command: Any) -> str:
 
 
 def shown(command: str) -> str:
-    """A command as the id of a test."""
+    """A command as the ID of a test."""
     return ascii(command[:60])
 
 

@@ -37,7 +37,7 @@ _REASONS = {
 """The finishReason for the status of an interaction that has ended."""
 
 SYNTHETIC_ID = "hookgate"
-"""The id of an interaction that a hook has answered. The API knows nothing of it."""
+"""The ID of an interaction that a hook has answered. The API knows nothing of it."""
 
 
 def open_usage(usage: Any, path: str = "usage") -> JsonObject:

@@ -43,11 +43,11 @@ class InteractionEvents(JoinedEvents):
     list_name = "events"
 
     def __init__(self, after: str = "") -> None:
-        """With `after`, the client receives only what follows the event with this id."""
+        """With `after`, the client receives only what follows the event with this ID."""
         super().__init__()
         self._after, self._reached = after, not after
         self.needs_parsing = bool(after)
-        self._passed: set[str] = set()  # the ids of events up to that one
+        self._passed: set[str] = set()  # the IDs of events up to that one
         self._open: dict[int, bool] = {}  # steps that have begun, and whether they are calls
         self._stopped: set[int] = set()
         self._called = False  # whether the model has called a function
@@ -143,7 +143,7 @@ class InteractionEvents(JoinedEvents):
         return b"".join(_framed(event) for event in new[first:] if event is not None)
 
     def _has_passed(self, event: JsonObject) -> bool:
-        """Return whether the client has received an event with this id, or one after it."""
+        """Return whether the client has received an event with this ID, or one after it."""
         id_ = event.get("event_id")
         return isinstance(id_, str) and id_ in self._passed
 

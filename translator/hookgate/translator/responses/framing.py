@@ -146,7 +146,7 @@ class ResponseEvents(HeldEvents):
     # ---- to the client
 
     def bare(self, frame: Frame) -> Frame:
-        """Return the frame without comments and ids, and without names that the API does not document."""
+        """Return the frame without comments and IDs, and without names that the API does not document."""
         lines = frame.raw.splitlines(keepends=True)
         kept = [line for line in lines if line.startswith((b"data:", b"\r", b"\n")) or _NAME.fullmatch(line)]
         if len(kept) == len(lines):

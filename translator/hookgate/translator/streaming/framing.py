@@ -141,7 +141,7 @@ class ServerSentEvents(Framing):
         return Frame(b"".join(kept), frame.data)
 
     def _is_kept(self, line: bytes) -> bool:
-        """Return whether a line, unlike comments, names and ids, is part of a bare event."""
+        """Return whether a line, unlike comments, names and IDs, is part of a bare event."""
         return line.startswith((b"data:", b"\r", b"\n"))
 
     def encode(self, frame: Frame, data: bytes) -> bytes:

@@ -83,7 +83,7 @@ class LiveSession:
         self._model = ""
         self._shown = SharedValue({})
         self._judges: list[ToolCallJudge] = []
-        self._called: dict[str, JsonObject] = {}  # calls that the client has received, by their ids
+        self._called: dict[str, JsonObject] = {}  # calls that the client has received, by their IDs
         self._results: ToolResultEvents | None = None
         self._held: list[tuple[ServerMessage, bytes | None]] = []
         self._held_bytes = 0
