@@ -1,4 +1,4 @@
-"""No test listens on a fixed port: on another machine, or beside another test, it may be taken."""
+"""No test listens on a fixed port, which could be in use on another machine or by another test."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Captures and vectors that are missing: tests skip, but fail where `.ci/run` has started them."""
+"""If captures and vectors are missing, tests skip, or fail if `.ci/run` started them."""
 
 import re
 from pathlib import Path

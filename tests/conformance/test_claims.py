@@ -1,4 +1,4 @@
-"""The table of what the hook documents promise: each claim has a test, and the page is up to date."""
+"""The table of claims of the hook documents: each claim has a test, and the page is up to date."""
 
 import ast
 from functools import cache

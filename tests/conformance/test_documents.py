@@ -1,4 +1,4 @@
-"""What the hook documents promise, run through the engine where no other test does."""
+"""Claims of the hook documents that no other test covers, run through the engine."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The shared conformance vectors of the hook contract, where they lie beside the project."""
+"""The shared conformance vectors of the hook contract, if they exist beside the project."""
 
 import os
 import re

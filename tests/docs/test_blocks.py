@@ -1,4 +1,4 @@
-"""Every block of code in the README and in docs/ is what it seems to be: whatever reads it takes it.
+"""Every block of code in the README and in docs/ is valid for the program that reads it.
 
 What the blocks do is shown by test_commands.py, and by the tests that this module names.
 """

@@ -1,4 +1,4 @@
-"""What contributors are given: forms for issues that GitHub accepts, and checks before a commit that run."""
+"""Files for contributors: issue forms that GitHub accepts, and pre-commit checks that run."""
 
 import re
 import shlex

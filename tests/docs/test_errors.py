@@ -1,4 +1,4 @@
-"""docs/errors.md lists every error of the gateway, and none that does not exist."""
+"""docs/errors.md lists every error of the gateway, and only errors that exist."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/injection-marks.md has the figures of the template's hook, which no result of a tool can stall."""
+"""docs/injection-marks.md has the figures of the template's hook, which no tool result can stall."""
 
 import pytest
 from support.injections import ATTACKS, ORDINARY, labelled_table, marker

@@ -1,4 +1,4 @@
-"""The functions on the pages about migration are hooks that do what the pages say."""
+"""The functions on the migration pages are hooks that do what the pages say."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The tables and the picture of docs/performance.md come from the figures beside it."""
+"""The tables and the chart of docs/performance.md match the recorded figures."""
 
 import subprocess
 import sys

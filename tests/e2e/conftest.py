@@ -1,4 +1,4 @@
-"""What the end-to-end tests share."""
+"""Fixtures of the end-to-end tests."""
 
 from typing import Any
 

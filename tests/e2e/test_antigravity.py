@@ -1,4 +1,4 @@
-"""Antigravity's real harness at the gateway, beyond what every client does (test_matrix.py)."""
+"""Antigravity's real harness at the gateway: tests in addition to those for all clients (test_matrix.py)."""
 
 import json
 from pathlib import Path

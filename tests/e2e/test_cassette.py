@@ -1,4 +1,4 @@
-"""google-genai on recorded answers: a program that calls tools runs as it did, and the model is not there."""
+"""google-genai with recorded answers: a program that calls tools runs as before, without a model."""
 
 from pathlib import Path
 from typing import Any

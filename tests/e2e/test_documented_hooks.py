@@ -1,4 +1,4 @@
-"""Hooks as the documents on Gemini CLI hooks show them, in a project laid out as they say, run unmodified."""
+"""Hooks from the Gemini CLI hook documents run unmodified, in a project with the documented layout."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The eleven events of a real conversation with Gemini CLI: with its own hooks, and from the wire alone."""
+"""The order of events in a real Gemini CLI conversation: with its own hooks, and derived from calls."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a new user does first, with real clients: the README's hook, and the lines that connect Gemini CLI."""
+"""The first steps of a new user, with real clients: the README's hook, and connecting Gemini CLI."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The real Gemini CLI, headless, behind the gateway: what only it does. The rest is in test_matrix.py."""
+"""The real Gemini CLI, headless, at the gateway: tests in addition to those in test_matrix.py."""
 
 from pathlib import Path
 from typing import Any

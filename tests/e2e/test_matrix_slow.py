@@ -1,4 +1,4 @@
-"""A hook that thinks for longer than clients wait for a first byte: 70 seconds, with all of them at once."""
+"""All clients at once with a hook that takes 70 seconds, which is longer than they wait for a first byte."""
 
 import asyncio
 from dataclasses import replace

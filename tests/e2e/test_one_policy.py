@@ -1,4 +1,4 @@
-"""One policy file, whatever the agent: no `rm -rf` in a shell tool, a note behind every file that is read."""
+"""One policy file for all agents: no `rm -rf` in shell tools, and a note after every file that is read."""
 
 import json
 import sys

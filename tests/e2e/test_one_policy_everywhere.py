@@ -1,4 +1,4 @@
-"""One policy holds for every client and API, in the same words and with the same receipts."""
+"""One policy applies to every client and API, with the same reasons and the same receipts."""
 
 import json
 from dataclasses import replace

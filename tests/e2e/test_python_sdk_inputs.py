@@ -1,4 +1,4 @@
-"""google-genai counts and embeds through the gateway under the policies of prompts."""
+"""Token counts and embeddings of google-genai are subject to the policies for prompts."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

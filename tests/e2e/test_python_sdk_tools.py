@@ -1,4 +1,4 @@
-"""google-genai calls Python functions by itself; behind the gateway it still does, as the policies allow."""
+"""google-genai's automatic function calling works at the gateway, within the policies."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""People who sign in to the panel, in a real browser: the provider is another site than the panel."""
+"""Sign-in to the panel in a real browser, with the provider on another site."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

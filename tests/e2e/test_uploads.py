@@ -1,4 +1,4 @@
-"""Files of google-genai through the gateway: every byte of them passes it."""
+"""File uploads of google-genai: all of their bytes pass through the gateway."""
 
 import asyncio
 import io

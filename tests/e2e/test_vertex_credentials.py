@@ -1,4 +1,4 @@
-"""Real clients with issued keys before Vertex AI, which the gateway calls with a service account."""
+"""Real clients with issued keys at Vertex AI, which the gateway calls with a service account."""
 
 import json
 from pathlib import Path

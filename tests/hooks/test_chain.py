@@ -1,4 +1,4 @@
-"""Many hooks on one event: they run side by side, and the result is that of running them in turn."""
+"""Many hooks on one event: they run concurrently, with the result of running them in order."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""From Claude Code's settings to Gemini CLI's: what is carried, what is told, and that the result loads."""
+"""Migration from Claude Code's settings: what is migrated, what is reported, and that the result loads."""
 
 import json
 from pathlib import Path

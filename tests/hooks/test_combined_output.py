@@ -1,4 +1,4 @@
-"""One output that combines those of all hooks: what the event service answers, and what shims act on."""
+"""The combined output of all hooks, as the event service returns it and shims apply it."""
 
 from typing import Any
 

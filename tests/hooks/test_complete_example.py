@@ -1,4 +1,4 @@
-"""examples/assistant in two sessions, as an agent fires their events: what a user of it relies on."""
+"""examples/assistant in two sessions, with the events that an agent would fire."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Firing an event: what every hook is shown, and what becomes of hooks that fail."""
+"""Firing an event: what every hook receives, and what happens if a hook fails."""
 
 import asyncio
 import copy

@@ -1,4 +1,4 @@
-"""The example of docs/managing-hooks.md, which runs hooks without the gateway, works as it is printed."""
+"""The example in docs/managing-hooks.md that runs hooks without the gateway works as printed."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""Hooks that fail: a call is denied exactly where docs/failing.md says that it is."""
+"""Hooks that fail: a call is denied exactly where docs/failing.md says so."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Settings that change while calls run: every call under one good revision, and none of them lost."""
+"""Settings that change while calls run: each call uses one valid revision, and no call is lost."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""One verdict out of many outputs: the laws, each for any outputs in any order."""
+"""Merging outputs into one verdict: the laws, for any outputs in any order."""
 
 from time import process_time
 from typing import Any

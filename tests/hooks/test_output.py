@@ -1,4 +1,4 @@
-"""What a hook said: exit code, stdout and stderr as the hook contract reads them."""
+"""The meaning of exit code, stdout and stderr in the hook contract."""
 
 import json
 from typing import Any

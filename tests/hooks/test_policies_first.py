@@ -1,4 +1,4 @@
-"""Hooks listed after a policy never see what it took out, not even in a first run."""
+"""Hooks listed after a policy never see what it removed, not even in a first run."""
 
 import json
 from pathlib import Path

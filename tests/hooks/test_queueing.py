@@ -1,4 +1,4 @@
-"""Hooks at once: never more than the bound, none forgotten, and no session before its turn."""
+"""Concurrent hooks: the limit is never exceeded, none is forgotten, and sessions take turns."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How hooks run together: the time of a whole event, observing, targeting, failing, keeping a record."""
+"""Running the hooks of an event: its deadline, observe mode, conditions, failures and records."""
 
 import asyncio
 import logging

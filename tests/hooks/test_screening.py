@@ -1,4 +1,4 @@
-"""A policy that filters answers piece by piece: in force, observed, failing."""
+"""A policy that filters answers piece by piece: enforced, observed and failing."""
 
 from collections.abc import Sequence
 from dataclasses import replace

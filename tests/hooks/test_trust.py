@@ -1,4 +1,4 @@
-"""Trust: what comes with a project runs once its user has seen it, and only as it was then."""
+"""Trust: hooks of a project run only with the content that the user has trusted."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""The kinds of databases on which everything that stores something is tested."""
+"""The kinds of databases with which stores are tested."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A gateway in a checkout that nobody has trusted: what its user has set up holds."""
+"""A gateway in a checkout that is not trusted: the user's own settings stay in force."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which hooks fail open, wherever an operator looks: start, check, list, readiness, panel."""
+"""Hooks that fail open are listed at startup, in checks, lists, readiness and the panel."""
 
 import json
 from pathlib import Path

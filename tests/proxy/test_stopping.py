@@ -1,4 +1,4 @@
-"""A server that is told to stop finishes what is in flight, takes nothing new, and ends in good order."""
+"""A server that stops finishes requests in flight, accepts no new ones, and shuts down in order."""
 
 import asyncio
 import contextlib

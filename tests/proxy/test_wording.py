@@ -1,4 +1,4 @@
-"""Words for people."""
+"""Plurals, and messages about errors of the operating system."""
 
 import errno
 import socket

@@ -1,4 +1,4 @@
-"""A shim as an agent has it: at hooks in its own process, or at a whole gateway."""
+"""A shim with hooks in its own process, or at a whole gateway."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

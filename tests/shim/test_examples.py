@@ -1,4 +1,4 @@
-"""The examples of docs/shim.md run as they are, under one policy, and the page quotes them word for word."""
+"""The examples of docs/shim.md run unmodified under one policy, and the page quotes them exactly."""
 
 import json
 import re

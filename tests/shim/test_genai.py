@@ -1,4 +1,4 @@
-"""google-genai, instrumented: its Python tools run through hooks, in every way of asking."""
+"""google-genai with the shim: hooks judge its Python tools, with every method of the SDK."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""What the shim does when the gateway is slow, strange or away, and that it comes back by itself."""
+"""The shim if the gateway is slow, misbehaves or is down, and its automatic recovery."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Sessions, turns and what hooks say to them, in both modes and for both kinds of agents."""
+"""Sessions and turns of the shim, and the effects of hooks, in both modes and for both kinds of agents."""
 
 import asyncio
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""Tools between BeforeTool and AfterTool: rewritten, denied, replaced, hidden, extended."""
+"""Tools between BeforeTool and AfterTool: edited, denied, replaced, hidden, extended."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""What hostile clients do to a gateway, again and again. Each function goes on until it is cancelled."""
+"""Attacks of hostile clients on a gateway. Each function repeats one until it is cancelled."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Audits for tests: calls as they are recorded, writers, and what stands in a database."""
+"""Audits for tests: recorded calls, writers, and the content of a database."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager

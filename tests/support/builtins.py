@@ -1,4 +1,4 @@
-"""Policies made by hand, as the engine makes them."""
+"""Policies created directly, as the engine creates them."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial

@@ -1,4 +1,4 @@
-"""Real clients behind one question: what does somebody see who asks this, at this base URL?"""
+"""Real clients with one interface: what does a user see who sends this prompt to this base URL?"""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Programs that tests run to their end: in their own session, with nothing of the machine's settings."""
+"""Programs that tests run to their end, in their own session and with a clean environment."""
 
 import asyncio
 import contextlib

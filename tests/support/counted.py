@@ -1,4 +1,4 @@
-"""What a page of metrics holds, in the way that tests look at it."""
+"""Reads a page of metrics for tests."""
 
 from collections.abc import Callable
 from typing import Any

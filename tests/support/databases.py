@@ -1,4 +1,4 @@
-"""Databases for the store: a PostgreSQL of a test's own, on the server of this machine."""
+"""Databases for the store: a PostgreSQL database for each test, on a server of this machine."""
 
 import uuid
 from collections.abc import Iterator

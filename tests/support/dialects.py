@@ -1,4 +1,4 @@
-"""What the tests of the dialects share: policies at a gateway, and streams as a policy leaves them."""
+"""Helpers for the tests of the dialects: policies at a gateway, and streams after a policy."""
 
 from collections.abc import Callable
 from itertools import cycle

@@ -1,4 +1,4 @@
-"""A small service that speaks the protocol of the gateway's events, and the commands that ask it."""
+"""A small service that implements the event protocol of the gateway, and the commands that call it."""
 
 import asyncio
 import json

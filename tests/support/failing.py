@@ -1,4 +1,4 @@
-"""Hooks that fail in every way there is, and what docs/failing.md says becomes of the call."""
+"""Hooks that fail in every possible way, with the outcome that docs/failing.md describes."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""What becomes of a stream in a dialect, as the gateway frames, shows, closes and encodes it."""
+"""A stream of a dialect as the gateway frames, shows, closes and encodes it."""
 
 from collections.abc import Callable
 from itertools import pairwise

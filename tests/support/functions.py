@@ -1,4 +1,4 @@
-"""Functions and objects of this process as hooks: each denies."""
+"""Functions and objects of this process as hooks that deny."""
 
 import asyncio
 

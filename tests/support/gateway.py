@@ -1,4 +1,4 @@
-"""A whole gateway on loopback: the embedded upstream behind it, hooks from a settings file before it."""
+"""A whole gateway on loopback, with hooks from a settings file, in front of the embedded upstream."""
 
 import json
 import tempfile

@@ -1,4 +1,4 @@
-"""Http hooks of a test, and the services that they ask."""
+"""HTTP hooks of a test, and the services that they call."""
 
 import asyncio
 import json

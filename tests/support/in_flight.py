@@ -1,4 +1,4 @@
-"""Streams on their way through a gateway: their first event has arrived, their end waits for the test."""
+"""Streams in progress: their first event has arrived, and their end waits for the test."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What the laws compare, found without the translator's help: texts, what is not text, calls, exact JSON."""
+"""What the laws compare, read without the translator: texts, other values, calls, exact JSON."""
 
 import json
 from collections.abc import Callable, Iterator

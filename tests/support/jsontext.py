@@ -1,4 +1,4 @@
-"""JSON as people write it: any white space, line ends and comments between any two tokens."""
+"""JSON in various layouts: any white space, line ends and comments between tokens."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Single hooks of every kind, run as the engine runs them."""
+"""Single hooks of every kind, as the engine runs them."""
 
 import re
 import textwrap

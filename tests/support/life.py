@@ -1,4 +1,4 @@
-"""A gateway with limits, a certificate or metrics of its own, and whether anything is left at its end."""
+"""A gateway with its own limits, certificate or metrics, and checks for leaks at its end."""
 
 import asyncio
 import os

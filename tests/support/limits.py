@@ -1,4 +1,4 @@
-"""The policy `limits` by hand: a clock that a test moves, calls that begin and end."""
+"""The policy `limits` created directly: a fake clock, and calls that begin and end."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""An OpenID provider on loopback, at which whoever comes is signed in, and which can lie."""
+"""An OpenID provider on loopback that signs in everyone, and can send false claims."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Persistent hooks of a test: programs in Python, and what of them is alive."""
+"""Persistent hooks for tests: Python programs, and checks of which processes are alive."""
 
 import contextlib
 import os

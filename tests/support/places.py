@@ -1,4 +1,4 @@
-"""Where things lie: the project, and the folder of captures and vectors that may lie beside it."""
+"""Paths: the project, and the folder of captures and vectors that may be beside it."""
 
 from pathlib import Path
 

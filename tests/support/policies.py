@@ -1,4 +1,4 @@
-"""Small policies as runtime hooks, for tests of what a client makes of them: `runs(no_rockets)`."""
+"""Small policies as runtime hooks, for tests of clients: `runs(no_rockets)`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The `hookgate` command as a user starts it: a process of its own."""
+"""The `hookgate` command as a user starts it, in its own process."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What real programs leave behind: processes, zombies and open descriptors, as Linux tells them."""
+"""Processes, zombies and open descriptors that programs leave behind, as Linux reports them."""
 
 import asyncio
 import os

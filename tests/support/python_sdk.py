@@ -1,4 +1,4 @@
-"""google-genai as an application uses it: a client for a base URL, and every way to ask it."""
+"""google-genai as an application uses it: a client for a base URL, and its methods."""
 
 import asyncio
 from collections.abc import AsyncIterator

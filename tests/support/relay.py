@@ -1,4 +1,4 @@
-"""A TCP relay before a server, which can be cut off: then it takes everything and passes nothing on."""
+"""A TCP relay in front of a server. When it is cut off, it accepts data and forwards none."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What the tests of the route table share."""
+"""Helpers for the tests of the route table."""
 
 from collections.abc import Collection
 

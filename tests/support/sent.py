@@ -1,4 +1,4 @@
-"""What reached the upstream, looked at in the tests of real clients."""
+"""Checks of what reached the upstream, for the tests of real clients."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What tests of the shim are given: see the fixture of the same name in tests/shim/conftest.py."""
+"""The types of the fixtures for tests of the shim (tests/shim/conftest.py)."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

@@ -1,4 +1,4 @@
-"""HTTP as bytes: what really went over a connection, the client's own and the upstream's side of it."""
+"""HTTP as bytes: the exact data on a connection, on the client's and the upstream's side."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The setup of `make team`, as the tests of it use it."""
+"""The setup of `make team`, as fixtures."""
 
 import shutil
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Fail-over between two keys of the gateways' own, at three gateways with one database, behind nginx."""
+"""Fail-over between two of the gateways' own keys, at three gateways with one database, behind nginx."""
 
 import asyncio
 from collections import defaultdict

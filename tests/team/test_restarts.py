@@ -1,4 +1,4 @@
-"""Gateways of a team that are restarted or killed while clients call, and a database that is."""
+"""Gateways of a team, and its database, that restart or are killed while clients call."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""hookgate.testing: a gateway for the tests of one's own hooks, of all kinds."""
+"""hookgate.testing: a gateway for tests of a user's own hooks, of all kinds."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Bodies that create batches: their requests and labels, edits of both, and what hooks could not judge."""
+"""Bodies that create batches: requests and labels, edits of both, and refusals."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Calls in an answer, held against the tools that were allowed."""
+"""Calls in an answer, compared with the allowed tools."""
 
 from typing import Any
 

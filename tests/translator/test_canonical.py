@@ -1,4 +1,4 @@
-"""One spelling of each field and one reading of inline data, however deep they stand."""
+"""One spelling of each field and one interpretation of inline data, at any depth."""
 
 import base64
 from typing import Any

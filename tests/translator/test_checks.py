@@ -1,4 +1,4 @@
-"""Answers that hooks could not be shown are refused, with the place."""
+"""Answers that hooks could not read are refused, with the place."""
 
 from typing import Any
 

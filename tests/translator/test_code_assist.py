@@ -1,4 +1,4 @@
-"""Code Assist's envelopes: what a hook edits is the body inside, and nothing around it."""
+"""Code Assist's envelopes: hooks edit only the body inside."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Token counts and embeddings: the requests that hooks are shown of them, and where edits go."""
+"""Token counts and embeddings: the requests that hooks see, and the effects of edits."""
 
 from typing import Any
 

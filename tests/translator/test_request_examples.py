@@ -1,4 +1,4 @@
-"""What the laws of editing a request mean to the author of a hook, by example."""
+"""The laws of editing a request, by example."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The laws of editing a request, each for any body: what a hook did not change comes out as it went in."""
+"""The laws of editing a request, for any body: what no hook changed stays unchanged."""
 
 from typing import Any
 

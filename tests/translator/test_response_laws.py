@@ -1,4 +1,4 @@
-"""The laws of editing an answer, each for any answer; then what they mean, by example."""
+"""The laws of editing an answer, for any answer, and examples of them."""
 
 from typing import Any
 

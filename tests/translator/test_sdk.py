@@ -1,4 +1,4 @@
-"""google-genai's objects through the translator: hooks see and edit as REST what a program holds."""
+"""google-genai's objects through the translator: hooks see and edit them as REST bodies."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What google-genai's arguments mean: hooks see the body that the SDK itself sends for them."""
+"""google-genai's arguments: hooks see the body that the SDK would send for them."""
 
 import enum
 import json

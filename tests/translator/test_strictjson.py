@@ -1,4 +1,4 @@
-"""A body is read in one way only, or refused; and it is written back as it was read."""
+"""A body has one interpretation or is refused, and is serialized as it was parsed."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Values are counted in the text before it is parsed, exactly; long base64 strings are taken out first."""
+"""Values are counted exactly before a text is parsed; long base64 strings are removed first."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The laws on traffic of real clients and models, read from a folder beside the project when it is there."""
+"""The laws on captured traffic of real clients and models, if that exists beside the project."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The contract's typed documents, and the page that is made of them."""
+"""The typed documents of the contract, and the page that is generated from them."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A hook's input document: the same as JSON and as a value, in one line, and nobody else's."""
+"""A hook's input document: equal as JSON and as a value, on one line, and not shared with other hooks."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The model events: what each shows a hook, and what comes of the hook's answer."""
+"""The model events: what each shows a hook, and the effects of the hook's output."""
 
 import copy
 import json

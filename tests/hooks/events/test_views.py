@@ -1,4 +1,4 @@
-"""The view a hook asks for: what it is shown, and that its edits land through the same view."""
+"""Views of hooks: what each shows, and that edits are applied through the same view."""
 
 import copy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One form for all spellings: what pins of tools and keys of recordings rest on."""
+"""Canonical forms: all spellings of a document have the same form, as tool pins and recordings require."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The policy `cassette`: which requests are the same, what a recording holds, and what each mode does."""
+"""The policy `cassette`: which requests are the same, what a recording contains, and what each mode does."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""The policy `limits`: what is counted, for whom, and what a caller beyond it is told."""
+"""The policy `limits`: what it counts, for whom, and which reason a caller beyond a limit receives."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Laws of the policy `limits`: what holds in whatever order calls and their hooks run."""
+"""Laws of the policy `limits` for calls and hooks in any order."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""What is told of options that are wrong: the place, and what to write instead."""
+"""Errors about invalid options of policies name the place and the remedy."""
 
 from pathlib import Path
 from typing import Any

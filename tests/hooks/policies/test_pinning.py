@@ -1,4 +1,4 @@
-"""Pinned tools: a declaration that is not what it was when it was first seen is flagged or refused."""
+"""Pinned tools: a declaration that has changed since it was first seen is flagged or refused."""
 
 import logging
 from pathlib import Path

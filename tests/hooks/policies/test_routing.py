@@ -1,4 +1,4 @@
-"""The policy `models` as a router: which model a call goes to, and what is asked of it then."""
+"""The policy `models` as a router: which model receives a call, and with which settings."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the tests of the kinds of hooks share."""
+"""Fixtures for the tests of runners."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Command hooks: the shell they run in, what they find in their environment, and where."""
+"""Command hooks: their shell, environment and folder."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The limit on descriptors: raised for the process that asks for it, as before for what hooks start."""
+"""The limit on descriptors: raised for the calling process, but not for the programs of hooks."""
 
 import resource
 from collections.abc import Iterator

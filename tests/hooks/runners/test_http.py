@@ -1,4 +1,4 @@
-"""HTTP hooks: what a service is asked, and what its answer means, on loopback and unix sockets."""
+"""HTTP hooks: the request to the service, and the meaning of its answer, over TCP and Unix sockets."""
 
 import asyncio
 import gzip

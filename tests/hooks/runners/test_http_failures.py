@@ -1,4 +1,4 @@
-"""HTTP hooks whose service is not there, hangs, breaks off, or closes a connection that was kept."""
+"""HTTP hooks whose service is missing, hangs, breaks off, or closes a reused connection."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""Whom an http hook may ask, and what of its url and headers is never told."""
+"""The allowed targets of HTTP hooks, and secrets in URLs and headers that messages must not show."""
 
 import asyncio
 import logging

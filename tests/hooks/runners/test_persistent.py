@@ -1,4 +1,4 @@
-"""Programs that stay: one line in, one line out, and what that is for."""
+"""Persistent hooks: one line of input, one line of output, and the meaning of each."""
 
 import asyncio
 import shutil

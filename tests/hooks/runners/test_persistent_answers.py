@@ -1,4 +1,4 @@
-"""Programs that stay and answer late, unasked or too much: no call gets what was meant for another."""
+"""Persistent hooks that answer late, unasked or too much: no call gets the output for another call."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The lives of programs that stay: how they end, what takes their place, and how a hook is closed."""
+"""The life cycle of persistent hooks: how processes end, are replaced and are closed."""
 
 import asyncio
 import os

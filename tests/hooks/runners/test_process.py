@@ -1,4 +1,4 @@
-"""Programs as they really are, well-behaved and not; after each of them nothing is left behind."""
+"""Programs, well-behaved or not: no process or descriptor is left after them."""
 
 import asyncio
 import os

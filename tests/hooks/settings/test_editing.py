@@ -1,4 +1,4 @@
-"""Edits of a settings file that a person wrote: what is meant changes, and nothing else."""
+"""Edits of a settings file that a person wrote change only what they are meant to change."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""Settings text with comments: what it holds, and where in the text each value stands."""
+"""JSON with comments: the parsed value, and the place of each value in the text."""
 
 import json
 from collections.abc import Iterator

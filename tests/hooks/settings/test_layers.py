@@ -1,4 +1,4 @@
-"""Layers, comments, switches: which hooks run when several files have a say."""
+"""Layers, comments and switches: which hooks run if several files configure them."""
 
 import json
 import os

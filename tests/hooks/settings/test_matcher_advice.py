@@ -1,4 +1,4 @@
-"""Matchers that leave a hook without effect: what is told of them, and what is not."""
+"""Matchers that leave a hook without effect: which are reported, and which are not."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a matcher and a `when` hold for."""
+"""Which events a matcher and a `when` select."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Slips in settings files that would leave a hook open or without effect, and what is told of them."""
+"""Mistakes in settings files that would leave a hook open or without effect are reported."""
 
 import json
 from pathlib import Path

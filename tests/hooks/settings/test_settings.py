@@ -1,4 +1,4 @@
-"""Settings files: what loads, in which order, and what a user reads when something is wrong."""
+"""Settings files: which load, in which order, and the messages about mistakes."""
 
 import json
 from pathlib import Path

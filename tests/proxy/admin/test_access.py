@@ -1,4 +1,4 @@
-"""Who may see the panel, as requests over a connection meet it."""
+"""Access to the panel, over real connections."""
 
 import json
 from dataclasses import replace

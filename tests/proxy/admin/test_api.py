@@ -1,4 +1,4 @@
-"""What the panel's JSON tells, of calls that were made through a gateway."""
+"""The panel's JSON API, for calls that were made through a gateway."""
 
 import asyncio
 import json

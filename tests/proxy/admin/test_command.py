@@ -1,4 +1,4 @@
-"""The panel of `hookgate serve`, and the commands beside it that need its token."""
+"""The panel of `hookgate serve`, and the commands that need its token."""
 
 import json
 import re

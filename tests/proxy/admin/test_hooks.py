@@ -1,4 +1,4 @@
-"""The hooks as the panel lists and switches them, of a project and its user."""
+"""The panel lists and switches hooks of a project and of its user."""
 
 import asyncio
 import json

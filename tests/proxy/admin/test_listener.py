@@ -1,4 +1,4 @@
-"""The operators' listener: alive, ready, and what was counted."""
+"""The admin listener: health, readiness and metrics."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What readers of the panel are told while calls run, and that nobody waits for them."""
+"""The panel's live events while calls run, which never wait for a reader."""
 
 import asyncio
 import json

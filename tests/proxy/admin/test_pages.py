@@ -1,4 +1,4 @@
-"""The page's files: what they are allowed to do, and how they are served."""
+"""The page's files: their content security policy, and how they are served."""
 
 import re
 from importlib.resources import files

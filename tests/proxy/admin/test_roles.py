@@ -1,4 +1,4 @@
-"""What each role may do at the admin listener: every route of it, and all that it answers."""
+"""The permissions of each role for every route of the admin listener, and for the content of its answers."""
 
 import ast
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""Documents cut down for a page."""
+"""Documents that are shortened for the page."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Signing in at an OpenID provider, as requests over a connection meet it, and what an attacker may try."""
+"""Sign-in at an OpenID Connect provider, over real connections, and attacks on it."""
 
 import base64
 import gzip

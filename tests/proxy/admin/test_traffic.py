@@ -1,4 +1,4 @@
-"""Counts over time, with a clock of the test's own."""
+"""Counts over time, with a fake clock."""
 
 import pytest
 

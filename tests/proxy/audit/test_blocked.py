@@ -1,4 +1,4 @@
-"""What hooks keep from an agent is recorded: with hook, reason and arguments, wherever an operator looks."""
+"""What hooks withhold from an agent is recorded with hook, reason and arguments, and shown to operators."""
 
 import json
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The chain: whatever is changed, removed, doubled or moved in it is found."""
+"""The chain reveals every change, removal, duplicate and move of records."""
 
 from typing import Any
 

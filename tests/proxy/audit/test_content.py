@@ -1,4 +1,4 @@
-"""What was said: stored when it is wanted, and never what a policy took out."""
+"""The content of calls is stored only if configured, and without what a policy removed."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What a gateway records: which calls, what of them, and never a key."""
+"""What a gateway records: which calls, which of their data, and never a key."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Where chains must begin and end: cut heads, cut tails, writers that are gone, an emptied database."""
+"""Where chains must begin and end: truncated chains, missing writers, an emptied database."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What shows that a writer is running, and what is noted of its chain outside of the database."""
+"""The signs that a writer is running, and the heads that are kept outside the database."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""Lines for log shippers: each record once, in order, and nobody waits for who reads them."""
+"""Lines for log shippers: each record once and in order, without waiting for the reader."""
 
 import asyncio
 import json

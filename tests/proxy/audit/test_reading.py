@@ -1,4 +1,4 @@
-"""Queries of the audit: which calls a filter matches, pages of calls, and calls by the beginning of an ID."""
+"""Queries of the audit: filters, pages, and calls by the first digits of an ID."""
 
 from collections.abc import Iterator
 from itertools import product

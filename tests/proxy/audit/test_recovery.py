@@ -1,4 +1,4 @@
-"""Gateways that die: no record is lost, none is doubled, and their calls get an end."""
+"""Gateways that die: no record is lost or doubled, and their calls get an end."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Retention: what goes is the oldest, and what is left proves itself."""
+"""Retention removes the oldest records, and the rest can still be verified."""
 
 import asyncio
 import sqlite3

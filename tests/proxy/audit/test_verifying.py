@@ -1,4 +1,4 @@
-"""Each way in which stored records can differ from what was written has a problem of its own that says it."""
+"""Each kind of difference between stored and written records is reported as its own problem."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

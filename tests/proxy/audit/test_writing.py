@@ -1,4 +1,4 @@
-"""The writer: durable when it says so, many at once, refused in time, and well again by itself."""
+"""The writer: durable once it confirms, concurrent, refusing in time, and recovering automatically."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Batches: each request is judged when it is sent, each answer when it is looked at."""
+"""Batches: each request is judged when it is sent, and each answer when it is read."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Cached contents: what is written is judged like a prompt, and hooks know which calls use it."""
+"""Cached contents: writes are judged like prompts, and hooks see which calls use them."""
 
 import json
 from collections.abc import AsyncIterator

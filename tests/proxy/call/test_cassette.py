@@ -1,4 +1,4 @@
-"""Recorded answers at a whole gateway: recorded from an upstream, and given again when there is none."""
+"""Recorded answers at a whole gateway: recorded from an upstream, and replayed without one."""
 
 import json
 import os

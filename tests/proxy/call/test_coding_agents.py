@@ -1,4 +1,4 @@
-"""What a coding agent reads and writes back through the policy `redact`: nothing of it may be lost."""
+"""The policy `redact` and coding agents: files that they read and write back lose nothing."""
 
 import json
 import re

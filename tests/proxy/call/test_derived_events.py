@@ -1,4 +1,4 @@
-"""Events of agents without a shim, derived from their calls: the same policy, as far as the wire allows."""
+"""Derived events for agents without a shim: the same policy, as far as calls allow."""
 
 import asyncio
 from typing import Any

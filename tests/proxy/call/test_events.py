@@ -1,4 +1,4 @@
-"""The event service: events in, the hooks' one output out, and what that means for the session's calls."""
+"""The event service: events, the combined output, and its effects on the session's calls."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Hooks that fail behind a real gateway: what reaches the upstream, and what is told of it."""
+"""Hooks that fail at a real gateway: what reaches the upstream, and what is reported."""
 
 import asyncio
 import errno

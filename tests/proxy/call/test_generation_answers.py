@@ -1,4 +1,4 @@
-"""What comes back of a judged call: the upstream's own bytes, or what hooks made of them."""
+"""The answer to a judged call: the upstream's own bytes, or the hooks' edit of them."""
 
 import gzip
 import json

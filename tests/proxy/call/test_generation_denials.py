@@ -1,4 +1,4 @@
-"""A call that hooks end: what its client is told, and what becomes of the call upstream."""
+"""A call that hooks deny or stop: the client's answer, and the call upstream."""
 
 import asyncio
 import json

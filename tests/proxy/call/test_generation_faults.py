@@ -1,4 +1,4 @@
-"""An upstream that fails: clients get a clear error, or see that the answer broke; never a clean half."""
+"""An upstream that fails: clients get a clear error, or detect the broken answer."""
 
 import asyncio
 import logging

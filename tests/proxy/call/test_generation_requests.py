@@ -1,4 +1,4 @@
-"""What reaches the upstream of a judged call, and what its hooks are shown."""
+"""The request of a judged call: what reaches the upstream, and what hooks see."""
 
 import copy
 import json

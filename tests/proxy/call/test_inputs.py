@@ -1,4 +1,4 @@
-"""Token counts, embeddings and caches: what they carry is judged like a prompt, in each of their shapes."""
+"""Token counts, embeddings and caches: their texts are judged like prompts, in every form."""
 
 import json
 from typing import Any

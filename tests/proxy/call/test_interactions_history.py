@@ -1,4 +1,4 @@
-"""What the gateway knows of an interaction that a call continues, reads or deletes."""
+"""What the gateway remembers of an interaction that a call continues, reads or deletes."""
 
 import asyncio
 import json

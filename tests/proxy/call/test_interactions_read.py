@@ -1,4 +1,4 @@
-"""Interactions that are read later: whole, as a stream, resumed, or from the background."""
+"""Interactions that are read later: whole, streamed, resumed, or in the background."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Slow hooks: what goes out before they have decided, and how their verdict is told after that."""
+"""Slow hooks: the bytes that are sent before they decide, and the form of their verdict after that."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A client that leaves takes its hooks and its call upstream along, within a second."""
+"""A client that disconnects ends its hooks and its call upstream, within a second."""
 
 import asyncio
 import os

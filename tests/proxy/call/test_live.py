@@ -1,4 +1,4 @@
-"""Live sessions with `routes.live = "judge"`: what is written, spoken and called is judged, both ways."""
+"""Live sessions with `routes.live = "judge"`: text, speech and calls are judged in both directions."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""What observers of a call's content, such as the audit, are shown of each kind of call."""
+"""What observers of a call's content, such as the audit, receive for each kind of call."""
 
 import json
 from pathlib import Path

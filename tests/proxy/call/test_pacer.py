@@ -1,4 +1,4 @@
-"""A burst of tasks begins a few at a time, so that everything else on the event loop has its turns."""
+"""A burst of tasks starts a few at a time, so that the event loop stays responsive."""
 
 import asyncio
 

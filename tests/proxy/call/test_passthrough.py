@@ -1,4 +1,4 @@
-"""Requests that nobody looks at: as they came, both ways, and never held in memory."""
+"""Forwarded requests: unchanged in both directions, and never buffered in memory."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""How much of a streamed answer a hook sees: events, a sliding window, or all of it."""
+"""How much of a streamed answer a hook sees: one event, a sliding window, or all of it."""
 
 import asyncio
 from collections.abc import Sequence

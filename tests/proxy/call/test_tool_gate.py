@@ -1,4 +1,4 @@
-"""What hooks allowed is enforced on what the model answers, too."""
+"""The tools that hooks allow are enforced on the model's answer, too."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""Live sessions that an operator lets through: a WebSocket, carried both ways."""
+"""Live sessions that an operator forwards: a WebSocket tunnel in both directions."""
 
 import asyncio
 import base64

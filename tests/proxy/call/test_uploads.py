@@ -1,4 +1,4 @@
-"""Where an upload's bytes are sent: through the gateway, as its client reached it, and nowhere else."""
+"""Upload URLs lead through the gateway, at the address that the client used."""
 
 import asyncio
 

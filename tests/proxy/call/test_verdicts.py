@@ -1,4 +1,4 @@
-"""How a verdict is told to a client, and which session a call belongs to."""
+"""The form in which a client receives a verdict, and the session that a call belongs to."""
 
 from typing import Any
 

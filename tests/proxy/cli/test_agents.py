@@ -1,4 +1,4 @@
-"""`hookgate agents`: the settings that it prints, and what it says of calls that arrive, or do not."""
+"""`hookgate agents`: the printed settings, and the report about calls that arrive or do not."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A setup with problems of ten kinds and more: `config check`, `serve` and `doctor` report all at once."""
+"""A setup with more than ten kinds of problems: `config check`, `serve` and `doctor` report all at once."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""`hookgate audit`, as an operator uses it: in a pipe, where nothing but its answer is printed."""
+"""`hookgate audit` in a pipe: stdout contains only its result."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`hookgate config check | show | schema` as a user runs them, the page, and the example."""
+"""`hookgate config check | show | schema`, the page of settings, and the example."""
 
 import json
 import re

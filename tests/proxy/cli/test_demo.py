@@ -1,4 +1,4 @@
-"""`hookgate demo`: five scenes that are checked, and a failure that is told as one."""
+"""`hookgate demo`: five checked scenes, and the report of a failed one."""
 
 import shlex
 import shutil

@@ -1,4 +1,4 @@
-"""`hookgate doctor`: what it finds, and that it finds everything at once."""
+"""`hookgate doctor`: the problems that it finds, all at once."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""`hookgate hooks …` as someone at a terminal meets it: what it prints, writes and exits with."""
+"""`hookgate hooks …` at a terminal: its output, the files that it writes, and its exit codes."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`hookgate keys`, and a gateway that accepts what it prints."""
+"""`hookgate keys`, and a gateway that accepts the printed keys."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The `hookgate` command: what it says and how it ends when something is wrong with how it was started."""
+"""The `hookgate` command: messages and exit codes if it is started with errors."""
 
 import asyncio
 import json

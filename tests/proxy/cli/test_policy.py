@@ -1,4 +1,4 @@
-"""`hookgate policy`: what is pushed, what is refused, and what the audit records of it."""
+"""`hookgate policy`: pushes, refusals, and their records in the audit."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`hookgate replay`: recorded calls through another policy."""
+"""`hookgate replay`: recorded calls with another policy."""
 
 import json
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""A replay of recorded calls through the policy that judged them makes no difference."""
+"""A replay of recorded calls with an unchanged policy reports no differences."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""`hookgate tools …` as someone at a terminal meets it."""
+"""`hookgate tools …` at a terminal."""
 
 import asyncio
 from collections.abc import Callable

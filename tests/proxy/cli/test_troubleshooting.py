@@ -1,4 +1,4 @@
-"""The page of typical mistakes: each is made, and its message is the one on the page."""
+"""The troubleshooting page: each mistake causes the message on the page."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Files of the wrong kind: one sentence names the file, what it is, and the option that was meant."""
+"""Files of the wrong kind: one sentence names the file, its kind, and the option that was meant."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`[credentials.NAME]`: what a file may say of credentials, and what can be wrong; no output has a key."""
+"""`[credentials.NAME]`: valid and invalid settings; no output contains a key."""
 
 import asyncio
 from pathlib import Path

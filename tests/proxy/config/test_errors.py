@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: everything at once, each with its place and its remedy."""
+"""Problems of a configuration are reported all at once, each with its place and its remedy."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

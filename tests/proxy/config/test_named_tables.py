@@ -1,4 +1,4 @@
-"""`[keys.NAME]`: what a file may say of keys, and what is wrong with it; no output shows a key."""
+"""`[keys.NAME]`: valid and invalid settings; no output contains a key."""
 
 import json
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""A gateway that other machines can reach: its operator has to say who may use it."""
+"""A gateway that other machines can reach starts only if its operator says who may use it."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where a setting comes from: flags before environment before file before defaults."""
+"""The precedence of settings: flags, environment, file, defaults."""
 
 import json
 import tempfile

@@ -1,4 +1,4 @@
-"""Files that contain a secret: a problem is told alike for all settings, without the secret."""
+"""Files that contain a secret: all settings report problems alike, without the secret."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Several credentials of the gateway's own: which are tried, in which order, and what is recorded."""
+"""Several credentials of the gateway: which are tried, in which order, and what is recorded."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Access tokens of Google Cloud: fetched ahead of their expiry, one refresh at a time, and shown nowhere."""
+"""Access tokens of Google Cloud: refreshed before their expiry, one at a time, and never shown."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The embedded upstream as Vertex and as Code Assist: the answers of the Gemini API, at their paths."""
+"""The embedded upstream as Vertex AI and Code Assist: the same answers, at their paths."""
 
 from collections.abc import AsyncIterator
 from typing import Any

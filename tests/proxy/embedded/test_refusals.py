@@ -1,4 +1,4 @@
-"""What the embedded upstream refuses, as the real API does: a gateway's mistake must not pass unnoticed."""
+"""The embedded upstream refuses what the real API refuses, so that mistakes of a gateway are noticed."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Scripts: which rule decides, and what a user reads who made a mistake in one."""
+"""Scripts: which rule applies, and the messages about mistakes in them."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The embedded upstream on the wire: exact bytes, routes, pace, and what is recorded."""
+"""The embedded upstream over HTTP: exact bytes, routes, delays, and recorded requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

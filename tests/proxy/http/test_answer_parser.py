@@ -1,4 +1,4 @@
-"""Answers as bytes: what is understood however it is cut, and what is refused."""
+"""The parser of HTTP answers: the result does not depend on the split, and what it refuses."""
 
 from dataclasses import dataclass
 

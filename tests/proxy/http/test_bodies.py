@@ -1,4 +1,4 @@
-"""Request bodies: what is refused, how, and that nothing of it goes upstream."""
+"""Request bodies that are refused: the errors, and that no part of them goes upstream."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The upstream's address, and calls that get no answer or half of one."""
+"""The upstream's address, and calls without a complete answer."""
 
 import asyncio
 import contextlib

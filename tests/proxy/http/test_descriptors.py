@@ -1,4 +1,4 @@
-"""Descriptors are the gateway's to keep: whatever clients open, hooks run and operators are answered."""
+"""Descriptors are reserved: hooks run and operators get answers, whatever clients open."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Which headers pass, each way."""
+"""The headers that are forwarded in each direction."""
 
 from typing import Any
 

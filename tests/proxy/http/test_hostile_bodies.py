@@ -1,4 +1,4 @@
-"""No body costs more than its size: what is refused early, and what is done beside the event loop."""
+"""The cost of a body is bounded by its size: early refusals, and work outside the event loop."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Clients that are slow, silent, gone or too many: each ends in time, and leaves nothing behind."""
+"""Clients that are slow, silent, gone or too many: each connection ends in time, without leaks."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""Requests that two servers could read differently: refused, or judged exactly once; never let through."""
+"""Requests that two servers could interpret differently are refused or judged exactly once."""
 
 import contextlib
 import gzip

@@ -1,4 +1,4 @@
-"""https on our side: real clients, a certificate that changes, and one that cannot be used."""
+"""The gateway's own TLS: real clients, a certificate that changes, and an unusable one."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The gateway's own API keys: they replace the credentials of callers, and come back in no answer."""
+"""The gateway's own API keys replace the callers' credentials, and appear in no answer."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Requests and answers on connections to upstreams: reuse, time, backpressure, TLS, proxies, what is left."""
+"""Connections to upstreams: reuse, timeouts, backpressure, TLS, proxies and leaks."""
 
 import asyncio
 import gzip

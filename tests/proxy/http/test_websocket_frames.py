@@ -1,4 +1,4 @@
-"""The memory of what clients send over WebSockets."""
+"""The memory of WebSocket messages from clients."""
 
 import asyncio
 import json

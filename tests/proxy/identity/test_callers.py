@@ -1,4 +1,4 @@
-"""Keys with names and teams at a whole gateway, and the refusal of those without."""
+"""Keys with names and teams at a whole gateway, and the refusal of unknown keys."""
 
 import asyncio
 import io

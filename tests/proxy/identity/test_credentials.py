@@ -1,4 +1,4 @@
-"""Two credentials that differ: limits could go by one and the upstream by the other, so neither passes."""
+"""Requests with two different credentials are refused: limits and the upstream could use different ones."""
 
 import pytest
 from support.gateway import running_gateway

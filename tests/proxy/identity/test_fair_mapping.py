@@ -1,4 +1,4 @@
-"""A memory in shares: bounded, and no share is crowded out by a larger one."""
+"""A bounded memory in shares: no share is displaced by a larger one."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Keys that the gateway has issued, at a whole gateway."""
+"""Issued keys, at a whole gateway."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Issued keys that are revoked or rotated, and the database and the pepper behind them."""
+"""Issued keys that are revoked or rotated, and problems with their database and pepper."""
 
 import asyncio
 import sqlite3

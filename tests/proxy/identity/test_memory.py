@@ -1,4 +1,4 @@
-"""Results of tools find their calls, and turns their names, however many there are."""
+"""Tool results are matched to their calls, and turns to their IDs, whatever their number."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""API keys: they reach the upstream, and nothing else."""
+"""API keys reach only the upstream."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What is remembered of sessions and calls: no key crowds out another, nor do keys that are made up."""
+"""The memory of sessions and calls: no key displaces another, not even with invented keys."""
 
 import asyncio
 from types import SimpleNamespace

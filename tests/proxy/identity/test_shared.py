@@ -1,4 +1,4 @@
-"""Sessions in a database: what one process changes, another one reads."""
+"""Sessions in a database: a process reads the changes of another."""
 
 import asyncio
 import time

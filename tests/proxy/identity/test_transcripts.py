@@ -1,4 +1,4 @@
-"""Transcripts: what hooks find at `transcript_path`."""
+"""Transcripts: the file at `transcript_path`."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""Conditions on keys and teams that no caller can meet, and where an operator is told."""
+"""Conditions on keys and teams that no caller can meet are reported to the operator."""
 
 from hashlib import sha256
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the log tells: one line per call with its ID, and never a key or a word of what was said."""
+"""The log: one line for each call with its ID, and never a key or content."""
 
 import json
 import logging

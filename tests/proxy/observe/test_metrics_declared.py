@@ -1,4 +1,4 @@
-"""The declared metrics are those that a page holds, the documentation tells of, and the files use."""
+"""The declared metrics are those that are exported, documented and used by dashboards and alerts."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What calls leave in the metrics, through a gateway on loopback."""
+"""The metrics of calls through a gateway on loopback."""
 
 import asyncio
 from pathlib import Path

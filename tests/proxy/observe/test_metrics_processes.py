@@ -1,4 +1,4 @@
-"""Metrics of several gateways at once, each a process of its own, over a reload of their hooks."""
+"""Metrics of several gateway processes, across a reload of their hooks."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The price table: what calls cost, and what is told of a table with mistakes."""
+"""The price table: costs of calls, and messages about mistakes in the table."""
 
 from pathlib import Path
 

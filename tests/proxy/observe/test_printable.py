@@ -1,4 +1,4 @@
-"""What others wrote speaks neither to terminals nor to clients: logs, commands and heads of answers."""
+"""Text from others cannot control terminals or clients: logs, commands and answer headers."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Receipts: what became of each call, without a word of what was said."""
+"""Receipts describe the outcome of each call, without its content."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The place of a call in a trace: what comes in, what goes on."""
+"""Trace context: how it is received and sent on."""
 
 import pytest
 

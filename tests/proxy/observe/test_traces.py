@@ -1,4 +1,4 @@
-"""Traces as a collector gets them, of calls through a gateway on loopback."""
+"""Traces of calls through a gateway on loopback, as a collector receives them."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The tokens of an answer: only its own, last usage counts, wherever the answer is cut."""
+"""The tokens of an answer: only its own last usage counts, however the answer is split."""
 
 import json
 from typing import Any

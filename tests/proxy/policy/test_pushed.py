@@ -1,4 +1,4 @@
-"""Replicas that follow the policy in their database: what is in force where, and what operators see of it."""
+"""Replicas that follow the policy in their database: which revision is in force, and what operators see."""
 
 import asyncio
 import json

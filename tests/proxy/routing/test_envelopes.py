@@ -1,4 +1,4 @@
-"""Code Assist: the envelopes stay, what is inside is judged like any call."""
+"""Code Assist: envelopes stay unchanged, and their content is judged like any call."""
 
 import json
 from typing import Any

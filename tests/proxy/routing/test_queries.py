@@ -1,4 +1,4 @@
-"""Queries of served routes: what passes, and the key taken out of them."""
+"""Query parameters of served routes: which are forwarded, and the removal of the key."""
 
 import pytest
 from support.routes import CALL, refused

@@ -1,4 +1,4 @@
-"""What the table of routes does not serve, and that nothing but the table is served."""
+"""Only the routes in the table are served."""
 
 import re
 

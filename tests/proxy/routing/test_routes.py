@@ -1,4 +1,4 @@
-"""The one table of what is served: what is routed where."""
+"""The route table."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""Each method of google-genai's client, and what the gateway does with its request, as the docs show it."""
+"""The gateway treats each method of google-genai's client as the docs say."""
 
 from collections.abc import Callable
 from typing import Any

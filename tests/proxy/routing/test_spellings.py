@@ -1,4 +1,4 @@
-"""For every generative route, spellings that another parser could take for it: none passes unjudged."""
+"""Spellings that another parser could take for a generative route never pass unjudged."""
 
 import json
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""The routes at Vertex AI of calls with a credential of the gateway's own."""
+"""Routes of Vertex AI for calls with one of the gateway's own credentials."""
 
 import pytest
 

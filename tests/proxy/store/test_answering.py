@@ -1,4 +1,4 @@
-"""A database that does not answer: calls are refused, and do not wait for it without end."""
+"""A database that does not answer: calls are refused after a time limit."""
 
 import threading
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What is told of a state folder and its databases, and that nothing of them changes."""
+"""Checks of a state folder and its databases report problems and change nothing."""
 
 import os
 import sqlite3

@@ -1,4 +1,4 @@
-"""Counters in a database: the same with a file and with PostgreSQL."""
+"""Counters in a database: the same behavior with a file and with PostgreSQL."""
 
 import asyncio
 import os

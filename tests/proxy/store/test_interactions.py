@@ -1,4 +1,4 @@
-"""Interactions in a database: the same with a file and with PostgreSQL."""
+"""Interactions in a database: the same behavior with a file and with PostgreSQL."""
 
 import asyncio
 import time

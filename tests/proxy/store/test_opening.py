@@ -1,4 +1,4 @@
-"""Opening the store: where it is, who may read it, and what is told when it cannot be opened."""
+"""Opening the store: its place, its permissions, and the errors if it cannot be opened."""
 
 import logging
 import sqlite3

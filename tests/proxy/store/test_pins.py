@@ -1,4 +1,4 @@
-"""Pinned tools in a database: the same with a file and with PostgreSQL, at all gateways that share it."""
+"""Pinned tools in a database: the same behavior with a file and with PostgreSQL, shared by all gateways."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Settings that come to need the store while the gateway runs."""
+"""Reloaded settings that need the store for the first time while the gateway runs."""
 
 from pathlib import Path
 

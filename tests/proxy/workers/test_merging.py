@@ -1,4 +1,4 @@
-"""One picture of several workers."""
+"""Merging the metrics, calls and events of several workers."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families

@@ -1,4 +1,4 @@
-"""Several workers on one port, as processes: what they share, and what the end of one means."""
+"""Several worker processes on one port: what they share, and what happens if one ends."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""`hookgate event` as an agent starts it: input on stdin, output on stdout, the contract's exit codes."""
+"""`hookgate event` as an agent starts it: input on stdin, output on stdout, and exit codes."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`hookgate shim install | uninstall | status`: what it writes, keeps and takes back."""
+"""`hookgate shim install | uninstall | status`: what it writes, keeps and removes."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""Law 4: messages are recognized by role and text, wherever they stand."""
+"""Law 4: messages are recognized by role and text, whatever their position."""
 
 from time import process_time
 from typing import Any

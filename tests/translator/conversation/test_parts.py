@@ -1,4 +1,4 @@
-"""The view of typed parts: everything a turn holds is shown, and an edit lands on the part it means."""
+"""The view of typed parts: it shows everything in a turn, and an edit changes the intended part."""
 
 import copy
 from time import process_time

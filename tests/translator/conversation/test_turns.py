@@ -1,4 +1,4 @@
-"""A call stays with its responses, and with nothing else, wherever a hook moves the turns around it."""
+"""A call stays with its responses, and with no others, however a hook moves the turns around it."""
 
 from typing import Any
 

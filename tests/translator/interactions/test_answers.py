@@ -1,4 +1,4 @@
-"""The laws of editing an interaction, the answer: what a hook did not change comes out as it went in."""
+"""The laws of editing an interaction's answer: what no hook changed stays unchanged."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The laws of editing a body that creates an interaction: what no hook changed comes out as it went in."""
+"""The laws of editing a body that creates an interaction: what no hook changed stays unchanged."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Events read as one response, and an edit of it cut into the events again."""
+"""Events that are joined to one response, and edits of it that are distributed to the events."""
 
 import copy
 from typing import Any

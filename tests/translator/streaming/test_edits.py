@@ -1,4 +1,4 @@
-"""Law 3: an edit of joined text parts lands on the part it touches."""
+"""Law 3: an edit of joined text parts changes the part that it touches."""
 
 from time import process_time
 from typing import Any

@@ -1,4 +1,4 @@
-"""Streamed answers as transcripts: bytes in, frames out, bytes back."""
+"""Streamed answers: bytes to frames, and frames to bytes."""
 
 import json
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Text joined across the events of a stream, and cut again."""
+"""Text that is joined across the events of a stream, and split again."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""The policy `redact` on real answers as they were captured, cut anew in every way."""
+"""The policy `redact` on captured real answers, split in every way."""
 
 from pathlib import Path
 from random import Random

@@ -1,4 +1,4 @@
-"""Of secrets planted in what tools print, none is missed, however the text is cut."""
+"""`redact` misses no secret planted in the output of tools, however the text is split."""
 
 import random
 import sysconfig

@@ -1,4 +1,4 @@
-"""What redaction costs: the same for each character, however the text was crafted."""
+"""The cost of redaction is linear in the length of the text, even for crafted text."""
 
 import contextlib
 import inspect

@@ -1,4 +1,4 @@
-"""Every string of a request and an answer is redacted, by google-genai's own types; docs list what is not."""
+"""Every string of google-genai's types for requests and answers is redacted, except those that docs list."""
 
 import asyncio
 import copy

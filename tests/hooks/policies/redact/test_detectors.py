@@ -1,4 +1,4 @@
-"""What each detector finds, and what it leaves alone."""
+"""What each detector finds, and what it ignores."""
 
 import json
 import random

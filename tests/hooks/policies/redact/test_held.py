@@ -1,4 +1,4 @@
-"""Text that comes in chunks: the same output however it is cut, and nothing of a secret before its time."""
+"""Text in chunks: the output does not depend on the split, and no part of a secret is released early."""
 
 import random
 from collections.abc import Callable

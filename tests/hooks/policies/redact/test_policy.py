@@ -1,4 +1,4 @@
-"""The policy `redact` on whole requests, answers, and the tools' events of agents."""
+"""The policy `redact` on whole requests, whole answers, and tool events of agents."""
 
 import base64
 import copy

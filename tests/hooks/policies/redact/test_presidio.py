@@ -1,4 +1,4 @@
-"""Presidio beside the detectors: real where it is installed, and a stand-in for how its findings are used."""
+"""Presidio with the detectors: the real one if installed, and a stand-in to test the use of its findings."""
 
 import importlib.util
 from typing import Any

@@ -1,4 +1,4 @@
-"""The policy `redact` on streamed answers: the same output at every split, and nothing held without need."""
+"""The policy `redact` on streamed answers: the same output for every split, and no needless delay."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
