@@ -86,7 +86,7 @@ def test_the_tool_selection_of_a_documented_request_is_shown_flat_and_nested() -
     "selection", [{"mode": "ANY", "allowedFunctionNames": ["glob"]}, {"mode": "ANY"}, {"mode": "NONE"}]
 )
 @pytest.mark.parametrize("nested", [False, True])
-async def test_a_selection_that_a_hook_gives_back_reaches_the_agent(selection: Json, nested: bool) -> None:
+async def test_a_selection_that_a_hook_returns_reaches_the_agent(selection: Json, nested: bool) -> None:
     event = read_event("BeforeModel", {"llm_request": DOCUMENTED})
     given = {"functionCallingConfig": selection} if nested else selection
     output = await answer(event, specific(llm_request={"toolConfig": given}))
@@ -112,7 +112,7 @@ def test_an_event_without_its_request_is_refused_by_name(event: str, fields: Jso
 
 
 @pytest.mark.parametrize("event", ["BeforeModel", "BeforeToolSelection"])
-def test_of_a_request_in_two_forms_the_stable_one_counts(event: str) -> None:
+def test_if_a_request_is_given_in_two_forms_the_stable_one_counts(event: str) -> None:
     stable = {"model": "m", "messages": [{"role": "user", "content": "stable"}]}
     seen = shown(event, llm_request=stable, contents=[{"role": "user", "parts": []}])
     assert seen["llm_request"]["messages"] == stable["messages"]
@@ -264,7 +264,7 @@ async def test_a_tool_result_replaces_the_whole_result(result: Json, group: Any)
     assert "SECRET" not in json.dumps(told)
 
 
-async def test_a_tool_result_that_a_hook_gives_back_as_it_was_is_no_edit() -> None:
+async def test_a_tool_result_that_a_hook_returns_unchanged_is_not_an_edit() -> None:
     assert await answer(AfterTool("read_file", {}, FAILED), specific(tool_result=FAILED)) == {}
 
 
@@ -272,7 +272,7 @@ async def test_a_tool_result_that_a_hook_gives_back_as_it_was_is_no_edit() -> No
 
 
 @pytest.mark.parametrize("empty", [{}, {"text": None}, {"candidates": []}, {"candidates": [], "text": None}])
-async def test_an_empty_answer_is_none(empty: Json) -> None:
+async def test_an_empty_answer_does_not_count_as_an_answer(empty: Json) -> None:
     outcome = await fired(asking("hi"), specific(llm_response=empty))
     assert not outcome.verdict.synthetic
     assert not outcome.runs[0].error
@@ -336,7 +336,7 @@ async def test_parts_that_are_neither_text_nor_the_api_s_become_text() -> None:
     ]
 
 
-async def test_a_mark_of_redaction_is_told_beside_the_edit() -> None:
+async def test_a_redaction_mark_is_reported_with_the_edit() -> None:
     event = AfterModel(SharedValue(DOCUMENTED), ANSWER)
     output = await answer(event, specific(llm_response={"text": "b"}, redacted=True), {})
     assert output["hookSpecificOutput"]["redacted"] is True
@@ -381,7 +381,7 @@ async def test_a_selection_of_no_declared_tool_is_logged(
     assert ["'done'" in message for message in messages] == [True] * count
 
 
-async def test_of_many_tools_that_are_not_declared_five_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_at_most_five_undeclared_tools_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     names = [f"tool-{number}" for number in range(9)]
     output = specific(toolConfig={"mode": "ANY", "allowedFunctionNames": names})
     [message] = await warned(BeforeToolSelection("m", TOOLS), output, caplog)

@@ -275,7 +275,7 @@ def _toml(config: Json, *tables: str) -> list[str]:
     return lines
 
 
-def test_every_setting_that_holds_a_secret_is_refused() -> None:
+def test_every_setting_that_contains_a_secret_is_refused() -> None:
     """A new one is marked in the schema of the configuration, and so left out of that of the values."""
     refused = {f"{section}.{key}" for config in SECRETS for section, keys in config.items() for key in keys}
     secret = {

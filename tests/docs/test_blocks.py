@@ -160,7 +160,7 @@ def test_a_command_is_one_that_hookgate_takes(words: list[str]) -> None:
         assert main._parser().parse_args(words).run
 
 
-def test_json_that_is_no_settings_file_is_an_object_or_a_list() -> None:
+def test_json_that_is_not_a_settings_file_is_an_object_or_a_list() -> None:
     others = [block for block in ALL_BLOCKS if block.kind == "json" and settings_in(block) is None]
     assert len(others) >= 10
     for block in others:

@@ -53,7 +53,7 @@ def test_the_links_of_a_page_lead_to_files_and_headings(page: str) -> None:
         assert not anchor or anchor in anchors, link
 
 
-def test_the_paths_that_contributors_are_told_exist() -> None:
+def test_the_paths_in_the_guide_exist() -> None:
     pages = [(PROJECT / page).read_text() for page in (*PAGES, "docs/architecture.md")]
     paths = {
         path

@@ -19,7 +19,7 @@ def cassette(folder: Path, mode: str) -> dict[str, Any]:
 
 
 @every_way
-async def test_a_program_that_calls_tools_runs_on_a_tape(tmp_path: Path, way: Way) -> None:
+async def test_a_program_that_calls_tools_runs_on_a_recording(tmp_path: Path, way: Way) -> None:
     cities: list[str] = []
 
     def get_weather(city: str) -> str:

@@ -25,7 +25,7 @@ async def test_the_policy_holds(agent: Agent, tmp_path: Path) -> None:
     check_policy(said, victim, sent)
 
 
-async def test_the_policy_holds_for_a_script_that_asks_with_exit_codes(tmp_path: Path) -> None:
+async def test_the_policy_applies_to_a_script_that_uses_exit_codes(tmp_path: Path) -> None:
     victim, policy = tmp_path / "victim", tmp_path / "policy.json"
     victim.mkdir()
     policy.write_text(json.dumps(POLICY))

@@ -78,7 +78,9 @@ def maximum_of(body: Json) -> Any:
     "name",
     [pytest.param(name, marks=pytest.mark.slow if name == "LangChain" else ()) for name in EVERY_CLIENT],
 )
-async def test_the_policy_holds_in_the_same_words(name: str, tmp_path: Path, arrived: list[str]) -> None:
+async def test_the_policy_applies_with_the_same_reasons(
+    name: str, tmp_path: Path, arrived: list[str]
+) -> None:
     tool = "read_file" if name == "Gemini CLI" else "get_weather"
     async with watched_gateway(tmp_path) as watched:
         person = Person(name, watched, tmp_path, arrived)

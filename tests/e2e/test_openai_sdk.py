@@ -40,7 +40,7 @@ async def test_a_denial_in_the_middle_of_a_stream_is_shown_and_ends_it(client: s
 
 
 @both
-async def test_parallel_calls_are_joined_as_they_were_sent(client: str) -> None:
+async def test_parallel_calls_are_joined_in_the_order_in_which_they_were_sent(client: str) -> None:
     calls = [
         *called(['{"city": "', 'Rome"}'], 0, "get_weather"),
         *called(['{"city": "Bern"}'], 1, "get_weather"),

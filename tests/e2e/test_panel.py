@@ -292,7 +292,7 @@ async def test_a_session_tells_its_calls_in_order(browser: Browser, tmp_path: Pa
         await expect(items).to_have_count(3)
 
 
-async def test_charts_are_drawn_and_told_as_a_table(browser: Browser, tmp_path: Path) -> None:
+async def test_charts_are_drawn_and_also_shown_as_a_table(browser: Browser, tmp_path: Path) -> None:
     async with shown(browser, tmp_path) as (_, page):
         charts = page.locator(".chart")
         await expect(charts).to_have_count(3)
@@ -369,7 +369,7 @@ async def test_a_link_signs_in_and_leaves_no_token_in_the_address(browser: Brows
         assert not any(token in each for each in asked)
 
 
-async def test_a_link_of_a_former_start_asks_for_the_token(browser: Browser, tmp_path: Path) -> None:
+async def test_a_link_of_an_earlier_start_asks_for_the_token(browser: Browser, tmp_path: Path) -> None:
     async with (
         panel_gateway(tmp_path, HOOKS) as gateway,
         browsing(browser, f"{gateway.admin}/#token=old") as page,

@@ -98,7 +98,7 @@ async def test_a_person_signs_in_and_sees_and_does_what_the_role_allows(
 
 
 @pytest.mark.parametrize("width", [1280, 360])
-async def test_who_has_no_role_is_told_so(width: int, browser: Browser, tmp_path: Path) -> None:
+async def test_a_person_without_a_role_gets_a_message(width: int, browser: Browser, tmp_path: Path) -> None:
     person = {"email": "mallory@example.com", "email_verified": True}
     async with asked(browser, tmp_path, person, width=width) as (gateway, _, page, _call):
         await sign_in(page)
@@ -145,7 +145,7 @@ async def test_the_admin_token_still_signs_in(browser: Browser, tmp_path: Path) 
         assert gateway.admin in page.url
 
 
-async def test_a_provider_that_is_down_is_told(browser: Browser, tmp_path: Path) -> None:
+async def test_a_provider_that_is_down_is_reported(browser: Browser, tmp_path: Path) -> None:
     async with asked(browser, tmp_path, PEOPLE["viewer"]) as (_, provider, page, _call):
         provider.metadata = {"issuer": "https://evil.example"}
         await page.get_by_role("button", name="Sign in with localhost").click()

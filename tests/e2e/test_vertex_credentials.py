@@ -63,7 +63,7 @@ async def test_the_python_sdk(vertexai: bool, hooks: Any, tmp_path: Path) -> Non
         assert cloud.asked == 1
 
 
-async def test_the_python_sdk_is_told_what_vertex_ai_does_not_have(tmp_path: Path) -> None:
+async def test_the_python_sdk_gets_an_error_for_what_vertex_ai_lacks(tmp_path: Path) -> None:
     async with google_cloud() as cloud, before_vertex(cloud, tmp_path) as gateway:
         options = types.HttpOptions(base_url=gateway.url)
         client = genai.Client(api_key=issue(tmp_path), http_options=options)

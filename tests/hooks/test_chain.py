@@ -269,7 +269,7 @@ async def test_hooks_before_the_first_edit_run_once() -> None:
     assert calls == {"look": 1, "edit": 1}
 
 
-async def test_hooks_that_give_back_their_whole_input_edit_nothing_and_run_once() -> None:
+async def test_hooks_that_return_their_whole_input_edit_nothing_and_run_once() -> None:
     event = asking("hi", config={"temperature": 1.0, "stopSequences": ["end"]})
     calls = await calls_of(event, echo=partial(echoing, ""), again=partial(echoing, ""), none=lambda _: None)
     assert set(calls.values()) == {1}

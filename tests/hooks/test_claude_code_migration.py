@@ -121,7 +121,7 @@ def test_a_matcher_of_nothing_that_gemini_cli_has_takes_its_group_along(pattern:
     )
 
 
-def test_of_a_matcher_only_the_part_without_a_counterpart_is_lost() -> None:
+def test_only_the_part_of_a_matcher_without_a_counterpart_is_lost() -> None:
     reported = (
         "hooks.PreToolUse[0].matcher: 'NotebookEdit' has no counterpart in Gemini CLI; that part was left out"
     )
@@ -199,7 +199,7 @@ def test_seconds_become_milliseconds(seconds: float, ms: int) -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1, "5", True, [], float("nan"), float("inf")], ids=repr)
-def test_a_time_that_is_none_is_reported(timeout: Any) -> None:
+def test_an_invalid_timeout_is_reported(timeout: Any) -> None:
     reported = (
         "hooks.Stop[0].hooks[0].timeout: is not a positive number of seconds; "
         "the default of 60 s is used instead"
@@ -207,7 +207,7 @@ def test_a_time_that_is_none_is_reported(timeout: Any) -> None:
     assert carried(command("x", timeout=timeout)) == (command("x"), [reported])
 
 
-def test_a_command_is_carried_word_for_word() -> None:
+def test_a_command_is_migrated_unchanged() -> None:
     line = '"$CLAUDE_PROJECT_DIR"/.claude/hooks/x.sh --flag | tee "$HOME/log"'
     assert carried(command(line, description="d")) == (command(line, description="d"), [])
 

@@ -373,7 +373,7 @@ ESCAPED = ("é", "😀", "\x01", "<", "\\", '"')
 
 @pytest.mark.parametrize("letter", ESCAPED)
 @pytest.mark.parametrize("persistent", [False, True], ids=["command", "persistent"])
-async def test_a_hook_may_give_back_its_whole_large_input_escaped_and_encoded_twice(
+async def test_a_hook_may_return_its_whole_large_input_escaped_and_encoded_twice(
     letter: str, persistent: bool, tmp_path: Path
 ) -> None:
     source = """
@@ -395,7 +395,7 @@ for line in sys.stdin:
     assert outcome.event.body["contents"][0]["parts"][0]["text"] == "my ****** " + letter * 200_000
 
 
-async def test_a_service_may_give_back_a_large_input() -> None:
+async def test_a_service_may_return_a_large_input() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         call = json.loads(await read_request(reader))
         writer.write(response(json.dumps({"systemMessage": json.dumps(call)}).encode()))

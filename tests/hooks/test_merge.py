@@ -105,12 +105,12 @@ def test_an_approval_explains_no_denial() -> None:
 
 
 @given(SAID)
-def test_messages_to_the_user_are_all_told_in_order(said: list[Output]) -> None:
+def test_all_messages_to_the_user_are_kept_in_order(said: list[Output]) -> None:
     messages = [output["systemMessage"] for output in said if output.get("systemMessage")]
     assert merge("BeforeModel", said).system_messages == tuple(messages)
 
 
-def test_of_two_answers_in_the_model_s_place_the_later_one_counts() -> None:
+def test_the_later_of_two_synthetic_answers_counts() -> None:
     said = [{"hookSpecificOutput": {"llm_response": {"text": text}}} for text in ("one", "two")]
     assert merge("BeforeModel", [*said, {}]).llm_response == {"text": "two"}
 
@@ -230,7 +230,7 @@ def test_a_selection_of_tools_or_of_how_they_are_called_is_applied_to_the_reques
     assert sent.get("toolConfig") == config
 
 
-def test_without_a_selection_a_request_goes_on_as_it_came() -> None:
+def test_without_a_selection_a_request_is_unchanged() -> None:
     body = {"tools": [{"functionDeclarations": [{"name": "read"}]}]}
     verdict = merge(SELECTING, [{"decision": "allow"}])
     assert not verdict.selects_tools

@@ -157,7 +157,7 @@ def test_tool_names_are_a_message_on_other_events(event: str) -> None:
 
 
 @pytest.mark.parametrize("stdout", ["two words", "a,,b", ",a", "all fine!"])
-def test_words_that_are_no_list_of_names_are_a_message_there_too(stdout: str) -> None:
+def test_words_that_are_not_a_list_of_names_are_a_message_there_too(stdout: str) -> None:
     assert read(stdout, event=NAMING) == message(stdout)
 
 
@@ -269,7 +269,7 @@ def strictness(said: str) -> int:
 
 @pytest.mark.parametrize("permission", WORDS)
 @pytest.mark.parametrize("own", WORDS)
-def test_of_two_decisions_in_one_output_the_stricter_counts_with_its_own_reason(
+def test_the_stricter_of_two_decisions_in_one_output_counts_with_its_own_reason(
     own: str, permission: str
 ) -> None:
     specific = {"permissionDecision": permission, "permissionDecisionReason": "permission's"}
@@ -314,7 +314,7 @@ def test_a_known_key_of_the_wrong_type_is_a_failure_that_names_it(key: str, wron
 
 
 @pytest.mark.parametrize("key", ["decision", "reason", "continue", "stopReason", "hookSpecificOutput"])
-def test_null_stands_for_a_key_that_is_not_there(key: str) -> None:
+def test_null_is_the_same_as_a_missing_key(key: str) -> None:
     assert read_output({key: None}) == {}
 
 
@@ -329,7 +329,7 @@ def test_null_within_an_edit_stays_since_it_removes_a_setting() -> None:
 
 
 @pytest.mark.parametrize("value", ["deny", 5, [], [{"decision": "deny"}], True, object])
-def test_a_value_that_is_no_object_is_a_failure(value: Any) -> None:
+def test_a_value_that_is_not_an_object_is_a_failure(value: Any) -> None:
     with pytest.raises(HookError, match="return an object or nothing"):
         read_output(value)
 
@@ -389,7 +389,7 @@ def test_a_tail_call_needs_a_tool_and_no_arguments() -> None:
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "BeforeAgent", "AfterTool"])
-def test_additional_context_that_is_no_string_is_ignored(event: str) -> None:
+def test_additional_context_that_is_not_a_string_is_ignored(event: str) -> None:
     for wrong in (7, ["a"], {}, True, None):
         assert specific(event, additionalContext=wrong, x=1) == {"x": 1}
     for text in ("", "a\nb\n", "<b>"):

@@ -82,7 +82,7 @@ def test_a_key_with_many_sessions_waiting_keeps_no_other_waiting_longer_than_one
 
 
 @given(st.integers(1, 3), SESSIONS, st.data())
-def test_whoever_gives_up_takes_nobody_s_turn_along(
+def test_a_waiter_that_gives_up_does_not_lose_the_turn_of_another(
     limit: int, sessions: list[str], data: st.DataObject
 ) -> None:
     gone = frozenset(n for n in range(len(sessions)) if data.draw(st.booleans()))

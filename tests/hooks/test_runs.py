@@ -326,7 +326,7 @@ async def test_a_failing_hook_shows_as_degraded_until_it_runs_well() -> None:
     assert (status.runs, status.failures, status.denials, status.summary) == (2, 1, 1, "deny")
 
 
-async def test_the_record_tells_what_was_done_and_nothing_of_what_was_said() -> None:
+async def test_the_record_contains_decisions_and_no_content() -> None:
     judge = engine(parallel(lambda e: {**rewriting(str.upper, e), "reason": "a secret"}))
     await judge.fire(asking("another secret"), SESSION)
     [status] = judge.health.hooks.values()
@@ -385,7 +385,7 @@ def redactor(secret: str) -> Any:
     return redact
 
 
-async def test_of_two_redactors_side_by_side_neither_undoes_the_other_in_a_thousand_runs() -> None:
+async def test_two_parallel_redactors_never_undo_each_other_in_a_thousand_runs() -> None:
     both = engine(parallel(redactor("alpha"), redactor("beta")))
     outcomes = await asyncio.gather(
         *(both.fire(asking(f"{n} alpha and beta"), SessionContext(f"s-{n}")) for n in range(1000))

@@ -109,7 +109,9 @@ def test_a_change_to_the_script_ends_the_trust_at_once(project: Path, store: Tru
     assert not store.trusts(hook)
 
 
-def test_trust_in_one_project_is_none_in_another(project: Path, store: TrustStore, tmp_path: Path) -> None:
+def test_trust_in_one_project_does_not_apply_to_another(
+    project: Path, store: TrustStore, tmp_path: Path
+) -> None:
     store.trust(hooks_of(project, command("true")))
     [elsewhere] = hooks_of(tmp_path / "other", command("true"))
     assert not store.trusts(elsewhere)
@@ -217,7 +219,7 @@ def test_the_code_of_a_hook_that_waits_for_trust_is_not_imported(project: Path, 
     ],
     ids=lambda config: config["type"],
 )
-async def test_a_hook_that_could_never_run_is_in_nobody_s_way_before_it_is_trusted(
+async def test_a_hook_that_could_never_run_does_no_harm_before_it_is_trusted(
     config: Any, project: Path, store: TrustStore
 ) -> None:
     path = write_file(project, one_group(config), ".gemini/settings.json")
@@ -328,7 +330,7 @@ def test_a_broken_store_is_reported_rather_than_forgotten(tmp_path: Path, conten
         TrustStore(tmp_path)
 
 
-def test_a_store_that_cannot_be_read_is_not_told_to_be_removed(tmp_path: Path) -> None:
+def test_the_error_for_an_unreadable_store_does_not_advise_to_remove_it(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     with pytest.raises(SettingsError, match=r"json: cannot be read: Not a directory; .* with --state$"):
         TrustStore(tmp_path / "state")

@@ -114,7 +114,7 @@ async def test_without_an_answer_the_shim_decides_within_its_time(how: str) -> N
     assert time.monotonic() - begin < 2
 
 
-async def test_nobody_there_at_all() -> None:
+async def test_no_gateway_at_all() -> None:
     async with service(silent) as url:
         pass
     async with Shim(url) as shim:
@@ -141,7 +141,7 @@ async def test_an_answer_that_cannot_be_judged_stops_the_turn() -> None:
     await shim.aclose()
 
 
-async def test_an_outage_is_reported_once_and_ends_by_itself(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_outage_is_reported_once_and_the_shim_recovers(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "hookgate.shim")
     async with service(always(OK, OK)) as url:
         port = int(url.rpartition(":")[2])

@@ -110,7 +110,7 @@ async def test_advice_is_never_a_refusal(opened: Opened) -> None:
     assert reported.system_message == "Saved."
 
 
-async def test_a_stop_holds_until_the_next_turn(opened: Opened) -> None:
+async def test_a_stop_lasts_until_the_next_turn(opened: Opened) -> None:
     ran: list[str] = []
 
     def once(call: dict[str, Any]) -> dict[str, Any] | None:

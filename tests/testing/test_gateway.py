@@ -103,7 +103,7 @@ def test_an_answer_is_asserted_by_what_happened_to_its_call(gateway: GatewayUnde
         gateway.assert_not_sent("hi")
 
 
-def test_a_denial_for_another_reason_or_by_another_hook_is_told(gateway: GatewayUnderTest) -> None:
+def test_a_denial_for_another_reason_or_by_another_hook_is_reported(gateway: GatewayUnderTest) -> None:
     answer = gateway.ask("a command")
     with pytest.raises(
         AssertionError, match=r"no reason .* contains 'stop'\n(.*\n)*.*BeforeModel.: no commands"
@@ -167,14 +167,16 @@ def test_answers_of_other_clients_lead_to_their_receipts(gateway: GatewayUnderTe
         ({"config": {"clients": {"issued_keys": True}}}, "clients.issued_keys cannot be set"),
     ],
 )
-def test_a_mistake_is_told_as_by_the_gateway(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_a_mistake_is_reported_as_by_the_gateway(
+    arguments: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     before = threading.active_count()
     with pytest.raises(ValueError, match=message), run_gateway(**arguments, folder=tmp_path):
         pass
     assert threading.active_count() == before
 
 
-def test_each_gateway_begins_anew_and_touches_no_state_of_the_user(
+def test_each_gateway_has_a_new_state_and_does_not_touch_the_user_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -27,7 +27,7 @@ def test_calls_may_leave_out_what_they_do_not_need(field: str, call: Any) -> Non
 
 
 @pytest.mark.parametrize("index", ["0", 0.0, True, False, [], {}])
-def test_an_index_that_is_no_integer_is_refused(index: Any) -> None:
+def test_an_index_that_is_not_an_integer_is_refused(index: Any) -> None:
     with pytest.raises(BodyError) as raised:
         check_response(answer({}, index=index))
     assert raised.value.path == "candidates[1].index"
@@ -102,7 +102,7 @@ def test_a_role_may_have_32_characters() -> None:
 
 
 @pytest.mark.parametrize("role", [{"text": "hidden"}, ["user"], 1, "say this instead", "user\n"])
-def test_a_role_that_is_no_name_is_refused(role: Any) -> None:
+def test_a_role_that_is_not_a_name_is_refused(role: Any) -> None:
     content = {"role": role, "parts": [{"text": "hi"}]}
     with pytest.raises(BodyError, match=r"contents\[0\]\.role: a role must be a name"):
         check_request({"contents": [content]})

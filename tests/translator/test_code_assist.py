@@ -116,7 +116,7 @@ def test_a_session_is_read_in_either_spelling(inner: Any, session: str) -> None:
         ({"model": f"{MODEL} ", "request": {}}, "model"),
     ],
 )
-def test_an_envelope_that_holds_no_request_is_refused_with_its_place(body: Json, place: str) -> None:
+def test_an_envelope_without_a_request_is_refused_with_its_place(body: Json, place: str) -> None:
     with pytest.raises(BodyError) as refusal:
         unwrap_request(body)
     assert refusal.value.path == place

@@ -110,7 +110,7 @@ def test_calls_that_were_streamed_in_several_turns_stay_with_their_responses() -
         assert after[0] not in contents or after[-1] not in contents
 
 
-def test_a_new_message_that_comes_first_stands_first() -> None:
+def test_a_new_first_message_becomes_the_first_content() -> None:
     after = edited_request(chat(), {"messages": [user("Context."), *messages_of(chat())]})
     assert after["contents"] == [{"role": "user", "parts": [{"text": "Context."}]}, *chat()["contents"]]
 

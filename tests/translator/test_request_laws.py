@@ -32,7 +32,7 @@ def some_of(view: Json) -> st.SearchStrategy[Json]:
 
 
 @given(requests(), st.data())
-def test_an_echo_of_the_view_or_of_any_keys_of_it_gives_back_the_body_itself(body: Json, data: Any) -> None:
+def test_an_echo_of_the_view_or_of_any_of_its_keys_returns_the_same_body(body: Json, data: Any) -> None:
     view = show_request(MODEL, body)
     for echo in (view, through_javascript(view), data.draw(some_of(view)), {}):
         model, after = apply_request(MODEL, body, echo)
@@ -41,13 +41,13 @@ def test_an_echo_of_the_view_or_of_any_keys_of_it_gives_back_the_body_itself(bod
 
 
 @given(requests())
-def test_an_echo_with_typed_text_parts_for_content_gives_back_the_body_itself(body: Json) -> None:
+def test_an_echo_with_typed_text_parts_for_content_returns_the_same_body(body: Json) -> None:
     typed = [{**m, "content": [{"type": "text", "text": m["content"]}]} for m in messages_of(body)]
     assert edited_request(body, {"messages": typed}) is body
 
 
 @given(requests())
-def test_an_echo_of_the_raw_keys_gives_back_the_body_itself(body: Json) -> None:
+def test_an_echo_of_the_raw_keys_returns_the_same_body(body: Json) -> None:
     raw = {"contents": contents_of(body) if isinstance(body["contents"], list) else body["contents"]}
     if system_of(body):
         raw["systemInstruction"] = system_of(body)

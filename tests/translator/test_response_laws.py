@@ -24,14 +24,14 @@ from hookgate.translator import BodyError, EditError, show_response, synthetic_r
 
 
 @given(responses())
-def test_an_echo_of_the_view_or_of_a_key_of_it_gives_back_the_body_itself(body: Json) -> None:
+def test_an_echo_of_the_view_or_of_one_of_its_keys_returns_the_same_body(body: Json) -> None:
     view = show_response(body)
     for echo in (view, through_javascript(view), *({key: view[key]} for key in view), {}):
         assert edited_response(body, echo) is body
 
 
 @given(responses())
-def test_an_echo_with_text_objects_for_strings_gives_back_the_body_itself(body: Json) -> None:
+def test_an_echo_with_text_objects_for_strings_returns_the_same_body(body: Json) -> None:
     view = show_response(body)
     for candidate in view["candidates"]:
         candidate["content"]["parts"] = [{"text": text} for text in candidate["content"]["parts"]]

@@ -102,14 +102,14 @@ REQUESTS = st.fixed_dictionaries(
 
 
 @given(REQUESTS)
-def test_a_request_comes_back_from_the_sdks_types_as_it_was(body: Json) -> None:
+def test_a_request_survives_the_round_trip_through_the_sdks_types(body: Json) -> None:
     before = json.dumps(body)
     assert there_and_back(body) == body
     assert json.dumps(body) == before
 
 
 @given(REQUESTS)
-def test_an_echo_of_a_hook_changes_nothing_of_a_request_that_an_sdk_holds(body: Json) -> None:
+def test_an_echo_of_a_hook_changes_nothing_in_a_request_of_the_sdk(body: Json) -> None:
     model, held = request_to_rest(MODEL, *request_from_rest(body))
     assert apply_request(model, held, show_request(model, held)) == (model, held)
 
@@ -165,7 +165,7 @@ def answers_in(file: Path) -> list[Json]:
 # ---- by example
 
 
-def test_a_hook_edits_an_answer_that_an_sdk_holds() -> None:
+def test_a_hook_edits_an_answer_in_the_sdk_s_types() -> None:
     parts = [
         types.Part(text="thinking of 42", thought=True),
         types.Part(text="the key is 42", thought_signature=b"sig"),

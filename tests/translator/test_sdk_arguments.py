@@ -100,7 +100,7 @@ def snaked(value: Any) -> Any:
     return [snaked(item) for item in value] if isinstance(value, list) else value
 
 
-def test_a_schema_dict_of_the_caller_stays_as_it_was() -> None:
+def test_the_callers_schema_dict_is_not_modified() -> None:
     schema = {"type": "object", "any_of": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"type": "string"}}}
     before = json.dumps(schema)
     body = request_to_rest(MODEL, "hi", {"response_schema": schema})[1]

@@ -49,7 +49,7 @@ def test_what_was_loaded_is_written_back_with_the_same_values_in_the_same_order(
 
 
 @given(VALUES, STRINGS, VALUES)
-def test_of_a_repeated_key_in_a_body_that_is_sent_anew_the_last_value_counts(
+def test_the_last_value_of_a_repeated_key_counts_when_a_body_is_serialized(
     first: Any, key: str, last: Any
 ) -> None:
     data = f"{{{json.dumps(key)}:{dumps(first).decode()},{json.dumps(key)}:{dumps(last).decode()}}}".encode()

@@ -30,7 +30,7 @@ def count(value: Any) -> int:
 
 
 @given(VALUES, INDENTS, st.booleans(), st.integers(1, 40))
-def test_the_bound_on_values_is_exact_wherever_the_text_is_cut(
+def test_the_bound_on_values_is_exact_wherever_the_text_is_split(
     value: Any, indent: Any, escaped: bool, size: int
 ) -> None:
     data = json.dumps(value, indent=indent, ensure_ascii=escaped).encode(errors="surrogatepass")
@@ -112,7 +112,7 @@ def test_what_is_taken_out_is_put_back(value: Any, indent: int | None) -> None:
     assert json.loads(data) == value
 
 
-def test_an_image_does_not_count_as_text_and_is_sent_as_it_came() -> None:
+def test_an_image_does_not_count_as_text_and_is_sent_unchanged() -> None:
     value = {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": IMAGE * 20}}]}]}
     parsed = parse(dumps(value), Bounds(text=1000, values=10))
     assert dumps(parsed.value) == dumps(value)
@@ -133,7 +133,7 @@ def test_a_long_text_counts_as_text() -> None:
         b'{"x"data":"' + IMAGE.encode() + b'"}',
     ],
 )
-def test_taking_out_makes_no_json_of_what_is_none(data: bytes) -> None:
+def test_removing_strings_does_not_make_invalid_json_valid(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # each parser's own
         json.loads(lift(data).text)
 

@@ -185,7 +185,7 @@ def test_a_request_without_functions_gets_no_selection_and_no_empty_tools() -> N
 
 
 @pytest.mark.parametrize("changed", ["flat", "nested"])
-def test_of_two_spellings_that_disagree_the_one_the_hook_changed_counts(changed: str) -> None:
+def test_if_two_spellings_disagree_the_one_that_the_hook_changed_counts(changed: str) -> None:
     body = body_with("ANY", ["read"])
     change = {"mode": "NONE"} if changed == "flat" else {"functionCallingConfig": {"mode": "NONE"}}
     edit = {**(show_tool_config(body) or {}), **change}

@@ -136,7 +136,7 @@ def documents(event: str) -> st.SearchStrategy[Json]:
 
 @pytest.mark.parametrize("event", EVENTS)
 @given(data=st.data())
-def test_an_input_gives_back_the_document_it_was_parsed_from(event: str, data: st.DataObject) -> None:
+def test_an_input_serializes_to_the_document_it_was_parsed_from(event: str, data: st.DataObject) -> None:
     document = data.draw(documents(event))
     assert exact(dumped(INPUTS[event].model_validate(document))) == exact(document)
     from_json = INPUTS[event].model_validate_json(json.dumps(document))
@@ -161,7 +161,7 @@ def test_a_value_set_on_a_parsed_input_is_part_of_its_document() -> None:
 
 
 @pytest.mark.parametrize("missing", BASE)
-def test_an_input_without_a_base_field_is_none(missing: str) -> None:
+def test_an_input_without_a_base_field_is_invalid(missing: str) -> None:
     document = {**BASE, "hook_event_name": "BeforeAgent"}
     del document[missing]
     with pytest.raises(ValidationError, match=rf"(?s){missing}.*Field required"):

@@ -80,7 +80,7 @@ async def test_an_answer_is_given_again_whole(tmp_path: Path) -> None:
     assert replayed(await ask(policy(tmp_path, redact=False), BODY)) == ANSWER
 
 
-async def test_a_recording_can_be_read_by_its_owner_and_nobody_else(tmp_path: Path) -> None:
+async def test_a_recording_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
     recording = await record(tmp_path)
     [file] = on_tape(tmp_path)
     assert file.name == f"{recording['key']}.json"
@@ -137,7 +137,7 @@ async def test_the_same_request_gets_the_same_answer(tmp_path: Path, same: Json)
     ],
     ids=["text", "arguments", "result", "system instruction", "tools", "settings", "tool selection"],
 )
-async def test_another_request_is_not_on_tape(tmp_path: Path, other: Json) -> None:
+async def test_another_request_is_not_recorded(tmp_path: Path, other: Json) -> None:
     recording = await record(tmp_path)
     said = await ask(policy(tmp_path, mode="replay", redact=False), other)
     assert said["decision"] == "deny"
@@ -272,7 +272,7 @@ async def test_a_cassette_that_is_not_shown_all_there_is_says_so(tmp_path: Path)
     ],
     ids=["no JSON", "a list", "no answer"],
 )
-async def test_a_file_that_is_no_recording_is_reported(tmp_path: Path, text: str, wrong: str) -> None:
+async def test_a_file_that_is_not_a_recording_is_reported(tmp_path: Path, text: str, wrong: str) -> None:
     await record(tmp_path)
     [file] = on_tape(tmp_path)
     file.write_text(text)

@@ -179,7 +179,7 @@ async def test_use_counts_for_the_model_that_was_called() -> None:
     assert await limited.begin(model=PRO) is not None
 
 
-async def test_a_cost_that_nobody_knows_is_reported_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unknown_cost_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     limited = Limited([{"per": "key", "window": "day", "cost": 1}])
     await limited.call(cost=None)
     assert caplog.text == ""  # it used nothing

@@ -43,7 +43,7 @@ def test_a_window_is_the_calendar_s(span: Period, instant: str, begins: str, end
     assert (window.begins, window.ends) == (at(begins), at(ends))
 
 
-async def test_of_too_many_counts_those_go_whose_windows_have_ended() -> None:
+async def test_counts_whose_windows_have_ended_are_removed_first() -> None:
     """Also the one that ends just now; if none has ended, the one that was used longest ago."""
     now = at("2026-05-01T12:00:00")
     counters = MemoryCounters(lambda: now, kept=2)

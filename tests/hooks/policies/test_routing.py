@@ -45,7 +45,7 @@ def model(options: Json, text: str = "hi", **request: Any) -> str | None:
     ],
     ids=str,
 )
-def test_a_rule_holds_for_the_calls_it_describes(when: Json, holds: bool) -> None:
+def test_a_rule_applies_to_the_calls_that_it_describes(when: Json, holds: bool) -> None:
     assert model({"route": [{"to": "small", "when": when}]}) == ("small" if holds else None)
 
 
@@ -64,7 +64,7 @@ def test_all_messages_make_the_size() -> None:
     assert model(options, messages=messages[1:]) is None
 
 
-def test_the_first_rule_that_holds_counts() -> None:
+def test_the_first_matching_rule_counts() -> None:
     route = [{"to": "a", "when": {"characters_below": 5}}, {"to": "b"}]
     assert (model({"route": route}), model({"route": route}, "a long question")) == ("a", "b")
 

@@ -75,7 +75,7 @@ def test_a_tool_that_is_denied_for_some_arguments_is_offered_all_the_same() -> N
         ({"above": 1, "below": 5}, 5, False),
     ],
 )
-def test_a_condition_holds_for_what_is_there(condition: Json, value: Any, holds: bool) -> None:
+def test_a_condition_is_met_only_by_existing_values(condition: Json, value: Any, holds: bool) -> None:
     options = {"deny": [{"when": {"/a~1b/0/x": condition}}]}
     assert (denied(options, "t", **{"a/b": [{"x": value}]}) is not None) is holds
     assert denied(options, "t", **{"a/b": []}) is None

@@ -46,7 +46,7 @@ async def test_a_unix_socket_is_asked_with_a_path_or_without(path: str, seen: st
         assert (await asked(url + path))[:3] == [{"text": "hi é"}, "POST", seen]
 
 
-async def test_headers_hold_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_headers_contain_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", CANARY)
     headers = {"Authorization": "Bearer $TOKEN", "X-Both": "<${TOKEN}>", "X-Price": "5$ $1"}
     async with service(echo) as url:
@@ -201,7 +201,7 @@ async def test_the_documented_service_runs_as_it_is_shown(tmp_path: Path) -> Non
 # ---- closing, and aiohttp
 
 
-async def test_a_closed_hook_asks_nobody() -> None:
+async def test_a_closed_hook_sends_no_request() -> None:
     async with service(echo) as url, running(http(url)) as runner:
         await ask(runner)
         await runner.close()

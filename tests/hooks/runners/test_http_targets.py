@@ -177,7 +177,7 @@ async def say_nothing(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> 
         pytest.param(peer(say_nothing), id="closes"),
     ],
 )
-async def test_no_failure_tells_what_a_header_held(
+async def test_no_failure_shows_the_value_of_a_header(
     serving: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("CANARY", CANARY)

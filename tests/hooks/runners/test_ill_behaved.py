@@ -297,7 +297,7 @@ async def test_a_hook_carries_no_mark_but_its_own(tmp_path: Path) -> None:
         assert marked_as not in ("", os.environ["HOOKGATE_RUN"])
 
 
-async def test_what_cannot_be_ended_is_reported_once_and_holds_nobody_up_again(
+async def test_a_process_that_cannot_be_killed_is_reported_once_and_does_not_delay_later_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = load(tmp_path, CLEARED)

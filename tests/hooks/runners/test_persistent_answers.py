@@ -128,7 +128,7 @@ async def test_the_last_of_a_long_stderr_is_kept_and_holds_nothing_up(program: S
     assert reported == "x" * (MAX_STDERR - 7) + "the end"
 
 
-async def test_what_was_complained_of_in_one_call_is_not_told_in_the_next(program: Starting) -> None:
+async def test_an_error_of_one_call_is_not_reported_in_the_next(program: Starting) -> None:
     body = """
 for n, event in enumerate(events()):
     sys.stderr.write(f"call {n}"); sys.stderr.flush()

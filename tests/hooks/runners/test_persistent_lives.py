@@ -53,7 +53,7 @@ async def test_exit_code_2_outranks_a_line_that_is_seen_with_it(program: Startin
         pytest.param("print('{}', end='', flush=True); sys.exit()", "exited without an answer; ", id="half"),
     ],
 )
-async def test_another_end_during_a_call_fails_it_and_the_next_call_starts_anew(
+async def test_another_exit_during_a_call_fails_it_and_the_next_call_starts_a_new_process(
     ending: str, error: str, program: Starting, tmp_path: Path
 ) -> None:
     body = f"""

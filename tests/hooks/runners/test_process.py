@@ -79,7 +79,7 @@ async def test_a_missing_folder_is_named() -> None:
         await run("true", cwd=Path("/no/folder"))
 
 
-async def test_a_file_that_is_no_program_cannot_be_started(here: Path) -> None:
+async def test_a_file_that_is_not_a_program_cannot_be_started(here: Path) -> None:
     (here / "note.txt").write_text("words")
     with pytest.raises(HookError, match="cannot be started: Permission denied"):
         await run("", argv=[str(here / "note.txt")])
@@ -166,7 +166,7 @@ async def test_who_is_cancelled_while_a_program_is_ended_leaves_nothing_of_it(he
     assert (process.returncode, marked(mark)) == (-signal.SIGKILL, set())
 
 
-async def test_process_numbers_that_began_anew_hide_nobody() -> None:
+async def test_process_ids_that_wrapped_around_hide_no_process() -> None:
     tree = ProcessTree(begin=time.monotonic() - 24 * 3600)
     escapee = subprocess.Popen(["sleep", "30"], env={**ENV, "HOOKGATE_RUN": tree.mark})  # noqa: ASYNC220  # a millisecond
     with escapee:

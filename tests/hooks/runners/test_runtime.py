@@ -235,7 +235,7 @@ def judging(decision: str) -> str:
     return f"def act(event): return {{'decision': {decision!r}}}"
 
 
-async def test_a_file_is_read_anew_though_its_size_and_its_time_stay_the_same(
+async def test_a_file_is_reloaded_even_if_its_size_and_time_are_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)

@@ -147,9 +147,7 @@ def test_adding_only_inserts(before: Json, layout: Layout, hooks: Json, names: l
 
 
 @given(settings(), layouts, st.sampled_from(["", "z"]))
-def test_an_edit_that_changes_nothing_gives_back_the_same_text(
-    before: Json, layout: Layout, name: str
-) -> None:
+def test_an_edit_that_changes_nothing_returns_the_same_text(before: Json, layout: Layout, name: str) -> None:
     text = commented(before, layout).text
     unnamed = [name] if name else []
     assert with_disabled(text, unnamed, False) == text
@@ -219,7 +217,7 @@ def test_a_name_on_a_line_of_its_own_leaves_with_the_line() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "{}", "{ }", "{}\n"], ids=repr)
-def test_a_file_that_holds_nothing_becomes_a_pretty_one(text: str) -> None:
+def test_an_empty_file_becomes_a_formatted_one(text: str) -> None:
     after = with_disabled(text, ["a"], True)
     assert after.strip() == json.dumps({"hooksConfig": {"disabled": ["a"]}}, indent=2)
 
@@ -234,7 +232,7 @@ def test_windows_line_ends_and_tabs_stay_what_they_are() -> None:
     )
 
 
-def test_of_a_group_with_one_new_hook_all_is_added() -> None:
+def test_a_group_with_one_new_hook_is_added_as_a_whole() -> None:
     there, new = command("x", name="a"), command("y", name="b")
     before = json.dumps({"hooks": {"BeforeTool": [group(there)]}})
     after = files.parse_jsonc(with_hooks(before, {"BeforeTool": [group(there, new)]}))

@@ -42,7 +42,7 @@ def test_a_string_keeps_what_looks_like_a_comment(text: str) -> None:
 
 
 @given(json_objects, layouts)
-def test_every_value_is_found_where_it_stands(value: Any, layout: Layout) -> None:
+def test_every_value_is_found_at_its_place(value: Any, layout: Layout) -> None:
     text = commented(value, layout).text
     for path, member in places(value):
         span = files.span_of(text, path)
@@ -57,14 +57,14 @@ def test_the_line_of_a_value_is_where_its_text_begins(value: Any, layout: Layout
         assert files.line_number(written.text, path) == written.lines[path]
 
 
-def test_the_line_of_what_is_not_there_is_that_of_what_comes_closest() -> None:
+def test_the_line_of_a_missing_value_is_that_of_its_closest_parent() -> None:
     text = '// settings\n{\n  "hooks": {\n    "BeforeTool": [\n      {}\n    ]\n  }\n}'
     assert files.line_number(text, ["hooks", "BeforeTool", 0, "matcher"]) == 5
     assert files.line_number(text, ["hooks", "BeforeTool", 1]) == 4
     assert files.line_number(text, ["tools"]) == 2
 
 
-def test_what_is_not_there_has_no_span() -> None:
+def test_a_missing_value_has_no_span() -> None:
     text = '{"a": [1, {"b": 2}]}'
     for path in (["b"], ["a", 2], ["a", 0, "b"], ["a", "0"], ["a", 1, 0]):
         assert files.span_of(text, path) is None

@@ -90,7 +90,7 @@ OFF: list[Any] = [
 
 
 @pytest.mark.parametrize("off", OFF, ids=json.dumps)
-def test_nobody_below_switches_a_policy_off(off: Any, tmp_path: Path) -> None:
+def test_no_lower_layer_switches_a_policy_off(off: Any, tmp_path: Path) -> None:
     policy = place(tmp_path, "policy", one_group(command("x", name="guard")))
     below = place(tmp_path, "user", {**one_group(command("y", name="guard")), **off})
     also_below = place(tmp_path, "project", one_group(command("z", name="guard")))
@@ -107,7 +107,7 @@ def test_a_lower_copy_of_a_policy_s_hook_does_not_run_beside_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_of_equal_hooks_that_overlap_the_highest_runs_unless_it_waits_for_trust(
+def test_the_highest_of_equal_overlapping_hooks_runs_unless_it_waits_for_trust(
     trusted: bool, tmp_path: Path
 ) -> None:
     hooks = one_group(command("x", name="n"), event="BeforeTool", matcher="glob")
@@ -190,7 +190,7 @@ def test_a_broken_checkout_does_not_keep_the_user_s_settings_out_of_force(
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "huge", "loop", "folder"])
-def test_what_a_checkout_has_in_the_place_of_its_settings_holds_nobody_up(kind: str, tmp_path: Path) -> None:
+def test_a_special_file_in_place_of_a_checkout_s_settings_does_not_block(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "project.json"
     match kind:
         case "pipe":

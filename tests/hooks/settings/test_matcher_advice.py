@@ -92,12 +92,12 @@ def test_a_matcher_without_effect_is_reported_but_never_ends_the_start(
         ("Notification", "SomethingNew"),
     ],
 )
-def test_a_matcher_that_may_match_is_not_told_of(event: str, matcher: str, tmp_path: Path) -> None:
+def test_a_matcher_that_may_match_is_not_reported(event: str, matcher: str, tmp_path: Path) -> None:
     path = write_file(tmp_path, one_group(command(), event=event, matcher=matcher))
     assert read_sources([SettingsSource(path, "policy")]).warnings == ()
 
 
-def test_an_event_of_claude_code_is_told_its_name_here(tmp_path: Path) -> None:
+def test_for_an_event_of_claude_code_the_right_name_is_suggested(tmp_path: Path) -> None:
     path = write_file(tmp_path, one_group(command(), event="PreToolUse"))
     [problem] = read_sources([SettingsSource(path)]).problems
     assert str(problem) == (f"{path}:1: hooks.PreToolUse: there is no such event; did you mean BeforeTool?")
@@ -106,7 +106,7 @@ def test_an_event_of_claude_code_is_told_its_name_here(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("matcher", "meant"), [("*_file", ".*_file"), ("read_file|*_todos", "read_file|.*_todos")]
 )
-def test_a_wildcard_that_is_no_regular_expression_is_told_as_one(
+def test_a_wildcard_that_is_not_a_regular_expression_is_reported(
     matcher: str, meant: str, tmp_path: Path
 ) -> None:
     path = write_file(tmp_path, one_group(command(), event="BeforeTool", matcher=matcher))

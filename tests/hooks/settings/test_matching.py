@@ -66,7 +66,7 @@ def test_a_pattern_may_name_groups_as_javascript_does(pattern: str, matching: st
 
 
 @given(st.sampled_from(sorted(TRIGGER_EVENTS)), st.text(min_size=1), st.text())
-def test_a_trigger_is_matched_word_for_word(event: str, pattern: str, trigger: str) -> None:
+def test_a_trigger_is_matched_exactly(event: str, pattern: str, trigger: str) -> None:
     if pattern.strip() not in ("", "*"):
         assert Matcher(event, pattern).matches(Subject(trigger=trigger)) == (pattern.strip() == trigger)
 

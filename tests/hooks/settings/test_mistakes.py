@@ -143,7 +143,7 @@ def test_a_regular_expression_in_a_condition_is_a_warning(
     assert loaded.problems == ()
 
 
-def test_a_name_with_wildcards_in_a_condition_is_not_told_of(tmp_path: Path) -> None:
+def test_a_name_with_wildcards_in_a_condition_is_not_reported(tmp_path: Path) -> None:
     when = {"models": ["gemini-2.*", "*-pro"], "clients": "a.*", "keys": ["alice.*", "[ab]?"], "json": True}
     path = write_file(tmp_path, one_group(command(when=when)))
     assert read_sources([SettingsSource(path, "policy")]).warnings == ()
@@ -230,7 +230,7 @@ def test_a_mistake_in_an_item_of_a_list_is_reported_at_the_line_of_the_item(tmp_
         ("redact", {"allow": ".*"}),
     ],
 )
-def test_options_that_may_match_or_are_no_names_are_not_told_of(
+def test_options_that_may_match_or_are_not_names_are_not_reported(
     policy: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     path = write_file(tmp_path, one_group({"type": "builtin", "builtin": policy, "options": options}))
@@ -386,7 +386,9 @@ def test_a_variable_that_is_not_set_is_reported_at_its_line(
         ["python3", "-c", "none"],
     ],
 )
-def test_a_program_that_starts_or_is_the_shell_s_to_find_is_not_told_of(program: Any, scripts: Path) -> None:
+def test_a_program_that_starts_or_that_only_the_shell_can_find_is_not_reported(
+    program: Any, scripts: Path
+) -> None:
     loaded = read_sources([SettingsSource(write_file(scripts, one_group(command(program))), "policy")])
     assert loaded.problems == ()
 
@@ -419,9 +421,7 @@ def test_a_program_that_is_not_on_the_path_is_a_warning(program: Any, layer: Lay
     ],
     ids=lambda config: str(config["command"]),
 )
-def test_a_program_that_a_shell_or_the_path_of_the_hook_finds_is_not_told_of(
-    config: Any, scripts: Path
-) -> None:
+def test_a_program_that_a_shell_or_the_hook_s_path_finds_is_not_reported(config: Any, scripts: Path) -> None:
     assert read_sources([SettingsSource(write_file(scripts, one_group(config)), "policy")]).warnings == ()
 
 

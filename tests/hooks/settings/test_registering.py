@@ -37,7 +37,7 @@ async def test_a_function_is_a_hook_whether_it_waits_or_not(function: Any) -> No
     assert (hook.layer, hook.event, hook.needs_trust) == ("runtime", "BeforeModel", False)
 
 
-def test_registering_leaves_the_configuration_as_it_was_and_makes_another_revision() -> None:
+def test_registering_returns_a_new_configuration_with_another_revision() -> None:
     before = Configuration(revision="r")
     after = register_hook(before, "BeforeModel", deny)
     assert (before.hooks(), len(after.hooks())) == ([], 1)
@@ -115,9 +115,7 @@ async def test_an_async_function_is_cancelled_with_its_caller() -> None:
 
 
 @pytest.mark.parametrize(("on_error", "denied"), [({}, True), ({"on_error": "allow"}, False)])
-async def test_a_registered_hook_fails_closed_unless_it_is_told_otherwise(
-    on_error: Any, denied: bool
-) -> None:
+async def test_a_registered_hook_fails_closed_by_default(on_error: Any, denied: bool) -> None:
     def fail(_: Json) -> None:
         raise ValueError("broken")
 

@@ -93,7 +93,7 @@ def test_files_run_in_the_order_of_their_precedence(tmp_path: Path) -> None:
     assert names(load(tmp_path, one_group(command("b")), one_group(command("a")))) == [["b"], ["a"]]
 
 
-def test_of_hooks_with_equal_name_and_command_the_higher_file_s_copy_stays(tmp_path: Path) -> None:
+def test_for_hooks_with_equal_name_and_command_the_higher_file_s_copy_is_kept(tmp_path: Path) -> None:
     high = one_group(command("x", name="n", timeout=1))
     low = one_group(command("x", name="n", timeout=2), command("x", name="other"), command("y", name="n"))
     loaded = load(tmp_path, high, low)
@@ -101,7 +101,7 @@ def test_of_hooks_with_equal_name_and_command_the_higher_file_s_copy_stays(tmp_p
     assert loaded.for_event("BeforeModel")[0].hooks[0].config.timeout == 1
 
 
-def test_one_command_may_stand_under_two_events(tmp_path: Path) -> None:
+def test_one_command_may_be_listed_under_two_events(tmp_path: Path) -> None:
     group = [{"hooks": [command("x")]}]
     loaded = load(tmp_path, {"hooks": {"BeforeModel": group, "AfterModel": group}})
     assert names(loaded, "BeforeModel") == names(loaded, "AfterModel") == [["x"]]

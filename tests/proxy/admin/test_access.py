@@ -203,7 +203,7 @@ async def test_a_cookie_that_another_port_of_the_machine_was_sent_is_worth_nothi
         assert answer.status == 401
 
 
-async def test_an_agent_that_uses_the_admin_listener_is_told_so(tmp_path: Path) -> None:
+async def test_an_agent_that_uses_the_admin_listener_gets_an_explanation(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, GUARD) as gateway:
         answer = await post(gateway.admin, UNARY, HI)
     assert answer.status == 403
@@ -303,7 +303,7 @@ ADA = Person("ada", "viewer", "subject-1")
 
 
 @pytest.mark.parametrize("seconds", [SESSION_SECONDS, 60.0])
-async def test_a_session_ends_by_itself_at_every_gateway(
+async def test_a_session_expires_at_every_gateway(
     seconds: float, clock: Clock, url: str | None, tmp_path: Path
 ) -> None:
     one, other = (access(url, tmp_path, clock) for _ in range(2))
@@ -358,7 +358,9 @@ async def test_sessions_end_when_the_admin_token_changes(
         await gateway.sessions.close()
 
 
-async def test_a_copy_of_the_database_signs_nobody_in(clock: Clock, url: str | None, tmp_path: Path) -> None:
+async def test_a_copy_of_the_database_does_not_allow_signing_in(
+    clock: Clock, url: str | None, tmp_path: Path
+) -> None:
     gateway = access(url, tmp_path, clock)
     request: Any = Asked()
     signed_in = browser(await gateway.begin_session(request, ADA, 60))

@@ -314,7 +314,7 @@ async def test_a_policy_s_hook_is_not_switched(tmp_path: Path) -> None:
         pytest.param(b"[", 400, id="no JSON"),
     ],
 )
-async def test_a_switch_that_is_none(change: Any, code: int, tmp_path: Path) -> None:
+async def test_an_invalid_switch(change: Any, code: int, tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, DENY) as gateway:
         answer = await post(gateway.admin, "/api/hooks/switch", change, CHANGES)
         assert answer.error["code"] == code

@@ -63,7 +63,7 @@ async def test_a_hook_that_is_switched_off_keeps_its_place_and_its_record(projec
     assert (first["count"], first["denials"], first["last_status"]) == (1, 1, "ok")
 
 
-async def test_a_hook_that_nobody_has_trusted_is_reported(project: Path) -> None:
+async def test_an_untrusted_hook_is_reported(project: Path) -> None:
     async with paneled(project, trusted=False) as panel:
         [row, _] = (await panel.rows())["hooks"]
         assert row["state"] == "untrusted"

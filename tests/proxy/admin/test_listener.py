@@ -92,7 +92,7 @@ async def test_it_is_not_ready_before_clients_are_listened_to(
     await live.close()
 
 
-async def test_a_degraded_hook_is_named_and_told_of(tmp_path: Path) -> None:
+async def test_a_degraded_hook_is_named_and_described(tmp_path: Path) -> None:
     metrics = Metrics()
     here = AdminListener(metrics)
     here.live = live_engine(tmp_path, "exit 1", "exit 0", """echo '{"decision": "deny"}'""")

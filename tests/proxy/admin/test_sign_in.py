@@ -226,7 +226,7 @@ async def test_a_claim_can_name_people(tmp_path: Path) -> None:
 # ---- attacks on the flow
 
 
-async def test_what_another_browser_has_begun_signs_nobody_in(tmp_path: Path) -> None:
+async def test_a_flow_of_another_browser_does_not_allow_signing_in(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         here.provider.person = ADA
         (mine, _), (_, theirs) = await here.begin(), await here.begin()
@@ -291,7 +291,7 @@ async def test_an_issuer_that_names_itself_must(tmp_path: Path) -> None:
         assert (await here.finish(flow, sent)).status == 200
 
 
-def test_a_flow_ends_by_itself() -> None:
+def test_a_flow_expires() -> None:
     now = [1000.0]
     configured = {"issuer": "https://a.example", "client_id": "c", "url": "https://b.example", **ROLES}
 
@@ -311,7 +311,7 @@ def test_a_flow_ends_by_itself() -> None:
                 flows._checked_flow(sent, b"key")
 
 
-async def test_a_provider_s_error_is_told_by_its_code_alone(tmp_path: Path) -> None:
+async def test_only_the_code_of_a_provider_s_error_is_shown(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         for code, told in {"access_denied": " (access_denied)", "<b>call 555-0100</b>": ""}.items():
             url, flow = await here.begin()
@@ -409,7 +409,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("sign", FORGED.values(), ids=list(FORGED))
-async def test_a_forged_token_signs_nobody_in(
+async def test_a_forged_token_does_not_allow_signing_in(
     sign: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with place(tmp_path, {"sign": sign, "person": ADA}) as here:
@@ -447,7 +447,9 @@ BROKEN = {
 
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/keys", "/token"])
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=list(BROKEN))
-async def test_a_provider_that_misbehaves_signs_nobody_in(path: str, broken: Any, tmp_path: Path) -> None:
+async def test_a_provider_that_misbehaves_cannot_sign_a_person_in(
+    path: str, broken: Any, tmp_path: Path
+) -> None:
     async with place(tmp_path, {"answers": {path: broken}, "person": ADA}) as here:
         began = await post(here.admin, "/api/sign-in/begin", {}, SAME)
         answer = began
@@ -523,7 +525,7 @@ async def test_people_at_a_slow_provider_do_not_wait_in_any_number(
 # ---- sessions
 
 
-async def test_a_cookie_without_the_page_s_proof_is_nobody(tmp_path: Path) -> None:
+async def test_a_cookie_without_the_page_s_proof_is_not_accepted(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         stolen = {**await here.session(**ADA), "X-Hookgate-Panel": "1"}
         assert await here.whose(stolen) == (None, None)
@@ -628,7 +630,9 @@ async def test_the_admin_token_stays_for_programs(tmp_path: Path) -> None:
         ({"client_id": "c", "url": "https://a"}, "nobody has a role"),
     ],
 )
-def test_a_gateway_where_nobody_could_sign_in_does_not_start(section: dict[str, Any], problem: str) -> None:
+def test_a_gateway_at_which_no_one_could_sign_in_does_not_start(
+    section: dict[str, Any], problem: str
+) -> None:
     config = Config.model_validate({"sign_in": {"issuer": "https://login.example.com", **section}})
     [found] = [each for name, each in conflicts(config) if name == "sign_in.issuer"]
     assert problem in found

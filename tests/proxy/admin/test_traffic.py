@@ -26,7 +26,7 @@ def receipt(outcome: str = "answered", ms: float = 10.0, bypasses: int = 0) -> J
     }
 
 
-def test_a_call_stands_in_its_minute_and_goes_with_the_hour() -> None:
+def test_a_call_is_counted_in_its_minute_for_an_hour() -> None:
     clock = Clock()
     traffic = Traffic(clock)
     traffic.add(receipt())

@@ -74,7 +74,7 @@ async def test_a_tool_that_no_hook_selected_is_on_record_with_the_hook_that_sele
     assert content["blocked"][0]["arguments"] == REMOVE["args"]
 
 
-async def test_every_answer_that_was_asked_anew_is_on_record(tmp_path: Path) -> None:
+async def test_every_answer_for_which_the_model_was_asked_again_is_recorded(tmp_path: Path) -> None:
     config = Config(tools=ToolCallSettings(refused="ask_again", ask_again_at_most=2))
     _, body, content = await recorded(tmp_path, NO_RM, config=config, script=INSISTS)
     assert (body["upstream_requests"], body["blocked_count"], len(content["blocked"])) == (3, 3, 3)

@@ -159,7 +159,7 @@ def test_an_end_has_what_changed_since_its_start() -> None:
 @pytest.mark.parametrize(
     ("status", "dropped", "gone"), [(200, False, False), (None, False, True), (None, True, False)]
 )
-def test_a_client_that_left_is_told_from_one_that_the_gateway_dropped(
+def test_a_client_that_left_is_distinguished_from_one_that_the_gateway_dropped(
     status: int | None, dropped: bool, gone: bool
 ) -> None:
     record = CallRecord(kind="judged", status=status or 0, dropped=dropped)

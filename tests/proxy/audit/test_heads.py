@@ -132,7 +132,7 @@ def test_what_another_machine_has_noted_is_missed(
     assert (code, "missing" in reported) == (1, True)
 
 
-def test_a_chain_that_was_made_anew_is_not_the_one_that_was_noted(
+def test_a_rewritten_chain_differs_from_the_saved_head(
     state: Path, tmp_path: Path, heads: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(state)

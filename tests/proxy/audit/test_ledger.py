@@ -143,7 +143,7 @@ def test_records_are_counted_for_the_progress_of_a_verification(tmp_path: Path) 
         (b'{"type":"start","v":1}', "line 1: it is not a record: it has no 'hash'"),
     ],
 )
-def test_a_line_that_is_no_record_is_named(line: bytes, problem: str) -> None:
+def test_a_line_that_is_not_a_record_is_named(line: bytes, problem: str) -> None:
     done: list[int] = []
     [found] = verify_lines([line], done.append).problems
     assert found.startswith(problem)

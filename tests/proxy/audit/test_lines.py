@@ -32,7 +32,7 @@ async def test_a_file_has_every_record(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_file_that_is_moved_away_is_begun_anew(tmp_path: Path) -> None:
+async def test_a_file_that_is_moved_away_is_created_again(tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     async with (
         running_upstream() as (upstream, _),
@@ -47,7 +47,7 @@ async def test_a_file_that_is_moved_away_is_begun_anew(tmp_path: Path) -> None:
     assert verify_lines(both.splitlines(), lambda done: None).problems == []
 
 
-async def test_a_reader_who_is_too_slow_holds_up_nobody(
+async def test_a_reader_that_is_too_slow_delays_no_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(jsonl, "MAX_WAITING", 4)
@@ -70,7 +70,7 @@ async def test_a_reader_who_is_too_slow_holds_up_nobody(
     assert report_of(tmp_path).problems == []
 
 
-def test_of_more_lines_than_may_wait_the_first_are_written_and_the_others_counted(
+def test_lines_beyond_the_limit_are_counted_instead_of_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jsonl, "MAX_WAITING", 4)

@@ -265,7 +265,7 @@ def test_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [audit_records.c.position <= 2, audit_records.c.position == 5, audit_records.c.position >= 9],
     ids=["the first", "one", "the last"],
 )
-def test_what_nobody_told_of_is_missing(
+def test_records_that_no_retention_entry_covers_are_missing(
     where: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:

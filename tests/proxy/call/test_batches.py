@@ -242,7 +242,7 @@ async def test_the_answers_of_a_batch_are_judged_when_it_is_looked_at() -> None:
     assert texts == [f"card {REDACTED}", "fine"]
 
 
-async def test_a_batch_whose_answers_nobody_changes_is_the_upstreams_byte_for_byte() -> None:
+async def test_a_batch_whose_answers_no_hook_changes_is_the_upstreams_byte_for_byte() -> None:
     async with (
         peer(ok(state("fine"))) as upstream,
         gateway_before(upstream.url, {"AfterModel": [runs(redact)]}) as url,

@@ -94,7 +94,7 @@ async def test_an_update_that_carries_contents_is_judged(caches: tuple[str, Cach
     assert len(upstream.sent) == 1
 
 
-async def test_hooks_are_told_that_a_call_uses_a_cache() -> None:
+async def test_hooks_see_that_a_call_uses_a_cache() -> None:
     seen: list[dict[str, Any]] = []
     async with (
         peer(ok(b"{}")) as upstream,

@@ -75,14 +75,14 @@ async def test_a_conversation_with_a_call_is_replayed_without_an_upstream(
         assert await conversation(url, replayed) == said
 
 
-async def test_what_is_on_tape_does_not_reach_the_upstream(tmp_path: Path) -> None:
+async def test_a_recorded_request_does_not_reach_the_upstream(tmp_path: Path) -> None:
     async with running_gateway(hooks(tmp_path), SCRIPT) as gateway:
         said = [await asked(gateway.url, UNARY, FIRST) for _ in range(3)]
         assert len(gateway.generated) == 1
     assert said[0] == said[1] == said[2]
 
 
-async def test_what_is_not_on_tape_is_denied_with_its_key(tmp_path: Path) -> None:
+async def test_a_request_without_a_recording_is_denied_with_its_key(tmp_path: Path) -> None:
     async with gateway_before(NOWHERE, hooks(tmp_path, mode="replay")) as url:
         answer = await post(url, UNARY, FIRST, KEY)
     assert answer.status == 403
@@ -98,7 +98,7 @@ async def test_json_that_was_asked_for_is_replayed_with_the_thoughts_before_it(t
         assert await asked(url, UNARY, body) == said
 
 
-async def test_the_key_of_a_call_and_what_is_secret_in_it_are_not_on_tape(tmp_path: Path) -> None:
+async def test_the_key_of_a_call_and_its_secrets_are_not_recorded(tmp_path: Path) -> None:
     body = prompt("I am anna.smith@example.com")
     async with running_gateway(hooks(tmp_path)) as gateway:
         [said] = await asked(gateway.url, UNARY, body)

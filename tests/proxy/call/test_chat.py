@@ -70,7 +70,7 @@ async def test_a_prompt_is_denied_in_whatever_form_it_is_sent(
     assert not gateway.recorded
 
 
-async def test_a_call_that_nobody_edits_arrives_byte_for_byte_with_its_answer() -> None:
+async def test_a_call_that_no_hook_edits_arrives_byte_for_byte_with_its_answer() -> None:
     seen: list[Json] = []
     body = {**HI, "model": "models/gemini-2.5-flash", "future": {"a_b": 1.0}, "temperature": None}
     hooks = {"BeforeModel": [listens(seen)], "AfterModel": [listens(seen)]}
@@ -113,7 +113,7 @@ async def test_files_are_refused_unless_the_operator_allows_them(change: Json) -
         {"google": {"cachedContent": "cachedContents/1"}},
     ],
 )
-async def test_hooks_are_told_that_a_call_uses_a_cache(change: Json) -> None:
+async def test_hooks_see_that_a_call_uses_a_cache(change: Json) -> None:
     seen: list[Json] = []
     async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
         await post(gateway.url, PATH, {**HI, **change}, BEARER)

@@ -141,7 +141,7 @@ async def test_a_turn_is_judged_whatever_format_it_asks_for(
         {"contents": [model({"text": "forbidden"})]},
     ],
 )
-async def test_what_stands_elsewhere_than_in_a_users_turn_is_judged_where_the_user_says_nothing(
+async def test_content_outside_of_user_turns_is_judged_if_there_is_no_user_text(
     body: Json,
 ) -> None:
     fired: list[Json] = []
@@ -308,7 +308,7 @@ async def test_a_denied_call_is_answered_to_the_model_which_goes_on(target: str)
     ]
 
 
-async def test_a_model_that_insists_is_asked_so_often_and_then_told_of() -> None:
+async def test_a_model_that_insists_is_asked_a_limited_number_of_times() -> None:
     bad = {"chunks": [[call("run_shell_command", command="rm -rf /")]]}
     config = Config(tools=ToolCallSettings(ask_again_at_most=1))
     async with running_gateway(NO_RM, answers(bad), config=config) as gateway:
@@ -426,7 +426,7 @@ async def test_a_hook_that_is_never_content_is_asked_so_often() -> None:
     assert [event["stop_hook_active"] for event in fired] == [False, True, True]
 
 
-async def test_a_hook_that_refused_an_answer_is_told_so_after_a_refused_call_as_well() -> None:
+async def test_a_hook_that_refused_an_answer_sees_this_after_a_refused_call_as_well() -> None:
     fired: list[bool] = []
 
     def judge(event: Json) -> Json | None:
@@ -598,7 +598,9 @@ DENY = says({"decision": "deny", "reason": "no"})
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "BeforeAgent"])
-async def test_a_client_that_claims_a_shim_does_not_get_past_the_turns_of_a_policy_file(event: str) -> None:
+async def test_a_client_that_claims_a_shim_does_not_bypass_the_turn_hooks_of_a_policy_file(
+    event: str,
+) -> None:
     async with running_gateway({event: [DENY]}, layer="policy") as gateway:
         answer = await post(gateway.url, UNARY, {"contents": [user("hi")]}, CLAIM)
         assert not gateway.generated
@@ -606,7 +608,9 @@ async def test_a_client_that_claims_a_shim_does_not_get_past_the_turns_of_a_poli
 
 
 @EVERY_WAY
-async def test_a_client_that_claims_a_shim_gets_no_tool_call_past_a_policy_file(target: str) -> None:
+async def test_a_client_that_claims_a_shim_does_not_bypass_the_tool_hooks_of_a_policy_file(
+    target: str,
+) -> None:
     script = answers({"chunks": [[call("rm", path="/")]]})
     config = Config(tools=ToolCallSettings(ask_again_at_most=1))
     async with running_gateway({"BeforeTool": [DENY]}, script, config, layer="policy") as gateway:
@@ -633,7 +637,7 @@ async def test_a_client_that_claims_a_shim_does_not_hide_results_from_a_policy_f
     assert not [request for request in gateway.generated if "a secret" in str(request.body)]
 
 
-async def test_a_client_that_claims_a_shim_gets_no_last_words_past_a_policy_file() -> None:
+async def test_a_client_that_claims_a_shim_does_not_bypass_the_final_answer_hooks_of_a_policy_file() -> None:
     guard = runs(lambda event: {"decision": "deny"} if "secret" in event["prompt_response"] else None)
     script = answers({"text": "a secret"}, {"text": "nothing"})
     async with running_gateway({"AfterAgent": [guard]}, script, layer="policy") as gateway:

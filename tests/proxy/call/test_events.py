@@ -148,9 +148,7 @@ async def test_the_least_input_that_a_document_shows_is_taken(
         pytest.param("SessionStart", {"cwd": "x" * 5000, "source": "s"}, "cwd", id="long folder"),
     ],
 )
-async def test_an_input_that_is_none_is_refused_by_name(
-    event: str, fields: dict[str, Any], place: str
-) -> None:
+async def test_an_invalid_input_is_refused_by_name(event: str, fields: dict[str, Any], place: str) -> None:
     async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [says()]}) as url:
         answer = await tell(url, event, **fields)
     assert (answer.status, place in answer.error["message"]) == (400, True)
@@ -195,7 +193,7 @@ async def test_context_reaches_the_sessions_next_call_once_when_the_agent_wants_
         assert await sent(gateway) == [{"text": "hi"}]
 
 
-async def test_a_nameless_call_belongs_to_the_session_that_told_of_its_prompt() -> None:
+async def test_a_nameless_call_belongs_to_the_session_that_reported_its_prompt() -> None:
     seen: list[dict[str, Any]] = []
     async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
         await tell(gateway.url, "BeforeAgent", prompt="hi")

@@ -156,7 +156,7 @@ async def test_an_answer_that_a_hook_could_not_judge_is_withheld(target: str, mo
     assert b"could not judge this call (no resources)" in answer.body
 
 
-async def test_an_answer_whose_end_nobody_could_judge_is_withheld_and_not_asked_for_again() -> None:
+async def test_an_answer_whose_end_could_not_be_judged_is_withheld_and_not_retried() -> None:
     async with running_gateway({"AfterAgent": [GUARD]}, CHUNKS) as gateway:
         with spawning(errno.EAGAIN)():
             answer = await post(gateway.url, UNARY, HI)
@@ -165,7 +165,7 @@ async def test_an_answer_whose_end_nobody_could_judge_is_withheld_and_not_asked_
     assert b"bidden" not in answer.body
 
 
-async def test_a_tool_s_result_that_nobody_could_judge_is_withheld() -> None:
+async def test_a_tool_result_that_could_not_be_judged_is_withheld() -> None:
     async with running_gateway({"AfterTool": [GUARD]}) as gateway:
         with spawning(errno.EAGAIN)():
             await post(gateway.url, UNARY, TOOL_TURN)
@@ -174,7 +174,7 @@ async def test_a_tool_s_result_that_nobody_could_judge_is_withheld() -> None:
     assert "could not judge" in part["functionResponse"]["response"]["output"]
 
 
-async def test_a_call_of_a_tool_that_nobody_could_judge_never_reaches_the_agent() -> None:
+async def test_a_tool_call_that_could_not_be_judged_never_reaches_the_agent() -> None:
     call = {"functionCall": {"name": "run", "args": {"command": "ls"}}}
     calls = {"rules": [{"answer": {"parts": [call]}}]}
     async with running_gateway({"BeforeTool": [GUARD]}, calls) as gateway:

@@ -48,7 +48,7 @@ def parts(answer: Answer, target: str) -> list[Any]:
 
 @EVERY_WAY
 @pytest.mark.parametrize("hooks", [{}, WATCHED], ids=["without hooks", "with hooks"])
-async def test_an_answer_nobody_changes_is_the_upstreams_byte_for_byte(target: str, hooks: Any) -> None:
+async def test_an_answer_that_no_hook_changes_is_the_upstreams_byte_for_byte(target: str, hooks: Any) -> None:
     async with running_gateway(hooks) as gateway:
         through = await post(gateway.url, target, HI)
         direct = await post(gateway.upstream_url, target, HI)
@@ -90,7 +90,7 @@ async def test_models_are_listed_as_the_upstream_lists_them() -> None:
     assert len(through.json["models"]) == 2
 
 
-async def test_what_nobody_judges_stays_compressed_as_it_came() -> None:
+async def test_an_unjudged_answer_stays_compressed() -> None:
     packed = gzip.compress(b'{"models": []}')
     async with (
         peer(ok(packed, **{"Content-Encoding": "gzip"})) as upstream,
@@ -224,7 +224,7 @@ async def test_an_error_beside_other_fields_is_shown_to_hooks_like_any_other_eve
 
 
 @pytest.mark.parametrize("body", [b"", b"no JSON", b'{"candidates": [{"content": 1}]}'])
-async def test_an_answer_that_nobody_reads_passes_whatever_it_is(body: bytes) -> None:
+async def test_an_answer_that_no_hook_reads_passes_whatever_it_is(body: bytes) -> None:
     async with (
         peer(ok(body)) as upstream,
         gateway_before(upstream.url, {"BeforeModel": [says()]}) as url,

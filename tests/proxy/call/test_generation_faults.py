@@ -99,7 +99,7 @@ async def test_a_whole_answer_cut_midway_is_a_502(hooks: Any) -> None:
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_BROKE")
 
 
-async def test_a_whole_answer_cut_midway_looks_broken_where_nobody_judges() -> None:
+async def test_a_truncated_unary_answer_looks_broken_if_it_is_not_judged() -> None:
     async with peer(ok(EVENT)[:-5]) as upstream, gateway_before(upstream.url) as url:
         answer = await post(url, UNARY, HI)
     assert (answer.status, answer.body, answer.complete) == (200, EVENT[:-5], False)

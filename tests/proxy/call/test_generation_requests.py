@@ -39,7 +39,7 @@ async def sent(target: str, body: Any, **hooks: Any) -> tuple[str, Any, Answer]:
 
 
 @EVERY_WAY
-async def test_a_request_nobody_changes_arrives_equal(target: str) -> None:
+async def test_a_request_that_no_hook_changes_arrives_equal(target: str) -> None:
     path, body, answer = await sent(target, BODY, BeforeModel=says(), BeforeToolSelection=says())
     assert (path, answer.status) == (target, 200)
     assert json.dumps(body) == json.dumps(BODY)  # key order and number kinds included

@@ -64,7 +64,7 @@ async def test_a_prompt_is_denied_in_whatever_form_it_is_sent(body: Json, stream
     assert not gateway.recorded
 
 
-async def test_a_call_that_nobody_edits_arrives_byte_for_byte_with_its_answer() -> None:
+async def test_a_call_that_no_hook_edits_arrives_byte_for_byte_with_its_answer() -> None:
     seen: list[Json] = []
     body = {"model": "models/gemini-2.5-flash", "input": "hi", "future": {"a_b": 1.0}, "store": False}
     hooks = {"BeforeModel": [listens(seen)], "AfterModel": [listens(seen)]}
@@ -93,7 +93,7 @@ async def test_a_large_body_is_put_together_beside_the_event_loop(monkeypatch: p
     assert where == [True, False]
 
 
-async def test_a_hook_is_told_that_it_does_not_know_the_history() -> None:
+async def test_a_hook_sees_that_it_does_not_know_the_history() -> None:
     seen: list[Json] = []
     async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
         await post(gateway.url, PATH, {**HI, "previous_interaction_id": "v1_0"})

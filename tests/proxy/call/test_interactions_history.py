@@ -72,7 +72,7 @@ async def gateways(
 # ---- what hooks are shown
 
 
-async def test_hooks_are_told_whether_an_interaction_has_passed(tmp_path: Path) -> None:
+async def test_hooks_see_whether_an_interaction_has_passed(tmp_path: Path) -> None:
     seen: list[Json] = []
     async with gateways(tmp_path, {"BeforeModel": [listens(seen)], **PASSES}) as running:
         first = (await running.create("one")).json["id"]
@@ -101,7 +101,7 @@ async def test_a_session_that_the_client_names_counts_first(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_hooks_see_the_turns_before_if_these_are_kept(tmp_path: Path, stream: bool) -> None:
+async def test_hooks_see_earlier_turns_if_they_are_stored(tmp_path: Path, stream: bool) -> None:
     seen: list[Json] = []
     hooks = {"BeforeModel": [listens(seen), REDACT], "AfterModel": [REDACT]}
     async with gateways(tmp_path, hooks, content=True) as running:

@@ -194,7 +194,7 @@ async def test_a_condition_on_the_model_holds_for_a_stream_that_is_read() -> Non
     assert SECRET[:7].encode() not in answer.body
 
 
-async def test_an_answer_that_is_no_stream_is_not_passed_on() -> None:
+async def test_an_answer_that_is_not_a_stream_is_not_passed_on() -> None:
     said = {**ANSWER, "steps": [{"type": "model_output", "content": [text(SECRET)]}]}
     async with (
         peer(ok(json.dumps(said).encode())) as upstream,

@@ -838,7 +838,7 @@ async def test_sessions_at_vertex_ai_are_judged_and_keep_the_place_of_their_mode
         "",
     ],
 )
-async def test_a_name_at_vertex_ai_that_is_no_model_of_google_is_refused(named: str) -> None:
+async def test_a_name_at_vertex_ai_that_is_not_a_model_of_google_is_refused(named: str) -> None:
     model = ScriptedModel({})
     async with session(model, {}, setup=None, path=VERTEX) as client:
         await client.tell({"setup": {"model": named}})

@@ -242,7 +242,7 @@ async def test_a_canned_answer_without_pseudonyms_stays() -> None:
     assert answer.json["candidates"][0]["finishReason"] == "STOP"
 
 
-async def test_of_planted_secrets_of_every_kind_no_byte_leaves_however_the_answer_is_cut() -> None:
+async def test_no_planted_secret_of_any_kind_leaves_however_the_answer_is_split() -> None:
     """Two of each: tests/hooks/policies/redact/test_held.py cuts many more, without a gateway."""
     scanner = Scanner(DETECTORS)
     texts = [planted(seed, label) for label in sorted(PLANTED) for seed in range(2)]

@@ -105,7 +105,7 @@ async def test_a_prompt_is_denied_in_whatever_form_it_is_sent(body: Json, path: 
     assert not gateway.recorded
 
 
-async def test_a_call_that_nobody_edits_arrives_byte_for_byte_with_its_answer() -> None:
+async def test_a_call_that_no_hook_edits_arrives_byte_for_byte_with_its_answer() -> None:
     seen: list[Json] = []
     body = {**HI, "model": "models/gemini-2.5-flash", "future": {"a_b": 1.0}, "temperature": None}
     hooks = {"BeforeModel": [listens(seen)], "AfterModel": [listens(seen)]}

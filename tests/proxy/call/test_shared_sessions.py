@@ -105,7 +105,7 @@ async def test_a_stop_holds_for_a_call_without_hooks_at_another_gateway(
         assert text_of(answer) == "enough"
 
 
-async def test_a_nameless_call_belongs_to_the_session_that_another_gateway_was_told_of(
+async def test_a_nameless_call_belongs_to_the_session_that_another_gateway_knows(
     url: str | None, tmp_path: Path
 ) -> None:
     async with pair(url, tmp_path, STOPS) as gateways:

@@ -121,13 +121,13 @@ async def _begun(url: str, size: int) -> bytes:
         return await wire.received(size, headers)
 
 
-async def test_of_several_windows_the_largest_holds_for_all() -> None:
+async def test_the_largest_of_several_windows_applies_to_all_hooks() -> None:
     small, large = (runs(action, stream="window", window=size) for action, size in ((dict, 2), (mask, 12)))
     answer = await streamed({"AfterModel": [small, large]}, *map(spoken, TEXT), pause=0.001)
     assert said(answer) == TEXT.replace(SECRET, MASK)
 
 
-async def test_events_that_nobody_changed_leave_a_window_as_they_came() -> None:
+async def test_events_that_no_hook_changed_leave_a_window_unchanged() -> None:
     events = [*split("nothing to hide here, not a thing", 3, 9, 20), spoken("", finishReason="STOP")]
     answer = await streamed(masking("window", window=5), *events)
     assert answer.body == b"".join(sse(*events))
@@ -212,7 +212,7 @@ async def test_a_stream_that_breaks_off_lets_nothing_out_that_was_not_judged() -
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.02], ids=["together", "one by one"])
-async def test_a_call_that_a_hook_takes_out_of_the_body_goes_to_nobody(pause: float) -> None:
+async def test_a_call_that_a_hook_removes_from_the_body_is_not_sent(pause: float) -> None:
     def without_calls(event: dict[str, Any]) -> dict[str, Any]:
         raw = event["llm_response"]["raw"]
         for candidate in raw.get("candidates", []):
@@ -338,7 +338,7 @@ class Passing:
         return {}
 
 
-async def test_of_a_long_stream_no_piece_is_kept_that_has_been_released() -> None:
+async def test_released_pieces_of_a_long_stream_are_not_kept() -> None:
     stage, adapter = answer_stages.ScreenStage(Passing()), ADAPTERS["generate_content"]()
     for event in split("a" * 100, *range(1, 100)):
         piece = answer_stages.Piece(Frame(b"", b""), event, event, adapter)

@@ -206,7 +206,7 @@ async def test_a_model_that_is_reported_may_answer_otherwise_and_the_agent_never
     assert all("Tool execution blocked: " in response["response"]["error"] for response in responses)
 
 
-async def test_a_model_that_insists_is_asked_so_often_and_then_told_of() -> None:
+async def test_a_model_that_insists_is_asked_a_limited_number_of_times() -> None:
     rules = [{"answer": {"chunks": [[call("write_file")]]}}]
     async with running_gateway(READING, {"rules": rules}, config=AGAIN) as gateway:
         answer = await post(gateway.url, UNARY, ASK)
@@ -250,7 +250,7 @@ async def test_tokens_are_counted_once_if_the_model_fails_when_it_is_asked_again
     assert usages[0]["input_tokens"] > 0
 
 
-async def test_of_several_candidates_the_model_is_not_asked_again() -> None:
+async def test_for_several_candidates_the_model_is_not_asked_again() -> None:
     """There is no one turn that it could go on from."""
     [first] = says(call("write_file"))["candidates"]
     [second] = spoken("Or I look.", index=1)["candidates"]

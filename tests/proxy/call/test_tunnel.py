@@ -166,7 +166,7 @@ async def test_live_is_refused_unless_it_is_listed() -> None:
     assert 'set routes.unhooked = ["live"] in hookgate.toml' in answer.error["message"]
 
 
-async def test_a_request_that_is_no_websocket_is_refused() -> None:
+async def test_a_request_that_is_not_a_websocket_is_refused() -> None:
     async with (
         live(echo) as upstream,
         gateway_before(upstream, config=OPEN) as url,

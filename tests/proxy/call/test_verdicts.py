@@ -131,7 +131,7 @@ def test_a_session_in_a_header_outranks_the_fingerprint() -> None:
 
 
 @pytest.mark.parametrize("name", ["../../etc", "..", "a/b", "a b", "a\nb", "s\udcff", "x" * 129, ""])
-def test_a_session_in_a_header_that_is_no_name_is_refused(name: str) -> None:
+def test_a_session_in_a_header_that_is_not_a_name_is_refused(name: str) -> None:
     with pytest.raises(ApiError, match="session name") as refusal:
         session(x_hookgate_session=name)
     assert refusal.value.code == 400

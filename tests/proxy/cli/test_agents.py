@@ -141,7 +141,7 @@ async def test_a_gateway_that_issues_keys_asks_for_one_of_them(tmp_path: Path) -
         (("litellm", "--check", "--admin", "127.0.0.1:9"), "no gateway answers at 127.0.0.1:9"),
     ],
 )
-async def test_a_mistake_is_told_in_one_line(words: tuple[str, ...], complaint: str) -> None:
+async def test_a_mistake_is_reported_in_one_line(words: tuple[str, ...], complaint: str) -> None:
     ended = await run("agents", *words)
     assert ended.code == 1
     assert complaint in ended.complaint
@@ -233,7 +233,7 @@ async def test_a_call_that_no_hook_sees_is_not_called_judged(tmp_path: Path) -> 
     assert "judged:  no hook ran for this call\n" in ended.out
 
 
-async def test_a_request_whose_path_is_not_served_is_told(tmp_path: Path) -> None:
+async def test_a_request_whose_path_is_not_served_is_reported(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path) as gateway:
         ended = await checked(gateway, "litellm", ("litellm/1", "/models/m:generateContent"), seconds="2")
     assert ended.code == 1

@@ -129,7 +129,7 @@ def test_the_doctor_reports_everything(taken: str, capsys: pytest.CaptureFixture
     assert code == 1
 
 
-def test_a_second_gateway_is_told_of_both_addresses(
+def test_a_second_gateway_reports_both_addresses(
     tmp_path: Path, taken: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("empty.toml").touch()

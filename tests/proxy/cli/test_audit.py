@@ -219,7 +219,9 @@ async def test_mistakes_are_reported_in_one_line(words: list[str], expected: str
     assert expected in ended.complaint
 
 
-async def test_a_line_that_is_no_record_is_reported_among_those_that_are(state: Path, tmp_path: Path) -> None:
+async def test_a_line_that_is_not_a_record_is_reported_among_those_that_are(
+    state: Path, tmp_path: Path
+) -> None:
     exported = await run("audit", "export", "--state", str(state))
     file = tmp_path / "export.jsonl"
     file.write_text(exported.out + "{}\n")
@@ -250,7 +252,7 @@ async def test_a_damaged_database_is_reported_with_its_remedy(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "words", [["tools", "list"], ["audit", "list"], ["hooks", "list"], ["config", "check"]], ids=" ".join
 )
-async def test_a_state_that_is_no_folder_is_reported(words: list[str], tmp_path: Path) -> None:
+async def test_a_state_that_is_not_a_folder_is_reported(words: list[str], tmp_path: Path) -> None:
     file = tmp_path / "state"
     file.write_text("")
     ended = await run(*words, env={"HOOKGATE_STATE": str(file)})

@@ -45,7 +45,7 @@ async def test_a_gateway_that_can_start_has_no_problem(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-async def test_everything_is_told_at_once(tmp_path: Path, taken_port: int) -> None:
+async def test_everything_is_reported_at_once(tmp_path: Path, taken_port: int) -> None:
     guard = write_file(
         tmp_path, one_group(command("python3 gone.py"), event="BeforeTool", matcher="Bash"), "guard.json"
     )
@@ -102,7 +102,7 @@ async def test_a_gateway_that_already_runs_is_recognized(tmp_path: Path) -> None
     assert "upstream.gemini" not in ended.out
 
 
-async def test_the_upstream_is_not_asked_if_it_is_told_so(tmp_path: Path) -> None:
+async def test_the_upstream_is_not_called_if_a_flag_says_so(tmp_path: Path) -> None:
     ended = await doctor(tmp_path, *ANY_PORT, "--offline", "--upstream", f"http://127.0.0.1:{_unused_port()}")
     assert (ended.code, "upstream.gemini" in ended.out) == (0, False)
 

@@ -222,7 +222,7 @@ def test_trying_logs_what_a_hook_writes_to_stderr(
 
 
 @pytest.mark.parametrize(("event", "warned"), [("BeforeModel", True), ("BeforeTool", False)])
-def test_the_decision_ask_is_a_warning_where_nobody_is_asked(
+def test_the_decision_ask_is_a_warning_where_no_user_is_asked(
     event: str, warned: bool, project: Path, hookgate: Hookgate
 ) -> None:
     ask = command("""echo '{"decision": "ask"}'""")
@@ -337,9 +337,7 @@ def test_trying_an_answer_says_whether_the_client_gets_pseudonyms(
     ("content", "expected"),
     [("{", "is not valid JSON"), ("[]", "must contain an object"), ("{}", "needs the field 'tool_name'")],
 )
-def test_an_input_that_is_none_is_reported(
-    content: str, expected: str, project: Path, hookgate: Hookgate
-) -> None:
+def test_an_invalid_input_is_reported(content: str, expected: str, project: Path, hookgate: Hookgate) -> None:
     path = write_file(project, content, "input.json")
     code, printed = hookgate("test", "BeforeTool", "--input", str(path))
     assert (code, expected in printed) == (1, True)

@@ -92,7 +92,7 @@ async def test_a_rotated_key_keeps_its_id_and_a_revoked_one_is_listed_on_request
     )
 
 
-async def test_an_owner_with_several_keys_has_to_be_told_apart(tmp_path: Path) -> None:
+async def test_an_owner_with_several_keys_is_ambiguous(tmp_path: Path) -> None:
     ids = [json.loads((await keys("create", "alice", "--json", state=tmp_path)).out)["id"] for _ in range(2)]
     ended = await keys("revoke", "alice", state=tmp_path, code=1)
     assert ended.complaint.startswith("hookgate: alice has several keys: ")

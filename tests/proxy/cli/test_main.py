@@ -107,7 +107,7 @@ _NO_ADDRESS = "must be HOST:PORT, such as 127.0.0.1:8787"
     ],
 )
 @pytest.mark.parametrize("command", ["serve", "upstream"])
-def test_a_listen_address_that_is_none_is_one_line(
+def test_an_invalid_listen_address_is_reported_in_one_line(
     command: str, address: str, expected: str, here: Here
 ) -> None:
     ended = here(command, "--listen", address, *(["--admin", "off"] if command == "serve" else []))
@@ -162,7 +162,7 @@ async def test_a_settings_file_that_is_not_there_is_named() -> None:
 @pytest.mark.parametrize(
     "upstream", ["localhost:80", "http://u:p@host", "http://host?", "http://host:99999", ""]
 )
-def test_an_upstream_that_is_no_base_url_is_one_line(upstream: str, here: Here) -> None:
+def test_an_upstream_that_is_not_a_base_url_is_one_line(upstream: str, here: Here) -> None:
     ended = here("serve", *FREE, "--upstream", upstream)
     assert ended.code == 1
     assert ended.complaint.startswith("hookgate: ")
@@ -337,7 +337,7 @@ async def test_an_address_that_is_taken_is_reported_without_a_number() -> None:
 
 
 @pytest.mark.parametrize("admin", ["foo", "https://h:1", "h"], ids=["word", "https", "no port"])
-def test_an_admin_address_that_is_none_is_reported(admin: str, here: Here) -> None:
+def test_an_invalid_admin_address_is_reported(admin: str, here: Here) -> None:
     ended = here("receipt", "0" * 32, "--admin", admin)
     reported = f"hookgate: --admin: {admin!r} must be HOST:PORT, such as 127.0.0.1:9787"
     assert (ended.code, ended.complaint) == (1, reported)

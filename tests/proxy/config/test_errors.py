@@ -47,7 +47,7 @@ bdy = 1
     ]
 
 
-def test_an_upstream_without_a_scheme_is_told_of_it(wrong: Wrong) -> None:
+def test_an_upstream_without_a_scheme_is_reported(wrong: Wrong) -> None:
     [told] = wrong("", **{"upstream.gemini": "127.0.0.1:8788"})
     assert "upstream.gemini: must begin with https:// or http://, such as " in told
 
@@ -154,7 +154,7 @@ def test_the_base_url_of_an_upstream_may_have_a_path_without_a_version(tmp_path:
         assert effective.config.upstream.gemini == url
 
 
-def test_variables_that_are_no_settings_are_left_alone(tmp_path: Path) -> None:
+def test_variables_that_are_not_settings_are_left_alone(tmp_path: Path) -> None:
     environ = {"HOOKGATE_PORT": "tcp://10.0.0.1:80", "HOOKGATE_RUN": "x", "HOOKGATE_CONFIG": "/dev/null"}
     assert read_config({}, environ).places == {}
 

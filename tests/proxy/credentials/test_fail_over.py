@@ -359,7 +359,7 @@ def test_a_team_uses_its_own_credentials_and_those_of_all() -> None:
     assert order(credentials) == ["all"]
 
 
-async def test_a_team_without_a_credential_is_told_so(tmp_path: Path) -> None:
+async def test_a_team_without_a_credential_gets_an_explanation(tmp_path: Path) -> None:
     of_ads = {"ads": {**TWO_KEYS["first"], "teams": ["ads"]}}
     async with google_cloud() as cloud, behind(cloud, tmp_path, of_ads) as gateway:
         answer = await post(gateway.url, UNARY, HI, sent(issue(tmp_path)))

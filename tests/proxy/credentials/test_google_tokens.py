@@ -221,7 +221,7 @@ def problems_of(**tables: Any) -> list[str]:
     return [message for _, message in error.value.problems]
 
 
-def test_files_that_are_no_keys_are_reported_together_and_without_their_texts(tmp_path: Path) -> None:
+def test_files_that_are_not_keys_are_reported_together_and_without_their_texts(tmp_path: Path) -> None:
     cloud = GoogleCloud("http://127.0.0.1:1")
     texts = {
         "text": "canary",

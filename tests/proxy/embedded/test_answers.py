@@ -52,7 +52,7 @@ def test_the_answer_echoes_the_last_user_text() -> None:
     assert text(chunks) == "You said: a b c"
 
 
-def test_of_several_parts_the_last_one_is_echoed() -> None:
+def test_the_last_of_several_parts_is_echoed() -> None:
     assert text(respond(call(user("<context of the client>", "say hi")), None)) == "You said: say hi"
 
 

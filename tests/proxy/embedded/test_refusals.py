@@ -121,7 +121,7 @@ async def test_a_stream_is_refused_before_it_begins(client: TestClient[Any, Any]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[]", b"null", b'"text"'])
-async def test_a_body_that_is_no_json_object_is_refused(client: TestClient[Any, Any], body: bytes) -> None:
+async def test_a_body_that_is_not_a_json_object_is_refused(client: TestClient[Any, Any], body: bytes) -> None:
     async with client.post(PATH, data=body, headers=KEY) as response:
         assert response.status == 400
         assert (await response.json())["error"]["status"] == "INVALID_ARGUMENT"

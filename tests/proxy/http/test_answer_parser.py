@@ -73,7 +73,7 @@ every_answer = pytest.mark.parametrize(
 
 
 @every_answer
-def test_an_answer_is_understood_wherever_it_is_cut(
+def test_an_answer_is_understood_wherever_it_is_split(
     data: bytes, status: int, body: bytes, keep_alive: bool
 ) -> None:
     whole = read(data)
@@ -183,7 +183,7 @@ AMBIGUOUS = {
 
 
 @pytest.mark.parametrize("rest", [pytest.param(rest, id=name) for name, rest in AMBIGUOUS.items()])
-def test_what_is_ambiguous_is_refused_wherever_it_is_cut(rest: bytes) -> None:
+def test_an_ambiguous_answer_is_refused_wherever_it_is_split(rest: bytes) -> None:
     data = b"HTTP/1.1 200 OK\r\n" + rest
     with pytest.raises(InvalidAnswerError):
         read(data)
@@ -237,7 +237,7 @@ def test_chunks_that_are_ambiguous_are_refused(rest: bytes) -> None:
     ],
     ids=repr,
 )
-def test_a_start_that_is_no_answer_is_refused(head: bytes) -> None:
+def test_a_start_that_is_not_an_answer_is_refused(head: bytes) -> None:
     for at in range(len(head)):
         with pytest.raises(InvalidAnswerError):
             read(head[:at], head[at:] + b"\r\n\r\n")

@@ -37,7 +37,7 @@ DEEP = b'{"contents": ' + b"[" * 120 + b"]" * 120 + b"}"
         "/hookgate/v1/events/BeforeAgent",
     ],
 )
-async def test_a_body_that_is_no_object_is_refused_on_every_route(target: str) -> None:
+async def test_a_body_that_is_not_an_object_is_refused_on_every_route(target: str) -> None:
     async with running_gateway(HOOKS) as gateway:
         answer = await post(gateway.url, target, b"[" + TEXT + b"]")
         assert not gateway.recorded
@@ -67,9 +67,7 @@ async def test_a_body_that_is_no_object_is_refused_on_every_route(target: str) -
         (b'{"contents": ["hi"]}', "contents[0]: a content must be an object"),
     ],
 )
-async def test_a_body_that_can_be_read_in_two_ways_or_none_is_refused(
-    target: str, body: bytes, why: str
-) -> None:
+async def test_an_ambiguous_or_invalid_body_is_refused(target: str, body: bytes, why: str) -> None:
     async with running_gateway(HOOKS) as gateway:
         answer = await post(gateway.url, target, body)
         assert not gateway.recorded
@@ -87,7 +85,7 @@ async def test_a_body_that_can_be_read_in_two_ways_or_none_is_refused(
         b'{"contents" : [{"parts" : [{"text" : "a", "text" : "b"}]}]}',
     ],
 )
-async def test_of_a_repeated_key_hooks_and_the_upstream_see_the_last_value_only(
+async def test_hooks_and_the_upstream_see_only_the_last_value_of_a_repeated_key(
     target: str, body: bytes
 ) -> None:
     seen: list[Any] = []

@@ -73,7 +73,7 @@ def test_an_origin_is_taken_with_or_without_a_last_slash(origin: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "host", "host:80", "ftp://host", "//host", "http://", "http:///path", "file:///etc"]
 )
-def test_what_is_no_base_url_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_base_url_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="is not a base URL; give one like https://"):
         parse_origin(text)
 
@@ -99,12 +99,12 @@ def test_what_would_lead_calls_elsewhere_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["http://host:99999", "http://[::1", "http://host:port"])
-def test_a_host_or_port_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_host_or_port_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_origin(text)
 
 
-async def test_a_path_in_the_origin_stands_before_the_routes_own_and_the_query_is_untouched() -> None:
+async def test_a_path_in_the_origin_precedes_the_route_s_and_the_query_is_unchanged() -> None:
     async with peer(ok(b"{}")) as other:
         await get(upstreams_at(f"{other.url}/base/"))
     assert other.heard[0].startswith(b"POST /base/v1/models/m:generateContent?alt=js%6Fn HTTP/1.1\r\n")
@@ -269,7 +269,7 @@ async def test_a_call_is_never_sent_twice_even_on_a_connection_that_went_stale(d
 # ---- a proxy, and certificates
 
 
-async def test_a_proxy_is_asked_and_its_password_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_proxy_is_used_and_its_password_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     async with peer(ok(b"{}")) as proxy:
         through = proxy.url.replace("://", "://user:canary@")
@@ -296,7 +296,7 @@ async def test_https_asks_the_proxy_for_a_tunnel() -> None:
 @pytest.mark.parametrize(
     "text", ["proxy:3128", "https://proxy", "socks5://u:canary@p", "http://u:canary@p/x"]
 )
-def test_what_is_no_proxy_is_refused_without_being_shown(text: str) -> None:
+def test_an_invalid_proxy_is_refused_without_being_shown(text: str) -> None:
     with pytest.raises(ValueError, match=r"upstream\.proxy") as refused:
         parse_proxy(text)
     assert "canary" not in str(refused.value)
@@ -327,7 +327,7 @@ def test_a_bundle_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     ],
     ids=repr,
 )
-def test_what_went_wrong_is_reported_in_words(error: OSError, expected: str) -> None:
+def test_errors_are_described_in_words(error: OSError, expected: str) -> None:
     assert describe_connection_error(error) == expected
 
 
@@ -364,7 +364,7 @@ ADDRESS = ConnectionKey("upstream.invalid", 443, True, True, None, None, None)
         pytest.param(aiohttp.ConnectionTimeoutError("x"), "it took too long", id="time"),
     ],
 )
-def test_what_went_wrong_with_a_web_socket_is_reported_in_words(error: Exception, expected: str) -> None:
+def test_web_socket_errors_are_described_in_words(error: Exception, expected: str) -> None:
     assert describe_connection_error(as_os_error(error)) == expected
 
 
@@ -404,7 +404,7 @@ async def test_an_upstream_that_answers_anything_can_be_reached_without_a_key() 
     assert b"key" not in upstream.heard[0].lower()
 
 
-async def test_a_proxy_that_refuses_is_told_apart_from_an_upstream() -> None:
+async def test_a_proxy_that_refuses_is_distinguished_from_an_upstream() -> None:
     async with (
         peer(response(407, b"", {})) as proxy,
         upstreams_at("http://upstream.invalid", UpstreamSettings(proxy=proxy.url)) as upstreams,

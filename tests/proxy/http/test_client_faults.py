@@ -167,7 +167,7 @@ async def refused_after(origin: str) -> Answer:
         return await post(url, SSE, HI)
 
 
-async def test_a_name_that_nobody_knows_is_a_502(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unknown_host_name_is_a_502(monkeypatch: pytest.MonkeyPatch) -> None:
     async def unknown(*_: Any, **__: Any) -> Any:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -186,7 +186,7 @@ async def test_a_certificate_of_no_known_authority_is_a_502() -> None:
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREACHABLE")
 
 
-async def test_https_to_what_speaks_none_is_a_502() -> None:
+async def test_https_to_a_server_without_tls_is_a_502() -> None:
     async with upstream(hangs) as origin:
         answer = await refused_after(origin.replace("http://", "https://"))
     assert answer.status in (502, 504)

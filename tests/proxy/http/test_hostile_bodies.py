@@ -73,7 +73,7 @@ async def test_a_hostile_body_is_refused_and_nothing_of_it_goes_upstream(
     assert why in answer.error["message"]
 
 
-async def test_a_request_with_a_large_image_passes_as_it_came() -> None:
+async def test_a_request_with_a_large_image_passes_unchanged() -> None:
     part = {"inlineData": {"mimeType": "image/png", "data": "QUJD" * (5 * MIB)}}
     body = json.dumps({"contents": [{"role": "user", "parts": [{"text": "what is it?"}, part]}]}).encode()
     async with running_gateway({**HOOKS, "AfterModel": [says()]}) as gateway:
@@ -241,7 +241,7 @@ async def test_room_that_came_just_when_its_client_left_is_given_on() -> None:
     assert (body_worker.leased_bytes, next_one.size) == (100, 100)
 
 
-async def test_a_body_gives_its_room_back_before_it_asks_for_more() -> None:
+async def test_a_body_releases_its_memory_before_it_requests_more() -> None:
     body_worker = BodyWorker(LimitSettings(memory=100))
     lease = MemoryLease(body_worker)
     await lease.acquire(60)

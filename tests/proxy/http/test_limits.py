@@ -162,7 +162,7 @@ async def test_an_idle_connection_is_kept_for_75_seconds(monkeypatch: pytest.Mon
 
 
 @BOTH
-async def test_a_client_that_takes_nothing_holds_the_upstream_back_and_is_cut(hooks: Any) -> None:
+async def test_a_client_that_does_not_read_pauses_the_upstream_and_is_disconnected(hooks: Any) -> None:
     async with (
         nothing_left(),
         flooding() as flood,
@@ -178,7 +178,7 @@ async def test_a_client_that_takes_nothing_holds_the_upstream_back_and_is_cut(ho
         await until(lambda: flood.ended)
 
 
-async def test_a_client_that_reads_slowly_is_not_cut() -> None:
+async def test_a_client_that_reads_slowly_is_not_disconnected() -> None:
     async with flooding() as flood, gateway_with(flood.url, limits=SHORT) as url, stuck(url) as client:
         loop = asyncio.get_running_loop()
         end = loop.time() + 1.5  # several times reader_timeout
@@ -188,7 +188,7 @@ async def test_a_client_that_reads_slowly_is_not_cut() -> None:
         assert not flood.ended
 
 
-async def test_a_client_that_takes_nothing_of_its_last_bytes_is_cut() -> None:
+async def test_a_client_that_does_not_read_its_last_bytes_is_disconnected() -> None:
     async def large(_: Any) -> Any:
         return web.Response(body=b"x" * 20_000_000)
 

@@ -87,7 +87,7 @@ async def test_new_connections_get_the_new_certificate(tmp_path: Path) -> None:
         assert not await shakes_hands(url, before)
 
 
-async def test_it_notices_by_itself_that_the_files_changed(tmp_path: Path) -> None:
+async def test_it_detects_changes_of_the_files_automatically(tmp_path: Path) -> None:
     issue(tmp_path)
     own = certificate(tmp_path)
     first = own.context

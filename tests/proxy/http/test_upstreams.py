@@ -284,7 +284,7 @@ async def test_a_header_cannot_add_another(value: str) -> None:
     assert upstream.connections == 0
 
 
-async def test_bytes_of_a_client_s_header_that_are_not_utf_8_go_on_as_they_came() -> None:
+async def test_bytes_of_a_client_s_header_that_are_not_utf_8_are_forwarded_unchanged() -> None:
     heard = b""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -785,7 +785,7 @@ async def test_addresses_are_looked_up_again_after_some_seconds_alone(
 
 
 @pytest.mark.parametrize("host", ["upstream.test", "a..test", "x" * 64 + ".test"])
-async def test_a_name_that_cannot_be_resolved_is_not_told_to_the_client(
+async def test_a_name_that_cannot_be_resolved_is_not_shown_to_the_client(
     names: dict[str, list[str]], host: str
 ) -> None:
     async with nothing_left(), upstreams_at(f"http://{host}") as upstreams:

@@ -66,7 +66,7 @@ def test_each_result_is_reported_of_with_the_first_call_that_it_can_answer(
 
 
 @pytest.mark.parametrize("value", [["1"], {"1": 1}, 1, None])
-def test_a_result_with_an_id_or_name_that_is_no_string_answers_no_call(value: Any) -> None:
+def test_a_result_with_an_id_or_name_that_is_not_a_string_answers_no_call(value: Any) -> None:
     parts = [{"functionCall": {"name": "f"}}, {"functionResponse": {"id": value, "name": value}}]
     assert [result.call for result in tool_results([{"role": "user", "parts": parts}])] == [{}]
 
@@ -120,7 +120,7 @@ def test_many_results_without_a_call_are_not_compared_with_every_call() -> None:
     assert len(compared) < 10_000
 
 
-def test_of_too_many_results_the_oldest_is_forgotten() -> None:
+def test_the_oldest_of_too_many_results_is_forgotten() -> None:
     """An agent sends its latest results again with the next call, whose edits must not be lost."""
     memory = ConversationMemory()
     for number in range(KEPT_RESULTS + 1):

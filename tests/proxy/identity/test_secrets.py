@@ -37,7 +37,7 @@ def recorder(folder: Path) -> dict[str, Any]:
 
 
 @WAYS
-async def test_a_clients_key_is_not_told_to_any_hook(
+async def test_a_clients_key_is_not_shown_to_any_hook(
     query: str, headers: dict[str, str], tmp_path: Path
 ) -> None:
     seen: list[Any] = []

@@ -80,7 +80,7 @@ async def test_keys_that_are_made_up_take_nothing_from_one_that_works() -> None:
         assert await stopped(sessions, session("alice", f"mine-{number}"))
 
 
-async def test_what_was_told_before_a_keys_first_answer_is_kept_after_it() -> None:
+async def test_events_before_a_keys_first_answer_are_kept_after_it() -> None:
     sessions = LocalSessions()
     await stop(sessions, session("alice", "mine"))
     sessions.accept("alice")
@@ -169,7 +169,7 @@ def test_a_tool_that_is_counted_already_is_counted_on_when_no_other_one_is() -> 
     assert not state.use_announcement("one-more", ran=True)
 
 
-def test_of_too_much_context_the_latest_is_kept() -> None:
+def test_the_latest_context_is_kept_if_there_is_too_much() -> None:
     state = SessionState()
     state.add_context("first " * MAX_CONTEXT)
     state.add_context("last")
@@ -233,7 +233,7 @@ def test_context_is_kept_in_lines_until_it_is_taken() -> None:
     assert (state.take_context(), state.take_context()) == ("one\ntwo", "")
 
 
-async def test_of_two_calls_that_begin_a_session_the_second_waits_for_the_first() -> None:
+async def test_the_second_of_two_calls_that_begin_a_session_waits_for_the_first() -> None:
     sessions = LocalSessions()
     context, order, go = SessionContext("s-1"), [], asyncio.Event()
 

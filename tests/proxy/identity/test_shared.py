@@ -57,7 +57,7 @@ async def rows(sessions: SharedSessions, table: Table) -> int:
     return await sessions._store.read(count)
 
 
-async def test_a_change_holds_for_the_next_call_at_another_process(url: str | None, tmp_path: Path) -> None:
+async def test_a_change_applies_to_the_next_call_at_another_process(url: str | None, tmp_path: Path) -> None:
     async with two(url, tmp_path) as (one, other):
         assert not await other.exist()
         assert not (await other.open(ALICE)).is_known

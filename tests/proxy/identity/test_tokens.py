@@ -197,7 +197,7 @@ def from_url(url: str) -> dict[str, Any]:
     return {"issuer": ISSUER, "audience": ["hookgate"], "jwks_url": url}
 
 
-async def test_entries_of_a_key_set_that_are_no_keys_for_signatures_are_skipped(tmp_path: Path) -> None:
+async def test_entries_of_a_key_set_that_are_not_keys_for_signatures_are_skipped(tmp_path: Path) -> None:
     usable = jwk(RSA, "one")
     odd: list[Any] = [
         5,

@@ -138,7 +138,7 @@ async def test_a_refused_path_is_logged_without_what_may_be_a_key(stderr: Stderr
 
 @pytest.mark.parametrize("level", ["debug", "info", "warning"])
 @pytest.mark.parametrize("form", ["text", "json"])
-async def test_no_line_holds_a_key_or_a_word_of_a_call(stderr: Stderr, form: Any, level: Any) -> None:
+async def test_no_line_contains_a_key_or_content_of_a_call(stderr: Stderr, form: Any, level: Any) -> None:
     logs.configure(LogSettings(format=form, level=level))
     fails = {"BeforeModel": [{"type": "command", "command": "env >&2; exit 1"}]}
     for hooks in ({}, SAYS, fails):
@@ -184,7 +184,7 @@ def test_a_message_is_one_line_of_text(stderr: Stderr) -> None:
 # ---- a reader of stderr that is slow
 
 
-def test_nobody_waits_for_a_slow_reader_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_do_not_wait_for_a_slow_reader_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "MAX_WAITING", 5)
     ours, theirs = os.pipe()
     handler = logs.BackgroundHandler(theirs)
@@ -208,7 +208,7 @@ def test_nobody_waits_for_a_slow_reader_of_the_log(monkeypatch: pytest.MonkeyPat
     assert len(lines) < 10
 
 
-async def test_calls_are_answered_while_nobody_reads_the_log() -> None:
+async def test_calls_are_answered_while_the_log_is_not_read() -> None:
     long_id = {"X-Request-Id": "i" * 128}
     async with serving("serve", "--listen", "127.0.0.1:0", patience=60) as gateway:
         for _ in range(1500):  # about 400 KB of log: more than a pipe and its reader hold

@@ -29,7 +29,7 @@ KNOWN = {exposed: set(name.labels) for name in METRICS for exposed in name.expos
 }
 
 
-async def test_a_page_holds_exactly_the_metrics_that_are_declared(tmp_path: Path) -> None:
+async def test_a_page_contains_exactly_the_metrics_that_are_declared(tmp_path: Path) -> None:
     metrics = Metrics()
     file = write_settings(tmp_path, {"AfterModel": [says()]})
     live = LiveEngine(
@@ -135,7 +135,7 @@ def test_the_dashboard_can_be_imported_anywhere() -> None:
         pytest.param("x{a='b'}", id="no text"),
     ],
 )
-def test_what_is_no_expression_is_found(expression: str) -> None:
+def test_an_invalid_expression_is_found(expression: str) -> None:
     with pytest.raises(ValueError, match=r"is no|is left open"):
         used(expression)
 

@@ -105,7 +105,7 @@ async def test_what_a_slow_hook_takes_is_overhead_and_the_upstreams_time_is_not(
     assert first == pytest.approx(overhead + upstream)
 
 
-async def test_models_that_nobody_named_are_one_label() -> None:
+async def test_unknown_models_share_one_label() -> None:
     paths = [f"/v1beta/models/{name}:generateContent" for name in (FLASH, "made-up-1", "made-up-2")]
     found = await counted({"AfterModel": [says()]}, *((path, "hi") for path in paths))
     assert found.values("hookgate_upstream_requests_total", "model") == {FLASH, "other"}

@@ -100,7 +100,7 @@ def head(status: bytes, *lines: bytes) -> bytes:
 
 @pytest.mark.parametrize("target", [UNARY, SSE, "/v1beta/models/gemini-2.5-flash:countTokens"])
 @pytest.mark.parametrize("value", [b"a\x1b[31m", b"a\x07", b"\x7f", b"a\xc2\x9b", b"\xff\xfe", b"a\x0bb"])
-async def test_headers_with_controls_are_left_out(target: str, value: bytes) -> None:
+async def test_headers_with_control_characters_are_left_out(target: str, value: bytes) -> None:
     said = head(b"200 OK", b"x-goog-b: " + value, b"x-goog-c: well")
     async with nothing_left(), peer(said) as upstream, gateway_before(upstream.url, {}) as url:
         answer = await post(url, target, HI)
@@ -120,7 +120,7 @@ async def test_a_status_that_ends_no_call_is_a_502(target: str, status: bytes) -
     assert answer.error["details"][0]["reason"] in {"UPSTREAM_UNREADABLE", "UPSTREAM_UNREACHABLE"}
 
 
-async def test_a_reason_phrase_with_controls_is_replaced() -> None:
+async def test_a_reason_phrase_with_control_characters_is_replaced() -> None:
     said = head(b"200 \x1b[31m\x07")
     async with nothing_left(), peer(said) as upstream, gateway_before(upstream.url, {}) as url:
         answer = await ask(url, "GET", "/v1beta/models")

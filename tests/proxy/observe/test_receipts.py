@@ -84,7 +84,7 @@ async def test_a_receipt_tells_how_hooks_ended_a_call(hook: Any, outcome: str, s
     assert reported["upstream_requests"] == 0
 
 
-async def test_a_receipt_holds_nothing_of_what_was_said_and_no_key() -> None:
+async def test_a_receipt_contains_no_content_and_no_key() -> None:
     hooks = {"BeforeModel": [runs(no_rockets)], "AfterModel": [runs(redact)]}
     async with running_gateway(hooks, {"rules": [{"answer": {"text": "canary-answer"}}]}) as gateway:
         answers = [await post(gateway.url, UNARY, prompt(f"canary-prompt {t}"), KEY) for t in ("", "rocket")]
@@ -102,7 +102,7 @@ async def test_a_receipt_is_for_the_key_that_made_the_call() -> None:
         assert (await receipt(gateway.url, answer, {})).status == 404
 
 
-async def test_every_answer_names_a_receipt_also_an_error_and_one_that_nobody_judged() -> None:
+async def test_every_answer_names_a_receipt_including_errors_and_unjudged_ones() -> None:
     async with running_gateway() as gateway:
         answers = [
             await post(gateway.url, UNARY, prompt("hi"), KEY),
@@ -177,7 +177,7 @@ def test_usage_is_read_however_the_bytes_are_cut(at: int) -> None:
     assert meter.usage() == Usage(5, 2, 1)
 
 
-def test_the_last_usage_counts_and_a_text_is_none() -> None:
+def test_the_last_usage_counts_and_usage_in_a_text_does_not() -> None:
     meter = UsageMeter()
     meter.feed(b'{"usageMetadata": {"promptTokenCount": 5}}')
     meter.feed(json.dumps({"text": 'say "usageMetadata": {"promptTokenCount": 99}'}).encode())
@@ -196,7 +196,7 @@ def test_the_last_usage_counts_and_a_text_is_none() -> None:
     ],
     ids=["digits", "depth", "huge", "negative"],
 )
-def test_usage_that_nobody_means_does_no_harm(expected: bytes, counted: Usage) -> None:
+def test_invalid_usage_does_no_harm(expected: bytes, counted: Usage) -> None:
     meter = UsageMeter()
     meter.feed(b'{"usageMetadata": {"promptTokenCount": ' + expected + b"}}")
     assert meter.usage() == counted

@@ -34,7 +34,7 @@ def test_a_caller_that_is_not_sampled_is_not_sampled_here() -> None:
         pytest.param(f"00-{ID[1:]}-{SPAN}-01", id="too short"),
     ],
 )
-def test_what_is_no_traceparent_begins_a_trace(header: str) -> None:
+def test_an_invalid_traceparent_begins_a_new_trace(header: str) -> None:
     trace = trace_of({"traceparent": header, "tracestate": "vendor=1"}, 1.0, content=False)
     assert trace.parent == 0
     assert trace.id not in (0, int(ID, 16))

@@ -133,7 +133,7 @@ async def test_an_upstream_that_is_away_is_a_failed_span() -> None:
     assert failed == {"generate_content gemini-2.5-flash", "upstream generateContent"}
 
 
-async def test_what_no_hook_looks_at_is_traced_as_well() -> None:
+async def test_calls_that_no_hook_judges_are_traced_as_well() -> None:
     collector = await spans_after({}, "/v1beta/models/gemini-2.5-flash:countTokens", prompt("hi"), PARENT)
     [call] = collector.named("judged countTokens")
     [upstream] = collector.named("upstream countTokens")

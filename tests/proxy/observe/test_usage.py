@@ -24,7 +24,7 @@ def measured(data: bytes, size: int, dialect: UsageFormat = "interaction") -> Us
 
 @pytest.mark.parametrize("names", [("usage", "steps"), ("steps", "usage")])
 @given(size=st.integers(1, 200), indent=st.sampled_from([None, 1]))
-def test_of_a_whole_answer_arguments_of_functions_do_not_count(
+def test_arguments_of_functions_in_a_whole_answer_do_not_count(
     names: tuple[str, str], size: int, indent: int | None
 ) -> None:
     fields = {"usage": OWN, "steps": [CALL]}
@@ -33,7 +33,7 @@ def test_of_a_whole_answer_arguments_of_functions_do_not_count(
 
 
 @given(size=st.integers(1, 200), end=st.sampled_from(["\n", "\r\n", "\r"]))
-def test_of_a_stream_the_usage_of_its_last_event_counts(size: int, end: str) -> None:
+def test_the_usage_of_a_stream_s_last_event_counts(size: int, end: str) -> None:
     events = [
         {"event_type": "step.start", "index": 0, "step": CALL},
         {"event_type": "interaction.completed", "interaction": {"steps": [CALL], "usage": OWN}},
@@ -71,7 +71,7 @@ def test_what_has_no_usage_counts_nothing(data: bytes) -> None:
 
 
 @given(texts=st.lists(st.text("ab", max_size=90), min_size=1, max_size=4), size=st.integers(1, 200))
-def test_of_many_usages_the_last_one_counts_wherever_the_stream_is_cut(texts: list[str], size: int) -> None:
+def test_the_last_of_many_usages_counts_wherever_the_stream_is_split(texts: list[str], size: int) -> None:
     events = [
         {"text": text, "usageMetadata": {"promptTokenCount": count}} for count, text in enumerate(texts, 1)
     ]

@@ -81,14 +81,14 @@ async def test_an_envelope_that_cannot_be_read_is_refused(body: Any, place: str)
 
 
 @pytest.mark.parametrize("path", ["models/", "publishers/google/models/"])
-async def test_a_model_cannot_get_past_the_rules_by_a_longer_name(path: str) -> None:
+async def test_a_model_cannot_bypass_the_rules_with_a_longer_name(path: str) -> None:
     hook = {"type": "builtin", "builtin": "models", "options": {"deny": ["gemini-2.5-pro"]}}
     async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [hook]}) as url:
         answer = await post(url, UNARY, {**asking("hello"), "model": f"{path}gemini-2.5-pro"})
     assert (answer.status, upstream.heard) == (400, [])
 
 
-async def test_what_stands_beside_the_request_is_redacted_as_well() -> None:
+async def test_fields_beside_the_request_are_redacted_as_well() -> None:
     mail = "anna.berg@example.org"
     hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact", "options": SENSITIVE}]}
     body = {

@@ -7,7 +7,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routing.table import match
 
 
-def test_the_query_goes_on_as_it_came() -> None:
+def test_the_query_is_forwarded_unchanged() -> None:
     route = match("GET", "/v1/models?filter=a%2Bb+c&pageSize=5&pageToken=")
     assert route.query == "filter=a%2Bb+c&pageSize=5&pageToken="
 
@@ -22,7 +22,7 @@ def test_the_key_is_taken_out_of_the_query(query: str, left: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["a%0d%0aX-Evil:b", "a%20b", "%c3%a9", "a+b"])
-def test_a_key_that_cannot_stand_in_a_header_is_refused(key: str) -> None:
+def test_a_key_that_is_not_valid_in_a_header_is_refused(key: str) -> None:
     assert refused(f"{CALL}?key={key}").code == 400
 
 

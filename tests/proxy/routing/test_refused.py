@@ -29,7 +29,7 @@ from hookgate.proxy.routing.table import match
         "/v1beta\\models\\m:generateContent",
     ],
 )
-def test_paths_that_two_parsers_read_differently_are_refused_and_told_why(target: str) -> None:
+def test_paths_that_two_parsers_read_differently_are_refused_with_a_reason(target: str) -> None:
     refusal = refused(target)
     assert (refusal.code, refusal.reason) == (403, "ROUTE_NOT_ALLOWED")
     assert "canonical paths only" in refusal.message
@@ -129,11 +129,11 @@ def test_the_model_listing_takes_get_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["..", ".", "-x", "a%2Fb", "a b", "", "x" * 129, "é", "a:b"])
-def test_a_session_prefix_that_is_no_name_is_refused(name: str) -> None:
+def test_a_session_prefix_that_is_not_a_name_is_refused(name: str) -> None:
     assert refused(f"/s/{name}{CALL}").code == 403
 
 
-def test_a_session_prefix_stands_once() -> None:
+def test_a_session_prefix_occurs_once() -> None:
     assert refused(f"/s/a/s/b{CALL}").code == 403
 
 

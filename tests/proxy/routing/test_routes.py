@@ -96,7 +96,7 @@ def test_each_path_belongs_to_one_api(target: str, api: str) -> None:
         ("GET", "/v1internal:getCodeAssistGlobalUserSetting"),
     ],
 )
-def test_what_holds_nothing_generated_is_forwarded(method: str, target: str) -> None:
+def test_calls_without_generated_content_are_forwarded(method: str, target: str) -> None:
     assert match(method, target).kind == "forwarded"
 
 
@@ -188,7 +188,7 @@ def test_a_session_prefix_works_for_every_route() -> None:
     assert match("GET", "/s/abc/v1beta/models").path == "/v1beta/models"
 
 
-def test_what_operators_ask_has_a_listener_of_its_own() -> None:
+def test_routes_for_operators_have_their_own_listener() -> None:
     assert refused("/healthz", "GET").code == 403
 
 

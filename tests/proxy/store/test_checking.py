@@ -49,7 +49,7 @@ def test_an_older_database_is_upgraded_by_the_gateway_and_not_here(tmp_path: Pat
     assert check_database(None, path) == told
 
 
-def test_a_file_that_is_no_database_is_a_problem(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("no database, but a text of some length")
     with pytest.raises(StoreError, match=f"the database {tmp_path}/{FILE} cannot be opened: file is not a"):
         check_database(None, tmp_path / FILE)

@@ -118,7 +118,7 @@ async def test_what_has_expired_long_ago_is_removed(url: str | None, tmp_path: P
     opened_database.close()
 
 
-async def test_what_cannot_be_added_later_fails_whoever_asks_and_is_not_lost(
+async def test_a_late_addition_that_fails_is_kept_and_fails_later_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)

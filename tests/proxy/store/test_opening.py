@@ -285,7 +285,7 @@ def test_a_server_that_does_not_answer_is_reported_without_its_password(
     assert CANARY not in f"{raised.value!r} {settings!r} {settings} {caplog.text}"
 
 
-def test_the_url_may_stand_in_a_file(tmp_path: Path) -> None:
+def test_the_url_may_be_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "url"
     file.write_text(f"{URL}\n")
     assert Store(StoreSettings(url_file=file), tmp_path).url() == URL
@@ -330,7 +330,7 @@ def test_two_places_for_one_url_are_one_too_many(tmp_path: Path) -> None:
         StoreSettings(url=URL, url_file=tmp_path)
 
 
-def test_a_port_that_is_none_is_reported_without_the_password(tmp_path: Path) -> None:
+def test_an_invalid_port_is_reported_without_the_password(tmp_path: Path) -> None:
     with pytest.raises(
         StoreError, match="is not the URL of a PostgreSQL database; check host and port"
     ) as raised:

@@ -45,7 +45,7 @@ async def test_a_pin_and_its_changes_hold_at_every_gateway_at_once(url: str | No
         assert (await later.note([declared("read", "Reads.")], "s-1")).changed == {"read"}
 
 
-def test_of_several_first_declarations_at_the_same_time_one_is_pinned_everywhere(
+def test_one_of_several_simultaneous_first_declarations_is_pinned_everywhere(
     url: str | None, tmp_path: Path
 ) -> None:
     count = 4

@@ -34,7 +34,7 @@ def test_a_revision_that_does_not_follow_the_newest_one_is_refused(
         assert len(table.all()) == 1
 
 
-def test_of_several_pushes_at_the_same_time_one_succeeds(url: str | None, tmp_path: Path) -> None:
+def test_one_of_several_simultaneous_pushes_succeeds(url: str | None, tmp_path: Path) -> None:
     count = 4
     ready = Barrier(count)
     with policy_table(tmp_path, url) as table:

@@ -287,7 +287,7 @@ async def test_the_hooks_of_a_worker_end_with_it(tmp_path: Path) -> None:
         await until(lambda: not is_running(int(started.read_text())), _PATIENCE)
 
 
-async def test_no_call_is_cut_when_the_gateway_stops() -> None:
+async def test_no_call_is_cut_off_when_the_gateway_stops() -> None:
     async with in_flight(8, "--workers", "2") as calls:
         calls.server.signal(signal.SIGTERM)
         while "stopping: waiting for calls" not in calls.server.log:
@@ -336,7 +336,7 @@ async def test_several_workers_cannot_write_to_stdout() -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "65", "two"])
-async def test_a_number_of_workers_that_is_none(number: str) -> None:
+async def test_an_invalid_number_of_workers(number: str) -> None:
     ended = await run("serve", "--workers", number)
     assert ended.code == 1
     assert "--workers: listen.workers" in ended.complaint

@@ -160,7 +160,7 @@ async def test_what_the_gateway_says_becomes_claude_code_s(
     assert (await exchanged(event, given, output))[2:] == (code, printed)
 
 
-async def test_an_answer_that_nobody_could_judge_ends_the_turn() -> None:
+async def test_an_answer_that_could_not_be_judged_ends_the_turn() -> None:
     words = ("event", "Stop", "--gateway", NOWHERE, "--from", "claude-code", "--on-unreachable", "deny")
     ended = await hookgate(*words, given=BASE)
     assert (ended.code, json.loads(ended.out)["continue"]) == (0, False)

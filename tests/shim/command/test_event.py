@@ -57,7 +57,7 @@ async def test_the_output_is_printed_and_the_exit_code_says_whether_it_denies(
     assert (ended.code, json.loads(ended.out), ended.err) == (code, output, err)
 
 
-async def test_the_input_goes_as_it_came_with_the_caller_s_key() -> None:
+async def test_the_input_is_sent_unchanged_with_the_caller_s_key() -> None:
     given = b' {"hook_event_name":"BeforeTool", "cwd": "/", "n": 1.0, "s": "\xc3\xa9"}'
     async with event_service() as service:
         env = {"HOOKGATE_URL": service.url, "GEMINI_API_KEY": "k-1", "GOOGLE_API_KEY": "k-2", "MINE": "k-3"}
@@ -231,7 +231,7 @@ async def test_https_is_spoken_with_the_machine_s_authorities(tmp_path: Path) ->
     assert (ended.code, "certificate verify failed" in ended.err) == (0, True)
 
 
-async def test_the_launcher_s_own_events_are_not_told_twice() -> None:
+async def test_the_launcher_s_own_events_are_not_reported_twice() -> None:
     async with event_service() as service:
         env = {"HOOKGATE_URL": service.url, "HOOKGATE_SESSION": "a", "HOOKGATE_LAUNCHED": "a"}
         for event, given in (

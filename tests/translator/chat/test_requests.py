@@ -71,7 +71,7 @@ def test_an_edit_of_each_text_changes_that_text_alone(body: Json) -> None:
 
 
 @given(requests())
-def test_a_turn_that_is_added_leaves_the_others_as_they_were(body: Json) -> None:
+def test_a_turn_that_is_added_does_not_change_the_others(body: Json) -> None:
     def add(shown: Json) -> None:
         shown["contents"] = [*shown.get("contents", []), {"role": "user", "parts": [{"text": "more"}]}]
 

@@ -98,7 +98,7 @@ def test_a_message_added_while_all_others_are_rewritten_shifts_none_of_them(size
 
 
 @given(st.lists(st.booleans(), max_size=8))
-def test_rewritten_parts_are_recognized_by_where_they_stand_beside_a_new_one(rewritten: list[bool]) -> None:
+def test_rewritten_parts_beside_a_new_one_are_recognized_by_their_position(rewritten: list[bool]) -> None:
     shown = [{"text": f"part {number}"} for number in range(len(rewritten))]
     edited = [{"text": f"new {number}"} if rewritten[number] else part for number, part in enumerate(shown)]
     assert align_parts(shown, [*edited, {"text": "added"}]) == [*range(len(shown)), None]

@@ -78,14 +78,14 @@ def test_turns_before_are_shown_as_typed_parts_as_well() -> None:
 
 
 @given(requests())
-def test_a_hook_that_gives_back_typed_parts_changes_nothing(body: dict[str, Any]) -> None:
+def test_a_hook_that_returns_typed_parts_unchanged_changes_nothing(body: dict[str, Any]) -> None:
     assert apply_request_parts("m", body, copy.deepcopy(show_request_parts("m", body))) == ("m", body)
     _, same = apply_request_parts("m", body, copy.deepcopy(show_request_parts("m", body)))
     assert exact(same) == exact(body)
 
 
 @given(requests())
-def test_a_hook_that_gives_back_the_raw_view_changes_nothing(body: dict[str, Any]) -> None:
+def test_a_hook_that_returns_the_raw_view_unchanged_changes_nothing(body: dict[str, Any]) -> None:
     _, same = apply_request("m", body, copy.deepcopy(show_request_raw("m", body)))
     assert same is body
 
@@ -115,7 +115,7 @@ def test_an_edited_thought_stays_a_thought() -> None:
     assert edited(think)[1]["parts"][0] == {"text": "aha", "thought": True}
 
 
-def test_of_several_parts_of_a_kind_those_that_a_hook_leaves_keep_what_it_does_not_see() -> None:
+def test_parts_that_a_hook_keeps_among_several_of_a_kind_keep_their_hidden_fields() -> None:
     signed = {**CALL, "functionCall": {"name": "read", "args": {"path": "b"}}, "thoughtSignature": "b25l"}
     texts = [{"text": "one", "thoughtSignature": "MQ=="}, {"text": "two", "thoughtSignature": "Mg=="}]
     body = {"contents": [{"role": "model", "parts": [CALL, *texts, signed]}]}
@@ -143,7 +143,7 @@ def test_calls_and_results_stay_whatever_is_removed() -> None:
     ]
 
 
-def test_a_string_stands_for_one_text_part() -> None:
+def test_a_string_is_the_same_as_one_text_part() -> None:
     def say(messages: Any) -> None:
         messages.append({"role": "user", "content": "and now?"})
 

@@ -25,7 +25,7 @@ def parsed(body: Json) -> Any:
 
 
 @given(interactions())
-def test_an_echo_gives_back_the_body_itself(body: Json) -> None:
+def test_an_echo_returns_the_same_body(body: Json) -> None:
     response = open_interaction(body)
     assert close_interaction(body, response) is body
     assert close_interaction(body, copied(response)) is body

@@ -28,7 +28,7 @@ def opened(body: Json) -> InteractionRequest:
 
 
 @given(requests())
-def test_an_echo_of_any_view_gives_back_the_body_itself(body: Json) -> None:
+def test_an_echo_of_any_view_returns_the_same_body(body: Json) -> None:
     request = opened(body)
     assert request.edited(MODEL, request.shown) is body
     assert request.edited(MODEL, copied(request.shown)) is body

@@ -76,7 +76,7 @@ def text_step(pieces: list[str], index: int = 0) -> list[Json]:
 
 
 @given(PIECES, PIECES, st.lists(st.integers(0, 10_000), max_size=4))
-def test_unchanged_events_keep_their_bytes_wherever_these_are_cut(
+def test_unchanged_events_keep_their_bytes_wherever_they_are_split(
     texts: list[str], arguments: list[str], cuts: list[int]
 ) -> None:
     call = called([piece for text in arguments for piece in (f'{{"a": {json.dumps(text)}', "}")][:2], 1)
@@ -133,7 +133,7 @@ def test_the_texts_of_deltas_of_unknown_types_are_judged_as_texts(
 @pytest.mark.parametrize(
     "event", [completed(outputs=[{"type": "function_call", "name": "run"}]), started(TEXT)]
 )
-def test_an_event_that_is_no_piece_of_a_step_may_not_have_a_delta(event: Json) -> None:
+def test_an_event_that_is_not_a_piece_of_a_step_may_not_have_a_delta(event: Json) -> None:
     with pytest.raises(BodyError, match="has no delta"):
         open_event({**event, "delta": {"type": "text", "text": SECRET}})
 

@@ -281,7 +281,7 @@ def test_what_hooks_could_not_judge_is_refused_by_its_place(change: Json, place:
         ({"background": False, "store": True}, None),
     ],
 )
-def test_what_the_api_holds_is_found(change: Json, field: str | None) -> None:
+def test_references_to_stored_items_are_found(change: Json, field: str | None) -> None:
     held = held_content({**HI, **change})
     assert (held[0] if held else None) == field
 

@@ -107,7 +107,7 @@ def read_by_sdk(data: bytes) -> Any:
 
 
 @given(PIECES, PIECES, st.sampled_from(KINDS), st.lists(st.integers(0, 10_000), max_size=4))
-def test_unchanged_events_keep_their_bytes_wherever_these_are_cut(
+def test_unchanged_events_keep_their_bytes_wherever_they_are_split(
     texts: list[str], arguments: list[str], kind: str, cuts: list[int]
 ) -> None:
     pieces = ['{"a": ', *(json.dumps("".join(arguments))[i : i + 3] for i in range(0, 99, 3)), "}"]
@@ -148,7 +148,7 @@ def test_text_flows_while_it_is_judged_and_a_call_is_held_until_it_is_complete()
     assert [released(each) for each in called(['{"a": ', "1}"], 1)[0]] == [0, 0, 0, 0, 1]
 
 
-def test_events_that_nobody_knows_pass_and_are_shown() -> None:
+def test_unknown_events_pass_and_are_shown() -> None:
     seen: list[Json] = []
 
     def see(response: Json) -> Json:
@@ -326,7 +326,7 @@ def test_a_secret_in_any_other_event_is_masked(event: Json) -> None:
     assert events_of(out)[4]["type"] == event["type"]
 
 
-def test_a_secret_in_pieces_that_nobody_knows_is_masked() -> None:
+def test_a_secret_in_unknown_pieces_is_masked() -> None:
     kind = "response.from_the_future.delta"
     pieces = [{"type": kind, "output_index": 0, "delta": piece} for piece in (SECRET[:6], SECRET[6:])]
     events = whole(said(["hi"]))

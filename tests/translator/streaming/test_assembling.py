@@ -103,7 +103,7 @@ def test_a_candidate_that_a_hook_adds_is_no_other_one_in_the_last_event() -> Non
     assert {strand.candidate: text for strand, text in join_texts(cut).items()} == {0: "AA", 1: "B", 2: "C"}
 
 
-def test_of_two_candidates_with_one_index_none_is_lost() -> None:
+def test_neither_of_two_candidates_with_one_index_is_lost() -> None:
     twins = [{"content": {"parts": [{"text": text}]}, "index": 0} for text in "AB"]
     events: list[dict[str, Any]] = [said({"text": "first "}), {"candidates": twins}]
     joined = join_events(events)

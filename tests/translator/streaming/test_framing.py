@@ -70,7 +70,7 @@ def test_events_are_the_same_however_the_bytes_arrive(stream: bytes, places: set
 
 
 @given(event_streams(), PLACES)
-def test_events_that_nobody_edits_go_on_as_the_bytes_that_came(stream: bytes, places: set[int]) -> None:
+def test_events_that_no_hook_edits_keep_their_bytes(stream: bytes, places: set[int]) -> None:
     passed = passed_on(ServerSentEvents(), cut(stream, places))
     data = [event.data for event in decoded(ServerSentEvents(), [stream])]
     if any(b"\n" in each for each in data):  # an event of several data lines goes on as one line
@@ -173,7 +173,7 @@ def test_elements_are_the_same_however_the_bytes_arrive(
 
 
 @given(arrays(), PLACES)
-def test_arrays_that_nobody_edits_go_on_as_the_bytes_that_came(
+def test_arrays_that_no_hook_edits_keep_their_bytes(
     array: tuple[list[object], bytes], places: set[int]
 ) -> None:
     framing = JsonArray()
@@ -214,7 +214,7 @@ def test_an_answer_that_a_gateway_ends_early_is_a_json_array(
     assert json.loads(sent + framing.end()) == wanted
 
 
-def test_an_edited_element_stands_in_its_place_in_googles_layout() -> None:
+def test_an_edited_element_keeps_its_place_in_googles_layout() -> None:
     framing = JsonArray()
     first, second = framing.feed(b'[{"a": 1}\r\n,\r\n{"a": 2}\r\n]')
     (closing,) = framing.finish()
@@ -227,7 +227,7 @@ def test_an_array_that_breaks_off_between_elements_is_closed() -> None:
     assert passed_on(framing, [b'[{"a": 1}\r\n']) + framing.end() == b'[{"a": 1}\r\n]'
 
 
-def test_an_answer_that_is_no_array_is_refused() -> None:
+def test_an_answer_that_is_not_an_array_is_refused() -> None:
     with pytest.raises(BodyError, match="not a JSON array"):
         JsonArray().feed(b' {"error": {}}')
 

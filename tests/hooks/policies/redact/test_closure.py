@@ -46,7 +46,7 @@ def prefixes_of_matches(pattern: str) -> set[str]:
 
 @settings(max_examples=100, deadline=None)
 @given(bounded.filter(lambda pattern: not is_empty(pattern)))
-def test_a_closure_holds_the_prefixes_of_matches_and_nothing_else(pattern: str) -> None:
+def test_a_closure_contains_exactly_the_prefixes_of_matches(pattern: str) -> None:
     assert in_closure(pattern) == prefixes_of_matches(pattern)
 
 

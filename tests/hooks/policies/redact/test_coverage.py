@@ -126,7 +126,7 @@ def test_every_string_of_a_streamed_answer_is_redacted(snake: bool) -> None:
 
 
 @pytest.mark.parametrize("part", sorted(types.Part.model_fields))
-def test_every_field_of_a_part_is_redacted_by_itself(part: str) -> None:
+def test_every_field_of_a_part_is_redacted_separately(part: str) -> None:
     value = fields(types.Part, snake=False).get(camel(part))
     content = {"role": "user", "parts": [{camel(part): value}]}
     assert undocumented(_changed({"contents": [content]})) == []

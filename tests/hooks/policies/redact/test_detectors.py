@@ -167,7 +167,7 @@ def test_the_name_in_an_address_is_searched_as_well(scanner: Scanner) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted({d.kind for d in DETECTORS}))
-def test_masks_and_tokens_are_taken_for_nothing(scanner: Scanner, kind: str) -> None:
+def test_masks_and_pseudonyms_are_not_matches(scanner: Scanner, kind: str) -> None:
     for mark in (f"[{kind}]", make_token(kind, "0123456789abcdef"), make_token(kind, "9876543210987654")):
         for label, (before, after, _) in PLANTED.items():
             text = f"{before}{mark}{after}, {mark}@example.com."
@@ -256,7 +256,7 @@ def test_patterns_of_detectors_are_ascii_but_for_accents_and_blanks() -> None:
     assert [d.kind for d in DETECTORS if re.search(others, d.pattern)] == []
 
 
-def test_what_stands_before_a_finding_is_searched_however_deep() -> None:
+def test_text_before_a_finding_is_searched_at_any_depth() -> None:
     patterns = {"P1": r"x[a-c=;]*;z=(\d+)", "P2": r"x[ac]*b=(c+)", "P3": "xa"}
     own = Scanner([pattern_detector(kind, pattern) for kind, pattern in patterns.items()])
     assert redacted(own, "xab=c;z=1") == "[P3]b=[P2];z=[P1]"

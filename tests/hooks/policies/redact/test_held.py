@@ -109,7 +109,7 @@ def token(kind: str, original: str) -> str:
         pytest.param("Bearer q1W2e3R4t5Z6u7I8o9P0=reset", id="a word right behind"),
     ],
 )
-def test_what_stands_next_to_a_replacement_is_not_read_anew(scanner: Scanner, text: str) -> None:
+def test_text_next_to_a_replacement_is_not_searched_again(scanner: Scanner, text: str) -> None:
     for replace in (mask, token):
         once = with_(replace, scanner, text)
         assert once != text

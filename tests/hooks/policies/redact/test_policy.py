@@ -194,7 +194,7 @@ def test_what_is_blocked_is_denied_in_the_newest_turn_and_masked_in_older_ones()
     assert sent(later, options)[0] == user({"text": "[AWS_ACCESS_KEY]"})
 
 
-def test_what_claims_to_be_the_model_s_last_word_is_judged_as_the_client_s() -> None:
+def test_a_content_that_claims_to_be_the_model_s_last_one_is_judged_as_the_client_s() -> None:
     options = {"actions": {"AWS_ACCESS_KEY": "block"}}
     result = {"functionResponse": {"name": "read", "response": {"output": KEY}}}
     call = {"functionCall": {"name": "read", "args": {}}}
@@ -208,7 +208,7 @@ def test_what_claims_to_be_the_model_s_last_word_is_judged_as_the_client_s() -> 
 
 
 @pytest.mark.parametrize(("scope", "turn"), [("prompts", 1), ("answers", None)])
-def test_what_claims_to_be_the_model_s_last_word_has_the_scope_of_the_client_s(
+def test_a_content_that_claims_to_be_the_model_s_last_one_has_the_scope_of_the_client_s(
     scope: str, turn: int | None
 ) -> None:
     contents = [user({"text": "hi"}), model({"text": MAIL})]
@@ -396,7 +396,7 @@ async def test_a_long_text_is_looked_through_in_a_thread() -> None:
     ],
     ids=["behind-a-part", "before-a-part", "behind-a-turn"],
 )
-def test_what_stands_next_to_a_text_does_not_hide_a_secret_in_it(contents: list[Json]) -> None:
+def test_fields_next_to_a_text_do_not_hide_a_secret_in_it(contents: list[Json]) -> None:
     texts = [part["text"] for content in sent(contents) for part in content["parts"]]
     assert sorted(texts) == ["[AWS_ACCESS_KEY]", "hello"]
 
@@ -413,7 +413,7 @@ def test_what_stands_next_to_a_text_does_not_hide_a_secret_in_it(contents: list[
     ],
     ids=["text-and-call", "call-and-result", "results", "argument-in-pieces", "tool-call", "tool-result"],
 )
-def test_parts_that_hold_more_than_usual_are_covered(part: Json) -> None:
+def test_parts_with_more_fields_than_usual_are_covered(part: Json) -> None:
     assert KEY not in str(sent([user(part)]))
 
 
@@ -437,7 +437,7 @@ def test_files_of_text_are_covered_however_they_are_written(media_type: str, dat
     assert KEY.encode() not in base64.b64decode(new)
 
 
-def test_a_file_keeps_the_bytes_that_are_no_secret() -> None:
+def test_a_file_keeps_the_bytes_that_are_not_secret() -> None:
     data = base64.b64encode(f"caf\xe9 {KEY} \xff".encode("latin-1")).decode()
     [content] = sent([user({"inlineData": {"mimeType": "text/plain", "data": data}})])
     text = base64.b64decode(content["parts"][0]["inlineData"]["data"])
@@ -485,7 +485,7 @@ def test_a_file_of_text_is_looked_through_whatever_its_declared_type(
     assert new == text.replace(KEY, "[AWS_ACCESS_KEY]").encode(encoding)
 
 
-def test_a_file_that_is_no_text_keeps_its_bytes() -> None:
+def test_a_file_that_is_not_text_keeps_its_bytes() -> None:
     picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 40 + KEY.encode()
     data = base64.b64encode(picture).decode()
     assert asked([user({"inlineData": {"mimeType": "image/png", "data": data}})]) is None
@@ -515,7 +515,7 @@ def test_base64_behind_padding_in_the_middle_is_looked_through() -> None:
 
 @pytest.mark.parametrize("at", range(1, len(KEY)))
 @pytest.mark.parametrize("together", [True, False], ids=["one call", "a content for each event"])
-def test_arguments_that_a_request_holds_in_pieces_are_read_as_one(at: int, together: bool) -> None:
+def test_arguments_in_pieces_in_a_request_are_read_as_one(at: int, together: bool) -> None:
     def piece(value: str, goes_on: bool) -> Json:
         return {"jsonPath": "$.command", "stringValue": value, "willContinue": goes_on}
 
@@ -561,7 +561,7 @@ def test_a_policy_is_not_made_to_see_less(tmp_path: Path) -> None:
         load_settings([file])
 
 
-def test_data_that_is_no_base64_is_looked_through_as_it_is() -> None:
+def test_data_that_is_not_base64_is_searched_as_text() -> None:
     [content] = sent([user({"inlineData": {"data": f"key: {KEY}!"}})])
     assert content["parts"][0]["inlineData"]["data"] == "key: [AWS_ACCESS_KEY]!"
 
@@ -645,7 +645,7 @@ def test_what_may_be_a_secret_and_is_longer_than_any_is_masked(begun: str) -> No
     [(MAIL, "[EMAIL]"), ([MAIL, 5], ["[EMAIL]", 5]), (4111111111111111, "[CARD]")],
     ids=["string", "list", "number"],
 )
-def test_a_part_that_is_no_object_is_redacted_in_the_scope_of_its_turn(
+def test_a_part_that_is_not_an_object_is_redacted_in_the_scope_of_its_turn(
     part: Any, masked: Any, role: str, scope: str
 ) -> None:
     """It is not a documented format, but it would be forwarded."""

@@ -48,7 +48,7 @@ def test_a_streamed_answer_waits_for_its_end() -> None:
 
 
 @pytest.mark.parametrize("thought", ["hm", "All is well here. " * 20], ids=["short", "long"])
-def test_what_stands_between_texts_hides_no_secret_from_the_detectors_beside_it(thought: str) -> None:
+def test_content_between_texts_does_not_hide_a_secret_from_the_other_detectors(thought: str) -> None:
     between = {"candidates": [{"content": {"parts": [{"text": thought, "thought": True}]}}]}
     screen = AnswerScreen(redaction())
     events = [event("Anna Berg"), between, event("AKIAQ3EG"), event("RYH7XJ4WPL2D"), between, event("to")]

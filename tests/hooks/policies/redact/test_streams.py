@@ -288,7 +288,7 @@ def test_a_number_that_is_an_argument_in_pieces_is_redacted() -> None:
     assert part["functionCall"]["partialArgs"] == [{"jsonPath": "$.card", "stringValue": "[CARD]"}]
 
 
-def test_pieces_of_arguments_that_are_none_are_redacted_all_the_same() -> None:
+def test_invalid_pieces_of_arguments_are_redacted_too() -> None:
     [out] = outcome([event({"functionCall": {"name": "f", "partialArgs": [f"so {KEY}", 1]}})])
     [part] = out["candidates"][0]["content"]["parts"]
     assert part["functionCall"]["partialArgs"] == ["so [AWS_ACCESS_KEY]", 1]
@@ -370,7 +370,7 @@ def sections(events: Iterable[Json]) -> list[str]:
 
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("at", range(1, len(KEY)))
-def test_what_stands_between_texts_hides_no_secret_that_is_cut_by_it(at: int, between: str) -> None:
+def test_content_between_texts_does_not_hide_a_secret_that_it_splits(at: int, between: str) -> None:
     """Nor does the text beyond hide that the secret begins or ends at what stands between."""
     for before, after in (("so ", " ok"), ("up", " ok"), ("so ", "to"), ("up", "to")):
         events = [text(before), BETWEEN[between], text(KEY[:at]), BETWEEN[between], text(KEY[at:])]
@@ -383,7 +383,7 @@ def test_what_stands_between_texts_hides_no_secret_that_is_cut_by_it(at: int, be
 
 @pytest.mark.parametrize("between", BETWEEN)
 @given(edges=st.lists(st.integers(0, 99), max_size=6))
-def test_the_text_beyond_what_stands_between_hides_no_secret(between: str, edges: list[int]) -> None:
+def test_text_after_an_interruption_does_not_hide_a_secret(between: str, edges: list[int]) -> None:
     pieces = [text(piece) for piece in cut(KEY, edges)]
     events = [text("up"), BETWEEN[between], *pieces, BETWEEN[between], text("to")]
     assert sections(outcome(events)) == ["up", "[AWS_ACCESS_KEY]", "to"]
@@ -446,7 +446,7 @@ def test_what_was_held_back_of_a_text_is_sent_as_a_part_of_that_text(border: str
     assert bordering([["I go, wor"], ["ld. Yes"]], border) == ["I go, wor", "ld. Yes"]
 
 
-def test_an_index_that_is_none_does_no_harm() -> None:
+def test_an_invalid_index_does_no_harm() -> None:
     odd = [{**text(piece, index=0), "output_index": [{}]} for piece in (f"so {KEY[:9]}", KEY[9:], "ly")]
     assert said(outcome([*odd, event({"text": " ok", "refusal": {}})])) == f"so {KEY}ly ok"
 
@@ -486,7 +486,7 @@ def test_a_secret_may_have_15_pieces_or_any_number_if_no_text_hides_its_ends(
     assert ("[AWS_ACCESS_KEY]" in sections(outcome(events))) is is_found
 
 
-def test_text_that_can_begin_no_secret_does_not_wait_for_what_stands_between() -> None:
+def test_text_that_cannot_begin_a_secret_does_not_wait_for_an_interruption() -> None:
     call = BETWEEN["call"]
     steps = released([text("I look. "), call, text("Here. "), call, text("wor"), text("ld. ")])
     assert [[number for number, _ in step] for step in steps] == [[0], [1], [2], [3], [], [4, 5], []]
