@@ -15,7 +15,7 @@ def _emptied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_emptied")
-def test_elsewhere_a_test_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_test_is_skipped_unless_they_are_required(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SHARED_REQUIRED", raising=False)
     with pytest.raises(pytest.skip.Exception, match=re.escape(str(tmp_path))):
         captured.require_shared()

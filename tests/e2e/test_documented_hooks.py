@@ -140,7 +140,7 @@ def text_of(answer: Any) -> str:
     return "".join(part.get("text", "") for part in answer["candidates"][0]["content"]["parts"])
 
 
-async def test_the_temperature_falls_when_the_talk_is_of_code_and_all_else_stays(tmp_path: Path) -> None:
+async def test_the_temperature_is_lowered_for_code_and_nothing_else_changes(tmp_path: Path) -> None:
     need_node(packages=False)
     settings = project(
         tmp_path,
@@ -156,7 +156,7 @@ async def test_the_temperature_falls_when_the_talk_is_of_code_and_all_else_stays
         assert gateway.generated[0].body == expected
 
 
-async def test_the_temperature_stays_when_the_talk_is_of_something_else(tmp_path: Path) -> None:
+async def test_the_temperature_is_unchanged_for_other_subjects(tmp_path: Path) -> None:
     need_node(packages=False)
     settings = project(
         tmp_path,

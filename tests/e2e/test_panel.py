@@ -302,7 +302,7 @@ async def test_charts_are_drawn_and_also_shown_as_a_table(browser: Browser, tmp_
         await expect(charts.first.locator("tbody tr").first).to_contain_text(":")
 
 
-async def test_it_is_walked_by_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
+async def test_it_can_be_used_with_the_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
     async with shown(browser, tmp_path) as (gateway, page):
         press = page.keyboard.press
         await press("Tab")

@@ -43,7 +43,7 @@ async def test_parallel_hooks_run_side_by_side_within_groups_and_across_them(siz
     assert [run.error for run in outcome.runs] == ["", "", ""]
 
 
-async def test_sequential_groups_run_beside_each_other() -> None:
+async def test_sequential_groups_run_concurrently() -> None:
     both = asyncio.Barrier(2)
 
     async def meet(_: Json) -> None:
@@ -54,7 +54,7 @@ async def test_sequential_groups_run_beside_each_other() -> None:
     assert [run.error for run in outcome.runs] == [""] * 4
 
 
-async def test_the_hooks_of_a_sequential_group_run_in_turn_each_on_what_the_earlier_made() -> None:
+async def test_the_hooks_of_a_sequential_group_run_in_order_each_on_the_edits_of_the_earlier_ones() -> None:
     running = 0
 
     async def mark(letter: str, event: Json) -> Json:

@@ -114,7 +114,7 @@ def test_a_matcher_names_gemini_cli_s_tools(pattern: str, new: str | None) -> No
     ("pattern", "lost"),
     [("NotebookEdit", "NotebookEdit"), ("Notebook", "Notebook"), ("[", "["), ("[^]*", "[^]*")],
 )
-def test_a_matcher_of_nothing_that_gemini_cli_has_takes_its_group_along(pattern: str, lost: str) -> None:
+def test_a_group_whose_matcher_has_no_counterpart_is_not_migrated(pattern: str, lost: str) -> None:
     assert matcher(pattern) == (
         [],
         [f"hooks.PreToolUse[0].matcher: {lost!r} has no counterpart in Gemini CLI; the group was left out"],

@@ -97,7 +97,7 @@ async def test_without_hooks_an_event_comes_back_as_it_is() -> None:
     assert outcome.event is event
 
 
-async def test_an_engine_listens_to_the_events_of_its_hooks_alone() -> None:
+async def test_an_engine_listens_only_to_the_events_of_its_hooks() -> None:
     listening = engine(parallel(dict), event="AfterModel")
     assert listening.listens_to("AfterModel")
     assert not listening.listens_to("BeforeModel")
@@ -207,7 +207,7 @@ def allow(_: Json) -> Json:
     return {"decision": "allow", "reason": "fine"}
 
 
-async def test_a_failed_hook_lets_the_call_go_on_by_default() -> None:
+async def test_a_failed_hook_lets_the_call_continue_by_default() -> None:
     outcome = await engine(parallel(fail, allow)).fire(asking("hi"), SESSION)
     assert outcome.verdict == Verdict(reason="fine")
 

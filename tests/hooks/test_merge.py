@@ -66,7 +66,7 @@ def test_the_strictest_decision_counts_in_any_order(said: list[Output]) -> None:
 
 
 @given(SAID)
-def test_exactly_one_of_stop_synthetic_and_denied_speaks_and_in_that_order(said: list[Output]) -> None:
+def test_exactly_one_of_stop_synthetic_and_denied_applies_in_that_order(said: list[Output]) -> None:
     verdict = merge("BeforeModel", said)
     stops = any(output.get("continue") is False for output in said)
     answering = [(output.get("hookSpecificOutput") or {}).get("llm_response") for output in said]

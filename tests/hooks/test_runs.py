@@ -261,7 +261,7 @@ def selecting(*names: str, mode: str = "ANY") -> Any:
     ],
     ids=["both", "nothing in common", "none", "no opinion"],
 )
-async def test_an_intersecting_hook_s_limit_holds_wherever_it_stands(
+async def test_an_intersecting_hook_s_limit_applies_whatever_its_position(
     limit: Any, expected: Any, last: bool
 ) -> None:
     groups = [parallel(lambda _: limit, merge="intersect"), parallel(lambda _: selecting("b", "c"))]
@@ -282,7 +282,7 @@ def in_mode(mode: str) -> Any:
         (selecting("b"), in_mode("ANY"), {"mode": "ANY", "allowedFunctionNames": ["b"]}),
     ],
 )
-async def test_a_limit_without_names_limits_the_mode_alone(limit: Any, other: Any, expected: Any) -> None:
+async def test_a_limit_without_names_limits_only_the_mode(limit: Any, other: Any, expected: Any) -> None:
     groups = [parallel(lambda _: limit, merge="intersect"), parallel(lambda _: other)]
     outcome = await engine(*groups, event="BeforeToolSelection").fire(
         BeforeToolSelection("m", {"contents": []}), SESSION
@@ -290,7 +290,7 @@ async def test_a_limit_without_names_limits_the_mode_alone(limit: Any, other: An
     assert outcome.verdict.tool_config == expected
 
 
-async def test_the_hooks_of_one_layer_can_be_run_alone() -> None:
+async def test_the_hooks_of_one_layer_can_be_run_separately() -> None:
     seen: list[str] = []
     hooks = [
         replace(runtime(lambda _, layer=layer: seen.append(layer)), layer=layer)

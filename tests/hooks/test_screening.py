@@ -41,7 +41,7 @@ def screened(policy: Dropping, mode: str = "enforce") -> HookScreen:
     return HookScreen(replace(hook, config=hook.config.model_copy(update={"mode": mode})), policy)
 
 
-def test_what_a_policy_releases_goes_on() -> None:
+def test_text_that_a_policy_releases_is_sent() -> None:
     screen = screened(Dropping())
     assert screen.judge(EVENTS, last=False) == [(1, "judged")]
     assert screen.redact("value") == "redacted"
@@ -50,7 +50,7 @@ def test_what_a_policy_releases_goes_on() -> None:
 
 
 @pytest.mark.parametrize("failure", [ValueError("no"), Withheld("not this", "KEY")])
-def test_an_observed_policy_holds_nothing_and_is_not_asked_again_when_it_has_refused(
+def test_an_observed_policy_holds_nothing_back_and_is_not_called_again_after_a_refusal(
     failure: Exception,
 ) -> None:
     policy = Dropping(failure)

@@ -144,9 +144,7 @@ ODD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("config", ODD.values(), ids=list(ODD))
-def test_whatever_a_command_line_holds_it_has_a_fingerprint(
-    config: Any, project: Path, store: TrustStore
-) -> None:
+def test_every_command_line_has_a_fingerprint(config: Any, project: Path, store: TrustStore) -> None:
     (project / "loop").symlink_to("loop")
     (project / "zero").symlink_to("/dev/zero")
     os.mkfifo(project / "pipe")

@@ -26,7 +26,7 @@ def test_a_denial_is_what_clients_show_once_and_do_not_retry() -> None:
     }
 
 
-def test_a_refused_route_is_reported_apart_from_a_denial() -> None:
+def test_a_refused_route_is_distinguished_from_a_denial() -> None:
     error = json.loads(not_a_route("Not here.").body())["error"]
     assert (error["code"], error["status"]) == (403, "PERMISSION_DENIED")
     assert error["details"][0]["reason"] == "ROUTE_NOT_ALLOWED"

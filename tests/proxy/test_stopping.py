@@ -206,7 +206,7 @@ async def test_a_connection_between_two_requests_is_closed() -> None:
 # ---- with limits.drain_delay
 
 
-async def test_for_a_while_it_goes_on_accepting_connections_and_answers_once_on_each() -> None:
+async def test_it_accepts_connections_for_some_time_and_answers_once_on_each() -> None:
     async with stoppable(drain_delay=0.5) as gateway, connected(gateway.url) as idle:
         await idle.post(UNARY, HI)
         assert "connection" not in (await idle.answer()).headers

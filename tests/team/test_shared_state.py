@@ -243,7 +243,7 @@ async def test_events_fire_in_order_if_calls_go_to_the_gateways_in_turn(
         for name, agent in AGENTS.items()
     ],
 )
-async def test_one_policy_holds_if_calls_go_to_the_gateways_in_turn(
+async def test_one_policy_applies_if_calls_go_to_the_gateways_in_turn(
     team: Team, folder: Path, agent: Agent, upstream: Upstream, tmp_path: Path
 ) -> None:
     recorded = upstream[1]

@@ -64,7 +64,7 @@ def test_a_batch_that_nothing_changes_is_the_very_object(body: Json) -> None:
         assert batch.edited(requests, labels) is body
 
 
-def test_an_edited_request_takes_the_place_of_its_own_alone() -> None:
+def test_an_edited_request_replaces_only_itself() -> None:
     assert BatchBody(BODY).edited([FIRST, {"contents": []}], None) == body_of(
         {"request": FIRST, "metadata": METADATA}, {"request": {"contents": []}}
     )

@@ -47,7 +47,7 @@ def test_other_arguments_take_the_place_of_the_models() -> None:
     }
 
 
-def test_the_arguments_of_a_refused_call_that_go_on_in_later_events_are_left_out() -> None:
+def test_the_arguments_of_a_refused_call_that_continue_in_later_events_are_left_out() -> None:
     gate = ToolCallFilter()
     begun = decided(gate, calling("write", willContinue=True), "read")
     on = decided(gate, calling(None, partialArgs=[{"jsonPath": "$.a"}]), "read")
@@ -60,7 +60,7 @@ def test_the_arguments_of_a_refused_call_that_go_on_in_later_events_are_left_out
     assert decided(gate, more) is more
 
 
-def test_a_call_that_goes_on_within_one_event_begins_once() -> None:
+def test_a_call_that_continues_within_one_event_begins_once() -> None:
     more = [{"functionCall": {"willContinue": True}}, {"functionCall": {}}, {"functionCall": {}}]
     call = {"functionCall": {"name": "shell", "willContinue": True}}
     body = {"candidates": [{"content": {"parts": [call, *more]}}]}
@@ -72,7 +72,7 @@ def test_a_call_that_goes_on_within_one_event_begins_once() -> None:
     assert parts(gate.apply_decisions(body, [NO, None])) == [{"text": NO}, more[2]]
 
 
-def test_a_call_without_a_name_that_goes_on_with_none_is_to_be_decided() -> None:
+def test_a_call_without_a_name_that_continues_no_other_is_judged() -> None:
     assert parts(decided(ToolCallFilter(), calling(None), "read"))[1] == {"text": NO}
 
 

@@ -48,7 +48,7 @@ def test_a_request_put_back_unchanged_is_the_request_itself(body: Json) -> None:
 
 
 @given(wrapped_requests())
-def test_an_edited_request_differs_in_its_model_and_inner_body_alone(body: Json) -> None:
+def test_an_edited_request_differs_only_in_its_model_and_inner_body(body: Json) -> None:
     before, other = exact(body), {"contents": []}
     after = rewrap_request(body, "gemini-2.5-pro", other)
     assert unwrap_request(after) == ("gemini-2.5-pro", other)
@@ -62,7 +62,7 @@ def test_a_response_put_back_unchanged_is_the_response_itself(body: Json) -> Non
 
 
 @given(wrapped_responses())
-def test_an_edited_response_differs_in_its_inner_body_alone(body: Json) -> None:
+def test_an_edited_response_differs_only_in_its_inner_body(body: Json) -> None:
     before, other = exact(body), text_response("no")
     after = rewrap_response(body, other)
     assert unwrap_response(after) is other
@@ -136,7 +136,7 @@ def test_a_hook_edits_the_text_of_a_wrapped_chunk() -> None:
 
 
 @pytest.mark.usefixtures("shared")
-def test_a_word_edited_in_a_captured_request_changes_that_word_alone() -> None:
+def test_a_word_edited_in_a_captured_request_changes_only_that_word() -> None:
     def changed(text: str) -> str:
         return text.replace("say hi", "say [REDACTED]")
 

@@ -131,7 +131,7 @@ def test_an_inserted_message_leaves_all_others_as_they_are(body: Json, data: Any
 
 
 @given(distinct_requests, st.data())
-def test_moved_messages_take_what_is_hidden_in_their_turn_along(body: Json, data: Any) -> None:
+def test_moved_messages_keep_the_hidden_parts_of_their_turn(body: Json, data: Any) -> None:
     order = data.draw(st.permutations([m for m in messages_of(body) if m["role"] != "system"]))
     after = edited_request(body, {"messages": order})
     assert sorted(map(exact, contents_of(after))) == sorted(map(exact, contents_of(body)))

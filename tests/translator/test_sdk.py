@@ -203,7 +203,7 @@ def test_a_hook_edits_a_question_that_an_sdk_asks() -> None:
     assert edited.http_options.extra_body == {"generationConfig": {"newField": 1}}
 
 
-def test_bytes_are_written_as_the_api_writes_them_however_they_came() -> None:
+def test_bytes_are_encoded_as_the_api_encodes_them() -> None:
     for spelling in (SIGNATURE, SIGNATURE.replace("+", "-").replace("/", "_")):
         body = {"candidates": [{"content": {"parts": [{"text": "", "thoughtSignature": spelling}]}}]}
         after = response_to_rest(response_from_rest(body))

@@ -79,7 +79,7 @@ def test_a_selection_offers_exactly_the_declared_ones_of_its_names(
 
 
 @given(requests(), MODES, NAME_LISTS)
-def test_a_selection_touches_the_calling_configuration_and_pruned_declarations_alone(
+def test_a_selection_changes_only_the_calling_configuration_and_pruned_declarations(
     body: Json, mode: str, names: list[str]
 ) -> None:
     after = selected(body, {"mode": mode, "allowedFunctionNames": names})

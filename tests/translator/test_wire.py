@@ -33,7 +33,7 @@ def test_an_echo_changes_nothing_of_a_captured_request(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", REQUESTS)
-def test_a_word_replaced_in_a_captured_request_changes_that_word_alone(file: Path) -> None:
+def test_a_word_replaced_in_a_captured_request_changes_only_that_word(file: Path) -> None:
     for body in requests_in(file):
         for word in {text.split()[-1] for text in texts(body) if text.strip()}:
 
@@ -78,7 +78,7 @@ def signatures(body: Json) -> list[str]:
 
 
 @pytest.mark.parametrize("file", STREAMS)
-def test_a_captured_stream_goes_on_as_the_bytes_that_came(file: Path) -> None:
+def test_a_captured_stream_keeps_its_bytes(file: Path) -> None:
     stream = file.read_bytes()
     events = ServerSentEvents()
     frames = [frame for at in range(0, len(stream), 7) for frame in events.feed(stream[at : at + 7])]

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// BeforeModel: code wants the likely answer, not the surprising one. A lower temperature stays as it is.
+// BeforeModel: limit the temperature, because code needs likely answers. A lower one stays unchanged.
 const HIGHEST = 0.2;
 
 const { llm_request } = JSON.parse(require("fs").readFileSync(0, "utf8"));

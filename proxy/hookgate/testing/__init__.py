@@ -1,4 +1,4 @@
-"""For tests of your own hooks: a gateway before a scripted upstream. docs/testing.md describes it."""
+"""For tests of your own hooks: a gateway in front of a scripted upstream. docs/testing.md describes it."""
 
 from hookgate.testing.calls import Answer
 from hookgate.testing.gateway import GatewayUnderTest, run_gateway

@@ -52,5 +52,5 @@ def test_spellings_of_the_same_are_the_same(other: Any) -> None:
         "below a name",
     ],
 )
-def test_what_is_not_the_same_stays_apart(one: Any, other: Any) -> None:
+def test_different_values_have_different_forms(one: Any, other: Any) -> None:
     assert key(one) != key(other)

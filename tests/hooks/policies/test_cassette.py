@@ -302,7 +302,7 @@ async def test_what_is_recorded_is_masked(tmp_path: Path) -> None:
     assert recording["request"]["last"] == f"{'x' * 190} [EMAIL]"
 
 
-async def test_a_masked_conversation_goes_on_when_it_is_replayed(tmp_path: Path) -> None:
+async def test_a_masked_conversation_continues_when_it_is_replayed(tmp_path: Path) -> None:
     asked = [{"role": "user", "parts": [{"text": "hi"}]}, telling(MAIL)["candidates"][0]["content"]]
     await record(tmp_path, {"contents": asked}, redact=True)
     again = [asked[0], telling("[EMAIL]")["candidates"][0]["content"]]

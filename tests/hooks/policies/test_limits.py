@@ -106,7 +106,7 @@ async def test_a_call_that_was_renamed_counts_for_the_model_it_got() -> None:
     assert await limited.begin(model=PRO) is None
 
 
-async def test_a_rule_is_about_its_models_alone() -> None:
+async def test_a_rule_applies_only_to_its_models() -> None:
     limited = Limited([{"per": "key", "window": "day", "tokens": 5, "models": ["*-pro"]}])
     await limited.call(PRO, input_tokens=5)
     assert await limited.begin(model=FLASH) is None
@@ -242,7 +242,7 @@ async def test_without_counters_a_policy_counts_in_its_own_memory() -> None:
     assert await asked(other, caller()) is None
 
 
-async def test_a_session_that_goes_on_counts_its_tokens_in_the_window_in_which_it_uses_them() -> None:
+async def test_a_long_session_counts_its_tokens_in_the_window_in_which_it_uses_them() -> None:
     """A Live session asks again with each message, and has used some of its tokens by then."""
     limited = Limited([{"per": "key", "window": "minute", "tokens": 100, "requests": 1}])
     session = caller()

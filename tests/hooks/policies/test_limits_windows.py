@@ -44,7 +44,7 @@ def test_a_window_is_the_calendar_s(span: Period, instant: str, begins: str, end
 
 
 async def test_counts_whose_windows_have_ended_are_removed_first() -> None:
-    """Also the one that ends just now; if none has ended, the one that was used longest ago."""
+    """Including a window that ends just now; if none has ended, the least recently used count."""
     now = at("2026-05-01T12:00:00")
     counters = MemoryCounters(lambda: now, kept=2)
     await counters.add("used first", 1, now + TICK)
@@ -76,7 +76,7 @@ def test_windows_hold_their_instants_and_follow_on_each_other(instant: datetime,
 @pytest.mark.parametrize(
     ("per", "whose"), [("key", '"k",'), ("session", '"k","s",'), ("team", '"t",'), ("everyone", "")]
 )
-def test_what_an_earlier_version_has_counted_goes_on(per: str, whose: str) -> None:
+def test_counts_of_an_earlier_version_are_continued(per: str, whose: str) -> None:
     """The store contains these keys of counts."""
     about = {"per": per, "window": "day", "requests": 1, "name": "n", "models": ["*-pro"]}
     session = SessionContext("s", key="k", team="t")

@@ -112,7 +112,7 @@ async def test_every_part_of_a_declaration_is_pinned(stored: MemoryPins, changed
     assert (await agent.offers(changed))["hookSpecificOutput"] == {"tools": []}
 
 
-async def test_what_has_no_name_is_no_tool_and_hides_none(stored: MemoryPins) -> None:
+async def test_a_declaration_without_a_name_is_ignored_and_hides_no_tool(stored: MemoryPins) -> None:
     nameless: Any = [{"functionDeclarations": ["read", {"name": 5}, {}, READ]}, "read"]
     assert await Agent(stored).offers(tools=nameless) is None
     agent = Agent(stored)

@@ -251,7 +251,7 @@ except SettingsError as error:
         ),
     ],
 )
-def test_aiohttp_is_needed_by_http_hooks_alone(hook: Any, before: str, expected: str, tmp_path: Path) -> None:
+def test_only_http_hooks_need_aiohttp(hook: Any, before: str, expected: str, tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
     file.write_text(json.dumps({"hooks": {"BeforeModel": [{"hooks": [hook]}]}}))
     argv = [sys.executable, "-c", LOADS.format(before=before), str(file)]

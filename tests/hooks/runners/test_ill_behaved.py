@@ -278,7 +278,7 @@ async def test_what_the_program_itself_started_is_left_alone(
     ],
     ids=["without-environment", "with-a-session-of-its-own"],
 )
-async def test_the_end_of_one_hook_leaves_another_that_runs_alone(line: str, tmp_path: Path) -> None:
+async def test_the_end_of_one_hook_does_not_affect_another_that_runs(line: str, tmp_path: Path) -> None:
     for fifo in ("go", "answer"):
         os.mkfifo(tmp_path / fifo)
     waiting = asyncio.create_task(fire(load(tmp_path, line)))

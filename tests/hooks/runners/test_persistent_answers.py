@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("tidy")
 # ---- answers never reach another call
 
 
-async def test_a_call_that_takes_too_long_takes_its_process_along(program: Starting, tmp_path: Path) -> None:
+async def test_a_call_that_takes_too_long_ends_its_process(program: Starting, tmp_path: Path) -> None:
     async with program(SLOW_ONCE, workers=1, timeout=2000) as runner:
         with pytest.raises(HookError, match=r"^timed out after 2000 ms$"):
             await ask(runner, n="first")
@@ -28,7 +28,7 @@ async def test_a_call_that_takes_too_long_takes_its_process_along(program: Start
         assert await reason(ask(runner, n="second")) == "second"
 
 
-async def test_a_cancelled_call_takes_its_process_along(program: Starting, tmp_path: Path) -> None:
+async def test_a_cancelled_call_ends_its_process(program: Starting, tmp_path: Path) -> None:
     async with program(SLOW_ONCE, workers=1) as runner:
         call = asyncio.create_task(ask(runner, n="first"))
         await eventually((tmp_path / "begun").exists)

@@ -92,7 +92,7 @@ async def test_a_process_that_died_idle_is_replaced_silently(seen: bool, program
         assert len(pids) == 3
 
 
-async def test_a_process_that_was_about_to_end_does_not_take_a_call_along(program: Starting) -> None:
+async def test_a_process_that_was_about_to_end_does_not_fail_a_call(program: Starting) -> None:
     body = "answer(reason=next(events())['n']); time.sleep(0.02); sys.exit({code})"
     for code in (0, 2):
         async with program(body.format(code=code), workers=4) as runner:
@@ -100,7 +100,7 @@ async def test_a_process_that_was_about_to_end_does_not_take_a_call_along(progra
         assert [output["reason"] for output in outputs] == [str(n) for n in range(40)]
 
 
-async def test_a_process_that_ends_after_it_read_some_of_a_call_takes_it_along(program: Starting) -> None:
+async def test_a_process_that_ends_after_it_read_a_part_of_a_call_fails_it(program: Starting) -> None:
     body = "answer() if os.read(0, 65536) else 0; os.read(0, 1); os._exit(3)"
     async with program(body) as runner:
         await ask(runner)

@@ -107,7 +107,7 @@ async def test_what_a_program_printed_before_its_time_ran_out_is_no_verdict() ->
         await run('echo \'{"decision": "allow"}\'; sleep 30', timeout=0.1)
 
 
-async def test_a_cancelled_call_takes_its_program_along(here: Path) -> None:
+async def test_a_cancelled_call_ends_its_program(here: Path) -> None:
     call = asyncio.create_task(run("echo > ready; sleep 30 & sleep 30"))
     await eventually((here / "ready").exists)
     assert marked(mark)
@@ -156,7 +156,7 @@ async def test_the_owner_of_a_program_ends_it_with_everything_it_started(here: P
     await end_process(process)
 
 
-async def test_who_is_cancelled_while_a_program_is_ended_leaves_nothing_of_it(here: Path) -> None:
+async def test_a_cancellation_while_a_program_is_killed_leaves_no_process(here: Path) -> None:
     process = await kept()
     end = asyncio.create_task(end_process(process))
     await asyncio.sleep(0)  # it has killed, and waits

@@ -329,7 +329,7 @@ async def test_functions_that_hang_keep_no_other_from_running() -> None:
         release.set()
 
 
-async def test_a_function_that_hangs_takes_so_many_threads_and_then_denies(
+async def test_a_function_that_hangs_uses_a_limited_number_of_threads_and_then_denies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(inprocess, "MAX_THREADS", 3)

@@ -96,7 +96,7 @@ def same_but(written: Written, after: str, expected: Json) -> None:
 
 
 @given(settings(), layouts, st.booleans())
-def test_a_switch_changes_the_switch_alone(before: Json, layout: Layout, on: bool) -> None:
+def test_a_switch_changes_only_the_switch(before: Json, layout: Layout, on: bool) -> None:
     written = commented(before, layout)
     expected = deepcopy(before)
     expected.setdefault("hooksConfig", {})["enabled"] = on
@@ -104,7 +104,7 @@ def test_a_switch_changes_the_switch_alone(before: Json, layout: Layout, on: boo
 
 
 @given(settings() | switched_off().map(lambda case: case[0]), layouts, st.lists(NAMES, max_size=3))
-def test_switching_hooks_off_adds_their_names_alone(before: Json, layout: Layout, names: list[str]) -> None:
+def test_switching_hooks_off_adds_only_their_names(before: Json, layout: Layout, names: list[str]) -> None:
     written = commented(before, layout)
     expected = deepcopy(before)
     there = before.get("hooksConfig", {}).get("disabled", [])
@@ -114,7 +114,7 @@ def test_switching_hooks_off_adds_their_names_alone(before: Json, layout: Layout
 
 
 @given(switched_off(), layouts)
-def test_switching_hooks_on_removes_their_names_alone(case: tuple[Json, list[str]], layout: Layout) -> None:
+def test_switching_hooks_on_removes_only_their_names(case: tuple[Json, list[str]], layout: Layout) -> None:
     before, names = case
     written = commented(before, layout)
     expected = deepcopy(before)

@@ -271,7 +271,7 @@ def test_a_file_that_may_be_missing_may_be_missing(tmp_path: Path) -> None:
     assert load_sources([SettingsSource(tmp_path / "none.json", required=False)]) == Configuration()
 
 
-def test_a_file_s_default_for_failures_holds_for_its_hooks_alone(tmp_path: Path) -> None:
+def test_a_file_s_default_for_failures_applies_to_its_hooks_only(tmp_path: Path) -> None:
     strict = {
         **one_group(command("a"), command("b", on_error="allow")),
         "hooksConfig": {"on_error": "deny"},

@@ -190,13 +190,13 @@ NEVER = "probably never matches: names are whole and without prefixes, with the 
         (
             "tools",
             {"deny": [{"tool": "run_shel_command"}]},
-            "options.deny.0.tool: 'run_shel_command' is no tool of Gemini CLI; did you mean "
+            "options.deny.0.tool: 'run_shel_command' is not a tool of Gemini CLI; did you mean "
             "'run_shell_command'?",
         ),
         (
             "tools",
             {"allow": ["glob", "Bash"]},
-            "options.allow: 'Bash' is no tool of Gemini CLI; did you mean 'run_shell_command'?",
+            "options.allow: 'Bash' is not a tool of Gemini CLI; did you mean 'run_shell_command'?",
         ),
     ],
 )

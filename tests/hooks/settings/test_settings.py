@@ -64,7 +64,7 @@ def test_a_hook_has_the_documented_defaults_and_bounds(tmp_path: Path) -> None:
                 config(**{key: number})
 
 
-def test_keys_that_are_not_for_hooks_are_no_concern_here(tmp_path: Path) -> None:
+def test_keys_that_are_not_for_hooks_are_ignored(tmp_path: Path) -> None:
     settings = one_group(command("x", matcher="*", future=1), matcher="m") | {"theme": "Dark", "tools": [1]}
     settings["hooks"]["notifications"] = True
     assert names(load(tmp_path, settings)) == [["x"]]
@@ -291,7 +291,7 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"a": ' + "[" * 100_000, '{"a": ' + "1" * 5000 + "}"])
-def test_json_that_no_parser_takes_is_reported(text: str, tmp_path: Path) -> None:
+def test_invalid_json_is_reported(text: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"0\.json: cannot be read as JSON"):
         load(tmp_path, text)
 

@@ -92,7 +92,7 @@ async def test_a_token_is_made_for_its_owner_alone_and_ends_with_the_gateway(tmp
     assert min(map(len, tokens)) >= 43  # 256 bits
 
 
-async def test_a_link_is_not_for_those_who_collect_logs_and_a_set_token_is_in_none(
+async def test_json_logs_contain_no_link_and_no_log_contains_a_configured_token(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "hookgate")
@@ -107,7 +107,7 @@ async def test_a_link_is_not_for_those_who_collect_logs_and_a_set_token_is_in_no
 
 
 @pytest.mark.parametrize("planted", ["readable", "symlink"])
-def test_what_somebody_has_put_in_the_token_s_place_is_replaced(planted: str, tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_token_is_replaced(planted: str, tmp_path: Path) -> None:
     path, elsewhere = tmp_path / "admin-token-1", tmp_path / "elsewhere"
     elsewhere.write_text("kept")
     if planted == "readable":
@@ -132,7 +132,7 @@ def test_a_token_that_cannot_be_kept_is_reported_and_works(
     assert "admin.token_file" in caplog.text
 
 
-def test_a_made_token_is_shown_to_this_machine_alone(tmp_path: Path) -> None:
+def test_a_generated_token_is_shown_to_this_machine_only(tmp_path: Path) -> None:
     with create_token(tmp_path, 9787) as (token, _):
         assert find_token(tmp_path, ("127.0.0.1", 9787)) == token
         assert find_token(tmp_path, ("elsewhere.example", 9787)) is None
@@ -374,7 +374,7 @@ async def test_a_copy_of_the_database_does_not_allow_signing_in(
     assert not known & {row.subject, row.name, row.role}
 
 
-async def test_without_its_database_the_panel_says_so_and_programs_go_on(
+async def test_without_its_database_the_panel_says_so_and_programs_continue(
     clock: Clock, tmp_path: Path
 ) -> None:
     unreachable = access("postgresql+psycopg://gate:canary@127.0.0.1:1/none", tmp_path, clock)

@@ -14,7 +14,7 @@ from support.wire import HI, UNARY, ask, post
 TOKEN = "canary-token-8c1d0f"  # noqa: S105  # a canary, no secret
 
 
-async def test_a_gateway_serves_its_panel_and_a_switch_holds(tmp_path: Path) -> None:
+async def test_a_gateway_serves_its_panel_and_a_switch_lasts(tmp_path: Path) -> None:
     settings = write_settings(tmp_path, {"BeforeModel": [deny(tmp_path)]})
     env = {
         "HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0",

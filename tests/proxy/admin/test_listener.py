@@ -112,7 +112,7 @@ async def test_a_degraded_hook_is_named_and_described(tmp_path: Path) -> None:
     await here.live.close()
 
 
-async def test_reloads_are_counted_by_what_came_of_them(tmp_path: Path) -> None:
+async def test_reloads_are_counted_by_their_outcome(tmp_path: Path) -> None:
     live = live_engine(tmp_path, "exit 0")
     metrics = Metrics()
     metrics.watch_engine(live)

@@ -127,7 +127,7 @@ async def test_so_many_readers_and_no_more() -> None:
         each.__exit__(None, None, None)
 
 
-async def test_a_reader_who_waits_is_woken_by_the_end() -> None:
+async def test_a_waiting_reader_is_woken_by_the_end() -> None:
     reader = Reader()
     waiting = asyncio.create_task(reader.next())
     await asyncio.sleep(0)
@@ -135,7 +135,7 @@ async def test_a_reader_who_waits_is_woken_by_the_end() -> None:
     assert await waiting is None
 
 
-async def test_who_leaves_is_forgotten(tmp_path: Path) -> None:
+async def test_a_reader_that_leaves_is_forgotten(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path) as gateway:
         before = len(asyncio.all_tasks())
         async with connected(gateway.admin) as wire:

@@ -148,7 +148,7 @@ async def test_a_person_has_the_role_of_their_claims(
     ],
     ids=str,
 )
-async def test_who_has_no_role_is_refused_by_name(claims: dict[str, Any], tmp_path: Path) -> None:
+async def test_a_person_without_a_role_is_refused_by_name(claims: dict[str, Any], tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         here.provider.person = claims
         answer = await here.sign_in()
@@ -505,7 +505,7 @@ def test_a_provider_elsewhere_cannot_name_endpoints_on_this_machine_without_tls(
     ],
     ids=str,
 )
-async def test_a_configuration_that_leads_elsewhere_is_not_used(
+async def test_a_configuration_with_endpoints_elsewhere_is_not_used(
     metadata: dict[str, Any], tmp_path: Path
 ) -> None:
     async with place(tmp_path, {"metadata": metadata}) as here:
@@ -534,7 +534,7 @@ async def test_a_cookie_without_the_page_s_proof_is_not_accepted(tmp_path: Path)
         assert (await post(here.admin, "/api/hooks/switch", switch, stolen)).status == 401
 
 
-async def test_who_has_lost_a_role_has_lost_it_in_every_browser_at_the_next_sign_in(tmp_path: Path) -> None:
+async def test_a_lost_role_is_lost_in_every_browser_at_the_next_sign_in(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         first = await here.session(groups="admins")
         other = await here.session(groups="admins", sub="subject-2")

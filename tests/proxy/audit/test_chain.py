@@ -127,7 +127,7 @@ def test_what_retention_left_begins_with_the_hash_of_what_it_removed(
     assert checker.finish([(line, own)], {}).problems == problems
 
 
-def test_an_end_has_what_its_start_has_not() -> None:
+def test_an_end_has_only_what_its_start_lacks() -> None:
     record = record_of(model="gemini-2.5-flash")
     start, receipt = start_entry(record), make_receipt(record)
     end = end_entry(record, receipt, start.body)
@@ -183,14 +183,14 @@ def test_an_event_has_its_name_and_the_fields_of_a_call() -> None:
     assert entry.columns == Columns("", "", "", entry.body["outcome"])
 
 
-def test_what_was_interrupted_is_found_like_the_call_that_it_was() -> None:
+def test_an_interrupted_call_is_found_like_any_other() -> None:
     start = start_entry(record_of())
     entry = interrupted(start.id, start.body, 3)
     assert (entry.id, entry.body) == (start.id, {"outcome": "interrupted", "writer": 3})
     assert entry.columns == Columns("0" * 32, "alice", "gemini-2.5-flash", "interrupted")
 
 
-def test_what_is_about_no_call_has_an_id_of_its_own() -> None:
+def test_a_record_without_a_call_has_its_own_id() -> None:
     one, other = (audit_entry("policy", revision="r") for _ in range(2))
     assert (one.body, one.columns) == ({"event": "policy", "revision": "r"}, None)
     assert one.id != other.id
@@ -217,12 +217,12 @@ def test_bodies_that_an_earlier_version_packed_can_be_read() -> None:
 
 
 @given(JSON)
-def test_what_is_packed_comes_out_as_it_was(value: Any) -> None:
+def test_packed_content_is_unpacked_unchanged(value: Any) -> None:
     assert canonical_json(unpack(pack(canonical_json(value)))) == canonical_json(value)
 
 
 @given(value=JSON, at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_any_flipped_bit_of_what_is_packed_is_found(value: Any, at: float, bit: int) -> None:
+def test_any_flipped_bit_of_packed_content_is_found(value: Any, at: float, bit: int) -> None:
     packed = bytearray(pack(canonical_json(value)))
     packed[int(at * len(packed))] ^= 1 << bit
     with pytest.raises(ValueError, match="its stored data was changed"):

@@ -157,7 +157,7 @@ async def test_what_looks_like_personal_data_is_masked(path: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("action", ["pseudonymise", "mask", "block"])
-async def test_what_a_policy_took_out_is_not_stored(action: str, tmp_path: Path) -> None:
+async def test_content_that_a_policy_removed_is_not_stored(action: str, tmp_path: Path) -> None:
     """Words of one's own are none that the audit would find."""
     options = {"words": {"CODENAME": [WORD]}, "action": action}
     policy = {"type": "builtin", "name": "no-names", "builtin": "redact", "options": options}
@@ -168,7 +168,7 @@ async def test_what_a_policy_took_out_is_not_stored(action: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("path", [UNARY, SSE], ids=["unary", "stream"])
-async def test_what_a_policy_took_out_of_an_answer_and_gave_back_is_not_stored(
+async def test_content_that_a_policy_removed_and_restored_for_the_client_is_not_stored(
     path: str, tmp_path: Path
 ) -> None:
     options = {"words": {"CODENAME": [WORD]}, "action": "pseudonymise"}

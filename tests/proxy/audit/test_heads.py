@@ -108,7 +108,7 @@ TAMPERINGS = {
 
 @IN_ANY_STORE
 @pytest.mark.parametrize("statements", TAMPERINGS.values(), ids=TAMPERINGS)
-def test_what_the_gateway_has_noted_is_missed(
+def test_records_up_to_the_gateway_s_saved_heads_must_exist(
     statements: list[str], state: Path, store: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert verified(capsys, "--state", state)[0] == 0
@@ -118,7 +118,7 @@ def test_what_the_gateway_has_noted_is_missed(
 
 
 @pytest.mark.parametrize("statements", TAMPERINGS.values(), ids=TAMPERINGS)
-def test_what_another_machine_has_noted_is_missed(
+def test_records_up_to_heads_on_another_machine_must_exist(
     statements: list[str],
     state: Path,
     store: str | None,
@@ -159,7 +159,9 @@ def without(lines: list[bytes], number: int, above: int = 0, below: int = 10**6)
 
 
 @IN_ANY_STORE
-def test_a_cut_export_is_found_whatever_was_cut(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_export_is_found_whatever_is_missing(
+    export: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = export.read_bytes().splitlines(keepends=True)
     code, reported = verified(capsys, export)
     assert code == 0
@@ -191,7 +193,7 @@ def test_lines_that_do_not_say_where_they_end_are_not_called_complete(
 
 
 @IN_ANY_STORE
-def test_an_export_serves_as_what_is_expected_of_the_database(
+def test_an_export_serves_as_the_expected_heads_of_the_database(
     state: Path, store: str | None, export: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (state / HEADS_FILE).unlink()

@@ -173,7 +173,7 @@ async def test_the_log_says_how_many_gateways_ended_unexpectedly(
         assert f"{expected} unexpectedly" in caplog.text
 
 
-async def test_who_reads_the_file_beside_a_gateway_takes_no_record_from_it(tmp_path: Path) -> None:
+async def test_reading_the_file_of_a_running_gateway_loses_no_record(tmp_path: Path) -> None:
     state = ("--state", str(tmp_path))
     admin = {"HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0"}  # its panel reads the file as well
     async with running_upstream() as (upstream, _):

@@ -41,7 +41,7 @@ def positions(database: Database) -> int:
         return int(connection.execute(text("SELECT count(*) FROM audit_records")).scalar_one())
 
 
-def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_are_too_old_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
         write(ledger, 5, monkeypatch, days_ago=3)
         write(ledger, 5, monkeypatch, days_ago=1)
@@ -184,7 +184,7 @@ def test_what_retention_removes_goes_with_its_content(
     assert report_of(tmp_path).problems == []
 
 
-def test_what_is_missing_behind_what_retention_removed_is_found(
+def test_records_missing_after_those_that_retention_removed_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path) as database:
@@ -220,7 +220,7 @@ async def test_much_that_is_too_old_goes_without_a_pause(
     assert report_of(tmp_path).problems == []
 
 
-def test_what_is_too_much_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_beyond_the_maximum_size_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
         for _ in range(20):
             write(ledger, 100, monkeypatch)

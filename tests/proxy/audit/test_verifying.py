@@ -351,7 +351,9 @@ def test_a_writer_without_records_was_removed_or_is_missed(
         ({"seq": 0, "hash": OTHER}, ""),
     ],
 )
-def test_what_was_noted_elsewhere_must_be_there(whole: bool, change: dict[str, Any], problem: str) -> None:
+def test_records_that_are_saved_elsewhere_must_exist(
+    whole: bool, change: dict[str, Any], problem: str
+) -> None:
     chain = altered(lambda _: None)
     head = Head(**{**{name: getattr(chain.head(), name) for name in Head.__slots__}, **change})
     report = checked(chain, expected={"a": head}, whole=whole)

@@ -137,7 +137,7 @@ async def test_an_idle_writer_that_is_closed_ends_at_once(
         assert not writer._thread.is_alive()
 
 
-async def test_what_was_appended_is_on_disk(tmp_path: Path) -> None:
+async def test_appended_records_are_on_disk(tmp_path: Path) -> None:
     async with writer_in(tmp_path) as writer:
         await writer.append(*entries_of(record_of()))
         assert count(tmp_path) == 2
@@ -160,7 +160,7 @@ async def test_a_locked_database_is_waited_for_no_longer_than_the_deadline(tmp_p
     assert report_of(tmp_path).sound
 
 
-async def test_what_was_withdrawn_takes_no_place_in_the_queue(tmp_path: Path) -> None:
+async def test_a_withdrawn_record_takes_no_place_in_the_queue(tmp_path: Path) -> None:
     async with writer_in(tmp_path, deadline=0.5) as writer:
         with locked(tmp_path):
             began = asyncio.create_task(writer.append(*entries_of(record_of(1))))
@@ -459,7 +459,7 @@ async def written(audit: Audit, record: CallRecord, _: Path) -> None:
 
 
 @pytest.mark.parametrize("record_event", [written, too_slow, left, refused_at_once])
-async def test_an_event_is_on_record_once_however_its_writing_goes(record_event: Any, tmp_path: Path) -> None:
+async def test_an_event_is_recorded_once_even_if_a_write_fails(record_event: Any, tmp_path: Path) -> None:
     async with writer_in(tmp_path, deadline=0.1) as writer:
         audit, record = Audit(writer, None, None), CallRecord(kind="event", audit_state=AuditState.PENDING)
         await record_event(audit, record, tmp_path)

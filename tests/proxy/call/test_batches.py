@@ -125,7 +125,7 @@ async def test_an_edit_lands_in_its_request() -> None:
 
 
 @pytest.mark.parametrize(("texts", "status"), [(("a", "a"), 200), (("a", "b"), 403)], ids=["one", "two"])
-async def test_hooks_may_send_a_batch_to_one_model_alone(texts: tuple[str, str], status: int) -> None:
+async def test_hooks_may_send_a_batch_to_one_model_only(texts: tuple[str, str], status: int) -> None:
     def route(event: dict[str, Any]) -> dict[str, Any]:
         text = event["llm_request"]["messages"][0]["content"]
         return {"hookSpecificOutput": {"llm_request": {"model": f"model-{text}"}}}
@@ -250,7 +250,7 @@ async def test_a_batch_whose_answers_no_hook_changes_is_the_upstreams_byte_for_b
         assert (await ask(url, "GET", STATE)).body == state("fine")
 
 
-async def test_answers_that_no_hook_judges_pass_as_they_came() -> None:
+async def test_answers_that_no_hook_judges_pass_unchanged() -> None:
     body = b'{"name": "batches/b-1", "done": true, "response": {"responsesFile": "files/f-1"}}'
     async with (
         peer(ok(body)) as upstream,

@@ -61,9 +61,7 @@ def user(content: Any) -> Json:
 )
 @pytest.mark.parametrize("path", [PATH, VERTEX])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_prompt_is_denied_in_whatever_form_it_is_sent(
-    messages: list[Json], path: str, stream: bool
-) -> None:
+async def test_a_prompt_is_denied_in_every_form(messages: list[Json], path: str, stream: bool) -> None:
     async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
         answer = await post(gateway.url, path, {**HI, "messages": messages, "stream": stream}, BEARER)
     assert (answer.status, answer.error["message"]) == (403, REFUSAL)
@@ -147,7 +145,7 @@ async def test_a_body_that_two_parsers_could_read_differently_is_refused(body: b
     assert not gateway.recorded
 
 
-async def test_the_policies_of_models_and_usage_hold() -> None:
+async def test_the_policies_of_models_and_usage_apply() -> None:
     models = {"type": "builtin", "builtin": "models", "options": {"allow": ["gemini-2.5-flash"]}}
     bodies = [{**HI, "model": name} for name in ("gemini-2.5-pro", "google/gemini-2.5-flash", MODEL)]
     async with (
@@ -185,7 +183,7 @@ async def test_a_hook_that_changes_the_model_keeps_its_collection() -> None:
     assert names == ["gemini-2.5-pro", "models/gemini-2.5-pro", "google/gemini-2.5-pro"]
 
 
-async def test_a_condition_on_the_operation_holds() -> None:
+async def test_a_condition_on_the_operation_applies() -> None:
     seen: list[Json] = []
     hook = {**listens(seen), "when": {"operations": ["streamChatCompletion"]}}
     async with running_gateway({"BeforeModel": [hook]}) as gateway:

@@ -193,7 +193,7 @@ async def test_a_launcher_that_tells_of_the_session_alone_leaves_the_rest_to_the
     assert [event["hook_event_name"] for event in fired] == ["SessionStart", "BeforeAgent", "BeforeTool"]
 
 
-async def test_a_shim_may_say_beforehand_what_it_tells_of() -> None:
+async def test_a_shim_may_announce_what_it_reports() -> None:
     fired: list[Json] = []
     hooks = {name: [listens(fired)] for name in ("BeforeAgent", "BeforeTool")}
     async with running_gateway(hooks, answers({"chunks": [[call("t")]]})) as gateway:
@@ -265,7 +265,7 @@ async def test_context_of_session_and_prompt_is_reported_now_and_in_later_calls(
     assert second[2]["parts"] == [{"text": "go on"}, hi[2]]
 
 
-async def test_context_that_is_added_leaves_the_turns_before_as_they_are() -> None:
+async def test_added_context_does_not_change_earlier_turns() -> None:
     turns = [user("hi"), model({"text": "yes?"}), user("go on")]
     async with running_gateway({"SessionStart": [says(additionalContext="c")]}) as gateway:
         await ask(gateway, turns)
@@ -287,7 +287,7 @@ NO_RM = {"BeforeTool": [runs(no_rm)]}
 
 
 @EVERY_WAY
-async def test_a_denied_call_is_answered_to_the_model_which_goes_on(target: str) -> None:
+async def test_a_denied_call_is_answered_to_the_model_which_continues(target: str) -> None:
     bad = {"chunks": [[{"text": "I clean up."}], [call("run_shell_command", "c-1", command="rm -rf /")]]}
     script = {"rules": [{"when": {"tool_response": "run_shell_command"}, "answer": {"text": "Then not."}}]}
     script["rules"].append({"answer": bad})
@@ -568,7 +568,7 @@ async def test_arguments_in_pieces_never_reach_the_agent_unjudged(pieces: list[J
     assert "rm" not in str([part for part in parts(answer) if "text" not in part])
 
 
-async def test_arguments_in_pieces_of_a_tool_that_no_hook_selects_pass_as_they_came() -> None:
+async def test_arguments_in_pieces_of_a_tool_that_no_hook_selects_pass_unchanged() -> None:
     begun = {"functionCall": {"name": "read", "partialArgs": [{"stringValue": "a"}], "willContinue": True}}
     rest = {"functionCall": {"partialArgs": [{"stringValue": ".txt"}]}}
     refused = {"functionCall": {"name": "sh", "partialArgs": [{"stringValue": "rm"}]}}
@@ -646,7 +646,7 @@ async def test_a_client_that_claims_a_shim_does_not_bypass_the_final_answer_hook
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "BeforeAgent", "AfterTool"])
-async def test_what_a_shim_adds_is_not_added_on_the_wire_as_well(event: str) -> None:
+async def test_context_that_a_shim_adds_is_not_added_to_the_call_as_well(event: str) -> None:
     hooks = {event: [says(additionalContext="from the policy")]}
     async with running_gateway(hooks, layer="policy") as gateway:
         await post(gateway.url, UNARY, {"contents": TOOL_TURN}, CLAIM)
@@ -680,7 +680,7 @@ async def test_a_refused_answer_without_a_reason_to_end_leaves_an_array_whole() 
     assert said(answer) == "aa"
 
 
-async def test_a_hundred_sessions_at_once_keep_context_stop_and_history_apart() -> None:
+async def test_a_hundred_concurrent_sessions_have_separate_context_stops_and_history() -> None:
     histories: dict[str, Any] = {}
 
     def note(event: Json) -> Any:

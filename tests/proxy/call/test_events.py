@@ -209,7 +209,7 @@ async def test_a_nameless_call_belongs_to_the_session_that_reported_its_prompt()
     assert len(other) == 32
 
 
-async def test_a_stop_holds_for_the_session_until_a_new_turn() -> None:
+async def test_a_stop_lasts_for_the_session_until_a_new_turn() -> None:
     stop = runs(lambda event: {"continue": False, "stopReason": "enough"})
     hooks = {"AfterTool": [stop]}
     async with running_gateway(hooks) as gateway:
@@ -251,7 +251,7 @@ async def test_a_stop_is_lifted_by_a_turn_that_no_shim_reports() -> None:
         ("AfterTool", {"tool_name": "t", "tool_input": {}, "tool_response": {}}),
     ],
 )
-async def test_whatever_event_of_a_shim_stops_a_session_its_turn_makes_no_more_calls(
+async def test_after_any_shim_event_stops_a_session_its_turn_makes_no_more_calls(
     event: str, fields: dict[str, Any]
 ) -> None:
     outputs: list[dict[str, Any]] = []

@@ -183,7 +183,7 @@ async def test_a_tool_call_that_could_not_be_judged_never_reaches_the_agent() ->
     assert b"functionCall" not in answer.body
 
 
-async def test_a_client_that_leaves_takes_its_hanging_hook_along(tmp_path: Path) -> None:
+async def test_a_client_that_leaves_ends_its_hanging_hook(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
     async def hangs(event: Any) -> None:

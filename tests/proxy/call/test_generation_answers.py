@@ -147,7 +147,7 @@ async def test_a_compressed_answer_is_judged_although_none_was_asked_for(target:
 
 @EVERY_WAY
 @pytest.mark.parametrize("status", [400, 429, 500, 503])
-async def test_an_upstream_error_passes_as_it_came_without_hooks(target: str, status: int) -> None:
+async def test_an_upstream_error_passes_unchanged_without_hooks(target: str, status: int) -> None:
     seen: list[Any] = []
     body = b'{ "error": {"code": %d, "message": "try later", "details": []} }' % status
     error = response(status, body, {"Content-Type": "application/json", "Retry-After": "7"})
@@ -157,7 +157,7 @@ async def test_an_upstream_error_passes_as_it_came_without_hooks(target: str, st
     assert seen == []
 
 
-async def test_an_error_that_is_not_json_passes_as_it_came() -> None:
+async def test_an_error_that_is_not_json_passes_unchanged() -> None:
     error = response(503, b"<html>down</html>", {"Content-Type": "text/html"})
     async with peer(error) as upstream, gateway_before(upstream.url, WATCHED) as url:
         answer = await post(url, SSE, HI)

@@ -138,7 +138,7 @@ async def test_an_answer_in_another_framing_does_not_slip_past_the_hooks(body: b
 
 @pytest.mark.parametrize("end", ["\v", "\f", "\x1c", "\x85", "\u2028", "\u2029"])
 @pytest.mark.parametrize("name", ["", "event", "id", "retry"])
-async def test_nothing_that_some_clients_take_for_an_event_slips_past_the_hooks(name: str, end: str) -> None:
+async def test_nothing_that_some_clients_parse_as_an_event_bypasses_the_hooks(name: str, end: str) -> None:
     # They end lines also where Unicode does, as Python's splitlines() and Node's readline.
     body = b"data: {}\n\n" + f"{name}: {{{end}data: ".encode() + EVENT + b"\n\n"
     async with peer(ok(body)) as upstream, gateway_before(upstream.url, WATCHED) as url:

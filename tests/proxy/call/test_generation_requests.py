@@ -46,14 +46,14 @@ async def test_a_request_that_no_hook_changes_arrives_equal(target: str) -> None
 
 
 @EVERY_WAY
-async def test_another_model_changes_the_path_alone(target: str) -> None:
+async def test_another_model_changes_only_the_path(target: str) -> None:
     path, body, answer = await sent(target, BODY, BeforeModel=says(llm_request={"model": "gemini-2.5-pro"}))
     assert path == target.replace("gemini-2.5-flash", "gemini-2.5-pro")
     assert (body, answer.status) == (BODY, 200)
 
 
 @pytest.mark.parametrize("model", ["../x", "a b", "a/b", "a\r\nX: y", "é", "x:countTokens?", ".", "x" * 129])
-async def test_a_hook_cannot_name_a_model_that_leads_elsewhere(model: str) -> None:
+async def test_a_hook_cannot_name_a_model_that_changes_the_path(model: str) -> None:
     leads = {**says(llm_request={"model": model}), "on_error": "allow"}
     path, _, _ = await sent(UNARY, BODY, BeforeModel=leads)
     assert path == UNARY
@@ -162,7 +162,7 @@ async def test_the_upstream_gets_the_clients_headers_and_one_content_type() -> N
     assert len(lines) == 7  # each of them once
 
 
-async def test_without_hooks_the_body_goes_on_byte_for_byte() -> None:
+async def test_without_hooks_the_body_is_forwarded_byte_for_byte() -> None:
     odd = b'{ "contents" : [],\n "contents": [] }'
     async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url) as url:
         await post(url, UNARY, odd)

@@ -151,7 +151,7 @@ async def test_an_edit_lands_in_its_place_and_the_rest_stays(target: str, body: 
 
 
 @shapes
-async def test_a_body_that_no_hook_changes_goes_on_as_it_came(target: str, body: Any) -> None:
+async def test_a_body_that_no_hook_changes_is_forwarded_unchanged(target: str, body: Any) -> None:
     hooks = {event: [listens([])] for event in ("BeforeModel", "AfterModel", "BeforeToolSelection")}
     async with peer(ok(b'{"totalTokens":3}')) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, target, body("hi"))
@@ -212,7 +212,7 @@ async def test_a_renamed_model_is_named_everywhere(target: str, body: Any) -> No
     assert b"other" in upstream.heard[0]
 
 
-async def test_hooks_send_an_embedding_batch_to_one_model_alone() -> None:
+async def test_hooks_send_an_embedding_batch_to_one_model_only() -> None:
     def rename(event: dict[str, Any]) -> Any:
         text = event["llm_request"]["messages"][-1]["content"]
         return {"hookSpecificOutput": {"llm_request": {"model": f"model-{text}"}}}

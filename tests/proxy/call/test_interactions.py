@@ -57,7 +57,7 @@ ALLOWS_ALL = Config.model_validate({"routes": {"files": "forward", "unhooked": [
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_prompt_is_denied_in_whatever_form_it_is_sent(body: Json, stream: bool) -> None:
+async def test_a_prompt_is_denied_in_every_form(body: Json, stream: bool) -> None:
     async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
         answer = await post(gateway.url, PATH, {**HI, **body, "stream": stream})
     assert (answer.status, answer.error["message"]) == (403, REFUSAL)
@@ -79,7 +79,7 @@ async def test_a_call_that_no_hook_edits_arrives_byte_for_byte_with_its_answer()
     assert seen[1]["llm_response"]["usageMetadata"]["promptTokenCount"] == 3
 
 
-async def test_a_large_body_is_put_together_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_body_is_assembled_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     where, close = [], Interactions.close_request
 
     def noted(self: Interactions, *args: Any) -> Json:
@@ -166,7 +166,7 @@ async def test_a_body_that_two_parsers_could_read_differently_is_refused(body: b
     assert not gateway.recorded
 
 
-async def test_the_policies_of_models_and_usage_hold() -> None:
+async def test_the_policies_of_models_and_usage_apply() -> None:
     models = {"type": "builtin", "builtin": "models", "options": {"allow": ["gemini-2.5-flash"]}}
     async with running_gateway({"BeforeModel": [models]}) as gateway:
         answers = [

@@ -305,7 +305,7 @@ async def test_its_tokens_are_counted_once_however_often_it_is_read(tmp_path: Pa
         assert await used(running.url, await ask(running.url, "GET", f"{PATH}/{whole.json['id']}")) == 0
 
 
-async def test_limits_hold_for_what_is_generated_in_the_background(tmp_path: Path) -> None:
+async def test_limits_apply_to_answers_that_are_generated_in_the_background(tmp_path: Path) -> None:
     rule = {"tokens": 5, "window": "day", "per": "key"}
     limits = {"type": "builtin", "builtin": "limits", "options": {"rules": [rule]}}
     async with gateways(tmp_path, {"BeforeModel": [limits]}) as running:
@@ -356,7 +356,7 @@ async def test_calls_that_need_what_cannot_be_read_are_refused(tmp_path: Path) -
 # ---- the whole program
 
 
-async def test_what_is_known_outlives_the_gateway(tmp_path: Path) -> None:
+async def test_known_interactions_outlive_the_gateway(tmp_path: Path) -> None:
     env = {
         "HOOKGATE_ROUTES__UNKNOWN_INTERACTIONS": "refuse",
         "HOOKGATE_STORE__INTERACTION_CONTENT": "true",

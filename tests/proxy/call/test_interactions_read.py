@@ -59,7 +59,7 @@ async def test_a_tool_call_in_an_interaction_that_is_read_is_judged() -> None:
     assert answer.json["status"] == "completed"
 
 
-async def test_a_condition_on_the_model_holds_for_an_interaction_that_is_read() -> None:
+async def test_a_condition_on_the_model_applies_to_an_interaction_that_is_read() -> None:
     group = {"AfterModel": [{**REDACT, "when": {"models": ["gemini-2.5-*"]}}]}
     said = {**ANSWER, "steps": [{"type": "model_output", "content": [text(SECRET)]}]}
     async with peer(ok(json.dumps(said).encode())) as upstream, gateway_before(upstream.url, group) as url:
@@ -67,7 +67,7 @@ async def test_a_condition_on_the_model_holds_for_an_interaction_that_is_read() 
     assert SECRET.encode() not in answer.body
 
 
-async def test_steps_of_an_interaction_that_goes_on_are_not_sent() -> None:
+async def test_steps_of_an_unfinished_interaction_are_not_sent() -> None:
     said = {"type": "model_output", "content": [text(f"the key is {SECRET[:12]}")]}
     asked = {"type": "user_input", "content": [text("hi")]}
     body = {**ANSWER, "status": "in_progress", "steps": [asked, said], "output_text": SECRET[:12]}
@@ -117,7 +117,7 @@ TELLS_A_SECRET = numbered(
 
 
 @pytest.mark.parametrize("hooks", [{}, BOTH, {**BOTH, "BeforeTool": [runs(no_shell)]}])
-async def test_a_stream_that_is_resumed_anywhere_goes_on_where_it_was(hooks: Json) -> None:
+async def test_a_stream_that_is_resumed_anywhere_continues_at_that_event(hooks: Json) -> None:
     async with (
         peer(*streamed(TELLS_A_SECRET)) as upstream,
         gateway_before(upstream.url, {**hooks, "SessionStart": [listens([])]}) as url,
@@ -140,7 +140,7 @@ async def test_a_stream_that_is_resumed_anywhere_goes_on_where_it_was(hooks: Jso
 @pytest.mark.parametrize(
     "query", ["stream=True", "%73tream=true", "stream=true&last_event_id=", "stream=tru%65"]
 )
-async def test_a_stream_is_read_from_its_beginning_however_it_is_asked_for(query: str) -> None:
+async def test_a_stream_is_always_read_from_its_beginning(query: str) -> None:
     async with (
         peer(*streamed(TELLS_A_SECRET)) as upstream,
         gateway_before(upstream.url, {"AfterModel": [REDACT]}) as url,
@@ -183,7 +183,7 @@ async def test_a_stream_that_hooks_deny_is_denied_wherever_it_is_resumed() -> No
             assert (answer.status, answer.error["message"]) == (403, "no keys")
 
 
-async def test_a_condition_on_the_model_holds_for_a_stream_that_is_read() -> None:
+async def test_a_condition_on_the_model_applies_to_a_stream_that_is_read() -> None:
     group = {"AfterModel": [{**REDACT, "when": {"models": ["gemini-2.5-*"]}}]}
     async with peer(*streamed(TELLS_A_SECRET)) as upstream, gateway_before(upstream.url, group) as url:
         answer = await ask(url, "GET", f"{PATH}/v1_1?stream=true&last_event_id=e0")
@@ -204,7 +204,7 @@ async def test_an_answer_that_is_not_a_stream_is_not_passed_on() -> None:
     assert SECRET.encode() not in answer.body
 
 
-async def test_an_error_of_the_upstream_is_passed_on_alone() -> None:
+async def test_an_upstream_error_is_passed_on_as_the_whole_answer() -> None:
     error = json.dumps({"error": {"code": 404, "message": f"no {SECRET}"}}).encode()
     async with (
         peer(response(404, error, {"Content-Type": "application/json"})) as upstream,

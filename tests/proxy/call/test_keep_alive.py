@@ -111,7 +111,7 @@ async def test_silence_of_the_upstream_is_broken_too(target: str) -> None:
             assert await wire.chunk() == b"\r\n"
 
 
-async def test_headers_go_when_they_are_due_however_rare_keep_alives_are() -> None:
+async def test_headers_are_sent_on_time_however_rare_keep_alives_are() -> None:
     decided = asyncio.Event()
     config = Config(streams=StreamSettings(header_timeout=0.05, keep_alive=60))
     async with (

@@ -294,7 +294,7 @@ async def test_a_secret_on_both_sides_of_a_call_is_not_completed(says: Any) -> N
 
 
 @pytest.mark.parametrize("name", ["clientContent", "turns", "parts", "text"])
-async def test_a_message_of_the_client_is_judged_in_whatever_spelling(name: str) -> None:
+async def test_a_message_of_the_client_is_judged_in_every_spelling(name: str) -> None:
     spelling = f"\\u{ord(name[0]):04x}{name[1:]}"
     model = ScriptedModel({})
     async with session(model, {"BeforeModel": [runs(no_rocket_anywhere)]}) as client:
@@ -304,7 +304,7 @@ async def test_a_message_of_the_client_is_judged_in_whatever_spelling(name: str)
 
 
 @pytest.mark.parametrize("name", ["serverContent", "modelTurn", "text", "toolCall", "functionCalls", "name"])
-async def test_a_message_of_the_model_is_judged_in_whatever_spelling(name: str) -> None:
+async def test_a_message_of_the_model_is_judged_in_every_spelling(name: str) -> None:
     spelling = f"\\u{ord(name[0]):04x}{name[1:]}"
     launch = {"toolCall": {"functionCalls": [{"id": "1", "name": "launch", "args": {}}]}}
     answer = [*written(f"It is {CARD}"), launch, END]
@@ -316,7 +316,7 @@ async def test_a_message_of_the_model_is_judged_in_whatever_spelling(name: str) 
         assert await client.hear() == [*written("It is [CARD]"), END]
 
 
-async def test_a_phrase_on_both_sides_of_calls_is_denied_and_turns_are_apart() -> None:
+async def test_a_phrase_on_both_sides_of_calls_is_denied_but_not_across_turns() -> None:
     seen: list[Json] = []
     answers = [*written("a ro"), CALLED, CALLED, *written("ck"), END, *written("et"), END]
     script = {"clientContent": answers, "realtimeInput": [*written("a rock"), CALLED, *written("et"), END]}

@@ -21,7 +21,7 @@ async def test_a_burst_begins_in_order_and_over_many_iterations() -> None:
     assert most <= 8  # those of one iteration, and those whose turn came in it
 
 
-async def test_who_left_takes_no_turn_of_others() -> None:
+async def test_a_waiter_that_left_does_not_use_the_turn_of_another() -> None:
     pacer = Pacer()
     tasks = [asyncio.create_task(pacer.wait_turn()) for _ in range(20)]
     await asyncio.sleep(0)

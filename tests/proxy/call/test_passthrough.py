@@ -105,7 +105,7 @@ def _head(*lines: str, target: str = UPLOAD, method: str = "POST") -> bytes:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_a_length_that_is_reported_goes_on(method: str) -> None:
+async def test_a_reported_length_is_forwarded(method: str) -> None:
     async with (
         peer(ANSWER) as upstream,
         gateway_before(upstream.url, config=FORWARDS_FILES) as url,
@@ -129,7 +129,7 @@ async def test_a_part_of_a_file_can_be_had_and_none_of_a_judged_answer() -> None
     assert [b"Range: bytes=0-2" in request for request in upstream.heard] == [True, False]
 
 
-async def test_chunks_go_on_as_chunks() -> None:
+async def test_chunks_are_forwarded_as_chunks() -> None:
     async with (
         peer(ANSWER) as upstream,
         gateway_before(upstream.url, config=FORWARDS_FILES) as url,
@@ -141,7 +141,7 @@ async def test_chunks_go_on_as_chunks() -> None:
     assert upstream.heard[0].endswith(b"3\r\nabc\r\n0\r\n\r\n")
 
 
-async def test_a_compressed_body_goes_on_as_it_came_and_an_unknown_coding_is_refused() -> None:
+async def test_a_compressed_body_is_forwarded_unchanged_and_an_unknown_coding_is_refused() -> None:
     packed = gzip.compress(b"abc")
     length = f"Content-Length: {len(packed)}"
     async with peer(ANSWER) as upstream, gateway_before(upstream.url, config=FORWARDS_FILES) as url:
@@ -219,7 +219,7 @@ async def test_a_body_that_no_hook_sees_is_bounded(target: str, chunked: bool) -
         ("/v1/models?key=k&pageSize=3", ["x-goog-api-key: k"], b"k"),
     ],
 )
-async def test_a_key_in_the_query_goes_on_as_a_header(
+async def test_a_key_in_the_query_is_forwarded_as_a_header(
     target: str, headers: list[str], expected: bytes
 ) -> None:
     async with peer(ANSWER) as upstream, gateway_before(upstream.url) as url, connected(url) as wire:

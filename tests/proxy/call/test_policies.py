@@ -12,7 +12,7 @@ def builtin(name: str, **options: Any) -> Json:
     return {"type": "builtin", "builtin": name, "options": options}
 
 
-async def test_a_tool_policy_holds_for_declarations_and_for_calls() -> None:
+async def test_a_tool_policy_applies_to_declarations_and_to_calls() -> None:
     deny = [
         {"tool": "write_file"},
         {"tool": "sh", "when": {"/command": {"runs": {"program": "rm"}}}, "reason": "no rm"},

@@ -198,7 +198,7 @@ async def test_what_was_observed_is_decided_the_same_when_enforced(target: str) 
     assert [findings for _, _, findings, _ in reported[0]] == [{"EMAIL": 1, "AWS_ACCESS_KEY": 1}] * 2
 
 
-async def test_an_answer_that_breaks_off_gives_what_was_held() -> None:
+async def test_text_held_back_from_an_answer_that_breaks_off_is_released() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n"
     events = sse(spoken("I am writing to ann"))
     async with peer(head, *events) as upstream, gateway_before(upstream.url, both()) as url:
@@ -307,7 +307,7 @@ BLOCKED_ERROR = {"error": {"code": 500, "message": f"{SECRET} is not valid", "st
 BLOCKING = {"AfterModel": [policy(actions={"AWS_ACCESS_KEY": "block"}, reason="keys stay here")]}
 
 
-async def test_after_an_error_that_is_blocked_nothing_is_sent_that_was_held() -> None:
+async def test_after_a_blocked_error_no_text_held_back_is_sent() -> None:
     """The end of the first event is held, and the event that ends the stream is refused."""
     first, second = sse(spoken("All is well. I am writing to ann"), BLOCKED_ERROR)
     async with (
@@ -320,7 +320,7 @@ async def test_after_an_error_that_is_blocked_nothing_is_sent_that_was_held() ->
     assert SECRET.encode() not in answer.body
 
 
-async def test_an_error_that_is_blocked_takes_the_text_before_it_along() -> None:
+async def test_a_blocked_error_also_removes_the_text_before_it() -> None:
     """Both arrive together: nothing was sent yet, so the client receives an error status."""
     events = b"".join(sse(spoken("All is well. I am writing to ann"), BLOCKED_ERROR))
     async with peer(STREAM_HEAD + events) as upstream, gateway_before(upstream.url, BLOCKING) as url:
@@ -328,7 +328,7 @@ async def test_an_error_that_is_blocked_takes_the_text_before_it_along() -> None
     assert (answer.status, answer.error["message"]) == (403, "keys stay here")
 
 
-async def test_an_error_in_a_stream_does_not_overtake_what_was_held() -> None:
+async def test_an_error_in_a_stream_does_not_overtake_text_held_back() -> None:
     error = {"error": {"code": 500, "message": "gone", "status": "INTERNAL"}}
     answer = await streamed([spoken("I am writing to ann"), error], both())
     *before, last = answer.events
@@ -350,7 +350,7 @@ async def test_odd_pieces_of_arguments_come_through_where_pseudonyms_are_put_bac
     assert b'"partialArgs": ["x"]' in answer.body
 
 
-async def test_an_array_is_closed_behind_what_was_held() -> None:
+async def test_an_array_is_closed_after_text_held_back() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
     array = json.dumps([spoken("I am writing to "), spoken("ann")]).encode()
     async with peer(head, array) as upstream, gateway_before(upstream.url, both()) as url:

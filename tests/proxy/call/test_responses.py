@@ -98,7 +98,7 @@ def user(content: Any) -> Json:
 )
 @pytest.mark.parametrize("path", [PATH, VERTEX])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_prompt_is_denied_in_whatever_form_it_is_sent(body: Json, path: str, stream: bool) -> None:
+async def test_a_prompt_is_denied_in_every_form(body: Json, path: str, stream: bool) -> None:
     async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
         answer = await post(gateway.url, path, {**HI, **body, "stream": stream}, BEARER)
     assert (answer.status, answer.error["message"]) == (403, REFUSAL)
@@ -150,7 +150,7 @@ HELD = [
 
 
 @pytest.mark.parametrize("change", HELD)
-async def test_what_the_api_holds_is_refused_unless_the_operator_allows_it(change: Json) -> None:
+async def test_references_to_stored_items_are_refused_unless_the_operator_allows_them(change: Json) -> None:
     [field] = change
     hooks = {"BeforeModel": [listens([])]}
     async with running_gateway(hooks) as gateway, running_gateway(hooks, config=OPENED) as other:
@@ -215,7 +215,7 @@ async def test_a_body_that_hooks_could_not_judge_is_refused(body: bytes) -> None
     assert not gateway.recorded
 
 
-async def test_the_policies_of_models_and_usage_hold() -> None:
+async def test_the_policies_of_models_and_usage_apply() -> None:
     models = {"type": "builtin", "builtin": "models", "options": {"allow": ["gemini-2.5-flash"]}}
     bodies = [{**HI, "model": name} for name in ("gemini-2.5-pro", "google/gemini-2.5-flash", MODEL)]
     async with (
@@ -250,7 +250,7 @@ async def test_a_hook_that_changes_the_model_keeps_its_collection() -> None:
     assert names == ["gemini-2.5-pro", "models/gemini-2.5-pro", "google/gemini-2.5-pro"]
 
 
-async def test_a_condition_on_the_operation_holds() -> None:
+async def test_a_condition_on_the_operation_applies() -> None:
     seen: list[Json] = []
     hook = {**listens(seen), "when": {"operations": ["streamResponse"]}}
     async with running_gateway({"BeforeModel": [hook]}) as gateway:

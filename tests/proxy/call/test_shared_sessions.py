@@ -85,7 +85,9 @@ STOPS = {"AfterTool": [says({"continue": False, "stopReason": "enough"})]}
 RAN = {"tool_name": "t", "tool_input": {}, "tool_response": {}}
 
 
-async def test_a_stop_holds_at_every_gateway_until_a_new_turn_at_any(url: str | None, tmp_path: Path) -> None:
+async def test_a_stop_applies_at_every_gateway_until_a_new_turn_at_any(
+    url: str | None, tmp_path: Path
+) -> None:
     async with pair(url, tmp_path, STOPS) as gateways:
         assert text_of(await say(gateways.other, user("hi"))) == "You said: hi"
         await tell(gateways.one, "AfterTool", **RAN)
@@ -95,7 +97,7 @@ async def test_a_stop_holds_at_every_gateway_until_a_new_turn_at_any(url: str | 
         assert text_of(await say(gateways.one, user("go on"))) == "You said: go on"
 
 
-async def test_a_stop_holds_for_a_call_without_hooks_at_another_gateway(
+async def test_a_stop_applies_to_a_call_without_hooks_at_another_gateway(
     url: str | None, tmp_path: Path
 ) -> None:
     async with pair(url, tmp_path, {}) as without, pair(url, tmp_path, STOPS) as gateways:
@@ -268,7 +270,7 @@ async def held(urls: list[str], seed: int) -> list[Any]:
     return answers
 
 
-async def test_a_conversation_is_judged_alike_at_one_gateway_and_at_two_in_turn(
+async def test_a_conversation_is_judged_alike_at_one_gateway_and_at_two_alternating_ones(
     url: str | None, tmp_path: Path
 ) -> None:
     seen_alone: list[Json] = []

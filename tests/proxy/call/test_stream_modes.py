@@ -91,7 +91,7 @@ async def test_what_arrives_while_a_hook_thinks_is_judged_together() -> None:
     assert len(answer.events) == 10
 
 
-async def test_a_window_lets_go_what_is_behind_it_before_the_stream_ends() -> None:
+async def test_text_before_a_window_is_released_before_the_stream_ends() -> None:
     never = asyncio.Event()
     events = sse(*[spoken("x" * 10) for _ in range(5)])
     async with (

@@ -161,7 +161,7 @@ async def test_a_call_that_was_not_allowed_never_reaches_the_agent(target: str) 
     assert parts_of(answer, target) == [{"text": "I will."}, {"text": REFUSED}]
 
 
-async def test_a_call_that_was_allowed_passes_as_it_came() -> None:
+async def test_a_call_that_was_allowed_passes_unchanged() -> None:
     body = b"".join(sse(says(call("read_file"))))
     async with peer(STREAM_HEAD, body) as upstream, gateway_before(upstream.url, READING) as url:
         assert (await post(url, SSE, ASK)).body == body

@@ -90,7 +90,7 @@ async def test_a_cookie_of_the_upstream_is_not_sent_with_the_next_client_s_webso
     assert [request.headers.get("Cookie") for request in seen] == [None, None]
 
 
-async def test_a_key_in_the_query_goes_on_as_a_header() -> None:
+async def test_a_key_in_the_query_is_forwarded_as_a_header() -> None:
     seen: list[web.BaseRequest] = []
     async with live(echo, seen) as upstream, client(upstream, f"{LIVE}?key=test-key"):
         pass
@@ -120,7 +120,7 @@ async def test_the_clients_end_is_the_upstreams(code: int) -> None:
         assert await codes.get() == code
 
 
-async def test_a_client_that_is_gone_takes_the_upstreams_side_along() -> None:
+async def test_a_client_that_disconnects_closes_the_upstreams_side() -> None:
     codes: asyncio.Queue[int | None] = asyncio.Queue()
 
     async def wait(socket: web.WebSocketResponse) -> None:
@@ -133,7 +133,7 @@ async def test_a_client_that_is_gone_takes_the_upstreams_side_along() -> None:
             assert await codes.get() == 1001
 
 
-async def test_an_upstream_that_is_gone_takes_the_clients_side_along() -> None:
+async def test_an_upstream_that_disconnects_closes_the_clients_side() -> None:
     async def vanish(socket: web.WebSocketResponse) -> None:
         socket.get_extra_info("socket").shutdown(2)
 

@@ -67,7 +67,7 @@ async def test_the_host_is_the_one_that_was_asked(host: str) -> None:
     ],
 )
 @pytest.mark.parametrize("header", ["X-Goog-Upload-URL", "Location"])
-async def test_an_upload_that_would_go_elsewhere_is_refused(header: str, elsewhere: str) -> None:
+async def test_an_upload_to_another_address_is_refused(header: str, elsewhere: str) -> None:
     answer = await answer_with({header: elsewhere})
     assert answer.status == 502
     assert header.lower() not in answer.headers

@@ -86,7 +86,7 @@ def test_a_stop_is_an_error_where_json_was_asked_for(body: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("body", [USERS_TURN, TOOL_TURN])
-def test_a_hooks_own_answer_is_given_whatever_else_was_said(body: dict[str, Any]) -> None:
+def test_a_synthetic_answer_is_sent_whatever_other_hooks_decide(body: dict[str, Any]) -> None:
     assert client_response(SYNTHETIC, "BeforeModel", call(body)) == spoken("Mine.")
 
 
@@ -106,7 +106,7 @@ def test_a_denial_or_stop_without_a_reason_says_so() -> None:
 
 
 @pytest.mark.parametrize("decision", ["allow", "ask"])
-def test_anything_else_lets_the_call_go_on(decision: Any) -> None:
+def test_anything_else_lets_the_call_continue(decision: Any) -> None:
     assert (
         client_response(Verdict(decision=decision, reason="Fine."), "BeforeModel", call(USERS_TURN)) is None
     )

@@ -230,7 +230,7 @@ async def test_a_line_that_is_not_a_record_is_reported_among_those_that_are(
 
 
 @pytest.mark.parametrize("words", [["list", "--json"], ["export"]], ids=["text", "bytes"])
-async def test_a_reader_who_has_enough_ends_a_command_in_silence(words: list[str], state: Path) -> None:
+async def test_a_reader_that_closes_the_pipe_ends_a_command_silently(words: list[str], state: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     command = [*COMMAND, "audit", *words, "--state", str(state)]

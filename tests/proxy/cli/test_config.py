@@ -31,7 +31,7 @@ async def test_check_says_what_was_read() -> None:
     assert ended.out.startswith(f"ok: {EXAMPLE}, --listen, HOOKGATE_LOGS__LEVEL; hooks: BeforeModel 2, ")
 
 
-async def test_check_tells_what_a_start_would_find_in_the_files_that_are_named(tmp_path: Path) -> None:
+async def test_check_reports_what_a_start_would_find_in_the_named_files(tmp_path: Path) -> None:
     toml, empty, hooks = tmp_path / "hookgate.toml", tmp_path / "empty.pem", tmp_path / "hooks.json"
     empty.write_text("")
     hooks.write_text('{"hooks": {"BeforeModle": []}}')

@@ -15,7 +15,7 @@ from hookgate.proxy.cli.init import examples_folder
 from hookgate.proxy.embedded import EmbeddedUpstream
 
 
-async def test_it_plays_five_scenes_and_all_their_checks_hold() -> None:
+async def test_it_plays_five_scenes_and_all_their_checks_succeed() -> None:
     ended = await run("demo", env={"GEMINI_API_KEY": "", "HTTP_PROXY": "http://127.0.0.1:1"})
     assert (ended.code, ended.err) == (0, "")
     titles = [line for line in ended.out.splitlines() if line[:2] in ("1.", "2.", "3.", "4.", "5.", "6.")]

@@ -162,7 +162,7 @@ def test_trust_shows_all_that_it_is_in_and_no_terminal_hides_it(project: Path, h
     assert not {"\x1b", "\r", "\u202e"} & set(output)
 
 
-def test_a_denied_event_is_not_said_to_go_on(project: Path, hookgate: Hookgate) -> None:
+def test_a_denied_event_is_not_reported_as_continuing(project: Path, hookgate: Hookgate) -> None:
     path = str(configure(project, DENY, name="hooks.json"))
     output = hookgate("test", "BeforeModel", "--hooks", path)[1]
     assert output.endswith("=== verdict: deny, reason: not here\n")

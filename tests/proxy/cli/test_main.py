@@ -85,7 +85,7 @@ def test_a_command_line_it_does_not_know_is_an_error_with_the_usage_of_its_comma
         (("serv",), "; did you mean serve?"),
     ],
 )
-def test_a_wrong_word_is_reported_with_what_was_probably_meant(
+def test_an_unknown_word_is_reported_with_a_suggestion(
     words: tuple[str, ...], remedy: str, here: Here
 ) -> None:
     ended = here(*words)

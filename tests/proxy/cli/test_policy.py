@@ -101,7 +101,7 @@ async def test_a_policy_that_cannot_be_used_is_refused_with_every_problem(tmp_pa
     assert "no policy was pushed in" in nothing.complaint
 
 
-async def test_scripts_may_be_on_the_gateways_alone(tmp_path: Path) -> None:
+async def test_scripts_may_exist_on_the_gateways_only(tmp_path: Path) -> None:
     function = {"type": "runtime", "action": "/nowhere/guard.py:check", "name": "function"}
     text = document(BeforeModel=command("/nowhere/guard.sh"), AfterModel=function)
     path, state = written(tmp_path, text), tmp_path / "state"

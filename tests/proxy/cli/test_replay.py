@@ -86,7 +86,7 @@ async def test_edits_and_findings_of_answers_and_calls_in_them_are_judged(tmp_pa
     assert reported["unchanged"] == 1
 
 
-async def test_what_was_observed_and_would_be_enforced_is_no_change(tmp_path: Path) -> None:
+async def test_decisions_that_were_observed_and_would_be_enforced_are_not_changes(tmp_path: Path) -> None:
     observed = {
         "event": "BeforeModel",
         "hook": "no-mail",
@@ -154,7 +154,7 @@ async def test_odd_records_are_replayed_as_far_as_they_tell(odd: Json, tmp_path:
     assert [rule["hook"] for rule in reported["rules"]] == ["no-mail"]
 
 
-async def test_a_call_that_was_refused_before_any_hook_is_counted_apart(tmp_path: Path) -> None:
+async def test_a_call_that_was_refused_before_any_hook_is_counted_separately(tmp_path: Path) -> None:
     start, end = (
         {key: value for key, value in record.items() if key != "content"}
         for record in call("1", "hi", outcome="refused")
@@ -216,7 +216,9 @@ async def test_people_read_a_table(tmp_path: Path) -> None:
         pytest.param(None, "audit.jsonl: cannot be read", id="no file"),
     ],
 )
-async def test_what_is_no_export_is_reported(tmp_path: Path, content: str | None, expected: str) -> None:
+async def test_a_file_that_is_not_an_export_is_reported(
+    tmp_path: Path, content: str | None, expected: str
+) -> None:
     if content is not None:
         (tmp_path / "audit.jsonl").write_text(content)
     policy = write_settings(tmp_path, {})

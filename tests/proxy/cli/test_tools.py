@@ -76,7 +76,7 @@ def test_a_name_that_is_not_pinned_is_reported(command: str, hookgate: Hookgate)
     assert "no tool 'reed' is pinned" in output
 
 
-def test_what_a_client_wrote_does_not_speak_to_the_terminal(tmp_path: Path, hookgate: Hookgate) -> None:
+def test_text_from_a_client_cannot_control_the_terminal(tmp_path: Path, hookgate: Hookgate) -> None:
     declare(tmp_path, ("a\x1b[2J", "x"))
     declare(tmp_path, ("a\x1b[2J", "\x1b]0;owned\x07"))
     assert "\x1b" not in hookgate("list")[1]

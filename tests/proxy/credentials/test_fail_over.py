@@ -280,7 +280,9 @@ async def test_a_body_that_can_be_read_only_once_is_sent_only_once() -> None:
                 assert (answer.status, record.upstream_requests) == (429, 1)
 
 
-async def test_what_is_stored_in_a_project_is_asked_of_the_first_key_alone(tmp_path: Path) -> None:
+async def test_objects_that_are_stored_in_a_project_are_requested_with_the_first_key_only(
+    tmp_path: Path,
+) -> None:
     key = sent(issue(tmp_path, scope={"routes": ["files", "models"]}))
     async with google_cloud() as cloud, behind(cloud, tmp_path) as gateway:
         cloud.answer = failing(429, FIRST)

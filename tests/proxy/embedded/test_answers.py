@@ -143,7 +143,7 @@ def test_thoughts_come_first_and_are_counted_and_signed() -> None:
     assert base64.b64decode(rest[-1]["thoughtSignature"], validate=True)
 
 
-def test_a_unary_answer_keeps_the_thought_apart_from_the_text() -> None:
+def test_a_unary_answer_separates_the_thought_from_the_text() -> None:
     thinking = {"thinking_config": {"include_thoughts": True}}
     thought, said = answered(user("a b c"), stream=False, generation_config=thinking)
     assert thought["thought"] is True
@@ -281,7 +281,7 @@ def test_every_scripted_chunk_is_one_event() -> None:
     assert parts(scripted(False, chunks=["a", [{"text": "b"}, call_part]])) == [{"text": "ab"}, call_part]
 
 
-def test_scripted_parts_are_one_event_and_stay_as_they_are() -> None:
+def test_scripted_parts_are_one_event_and_unchanged() -> None:
     given = [{"text": "a"}, {"text": "b"}]
     for stream in (True, False):
         (chunk,) = scripted(stream, parts=given)
@@ -294,7 +294,7 @@ def test_scripted_responses_are_given_verbatim() -> None:
     assert scripted(False, responses=given) == given[:1]
 
 
-def test_an_embedding_depends_on_the_content_alone() -> None:
+def test_an_embedding_depends_only_on_the_content() -> None:
     one, same, other = (embedding(user(said), 16)["values"] for said in ("a", "a", "b"))
     assert one == same != other
     assert len(one) == 16

@@ -102,7 +102,7 @@ async def test_nonsense_is_an_invalid_argument(client: TestClient[Any, Any], bod
 
 
 @pytest.mark.parametrize("body", ACCEPTED.values(), ids=ACCEPTED.keys())
-async def test_what_the_api_takes_is_taken(client: TestClient[Any, Any], body: Any) -> None:
+async def test_requests_that_the_api_accepts_are_accepted(client: TestClient[Any, Any], body: Any) -> None:
     async with client.post(PATH, json=body, headers=KEY) as response:
         assert response.status == 200, await response.text()
 

@@ -75,7 +75,7 @@ def test_each_player_counts_for_itself() -> None:
         ({"text": "a", "stream": True}, {"text": "a", "stream": False}, False),
     ],
 )
-def test_every_condition_must_hold(when: dict[str, Any], scene: dict[str, Any], matches: bool) -> None:
+def test_every_condition_must_be_met(when: dict[str, Any], scene: dict[str, Any], matches: bool) -> None:
     assert picked(player(rule("yes", when=when)), **scene) == ("yes" if matches else None)
 
 

@@ -165,7 +165,7 @@ async def test_unknown_or_doubled_content_encodings_are_refused(coding: str) -> 
         ("identity", TEXT),
     ],
 )
-async def test_compressed_bodies_are_read_and_go_on_uncompressed(coding: str, body: bytes) -> None:
+async def test_compressed_bodies_are_decompressed_and_forwarded(coding: str, body: bytes) -> None:
     async with running_gateway(HOOKS) as gateway:
         answer = await post(gateway.url, UNARY, body, {**KEY, "Content-Encoding": coding})
         [request] = gateway.recorded
@@ -200,7 +200,7 @@ async def test_a_chunked_body_is_read() -> None:
     ],
     ids=["two framings", "two lengths", "folding", "space before colon", "space in target"],
 )
-async def test_what_is_not_clean_http_is_refused_in_the_same_shape(request_bytes: bytes) -> None:
+async def test_malformed_http_is_refused_in_the_same_format(request_bytes: bytes) -> None:
     async with running_gateway(HOOKS) as gateway, connected(gateway.url) as wire:
         await wire.write(request_bytes % UNARY.encode())
         answer = await wire.answer()
@@ -248,7 +248,7 @@ LIMITS = LimitSettings(body=2 * SMALL_BODY)
 
 @pytest.mark.parametrize("chunked", [True, False], ids=["chunked", "with a length"])
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
-async def test_a_body_holds_what_it_may_take_and_then_what_it_takes(chunked: bool, coding: str) -> None:
+async def test_a_body_reserves_its_maximum_and_then_its_real_size(chunked: bool, coding: str) -> None:
     data = LARGE if coding == "identity" else gzip.compress(LARGE, 0)
     length = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": str(len(data))}
     pieces = [data[:100], data[100:-100], data[-100:]]

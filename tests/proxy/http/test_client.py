@@ -93,7 +93,7 @@ def test_an_invalid_base_url_is_refused_with_an_example(text: str) -> None:
         "http://host\\@evil",
     ],
 )
-def test_what_would_lead_calls_elsewhere_is_refused(text: str) -> None:
+def test_a_base_url_with_more_than_a_path_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="contains more than a scheme, host, port and path"):
         parse_origin(text)
 
@@ -173,7 +173,7 @@ async def test_a_status_that_ends_no_call_is_no_answer(head: str) -> None:
     assert (raised.value.code, raised.value.reason) == (502, "UPSTREAM_UNREADABLE")
 
 
-async def test_an_answer_that_breaks_off_is_reported_apart_from_one_that_never_came() -> None:
+async def test_a_truncated_answer_is_distinguished_from_a_missing_one() -> None:
     async with peer(ok(b"{}" * 9)[:-3]) as other:
         with pytest.raises(UpstreamError) as broken:
             await get(upstreams_at(other.url))

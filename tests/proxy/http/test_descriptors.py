@@ -91,7 +91,7 @@ ANSWERED = request_bytes("GET", "/nowhere", b"", {})
 @pytest.mark.parametrize(
     "sends", [[NOTHING], [NOTHING, BEGUN, ANSWERED]], ids=["silent", "silent, begun, answered"]
 )
-async def test_idle_connections_take_nothing_from_hooks_operators_and_new_calls(
+async def test_idle_connections_use_no_descriptors_of_hooks_operators_and_new_calls(
     tmp_path: Path, sends: list[bytes]
 ) -> None:
     async with guarded(tmp_path, (1024, 1024)) as gateway:
@@ -166,7 +166,7 @@ async def test_too_few_descriptors_for_any_gateway_are_an_error_with_a_remedy() 
     assert "ulimit -Hn" in ended.complaint
 
 
-def test_every_kind_of_hook_has_its_descriptors_set_aside(tmp_path: Path) -> None:
+def test_descriptors_are_reserved_for_every_kind_of_hook(tmp_path: Path) -> None:
     def needed(*hooks: dict[str, Any]) -> int:
         file = tmp_path / "settings.json"
         file.write_text(
@@ -180,7 +180,7 @@ def test_every_kind_of_hook_has_its_descriptors_set_aside(tmp_path: Path) -> Non
     assert needed({"type": "http", "url": "http://127.0.0.1:1/"}) == 10 * 4 + 8 + 10
 
 
-def test_what_clients_may_have_is_what_the_others_leave() -> None:
+def test_clients_may_use_the_descriptors_that_are_not_reserved() -> None:
     assert Budget(100_000, 264).bounded(LimitSettings()) == LimitSettings()
     budget = Budget(1024, 264)
     assert budget.bounded(LimitSettings()).connections == (1024 - OWN - ADMIN - 264) * 2 // 5

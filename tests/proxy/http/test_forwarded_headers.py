@@ -52,7 +52,7 @@ def test_the_upstream_compresses_only_as_the_gateway_says() -> None:
     assert to_upstream({"accept-encoding": "br"}, "gzip") == {"Accept-Encoding": "gzip"}
 
 
-def test_what_a_client_acts_on_comes_back() -> None:
+def test_headers_that_a_client_needs_are_returned() -> None:
     headers = {
         "Content-Type": "text/event-stream",
         "Retry-After": "7",
@@ -82,7 +82,7 @@ def test_what_a_client_acts_on_comes_back() -> None:
         "Alt-Svc",
     ],
 )
-def test_what_describes_the_upstreams_connection_stays_behind(name: str) -> None:
+def test_headers_about_the_upstreams_connection_are_removed(name: str) -> None:
     assert to_client({name: "value"}) == {}
 
 

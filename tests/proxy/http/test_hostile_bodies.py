@@ -83,7 +83,7 @@ async def test_a_request_with_a_large_image_passes_unchanged() -> None:
     assert request.body == json.loads(body)
 
 
-async def test_large_bodies_are_parsed_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_bodies_are_parsed_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     where = []
 
     def noted(data: bytes, bounds: Any) -> Any:
@@ -194,7 +194,7 @@ async def test_a_body_that_finds_no_room_is_refused_and_keeps_none() -> None:
     assert (body_worker.leased_bytes, body_worker.contended) == (100, False)
 
 
-async def test_one_body_larger_than_the_memory_for_all_is_taken_alone() -> None:
+async def test_one_body_larger_than_the_memory_for_all_is_accepted_alone() -> None:
     body_worker = BodyWorker(LimitSettings(memory=100))
     room = MemoryLease(body_worker)
     await room.acquire(1000)
@@ -213,7 +213,7 @@ async def test_a_client_that_leaves_waits_no_longer() -> None:
     assert (body_worker.leased_bytes, body_worker.contended) == (0, False)
 
 
-async def test_who_leaves_makes_way_for_those_behind() -> None:
+async def test_a_body_that_gives_up_makes_room_for_those_behind_it() -> None:
     body_worker = BodyWorker(LimitSettings(memory=100))
     first, small = MemoryLease(body_worker), MemoryLease(body_worker)
     await first.acquire(60)
@@ -325,7 +325,7 @@ def _before(url: str, config: Config | None = None) -> Any:
     return gateway_before(url, {"AfterModel": [says()]}, config)
 
 
-async def test_an_answer_of_tiny_events_is_too_large_to_be_held_before_its_bytes_are() -> None:
+async def test_an_answer_of_tiny_events_reaches_its_limit_before_its_bytes_do() -> None:
     hooks = {"AfterModel": [{**says(), "stream": "complete"}]}
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
     async with peer(head + b":\n\n" * 150_000) as upstream, gateway_before(upstream.url, hooks) as url:

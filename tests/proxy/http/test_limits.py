@@ -117,7 +117,7 @@ async def test_a_body_that_is_slow_but_not_silent_is_fine(hooks: Any) -> None:
         assert (await wire.answer()).status == 200
 
 
-async def test_a_body_that_the_upstream_does_not_take_is_not_the_clients_silence() -> None:
+async def test_a_body_that_the_upstream_does_not_read_does_not_count_as_a_silent_client() -> None:
     body = b"x" * 20_000_000
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -334,7 +334,7 @@ async def test_a_body_that_drips_makes_way_and_one_that_flows_does_not() -> None
         assert (await flowing.answer()).status == 200
 
 
-async def test_an_address_with_too_many_connections_makes_room_of_its_own_alone(
+async def test_an_address_with_too_many_connections_loses_only_its_own(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     limits = LimitSettings(connections=10, connections_per_address=2)
@@ -371,7 +371,7 @@ async def test_an_address_with_too_many_connections_makes_room_of_its_own_alone(
         ("fe80::1%eth0", "fe80::2%eth0", True),
     ],
 )
-def test_an_address_is_what_one_client_is_given(one: str, other: str, same: bool) -> None:
+def test_an_address_is_the_network_that_one_client_gets(one: str, other: str, same: bool) -> None:
     assert (address_of(one) == address_of(other)) is same
 
 
@@ -387,7 +387,7 @@ async def test_requests_behind_a_streaming_one_are_held_back() -> None:
             await asyncio.wait_for(loop.sock_sendall(client, requests), 2)
 
 
-async def test_it_goes_on_accepting_when_there_are_descriptors_again(
+async def test_it_accepts_connections_when_there_are_descriptors_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(listener, "_DESCRIPTOR_WAIT", 0.01)

@@ -126,7 +126,9 @@ async def test_a_certificate_that_cannot_be_used_leaves_the_last_good_one(
 
 
 @pytest.mark.parametrize("content", [None, "", "text", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
-def test_what_no_server_can_use_is_refused_by_its_settings_name(tmp_path: Path, content: str | None) -> None:
+def test_an_unusable_certificate_is_refused_by_its_setting_s_name(
+    tmp_path: Path, content: str | None
+) -> None:
     file = tmp_path / "cert.pem"
     if content is not None:
         file.write_text(content)

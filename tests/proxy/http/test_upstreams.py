@@ -106,7 +106,7 @@ async def test_a_connection_carries_one_request_after_another() -> None:
     ],
     ids=repr,
 )
-async def test_a_connection_that_may_hold_more_is_not_used_again(answer: bytes) -> None:
+async def test_a_connection_with_unread_data_is_not_reused(answer: bytes) -> None:
     upstream = Answering(answer, answer)
     async with nothing_left(), peer(upstream) as url, upstreams_at(url) as upstreams:
         for _ in range(2):
@@ -114,7 +114,7 @@ async def test_a_connection_that_may_hold_more_is_not_used_again(answer: bytes) 
     assert (upstream.connections, upstream.requests) == (2, 2)
 
 
-async def test_what_an_upstream_says_unasked_is_no_answer_to_the_next_request() -> None:
+async def test_unsolicited_data_from_an_upstream_is_not_an_answer_to_the_next_request() -> None:
     told = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -130,7 +130,7 @@ async def test_what_an_upstream_says_unasked_is_no_answer_to_the_next_request() 
             assert await ask(upstreams) == b"{}"
 
 
-async def test_what_an_upstream_says_unasked_closes_the_connection() -> None:
+async def test_unsolicited_data_from_an_upstream_closes_the_connection() -> None:
     ended = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -768,7 +768,7 @@ async def test_connections_that_are_made_at_once_share_a_lookup(names: dict[str,
     assert names["asked"] == ["upstream.test"]
 
 
-async def test_addresses_are_looked_up_again_after_some_seconds_alone(
+async def test_addresses_are_looked_up_again_only_after_some_seconds(
     names: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names["upstream.test"] = ["127.0.0.1"]

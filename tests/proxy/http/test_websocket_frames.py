@@ -42,7 +42,7 @@ MESSAGES = st.lists(
 
 
 @given(MESSAGES, st.lists(st.integers(0, 300_000), max_size=5), st.integers(1, 9))
-def test_sizes_are_those_of_the_frames_wherever_these_are_cut(
+def test_sizes_are_those_of_the_frames_wherever_they_are_split(
     messages: list[tuple[list[int], bool]], edges: list[int], begun: int
 ) -> None:
     data, sizes = b"", []
@@ -70,7 +70,7 @@ def test_pings_between_messages_count_nothing() -> None:
     assert meter.unfinished == 0
 
 
-def test_a_message_that_arrives_byte_by_byte_counts_as_what_it_takes() -> None:
+def test_a_message_that_arrives_byte_by_byte_counts_with_its_overhead() -> None:
     meter = MessageSizes()
     for byte in frame(1000, sent=900):
         meter.feed(bytes([byte]))

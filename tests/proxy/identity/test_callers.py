@@ -100,7 +100,7 @@ def test_callers_and_conversations_keep_their_names_after_an_upgrade() -> None:
     assert caller.conversation_id(first_turn) == "f8e985ffc2cb84afa2385272e186bf47"
 
 
-def test_conversations_that_begin_alike_are_apart_for_each_key_and_program() -> None:
+def test_conversations_that_begin_alike_are_separate_for_each_key_and_program() -> None:
     callers, route = Callers(), Route("judged", "/")
     sent = [
         {"x-goog-api-key": key, "user-agent": agent}
@@ -267,7 +267,7 @@ def test_key_hash_wants_one_key(
     assert capsys.readouterr() == ("", reported)
 
 
-def test_key_hash_takes_no_key_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
+def test_key_hash_accepts_no_key_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run_command(["key-hash", "x"])
     assert "unrecognized arguments" in capsys.readouterr().err

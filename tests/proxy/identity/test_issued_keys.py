@@ -114,7 +114,7 @@ async def test_hooks_and_metrics_see_owner_and_team(tmp_path: Path) -> None:
     assert "bob" not in metrics
 
 
-async def test_callers_keys_go_on_working_unless_they_are_refused(tmp_path: Path) -> None:
+async def test_callers_keys_still_work_unless_they_are_refused(tmp_path: Path) -> None:
     for unknown_keys, status in (("allow", 200), ("refuse", 403)):
         clients = {**ACCEPTING["clients"], "unknown_keys": unknown_keys}
         async with issuing_gateway(tmp_path, clients=clients) as gateway:

@@ -214,7 +214,7 @@ async def test_gateways_share_keys_by_their_database_and_a_copy_of_the_pepper(tm
             assert (await post(gateway.url, UNARY, HI, sent(key))).status == 200
 
 
-def test_the_pepper_and_the_keys_belong_to_one_user_alone(tmp_path: Path) -> None:
+def test_the_pepper_and_the_keys_belong_to_one_user_only(tmp_path: Path) -> None:
     issue(tmp_path / "state")
     with key_table(tmp_path / "state") as table:
         assert table.all()

@@ -61,7 +61,7 @@ async def flood(sessions: Sessions, key: str) -> None:
         await sessions.link_prompt(one, str(number))
 
 
-async def test_one_keys_sessions_take_nothing_from_those_of_another() -> None:
+async def test_one_keys_sessions_do_not_displace_those_of_another() -> None:
     sessions = LocalSessions(accepted("alice", "mallory"))
     await stop(sessions, session("alice", "mine"))
     await sessions.link_prompt(session("alice", "mine"), "what now?")
@@ -71,7 +71,7 @@ async def test_one_keys_sessions_take_nothing_from_those_of_another() -> None:
     assert (await sessions.open(session("alice", "x"), said)).context.session_id == "mine"
 
 
-async def test_keys_that_are_made_up_take_nothing_from_one_that_works() -> None:
+async def test_invented_keys_do_not_displace_one_that_works() -> None:
     sessions = LocalSessions(accepted("alice"))
     for number in range(100):
         await stop(sessions, session("alice", f"mine-{number}"))
@@ -130,7 +130,7 @@ def test_a_key_has_a_share_of_its_own_once_it_is_accepted() -> None:
     assert keys.shares("junk")[0] == "junk"
 
 
-def test_one_keys_receipts_take_nothing_from_those_of_another() -> None:
+def test_one_keys_receipts_do_not_displace_those_of_another() -> None:
     receipts = Receipts()
     first = answered("alice")
     receipts.add(first)

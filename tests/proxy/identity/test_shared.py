@@ -304,7 +304,7 @@ async def test_each_accepted_key_has_a_share_and_all_others_have_one(
             assert (await sessions.open(SessionContext("s", key=f"junk-{number}"))).is_known is kept
 
 
-async def test_what_was_not_used_for_long_is_removed(url: str | None, tmp_path: Path) -> None:
+async def test_sessions_that_were_not_used_for_long_are_removed(url: str | None, tmp_path: Path) -> None:
     async with process(url, tmp_path) as sessions:
         await sessions.change(ALICE, remember("r", "x"))
         await sessions.link_prompt(ALICE, "what now?")

@@ -140,7 +140,7 @@ def test_an_invalid_expression_is_found(expression: str) -> None:
         used(expression)
 
 
-def test_what_an_expression_uses_is_read_off_it() -> None:
+def test_the_metrics_and_labels_of_an_expression_are_found() -> None:
     found = used('sum by (model, le) (rate(a_bucket{kind=~"x|y",job="j"}[5m])) / on (team) b > 0.5')
     assert found.metrics == {"a_bucket": {"kind"}, "b": set()}
     assert found.grouped == {"model", "team"}

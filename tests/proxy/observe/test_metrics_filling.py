@@ -42,7 +42,9 @@ async def counted(hooks: Json, *calls: tuple[str, str], script: Any = None) -> C
         pytest.param(answer_itself, "synthetic", "answer", id="answered by a hook"),
     ],
 )
-async def test_calls_are_reported_apart_by_what_hooks_decided(hook: Any, outcome: str, decision: str) -> None:
+async def test_calls_are_reported_separately_for_each_decision(
+    hook: Any, outcome: str, decision: str
+) -> None:
     found = await counted({"BeforeModel": [runs(hook, name="guard")]}, (UNARY, "a rocket"))
     assert found.of("hookgate_calls_total", outcome=outcome, route="judged") == 1
     assert found.of("hookgate_hook_decisions_total", hook="guard", mode="enforce", decision=decision) == 1
@@ -59,7 +61,7 @@ def fail(_: Json) -> None:
     raise ValueError
 
 
-async def test_runs_of_hooks_are_counted_by_hook_event_and_what_came_of_them() -> None:
+async def test_runs_of_hooks_are_counted_by_hook_event_and_outcome() -> None:
     before = [
         runs(quiet, name="quiet"),
         runs(fail, name="broken", on_error="allow"),
@@ -112,7 +114,7 @@ async def test_unknown_models_share_one_label() -> None:
     assert found.of("hookgate_upstream_requests_total", model="other", status_class="2xx") == 2
 
 
-async def test_an_upstream_that_cannot_be_reached_is_reported_apart() -> None:
+async def test_an_upstream_that_cannot_be_reached_is_reported_separately() -> None:
     metrics = Metrics()
     async with gateway_with("http://127.0.0.1:1", {"AfterModel": [says()]}, metrics=metrics) as url:
         assert (await post(url, UNARY, prompt("hi"))).status == 502

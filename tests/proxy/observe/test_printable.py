@@ -36,7 +36,7 @@ def logged(formatter: logging.Formatter, message: str, *arguments: Any, error: b
 
 
 @given(st.text())
-def test_what_is_escaped_does_not_speak_and_stays_the_same_json(text: str) -> None:
+def test_escaped_text_cannot_control_a_terminal_and_is_the_same_json(text: str) -> None:
     assert escape_controls(text, keep_lines=False).isprintable()
     written = json.dumps(text, ensure_ascii=False)
     assert json.loads(escape_controls(written, keep_lines=False)) == text
@@ -61,7 +61,7 @@ def test_a_json_log_says_the_same_without_speaking() -> None:
     assert json.loads(line)["message"] == f"tool {HOSTILE}"
 
 
-def test_what_commands_print_is_escaped_and_bytes_go_on_as_they_are() -> None:
+def test_output_of_commands_is_escaped_and_bytes_are_unchanged() -> None:
     plain = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     stream: Any = EscapingStream(plain)
     print(f"a\tb {HOSTILE}", file=stream)
@@ -73,7 +73,7 @@ def test_what_commands_print_is_escaped_and_bytes_go_on_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("command", [["hooks", "show", "x"], ["hooks", "test", "BeforeModel"]])
-def test_hooks_of_others_do_not_speak_to_the_terminal(
+def test_hooks_of_others_cannot_control_the_terminal(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -86,7 +86,7 @@ def test_hooks_of_others_do_not_speak_to_the_terminal(
     assert not speaks(said.out + said.err)
 
 
-def test_errors_quote_what_is_wrong_without_speaking(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_quote_input_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["receipt", "\x9b31m\u202e"]) == 1
     assert not speaks(capsys.readouterr().err)
 

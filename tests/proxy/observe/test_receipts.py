@@ -170,7 +170,7 @@ USAGE = b'{"usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 2, "
 
 
 @pytest.mark.parametrize("at", range(0, len(USAGE), 5))
-def test_usage_is_read_however_the_bytes_are_cut(at: int) -> None:
+def test_usage_is_read_however_the_bytes_are_split(at: int) -> None:
     meter = UsageMeter()
     for chunk in (USAGE[:at], USAGE[at:]):
         meter.feed(chunk)

@@ -181,7 +181,7 @@ async def test_no_key_is_in_any_span() -> None:
 # ---- the collector
 
 
-async def test_calls_go_on_and_spans_are_counted_while_the_collector_is_away() -> None:
+async def test_calls_continue_and_spans_are_counted_while_the_collector_is_down() -> None:
     async with traced("http://127.0.0.1:1") as gateway:
         for _ in range(3):
             assert (await post(gateway.url, UNARY, prompt("hi"))).status == 200

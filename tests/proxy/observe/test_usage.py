@@ -53,7 +53,7 @@ def escaped(data: bytes, name: str, every: int) -> bytes:
     ("dialect", "name"),
     [("gemini", "usageMetadata"), ("openai", "usage"), ("interaction", "interaction.completed")],
 )
-def test_a_usage_counts_in_whatever_spelling(dialect: Any, name: str, size: int, every: int) -> None:
+def test_a_usage_counts_in_every_spelling(dialect: Any, name: str, size: int, every: int) -> None:
     bodies: dict[str, Any] = {
         "gemini": {"usageMetadata": {"promptTokenCount": 90_000, "candidatesTokenCount": 5_000}},
         "openai": {"choices": [], "usage": {"prompt_tokens": 90_000, "completion_tokens": 5_000}},

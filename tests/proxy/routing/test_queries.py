@@ -62,7 +62,7 @@ def test_an_unknown_alt_is_refused(value: str) -> None:
     assert refused(f"/v1/models/m:streamGenerateContent?alt={value}").code == 400
 
 
-def test_server_sent_events_are_for_streams_alone() -> None:
+def test_server_sent_events_are_for_streams_only() -> None:
     assert match("POST", "/v1/models/m:streamGenerateContent?alt=sse").alt == "sse"
     assert refused(f"{CALL}?alt=sse").code == 400
     assert refused("/v1/models/m:countTokens?alt=sse").code == 400

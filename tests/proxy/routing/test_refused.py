@@ -57,7 +57,7 @@ def test_paths_that_two_parsers_read_differently_are_refused_with_a_reason(targe
         ("/v1beta/models/m/n:generateContent", "hooks could not judge its answers"),
     ],
 )
-def test_a_refusal_tells_what_was_probably_meant(target: str, expected: str) -> None:
+def test_a_refusal_suggests_what_was_probably_meant(target: str, expected: str) -> None:
     assert expected in refused(target).message
 
 
@@ -119,12 +119,12 @@ def test_other_methods_of_a_model_are_refused_by_name(verb: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "post", "CONNECT"])
-def test_a_call_takes_post_alone(method: str) -> None:
+def test_a_call_accepts_post_only(method: str) -> None:
     assert refused(CALL, method).code == 403
     assert refused("/v1beta/models/m:countTokens", method).code == 403
 
 
-def test_the_model_listing_takes_get_alone() -> None:
+def test_the_model_listing_accepts_get_only() -> None:
     assert refused("/v1beta/models", "DELETE").code == 403
 
 

@@ -75,7 +75,7 @@ async def test_a_number_begins_at_zero_and_outlives_the_process(url: str | None,
         assert await counters.read([]) == {}
 
 
-async def test_what_is_added_later_is_there_for_the_next_who_asks(url: str | None, tmp_path: Path) -> None:
+async def test_a_late_addition_is_visible_to_the_next_read(url: str | None, tmp_path: Path) -> None:
     async with opened(url, tmp_path) as counters:
         for _ in range(3):
             counters.add_later("a", 5, TOMORROW)

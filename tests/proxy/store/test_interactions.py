@@ -40,7 +40,7 @@ def following(before: StoredInteraction, number: int) -> StoredInteraction:
     )
 
 
-async def test_what_is_kept_is_known_at_every_gateway_to_its_key_alone(
+async def test_a_stored_interaction_is_known_at_every_gateway_to_its_key_only(
     url: str | None, tmp_path: Path
 ) -> None:
     async with table(url, tmp_path) as one, table(url, tmp_path) as other:

@@ -31,7 +31,7 @@ CANARY = "canary-4c1d"
 URL = f"postgresql+psycopg://gate:{CANARY}@127.0.0.1:1/limits"
 
 
-def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_file_is_created_for_its_owner_only(tmp_path: Path) -> None:
     database = open_database(None, tmp_path / "a" / "state")
     with database.engine.begin() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
@@ -112,7 +112,7 @@ VERSIONS = sorted(path.stem[-4:] for path in (STEPS / "versions").glob("*_0*.py"
 
 
 @pytest.mark.parametrize(("before", "after"), list(pairwise(VERSIONS[3:])))
-def test_a_gateway_of_the_version_before_goes_on_with_upgraded_tables(
+def test_a_gateway_of_the_previous_version_continues_with_upgraded_tables(
     url: str | None, before: str, after: str, tmp_path: Path
 ) -> None:
     """So an upgrade needs no interruption, and can be taken back without changing the tables again."""

@@ -81,7 +81,7 @@ async def test_a_session_of_the_environment_is_the_url_s_and_what_lacks_is_fille
     assert reported == {"cwd": str(tmp_path), "hook_event_name": "PreCompress", "trigger": "auto"}
 
 
-async def test_without_a_gateway_it_goes_on_or_not_as_configured() -> None:
+async def test_without_a_gateway_it_continues_or_not_as_configured() -> None:
     ended = await hookgate("event", "BeforeTool", "--gateway", NOWHERE, given=INPUT)
     assert (ended.code, ended.out) == (0, "{}\n")
     assert "127.0.0.1:9 is not reachable: Connection refused; the event is allowed" in ended.err

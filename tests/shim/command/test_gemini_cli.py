@@ -89,7 +89,7 @@ async def test_a_stopped_turn_ends_with_the_reason(gemini: GeminiCli, tmp_path: 
     assert "Enough for today." in ran.stdout + ran.stderr
 
 
-async def test_without_the_gateway_the_agent_goes_on(gemini: GeminiCli, tmp_path: Path) -> None:
+async def test_without_the_gateway_the_agent_continues(gemini: GeminiCli, tmp_path: Path) -> None:
     async with running_gateway() as gateway:
         await installed(tmp_path, "--gateway", "http://127.0.0.1:9")
         ran = await gemini.ask(gateway.url, "hello")

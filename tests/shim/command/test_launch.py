@@ -129,7 +129,7 @@ async def test_a_program_that_a_signal_ended_gives_its_number(name: str) -> None
         assert await process.wait() == 128 + number
 
 
-async def test_a_program_that_stops_stops_the_launcher_until_both_go_on() -> None:
+async def test_a_program_that_stops_stops_the_launcher_until_both_continue() -> None:
     code = "signal.signal(signal.SIGCONT, lambda *_: sys.exit(5))\nimport os, threading\n"
     code += "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGSTOP)).start()"
     async with event_service() as service, ready(service.url, code) as process:

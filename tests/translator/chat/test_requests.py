@@ -53,7 +53,7 @@ def test_every_string_is_in_what_hooks_are_shown(body: Json) -> None:
 
 
 @given(requests())
-def test_an_edit_of_each_text_changes_that_text_alone(body: Json) -> None:
+def test_an_edit_of_each_text_changes_only_that_text(body: Json) -> None:
     def upper(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: upper(item) for key, item in value.items()}

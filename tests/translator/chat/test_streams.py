@@ -64,7 +64,7 @@ def reason_of(data: bytes) -> Any:
 
 
 @given(PIECES, PIECES, st.lists(st.integers(0, 10_000), max_size=4))
-def test_unchanged_chunks_keep_their_bytes_wherever_these_are_cut(
+def test_unchanged_chunks_keep_their_bytes_wherever_they_are_split(
     texts: list[str], arguments: list[str], cuts: list[int]
 ) -> None:
     pieces = ['{"a": ', *(json.dumps("".join(arguments))[i : i + 3] for i in range(0, 99, 3)), "}"]
@@ -84,7 +84,7 @@ def test_text_flows_while_it_is_judged_and_a_call_is_held_until_it_is_complete()
 
 
 @pytest.mark.parametrize("spelling", [r"tool\u005fcalls", r"\u0074ool_calls", r"tool_call\u0073"])
-def test_a_call_is_held_until_it_is_complete_in_whatever_spelling(spelling: str) -> None:
+def test_a_call_is_held_back_until_it_is_complete_in_every_spelling(spelling: str) -> None:
     """A client joins the pieces to one call, so hooks must not see them one by one."""
     first, rest = called(['{"path": "/etc/passwd"}'])
     rest["choices"][0]["delta"]["tool_calls"][0]["function"]["name"] = ""
@@ -96,7 +96,7 @@ def test_a_call_is_held_until_it_is_complete_in_whatever_spelling(spelling: str)
 
 
 @pytest.mark.parametrize("name", ["choices", "usage"])
-def test_the_usage_that_a_client_has_not_asked_for_is_hidden_in_whatever_spelling(name: str) -> None:
+def test_the_usage_that_a_client_has_not_requested_is_hidden_in_every_spelling(name: str) -> None:
     framing = CompletionChunks()
     framing.hide_usage()
     spelling = f"\\u{ord(name[0]):04x}{name[1:]}"
@@ -121,7 +121,7 @@ def redacted(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("field", ["content", "refusal", "reasoning_content"])
 @pytest.mark.parametrize("cut", range(len(SECRET) + 1))
-def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_cut(cut: int, field: str) -> None:
+def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_split(cut: int, field: str) -> None:
     pieces = ["the key is ", SECRET[:cut], SECRET[cut:], " as you know"]
     data = sse([*(chunk({field: piece}) for piece in pieces), ended()])
     assert (
@@ -131,7 +131,7 @@ def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_cut(cut: int, fiel
 
 
 @pytest.mark.parametrize("cut", range(len(SECRET) + 9))
-def test_a_secret_in_arguments_is_masked_wherever_these_are_cut(cut: int) -> None:
+def test_a_secret_in_arguments_is_masked_wherever_they_are_split(cut: int) -> None:
     text = json.dumps({"a": SECRET})
     data = sse([said("look"), *called([text[:cut], text[cut:]]), ended("tool_calls")])
     out = redacted(data)

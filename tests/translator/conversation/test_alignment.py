@@ -123,7 +123,7 @@ def test_a_message_of_which_only_the_role_changed_is_not_taken_for_a_new_one() -
 
 
 @pytest.mark.parametrize(("messages", "texts"), [(1_000, 1), (20_000, 20_000)], ids=["the same", "distinct"])
-def test_a_list_of_which_every_other_message_is_edited_takes_no_time(messages: int, texts: int) -> None:
+def test_a_list_whose_every_other_message_is_edited_takes_little_time(messages: int, texts: int) -> None:
     shown = [("user", str(i % texts)) for i in range(messages)]
     edited = [(role, text if i % 2 else "X") for i, (role, text) in enumerate(shown)]
     began = process_time()

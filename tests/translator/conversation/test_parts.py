@@ -90,7 +90,7 @@ def test_a_hook_that_returns_the_raw_view_unchanged_changes_nothing(body: dict[s
     assert same is body
 
 
-def test_an_edited_tool_result_changes_the_result_alone() -> None:
+def test_an_edited_tool_result_changes_only_the_result() -> None:
     def hide(messages: Any) -> None:
         messages[3]["content"][0]["response"] = {"output": "[HIDDEN]"}
 
@@ -229,7 +229,7 @@ def test_raw_contents_count_beside_typed_messages_that_came_back() -> None:
     assert body == {**BODY, "contents": only}
 
 
-def test_many_parts_of_which_every_other_one_is_edited_take_no_time() -> None:
+def test_many_parts_whose_every_other_one_is_edited_take_little_time() -> None:
     body = {"contents": [{"role": "user", "parts": [{"text": "ab"[i % 2]} for i in range(1_000)]}]}
     view = show_request_parts("m", body)
     for part in view["messages"][0]["content"][::2]:

@@ -51,7 +51,7 @@ def test_an_edit_of_all_strings_reaches_each_of_them_and_nothing_else(body: Json
     assert edited == marked(copied(body))
 
 
-def test_an_edited_text_changes_that_step_alone() -> None:
+def test_an_edited_text_changes_only_that_step() -> None:
     body = {"id": "1", "status": "completed", "steps": MODEL_STEPS, "output_text": "one two"}
     response = open_interaction(body)
     edited = close_interaction(body, apply_response(response, {"text": "one 2"}))

@@ -73,7 +73,7 @@ def test_an_edit_of_all_texts_changes_nothing_else(body: Json) -> None:
 
 
 @given(requests())
-def test_another_model_changes_the_model_alone(body: Json) -> None:
+def test_another_model_changes_only_the_model(body: Json) -> None:
     request = opened(body)
     edited = request.edited("gemini-2.5-pro", request.shown)
     assert edited == {**body, "model": "gemini-2.5-pro"}

@@ -164,7 +164,7 @@ def louder(response: Json) -> Json:
 
 
 @given(PIECES, PIECES, st.sampled_from([copied, louder]), st.lists(st.integers(0, 10_000), max_size=2))
-def test_a_stream_goes_on_after_any_event(
+def test_a_stream_continues_after_any_event(
     texts: list[str], arguments: list[str], change: Callable[[Json], Json], cuts: list[int]
 ) -> None:
     overlapping = [started(TEXT, 1), started(TEXT, 2), delta("b", 1), delta("c", 2), stopped(2), stopped(1)]
@@ -212,7 +212,7 @@ def redacted(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("cut", range(len(SECRET) + 1))
-def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_cut(cut: int) -> None:
+def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_split(cut: int) -> None:
     data = whole(text_step(["the key is ", SECRET[:cut], SECRET[cut:], " as you know"]))
     assert text_of(redacted(data)) == "the key is [KEY] as you know"
 
@@ -243,7 +243,7 @@ def test_the_steps_around_a_text_hide_no_secret_in_it(cut: int, between: str) ->
 
 
 @pytest.mark.parametrize("cut", range(1, len(SECRET) + 9))
-def test_a_secret_is_masked_wherever_the_arguments_of_a_call_are_cut(cut: int) -> None:
+def test_a_secret_is_masked_wherever_the_arguments_of_a_call_are_split(cut: int) -> None:
     text = json.dumps({"key": SECRET})
     out = redacted(whole(called([text[:cut], text[cut:]])))
     assert json.loads(arguments_of(out)) == {"key": "[KEY]"}

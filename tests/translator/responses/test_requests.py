@@ -64,7 +64,7 @@ def test_every_string_is_in_what_hooks_are_shown(body: Json) -> None:
 
 
 @given(requests())
-def test_an_edit_of_all_texts_changes_them_alone(body: Json) -> None:
+def test_an_edit_of_all_texts_changes_only_them(body: Json) -> None:
     def upper(value: Any) -> Any:
         return json.loads(re.sub(r"<(\d+)>", r"[\1]", json.dumps(value)))
 

@@ -277,7 +277,7 @@ def redacted(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("cut", range(len(SECRET) + 1))
-def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_cut(cut: int, kind: str) -> None:
+def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_split(cut: int, kind: str) -> None:
     pieces = ["the key is ", SECRET[:cut], SECRET[cut:], " as you know"]
     out = redacted(sse(whole(said(pieces, 0, kind))))
     texts = [event["delta"] for event in events_of(out) if event["type"].endswith(".delta")]
@@ -289,7 +289,7 @@ def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_cut(cut: int, kind
 
 
 @pytest.mark.parametrize("cut", range(len(SECRET) + 9))
-def test_a_secret_in_arguments_is_masked_wherever_these_are_cut(cut: int) -> None:
+def test_a_secret_in_arguments_is_masked_wherever_they_are_split(cut: int) -> None:
     text = json.dumps({"a": SECRET})
     out = redacted(sse(whole(said(["look"]), called([text[:cut], text[cut:]], 1))))
     assert calls_of(out) == [("read_file", '{"a":"[KEY]"}')]

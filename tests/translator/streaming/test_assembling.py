@@ -139,7 +139,7 @@ def test_an_edited_text_is_what_the_events_say_and_nothing_else_changes(
     assert [hidden_parts(event) for event in cut] == [hidden_parts(event) for event in events]
 
 
-def test_a_call_that_a_hook_takes_out_is_in_no_event() -> None:
+def test_a_call_that_a_hook_removes_is_in_no_event() -> None:
     joined = join_events(STREAM)
     candidate = joined["candidates"][0]
     kept = [part for part in candidate["content"]["parts"] if "functionCall" not in part]
@@ -149,13 +149,13 @@ def test_a_call_that_a_hook_takes_out_is_in_no_event() -> None:
     assert join_events(cut)["candidates"] == edited["candidates"]
 
 
-def test_a_candidate_that_a_hook_takes_out_is_in_no_event() -> None:
+def test_a_candidate_that_a_hook_removes_is_in_no_event() -> None:
     joined = join_events(STREAM)
     cut = cut_events(STREAM, joined, {**joined, "candidates": []})
     assert not [event for event in cut if event.get("candidates")]
 
 
-def test_arguments_that_a_hook_edits_are_the_ones_that_go_on() -> None:
+def test_arguments_that_a_hook_edits_are_the_ones_that_are_sent() -> None:
     joined = join_events(STREAM)
     edited = copy.deepcopy(joined)
     for part in edited["candidates"][0]["content"]["parts"]:

@@ -119,7 +119,7 @@ def test_an_edited_event_is_one_data_line_and_a_blank_line() -> None:
     assert framing.event(b"{}") + framing.end() == b"data: {}\r\n\r\n"
 
 
-def test_several_data_lines_go_on_as_one() -> None:
+def test_several_data_lines_are_sent_as_one() -> None:
     framing = ServerSentEvents()
     (frame,) = framing.feed(b'data:{"x":\ndata: {"a": 1}\r\n: c\rdata:}\n\n')
     assert frame.data == b'{"x":\n{"a": 1}\n}'

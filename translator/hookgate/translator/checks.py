@@ -85,7 +85,7 @@ def _check_object(obj: JsonObject) -> None:
 def _check_list(items: list[Any]) -> None:
     place = 0
     try:
-        for place, item in enumerate(items):  # noqa: B007  # an error tells it
+        for place, item in enumerate(items):  # noqa: B007  # the error contains it
             kind = type(item)
             if kind is dict:
                 _check_object(item)

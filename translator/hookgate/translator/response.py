@@ -97,7 +97,7 @@ _REST_PARTS = (
     "executableCode",
     "codeExecutionResult",
 )
-"""The fields of parts that are no text."""
+"""The fields of parts that are not text."""
 
 
 def read_parts(edit: JsonObject, path: str) -> list[str | JsonObject] | None:

@@ -88,7 +88,7 @@ class BeforeModelSpecific(SpecificOutput):
     llm_response: Annotated[Unchecked, BeforeValidator(_none_if_empty)] = None
     """An answer to use instead of calling the model. `{"text": "…"}` is enough; a whole REST body
     under `raw` is used unchanged. Parts are strings, `{text}` or parts of the API such as
-    `{functionCall}`. An empty object is no answer."""
+    `{functionCall}`. An empty object is not an answer."""
 
 
 class BeforeModelOutput(HookOutput):

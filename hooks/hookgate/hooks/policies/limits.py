@@ -72,7 +72,7 @@ class Account:
     def _counts(self, rules: Sequence[LimitRule]) -> list[Count]:
         """Return the counts of a call: of requests when it began, of tokens and cost now.
 
-        A Live session is one request, which goes on for long.
+        A Live session is one request, which may last for hours.
         """
         began, now = (counts_of(rules, self._session, instant) for instant in (self._began, self._clock()))
         pairs = zip(began, now, strict=True)

@@ -127,7 +127,7 @@ def _tool_name_mistake(name: str) -> str | None:
         return None
     migrated, _ = claude_names.tools(name)
     similar = [migrated] if migrated in KNOWN_TOOLS else get_close_matches(name, KNOWN_TOOLS, 1, _SIMILAR)
-    return f"{name!r} is no tool of Gemini CLI; did you mean {similar[0]!r}?" if similar else None
+    return f"{name!r} is not a tool of Gemini CLI; did you mean {similar[0]!r}?" if similar else None
 
 
 def wildcards_as_regex(pattern: str) -> str | None:

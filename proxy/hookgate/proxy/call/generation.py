@@ -48,7 +48,7 @@ class IncomingRequest:
     listener: AnswerListener | None = None
     """Called with the parts of the answer that have passed all hooks."""
     ends_turn: bool = True
-    """Whether the answer can end a turn. It cannot if the model goes on in the background."""
+    """Whether the answer can end a turn. It cannot if the model continues in the background."""
 
 
 class GenerationCall:

@@ -292,7 +292,7 @@ class LimitSettings(Section):
     """Events per second that one caller's agents may send; excess events are refused."""
 
     drain_delay: Delay = 0
-    """Seconds for which a gateway that stops goes on accepting connections, and keeps idle ones open, so that
+    """Seconds for which a gateway that is stopping accepts connections and keeps idle ones open, so that
     a load balancer can switch to other gateways. It must be longer than the balancer's idle timeout."""
 
     drain_timeout: Seconds = 60

@@ -62,7 +62,7 @@ def read_flags(flags: Mapping[str, Any]) -> dict[str, GivenValue]:
 
 _FROM_FILE = "_FILE"
 _OTHER_VARIABLES = ("HOOKGATE_CONFIG", "HOOKGATE_SESSION", "HOOKGATE_URL")
-"""Variables that are no settings of the gateway: the configuration file, and what shims read."""
+"""Variables that are not settings of the gateway: the configuration file, and what shims read."""
 _VARIABLES = {variable: setting for setting in SETTINGS.values() for variable in setting.variables}
 
 

@@ -188,7 +188,7 @@ def turn_of(contents: list[JsonObject], end: int | None = None) -> tuple[str, li
 def user_turns(contents: list[JsonObject]) -> list[tuple[str, int]]:
     """Return the ID of each turn of the user that ends with a content of the user, and that content's index.
 
-    A turn goes on to the next turn that the model wrote, so that no content is in the IDs of several turns.
+    A turn extends to the next turn that the model wrote, so that no content is in the IDs of several turns.
     """
     return [
         (turn_of(contents, at + 1)[0], at)

@@ -1,7 +1,7 @@
 """Sessions that several processes share, in a database.
 
 A session is one row with its state, and one for each effect of hooks. A call reads the row, whose version
-tells which effects it has to read: a process remembers the effects of the sessions that it used last. On one
+shows which effects it has to read: a process remembers the effects of the sessions that it used last. On one
 machine, a call does not even read the row of a session that no process has changed since it was last read.
 """
 

@@ -50,7 +50,7 @@ def pushed_source(revision: "PolicyRevision") -> SettingsSource:
 
 
 class PushedPolicy:
-    """Follows the newest revision in the database, and tells whether it is in force.
+    """Follows the newest revision in the database, and reports whether it is in force.
 
     A revision that cannot be used here, and a database that cannot be read, leave the last revision in force.
     """

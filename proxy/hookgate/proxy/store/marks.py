@@ -11,9 +11,9 @@ _BYTES = 8
 
 
 class ChangeMarks:
-    """A number for each name, which is another one after the name was marked. Names may share a number.
+    """A number for each name, which changes when the name is marked. Names may share a number.
 
-    A reader takes the number before it reads, and may use what it has read for as long as the number is the
+    A reader gets the number before it reads, and may use the result for as long as the number is the
     same. A writer marks a name before it commits a change and after it. Numbers are random, because two
     processes could count up to the same one.
     """

@@ -154,7 +154,7 @@ def test_a_word_behind_an_account_is_not_taken_for_its_end(scanner: Scanner) -> 
     assert redacted(scanner, "to ES91 2100 0418 4502 0005 1332 THIS WEEK") == "to [IBAN] THIS WEEK"
 
 
-def test_a_key_cut_off_is_one_and_the_talk_of_one_is_not(scanner: Scanner) -> None:
+def test_a_truncated_key_is_a_match_and_a_mention_of_one_is_not(scanner: Scanner) -> None:
     begin = "-----BEGIN RSA PRIVATE KEY-----"
     assert redacted(scanner, f"{begin}\n{'Ab1+' * 16}\n{'Ab1+' * 9}") == "[PRIVATE_KEY]"
     talk = f"A file that begins with {begin} is a key. Never send it."

@@ -212,7 +212,7 @@ def test_a_key_over_the_cap_blocks_the_rest_if_that_is_asked_for(
     assert all(isinstance(piece, KeptPiece) for piece in found[:-1])
 
 
-def test_prose_waits_for_the_end_of_its_last_word_alone(scanner: Scanner) -> None:
+def test_only_the_last_word_of_prose_is_held_back(scanner: Scanner) -> None:
     redactor = Redactor(scanner, mask)
     for said, held in [("Hello", 5), (" world", 5), (", and ", 0), ("日本語", 0), ("\n", 0), ("x" * 99, 0)]:
         redactor.feed(said)
@@ -264,7 +264,7 @@ def test_a_secret_that_is_cut_off_anywhere_shows_four_characters_at_most(
 
 
 @pytest.mark.parametrize("text", ["", "done. ", "it was sai", "Hello", "a, b", "see www.exa", "4 of 12"])
-def test_prose_that_is_cut_off_stays(scanner: Scanner, text: str) -> None:
+def test_prose_that_is_cut_off_is_not_masked(scanner: Scanner, text: str) -> None:
     assert broken_off(scanner, text) == text
 
 

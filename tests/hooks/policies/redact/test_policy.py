@@ -93,7 +93,7 @@ def test_nothing_found_says_nothing() -> None:
         pytest.param("tool_results", 4, id="results"),
     ],
 )
-def test_each_scope_is_looked_through_alone(scope: str, kept: int) -> None:
+def test_each_scope_is_searched_separately(scope: str, kept: int) -> None:
     contents = [
         user({"text": MAIL}),
         model({"text": MAIL}),
@@ -374,7 +374,7 @@ def test_the_well_known_test_card_is_found() -> None:
 
 
 @pytest.mark.parametrize("stream", ["event", "window", "complete"])
-def test_answers_are_judged_in_one_way_alone(tmp_path: Path, stream: str) -> None:
+def test_answers_can_be_judged_in_one_way_only(tmp_path: Path, stream: str) -> None:
     hook = {"type": "builtin", "builtin": "redact", "stream": stream}
     file = write_file(tmp_path / "settings.json", {"hooks": {"AfterModel": [{"hooks": [hook]}]}})
     with pytest.raises(SettingsError, match='only "stream": "held"; remove the key'):
@@ -430,7 +430,7 @@ def test_parts_with_more_fields_than_usual_are_covered(part: Json) -> None:
     ],
     ids=["capitals", "suffix", "script", "unpadded", "lines", "url-alphabet", "latin-1"],
 )
-def test_files_of_text_are_covered_however_they_are_written(media_type: str, data: str) -> None:
+def test_text_files_are_covered_in_every_encoding(media_type: str, data: str) -> None:
     [content] = sent([user({"inlineData": {"mimeType": media_type, "data": data}})])
     new = content["parts"][0]["inlineData"]["data"]
     assert b"[AWS_ACCESS_KEY]" in base64.b64decode(new)
@@ -475,9 +475,7 @@ def test_a_hash_is_taken_for_nothing(secret: str) -> None:
 @pytest.mark.parametrize(
     "encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
 )
-def test_a_file_of_text_is_looked_through_whatever_its_declared_type(
-    media_type: str | None, encoding: str
-) -> None:
+def test_a_text_file_is_searched_whatever_its_declared_type(media_type: str | None, encoding: str) -> None:
     text = f"<svg><!-- caf\xe9 {KEY} --></svg>"
     blob = {"data": base64.b64encode(text.encode(encoding)).decode()}
     [content] = sent([user({"inlineData": blob | ({"mimeType": media_type} if media_type else {})})])
@@ -531,7 +529,7 @@ def test_arguments_in_pieces_in_a_request_are_read_as_one(at: int, together: boo
     assert "".join(each["stringValue"] for each in pieces) == "run [AWS_ACCESS_KEY] now"
 
 
-def test_what_goes_on_like_a_key_for_long_is_masked_wherever_it_stands() -> None:
+def test_a_long_text_that_continues_like_a_key_is_masked_everywhere() -> None:
     begun = "-----BEGIN RSA PRIVATE KEY-----\n" + "A" * 9000
     raw = {"contents": [user({"text": "hi"})], "labels": {"note": begun}}
     said = made(redact_policy, SENSITIVE)(before_model(raw))
@@ -614,7 +612,7 @@ def test_an_action_for_what_is_not_detected_is_an_error(detect: Json) -> None:
         made(redact_policy, {**detect, "actions": {"EMAIL": "pseudonymise"}})
 
 
-def test_the_name_of_a_field_counts_wherever_it_comes_again() -> None:
+def test_the_name_of_a_field_counts_wherever_it_is_repeated() -> None:
     """A value that is harmless under one name may be a secret under another, in the same request too."""
     value = "kR9!vq82Lm#x"
     call = {"functionCall": {"name": "f", "args": {"password": "none"}}}

@@ -97,7 +97,7 @@ def test_a_text_with_too_many_possible_secrets_is_withheld() -> None:
         redaction(limit=3).text("secret secret secret")
 
 
-def test_a_text_whose_search_takes_long_is_searched_elsewhere_if_that_is_asked_for() -> None:
+def test_a_brief_redaction_stops_if_a_search_takes_long() -> None:
     brief = Redaction(Search(WORDS), lambda kind, _: kind, brief=True)
     assert brief.text("secret " * 100) == "WORD " * 100
     with pytest.raises(TakesLong):

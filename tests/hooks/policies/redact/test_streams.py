@@ -91,7 +91,7 @@ def test_candidates_and_thoughts_are_texts_of_their_own(turns: list[str], data: 
             assert said(out, thought=thought, index=index) == MASKED
 
 
-def test_prose_goes_on_at_once_but_for_its_last_word() -> None:
+def test_prose_is_released_at_once_except_for_its_last_word() -> None:
     steps = released([text("The quick brown fox ju"), text("mps over the lazy dog. ")])
     assert [said(body for _, body in step) for step in steps] == [
         "The quick brown fox ",
@@ -142,7 +142,7 @@ def test_arguments_that_come_in_pieces_are_one_text(at: int) -> None:
     assert "".join(values) == "curl -H [AWS_ACCESS_KEY] url"
 
 
-def test_what_was_held_goes_on_when_the_answer_breaks_off() -> None:
+def test_text_that_was_held_back_is_released_when_the_answer_breaks_off() -> None:
     steps = released([text("mail ann")])
     assert [said(body for _, body in step) for step in steps] == ["mail ", "ann"]
 
@@ -302,7 +302,7 @@ def test_a_part_that_waits_as_a_whole_keeps_its_signature() -> None:
 
 
 @pytest.mark.parametrize("other", [1, 2])
-def test_a_candidate_whose_index_0_is_left_out_is_one_text_in_whatever_place(other: int) -> None:
+def test_a_candidate_without_an_index_is_candidate_0_whatever_its_position(other: int) -> None:
     def candidate(said: str, **index: int) -> Json:
         return {"content": {"role": "model", "parts": [{"text": said}]}, **index}
 
@@ -319,13 +319,13 @@ def test_a_signature_behind_the_beginning_of_a_secret_is_not_lost() -> None:
     assert str(out).count("c2ln") == 1
 
 
-def test_an_event_with_an_empty_text_keeps_what_it_has_besides() -> None:
+def test_an_event_with_an_empty_text_keeps_its_other_fields() -> None:
     counted = {**text(""), "usageMetadata": {"totalTokenCount": 3}}
     events = [text("All is well. "), counted, text("Done.", finishReason="STOP")]
     assert all(a is b for a, b in zip(outcome(events), events, strict=True))
 
 
-def test_a_thought_that_goes_on_in_between_is_one_text() -> None:
+def test_a_thought_that_continues_after_an_interruption_is_one_text() -> None:
     long = text("All is well here. " * 12)  # two of them are longer than the silence that ends a thought
     thoughts = (event({"text": piece, "thought": True}) for piece in (f"so {KEY[:9]}", KEY[9:15], KEY[15:]))
     first, second, third = thoughts

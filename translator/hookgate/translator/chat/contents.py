@@ -79,7 +79,7 @@ _MEDIA = {"image_url": _open_image, "input_audio": _open_audio, "file": _open_fi
 def close_contents(parts: list[JsonObject], *, joins: bool) -> Any:
     """Return the content of a message for its parts: a string if possible, else a list.
 
-    `joins`: several plain texts are pieces of one text. Raises BodyError for a part that is no content.
+    `joins`: several plain texts are pieces of one text. Raises BodyError for a part that is not a content.
     """
     plain = all(part.keys() == {"text"} for part in parts)
     if plain and (len(parts) == 1 or joins):

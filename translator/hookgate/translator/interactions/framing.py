@@ -124,7 +124,7 @@ class InteractionEvents(JoinedEvents):
     def _resumed(self, frame: Frame, data: bytes) -> bytes:
         """Return what follows the last event that the client has received, or nothing before that.
 
-        Hooks may have changed the frame, but its original events tell where it was in the stream.
+        Hooks may have changed the frame, but its original events show where it was in the stream.
         """
         events = _events_in(data)
         new = [self._sent(event) for event in events]

@@ -66,7 +66,7 @@ def close_selection(  # noqa: PLR0913  # the request before and after, and what 
     Args:
         body: The original body.
         shown: The GenerateContentRequest that hooks were shown.
-        request: What they made of it.
+        request: The request after the hooks' edits.
         tools: The tools of the edited request, as the API has them.
         function_of: Returns the object of a tool that has the function's name.
         choose: Returns the `tool_choice` of one function.

@@ -115,7 +115,7 @@ def edited_body(  # noqa: PLR0913  # the request before and after, and what diff
         body: The original body.
         shown: The GenerateContentRequest that hooks were shown.
         model: The model, as the body has to name it.
-        request: What hooks made of the request.
+        request: The request after the hooks' edits.
         close: Returns the fields for a request that are shown under other names; None for one to remove.
         no_field: What errors say of a field that a body cannot have.
 

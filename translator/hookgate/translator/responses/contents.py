@@ -117,7 +117,7 @@ def close_item_contents(parts: list[JsonObject], kind: str, *, joins: bool = Fal
     """Return the content of an item for its parts: a string for one plain text, else a list.
 
     `kind` is the type of new texts. With `joins`, several plain texts are pieces of one text.
-    Raises BodyError for a part that is no content.
+    Raises BodyError for a part that is not a content.
     """
     plain = all(part.keys() == {"text"} for part in parts)
     if plain and (len(parts) == 1 or joins):
@@ -126,7 +126,7 @@ def close_item_contents(parts: list[JsonObject], kind: str, *, joins: bool = Fal
 
 
 def close_item_content(part: JsonObject, new_kind: str) -> JsonObject:
-    """Return the content for a part, which may be new. Raises BodyError for a part that is no content."""
+    """Return the content for a part, which may be new. Raises BodyError for a part that is not a content."""
     kind = part.get("type")
     rest = {key: value for key, value in part.items() if key not in ("thought", "thoughtSignature")}
     if is_text(part):
@@ -164,7 +164,7 @@ LISTS = ("content", "summary")
 
 
 def is_content_text(content: Any) -> bool:
-    """Return whether a content has a text. Raises BodyError if that is no string."""
+    """Return whether a content has a text. Raises BodyError if it is not a string."""
     kind = content.get("type") if isinstance(content, dict) else None
     if not isinstance(kind, str) or kind not in TEXT_FIELDS:
         return False

@@ -37,7 +37,7 @@ _RUN_BY_API = frozenset(
 
 
 def type_of_item(item: Any, path: str) -> str:
-    """Return the type of an item, which messages may omit. Raises BodyError for what is no item."""
+    """Return the type of an item, which messages may omit. Raises BodyError for anything but an item."""
     kind = check_openai_fields(item, path).get("type", "message")
     if not isinstance(kind, str):
         raise BodyError(f"{path}.type", "an item must have a type, such as message")

@@ -51,7 +51,7 @@ def add_agents(parser: argparse.ArgumentParser) -> None:
         help="write the settings for device management to a new file, with the key from standard input",
     )
     parser.add_argument(
-        "--check", action="store_true", help="wait for a call of this agent, and say what became of it"
+        "--check", action="store_true", help="wait for a call from this agent, and print its outcome"
     )
     parser.add_argument(
         "--timeout",
@@ -228,7 +228,7 @@ class _Check:
         return body
 
     async def _tell(self, call: JsonObject) -> int:
-        """Print what became of the call. Returns 1 if it was refused or failed, else 0."""
+        """Print the outcome of the call. Returns 1 if it was refused or failed, else 0."""
         facts = (await self._get(f"/api/calls/{call['id']}"))["facts"]
         print(f"arrived: {_line(call)}")
         print(f"judged:  {_judged(call)}")

@@ -68,7 +68,7 @@ class ReplayReport:
         self.replayed += 1
         before, after = _decisions_by_rule(was.hooks), _decisions_by_rule(make_receipt(now)["hooks"])
         changed = False
-        ends_earlier = now.outcome not in _WITH_ANSWER  # later hooks do not run then; that is no change
+        ends_earlier = now.outcome not in _WITH_ANSWER  # later hooks do not run then, which is not a change
         for rule in sorted(after.keys() if ends_earlier else before.keys() | after.keys()):
             old, new = before.get(rule, "did not run"), after.get(rule, "does not run")
             if old != new and {old, new} - {"did not run", "does not run", "allow"}:
