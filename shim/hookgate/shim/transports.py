@@ -52,7 +52,7 @@ class _Pool:
     """Connections to one server. Not thread-safe: a pool belongs to one event loop."""
 
     def __init__(self, url: str) -> None:
-        """Raises ValueError unless `url` is an http or https URL without a query or fragment."""
+        """Parse the URL. Raises ValueError unless it is an http or https URL without a query or fragment."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise ValueError(f"invalid gateway URL {url!r}: it must look like http(s)://host[:port][/path]")

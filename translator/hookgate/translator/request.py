@@ -340,7 +340,7 @@ def apply_request(model: str, body: JsonObject, edit: Any) -> tuple[str, JsonObj
 
 
 def apply_request_parts(model: str, body: JsonObject, edit: Any) -> tuple[str, JsonObject]:
-    """Like `apply_request`, for a hook that was shown typed parts."""
+    """Apply an edit like `apply_request`, for a hook that was shown typed parts."""
     return ShownRequest(model, body, PARTS).edited(edit)
 
 

@@ -67,7 +67,7 @@ def load_model(model: type[Model], value: Any, path: str) -> Model:
 
 
 def load_known(model: type[Model], value: Any) -> Model:
-    """Like `load_model`, but ignores unknown fields at any depth."""
+    """Validate like `load_model`, but ignore unknown fields at any depth."""
     try:
         return model.model_validate(value)
     except pydantic.ValidationError as error:

@@ -95,7 +95,7 @@ class SettingsFile:
     """Whether keys without effect are problems instead of warnings, as in policy files."""
 
     def add_problem(self, place: ValuePath, message: str) -> None:
-        """Add a problem with the value at `place`. The place's name is put before `message`."""
+        """Add a problem with the value at `place`. The place's name precedes `message`."""
         line = line_number(self.text, place)
         self.problems.append(Problem(self.path, f"{_format_path(place)}{message}", line))
 

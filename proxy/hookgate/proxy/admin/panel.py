@@ -278,7 +278,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
 ) -> AsyncIterator[Panel | None]:
     """Open the panel while the block runs. `url` is the admin listener's. Yields None without a listener.
 
-    `reload` applies changed settings of hooks, by default to `live` alone. `record` records changes.
+    `reload` applies changed settings of hooks, by default to `live` only. `record` records changes.
 
     Raises ConfigError if a file with a token or a secret is invalid, and StoreError if the audit cannot be
     read.

@@ -24,7 +24,7 @@ class HookPanel:
     def __init__(
         self, live: LiveEngine, sources: Sources, reload: Callable[[], Awaitable[object]] | None = None
     ) -> None:
-        """Show the hooks of `live`. `reload` applies changed settings, by default to `live` alone."""
+        """Show the hooks of `live`. `reload` applies changed settings, by default to `live` only."""
         self.live, self.sources = live, sources
         self._reload = reload or live.reload
         self._switching = asyncio.Lock()  # each switch reads a file and writes it again
@@ -114,7 +114,7 @@ _MASK = "***"
 def shown_policy(
     configuration: Configuration, sources: Sources, pushed: PushedPolicy | None = None
 ) -> JsonObject:
-    """The hooks' settings in force: their revision, where they come from, each hook in order."""
+    """Return the hook settings in force: their revision, their sources, and each hook in order."""
     used = {hook.source for hook in configuration.hooks()}
     return {
         "revision": configuration.revision,

@@ -38,7 +38,7 @@ PEPPER_FILE = "keys.pepper"
 
 
 class Pepper:
-    """The secret with which keys are hashed: with a copy of the database alone, no key can be guessed."""
+    """The secret with which keys are hashed: a copy of the database is not enough to guess a key."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -75,7 +75,7 @@ def _checked_pepper(text: str) -> Pepper:
 
 
 def _create_pepper(file: Path) -> None:
-    """Create the file with a new pepper for its owner alone, unless it exists. It is never incomplete."""
+    """Create the file with a new pepper, for its owner only, unless it exists. It is never incomplete."""
     if file.exists():
         return
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

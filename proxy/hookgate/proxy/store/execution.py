@@ -33,9 +33,9 @@ class DatabaseThreads:
     """Threads that use a database, and the deadline within which it must answer."""
 
     def __init__(self, subject: str, name: str, count: int) -> None:
-        """Errors say that `subject`, such as `the store of limits`, cannot be used.
+        """Create the threads. Their names begin with `name`; `count` is their number, as `Database.threads`.
 
-        `name` begins the names of the threads; `count` is their number, as `Database.threads`.
+        Errors say that `subject`, such as `the store of limits`, cannot be used.
         """
         self._subject = subject
         self._threads = ThreadPoolExecutor(count, name)

@@ -19,7 +19,7 @@ class ChangeMarks:
     """
 
     def __init__(self, path: Path) -> None:
-        """Map the file, which is created for its owner alone, and mark all names. Raises OSError.
+        """Map the file, which only its owner can read, and mark all names. Raises OSError.
 
         A process that died may have committed a change without marking it again.
         """

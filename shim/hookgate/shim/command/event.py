@@ -96,7 +96,7 @@ class _EventCommand:
     """One run of `hookgate event`."""
 
     def __init__(self, name: str, flags: dict[str, str]) -> None:
-        """Raises ValueError for an unknown event or an invalid flag."""
+        """Read the flags. Raises ValueError for an unknown event or an invalid flag."""
         if flags["--from"] not in ("", "claude-code"):
             raise ValueError(f"--from {flags['--from']}: must be claude-code")
         if flags["--on-unreachable"] not in ("allow", "deny"):

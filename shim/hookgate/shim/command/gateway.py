@@ -15,7 +15,7 @@ class GatewayAddress:
     __slots__ = ("host", "path", "port", "secure")
 
     def __init__(self, url: str) -> None:
-        """Raises ValueError if `url` is not a base URL, or if it contains a key."""
+        """Parse a base URL. Raises ValueError if it is not one, or if it contains a key."""
         scheme, _, rest = url.partition("://")
         netloc, slash, path = rest.partition("/")
         if scheme not in ("http", "https") or not netloc or not url.isascii() or not url.isprintable():

@@ -69,7 +69,7 @@ def _align(shown: Sequence[Message], edited: Sequence[Message]) -> list[int | No
 
 
 def in_order(shown: Sequence[Hashable], edited: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Pairs of places at which the lists are equal, each place once and both in ascending order.
+    """Return pairs of places at which the lists are equal, each place once, both in ascending order.
 
     The pairs are those that difflib finds. In long lists with many equal items, for which difflib is slow,
     each item is paired with the next equal one.
@@ -108,7 +108,7 @@ def _match_moved(shown: Sequence[Message], edited: Sequence[Message], matches: l
 
 
 def gaps(anchors: list[tuple[int, int]], olds: int, news: int) -> list[tuple[range, range]]:
-    """The stretches between neighboring in-order matches, as index ranges of both lists."""
+    """Return the stretches between neighboring in-order matches, as index ranges of both lists."""
     edges = [(-1, -1), *anchors, (olds, news)]
     stretches = [(range(a + 1, c), range(b + 1, d)) for (a, b), (c, d) in pairwise(edges)]
     return [(old, new) for old, new in stretches if old and new]

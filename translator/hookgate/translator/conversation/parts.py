@@ -123,9 +123,9 @@ def new_content(role: str, typed: list[JsonObject]) -> JsonObject:
 
 
 def _align(shown: list[JsonObject], edited: list[JsonObject]) -> list[int | None]:
-    """Which shown part each edited one is: parts keep their order, so types in common order tell.
+    """Return for each edited part the index of the shown part that it is, or None for a new one.
 
-    Equal parts are found first, and types between them.
+    Parts keep their order. Equal parts are matched first, then parts of equal types between them.
     """
     matches: list[int | None] = [None] * len(edited)
     (ours, theirs), (kinds, other_kinds) = (

@@ -13,7 +13,7 @@ class GenerationSettings:
     """The settings of one body, as a generationConfig."""
 
     def __init__(self, body: JsonObject, names: Mapping[str, str], wanted: Any, path: str, api: str) -> None:
-        """Raises BodyError if the settings cannot be shown.
+        """Read the settings. Raises BodyError if they cannot be shown.
 
         Args:
             body: The body.

@@ -73,7 +73,7 @@ def _shared_out(old: Sequence[str], new: str) -> list[str]:
 
 
 def _borders(joined: str, edges: Sequence[int], new: str) -> list[int | None]:
-    """Like `_border`, for many borders at once, with one pass over both texts for each size of context."""
+    """Find many borders at once like `_border`, with one pass over both texts for each size of context."""
     found: dict[int, int] = {}
     for before, behind in _WIDE:
         size = before + behind

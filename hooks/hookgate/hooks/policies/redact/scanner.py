@@ -106,7 +106,10 @@ class Scanner:
     """Compiled detectors. Except for its limit it has no state, so texts and threads may share it."""
 
     def __init__(self, detectors: Sequence[Detector]) -> None:
-        """Raises ValueError if there are no detectors, or if a pattern is not supported in streams."""
+        """Compile the detectors.
+
+        Raises ValueError if there are none, or if a pattern is not supported in streams.
+        """
         if not detectors:
             raise ValueError("at least one detector is required")
         languages = [(detector, _language(detector)) for detector in detectors]

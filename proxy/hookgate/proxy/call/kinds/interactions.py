@@ -83,7 +83,7 @@ class InteractionReading:
     """
 
     def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
-        """Raises ApiError if the query is invalid."""
+        """Read the query. Raises ApiError if it is invalid."""
         self._context, self._engine, self._record = context, engine, context.record
         self._route, after = _resumed_from(context.route)
         self._framing = None if after is None else InteractionEvents(after)

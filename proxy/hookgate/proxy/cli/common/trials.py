@@ -97,7 +97,7 @@ async def try_hooks(
 
 @contextmanager
 def _logging_all() -> Iterator[None]:
-    """Log everything about hooks meanwhile, such as what their programs write to stderr."""
+    """Log everything about hooks within the block, such as what their programs write to stderr."""
     log = logging.getLogger("hookgate.hooks")
     level = log.level
     log.setLevel(logging.DEBUG)

@@ -11,7 +11,7 @@ _FOUND_BY = ("session", "key", "model", "outcome")
 
 
 def upgrade() -> None:
-    """From a database of counters alone."""
+    """Upgrade a database that has only counters."""
     op.create_table(
         "audit_writers",
         sa.Column("number", sa.Integer(), nullable=False, autoincrement=False),
