@@ -15,7 +15,8 @@ import trustme
 from support.event_service import NOWHERE, event_service, hookgate
 from support.gateway import running_gateway, says
 
-from hookgate.hooks.settings import EVENTS
+from hookgate.hooks.settings import ADVISORY, EVENTS
+from hookgate.shim import conversation
 from hookgate.shim.command import asking
 from hookgate.shim.command import event as command
 
@@ -262,8 +263,10 @@ async def test_a_real_gateway_s_hooks_decide() -> None:
         assert (ended.code, ended.out) == (0, "{}\n")
 
 
-def test_every_event_of_the_contract_is_known() -> None:
+def test_the_shim_s_own_lists_of_events_are_those_of_the_contract() -> None:
+    """The shim does not import the engine, so it has copies."""
     assert command.EVENTS == EVENTS
+    assert set(command._ADVISORY) == conversation._ADVISORY == set(ADVISORY)
 
 
 async def test_nothing_that_takes_long_to_import_is_imported() -> None:

@@ -1,0 +1,37 @@
+"""What pages list by hand is complete, and what a generator makes for other programs is up to date."""
+
+import re
+
+import pytest
+from generators.helm_schema import SCHEMA, values_schema
+from support.places import DOCS
+
+from hookgate.hooks.policies import BUILTINS
+from hookgate.hooks.policies.redact.detectors import DETECTORS
+from hookgate.proxy.cli.main import _COMMANDS
+
+PAGES = {page.name: page.read_text(encoding="utf-8") for page in DOCS.glob("*.md")}
+
+
+@pytest.mark.parametrize("policy", BUILTINS)
+def test_each_policy_has_a_section_or_a_page(policy: str) -> None:
+    assert f"\n## {policy}\n" in PAGES["policies.md"] or f"{policy}ion.md" in PAGES
+
+
+def test_the_table_of_detectors_has_each_kind() -> None:
+    kinds = {detector.kind for detector in DETECTORS}
+    cells = re.findall(r"^\| ([A-Z][A-Z0-9_, ]+) \|", PAGES["redaction.md"], re.MULTILINE)
+    assert kinds == {kind for cell in cells for kind in cell.split(", ")}
+
+
+def test_the_list_of_policies_in_an_error_is_that_of_the_program() -> None:
+    assert f"known policies: {', '.join(BUILTINS)}; did you mean" in PAGES["troubleshooting.md"]
+
+
+def test_the_schema_of_the_chart_has_the_settings_of_the_gateway() -> None:
+    assert SCHEMA.read_text() == values_schema(), "run: python docs/generators/helm_schema.py"
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_each_command_is_described(command: str) -> None:
+    assert any(f"hookgate {command}" in page for page in PAGES.values())
