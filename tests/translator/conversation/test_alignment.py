@@ -1,5 +1,6 @@
 """Law 4: messages are recognized by role and text, whatever their position."""
 
+from difflib import SequenceMatcher
 from time import process_time
 from typing import Any
 
@@ -131,10 +132,31 @@ def test_a_list_whose_every_other_message_is_edited_takes_little_time(messages: 
     assert process_time() - began < 2
 
 
-def test_a_list_that_says_the_same_many_times_is_aligned_without_comparing_all_with_all(
-    monkeypatch: pytest.MonkeyPatch,
+SAME = [("user", "a"), ("model", "b")] * 5_000
+NUMBERED = [("user", str(number)) for number in range(10_000)]
+LONG: dict[str, tuple[list[Message], list[Message], list[int | None]]] = {
+    "the same many times": (
+        [("user", "first"), *SAME, ("user", "last")],
+        [("user", "FIRST"), *SAME, ("user", "LAST")],
+        [*range(10_002)],
+    ),
+    "every other one removed": (NUMBERED, NUMBERED[1::2], [*range(1, 10_000, 2)]),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_lists_are_aligned_without_comparing_all_with_all(
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgate.translator.conversation.alignment.SequenceMatcher", pytest.fail)
-    shown = [("user", "first"), *[("user", "a"), ("model", "b")] * 5_000, ("user", "last")]
-    edited = [("user", "FIRST"), *shown[1:-1], ("user", "LAST")]
-    assert align(shown, edited) == list(range(len(shown)))
+    compared = 0
+    find = SequenceMatcher.find_longest_match
+
+    def counting(matcher: Any, alo: int, ahi: int, blo: int, bhi: int) -> Any:
+        nonlocal compared
+        compared += ahi - alo
+        return find(matcher, alo, ahi, blo, bhi)
+
+    monkeypatch.setattr(SequenceMatcher, "find_longest_match", counting)
+    shown, edited, expected = LONG[name]
+    assert align(shown, edited) == expected
+    assert compared < 200 * len(shown)

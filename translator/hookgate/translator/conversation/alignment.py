@@ -4,17 +4,16 @@ A hook returns a list of messages, not of edits. Messages are recognized by role
 position, so that adding, removing or reordering messages preserves the hidden parts of the others.
 """
 
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
 from itertools import pairwise
 
 from hookgate.translator.fields import JsonObject
-from hookgate.translator.streaming.edits import common_prefix, common_suffix
+from hookgate.translator.streaming.edits import Comparison, TooManySteps, common_prefix, common_suffix
 from hookgate.translator.strictjson import dumps
 
 _MAX_PAIRINGS = 2_500  # size of a gap in which every pairing is weighed; larger ones are cut up first
-_MAX_COMPARISONS = 10_000_000  # equal pairs times blocks of them; beyond it difflib would take seconds
+_STEPS = 64  # of a comparison, for each message
 _ALIKE = 16  # characters by which an edited message is recognized in a large gap
 
 
@@ -71,13 +70,13 @@ def _align(shown: Sequence[Message], edited: Sequence[Message]) -> list[int | No
 def in_order(shown: Sequence[Hashable], edited: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Return pairs of places at which the lists are equal, each place once, both in ascending order.
 
-    The pairs are those that difflib finds. In long lists with many equal items, for which difflib is slow,
-    each item is paired with the next equal one.
+    The pairs are those that difflib finds. In lists for which it is slow, such as long ones with many equal
+    items or many gaps, each item is paired with the next equal one.
     """
-    often = Counter(shown)
-    if sum(often[each] for each in edited) * min(len(shown), len(edited)) > _MAX_COMPARISONS:
+    try:
+        blocks = Comparison(shown, edited, _STEPS * (len(shown) + len(edited))).get_matching_blocks()
+    except TooManySteps:
         return list(_first_come(shown, edited))
-    blocks = SequenceMatcher(None, shown, edited, autojunk=False).get_matching_blocks()
     return [(block.a + k, block.b + k) for block in blocks for k in range(block.size)]
 
 

@@ -6,9 +6,12 @@ It does no I/O.
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from difflib import Match, SequenceMatcher
 from itertools import accumulate, pairwise
+from typing import TypeVar
+
+T = TypeVar("T", bound=Hashable)
 
 _WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
@@ -21,6 +24,29 @@ _MANY = 32  # texts; for more, all borders are searched for at once, with a wide
 _WIDE = ((16, 16), (0, 16), (16, 0))
 _MAX_COMPARISONS = 250_000  # beyond it difflib takes noticeable time, and a coarser cut is good enough
 _STEPS, _STEPS_PER_CHARACTER = 1_000, 20  # of a comparison of words; ten edits of a page take fewer
+
+
+class TooManySteps(Exception):  # noqa: N818  # not an error: a coarser comparison follows
+    """A comparison takes too long."""
+
+
+class Comparison(SequenceMatcher[T]):
+    """A comparison that raises TooManySteps: one of lists that repeat few items takes cubic time."""
+
+    def __init__(self, ours: Sequence[T], theirs: Sequence[T], steps: int) -> None:
+        """`steps` is the maximum number of comparisons of items, each of which takes 0.1 µs."""
+        super().__init__(None, ours, theirs, autojunk=False)
+        often = Counter(theirs)
+        self._costs = [*accumulate((1 + often[item] for item in ours), initial=0)]
+        self._left = steps
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> Match:
+        self._left -= self._costs[-1 if ahi is None else ahi] - self._costs[alo]
+        if self._left < 0:
+            raise TooManySteps
+        return super().find_longest_match(alo, ahi, blo, bhi)
 
 
 def respread(old: Sequence[str], new: str) -> list[str]:
@@ -169,38 +195,16 @@ def _replacements(old: Sequence[str], joined: str, span: tuple[int, int], new: s
             steps = _STEPS + _STEPS_PER_CHARACTER * (end - start + len(new))
             try:
                 return _differences(ours, theirs, start, steps)
-            except _TooManySteps:
+            except TooManySteps:
                 continue
     return [(start, end, new)]
 
 
-class _TooManySteps(Exception):  # noqa: N818  # not an error: a coarser cut is made instead
-    """A comparison takes too long."""
-
-
-class _Comparison(SequenceMatcher[str]):
-    """A comparison that raises _TooManySteps: one of lists that repeat few tokens takes cubic time."""
-
-    def __init__(self, ours: list[str], theirs: list[str], steps: int) -> None:
-        super().__init__(None, ours, theirs, autojunk=False)
-        often = Counter(theirs)
-        self._costs = [*accumulate((1 + often[token] for token in ours), initial=0)]
-        self._left = steps
-
-    def find_longest_match(
-        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
-    ) -> Match:
-        self._left -= self._costs[-1 if ahi is None else ahi] - self._costs[alo]
-        if self._left < 0:
-            raise _TooManySteps
-        return super().find_longest_match(alo, ahi, blo, bhi)
-
-
 def _differences(ours: list[str], theirs: list[str], offset: int, steps: int) -> list[Replacement]:
-    """Return the edit token by token. Raises _TooManySteps."""
+    """Return the edit token by token. Raises TooManySteps."""
     found: list[Replacement] = []
     at = _running(ours, offset)
-    for tag, a, b, c, d in _Comparison(ours, theirs, steps).get_opcodes():
+    for tag, a, b, c, d in Comparison(ours, theirs, steps).get_opcodes():
         if tag != "equal":
             found.append(_trimmed(at[a], "".join(ours[a:b]), "".join(theirs[c:d])))
     return found
