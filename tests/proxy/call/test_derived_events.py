@@ -8,6 +8,7 @@ from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ok, peer, post, sse
 
 from hookgate.proxy.config import Config, ShimSettings, ToolCallSettings
+from hookgate.proxy.http.bodies import BodyWorker
 from hookgate.proxy.identity import memory
 
 SESSION = {**KEY, "x-hookgate-session": "s-1"}
@@ -235,6 +236,24 @@ async def test_a_tool_that_was_denied_and_so_did_not_run_is_not_flagged(
         await tell(gateway, "BeforeTool", tool_name="t", tool_input={})
         await ask(gateway, tool_turn(blocked, calls=(call("t"),)))
     assert "without its shim" not in caplog.text
+
+
+async def test_small_results_of_a_large_request_take_no_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_in_thread, steps = BodyWorker.run_in_thread, []
+
+    async def counted(worker: BodyWorker, step: Any, *args: Any) -> Any:
+        steps.append(step)
+        return await run_in_thread(worker, step, *args)
+
+    monkeypatch.setattr(BodyWorker, "run_in_thread", counted)
+    fired: list[Any] = []
+    results = [result(f"t{number}", "a" * 1_000) for number in range(300)]
+    calls = tuple(call(f"t{number}") for number in range(300))
+    async with running_gateway({"AfterTool": [listens(fired)]}) as gateway:
+        answer = await ask(gateway, tool_turn(*results, calls=calls))
+    assert answer.status == 200
+    assert len(fired) == len(results)
+    assert len(steps) < 30
 
 
 # ---- prompts

@@ -54,6 +54,30 @@ def _describe(value: object) -> str:
 JsonObject = dict[str, Any]
 
 
+def is_larger(value: Any, size: int) -> bool:
+    """Return whether a JSON value has more than `size` characters and values.
+
+    The result for a very large value takes no longer than for one of this size.
+    """
+    left, level = size, [value]
+    while level:
+        left -= len(level)
+        if left < 0:
+            return True
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                left -= len(item)
+            elif kind is dict:
+                left -= sum(map(len, item))
+                below += item.values()
+            elif kind is list:
+                below += item
+        level = below
+    return left < 0
+
+
 def same_items(new: Sequence[object], old: Sequence[object]) -> bool:
     """Return whether two lists contain the same objects by identity, so that nothing in them was changed."""
     return len(new) == len(old) and all(map(is_, new, old))

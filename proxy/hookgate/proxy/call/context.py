@@ -53,7 +53,15 @@ from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routing.dialects.adapter import DialectAdapter
 from hookgate.proxy.routing.dialects.generate_content import GenerateContent
 from hookgate.proxy.routing.table import Route, with_gateway_credential
-from hookgate.translator.fields import JsonObject, has_part, read_list, read_object, texts_of, write
+from hookgate.translator.fields import (
+    JsonObject,
+    has_part,
+    is_larger,
+    read_list,
+    read_object,
+    texts_of,
+    write,
+)
 from hookgate.translator.request import requires_json
 from hookgate.translator.strictjson import dumps, loads
 
@@ -294,7 +302,7 @@ class CallContext:
         self.observers: list[CallObserver] = []
         """Observers of the call's content. Usually empty."""
         self._admission: Admission | None = None
-        self._part_bytes: int | None = None
+        self._part_is_large: bool | None = None
 
     def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
         """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
@@ -353,17 +361,18 @@ class CallContext:
 
         The steps for many small parts of a large body would otherwise take a thread each.
         """
-        self._part_bytes = len(dumps(part)) if self.record.request_bytes > SMALL_BODY else None
+        self._part_is_large = self.record.request_bytes > SMALL_BODY and is_larger(part, SMALL_BODY)
         try:
             yield
         finally:
-            self._part_bytes = None
+            self._part_is_large = None
 
     @property
     def _judges_large(self) -> bool:
         """Whether the body, or the part of it that is judged now, is large."""
-        size = self.record.request_bytes if self._part_bytes is None else self._part_bytes
-        return size > SMALL_BODY
+        if self._part_is_large is None:
+            return self.record.request_bytes > SMALL_BODY
+        return self._part_is_large
 
     async def run_step(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of a pure step that depends on the body; uses a thread if the body is large."""

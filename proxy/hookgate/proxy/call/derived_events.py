@@ -1,5 +1,6 @@
 """Derives events from model calls, for sessions whose agent has no shim."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,6 +19,7 @@ from hookgate.hooks.events.tool import result_of
 from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
 from hookgate.proxy.call.tool_gate import Refusal, RetryModel
 from hookgate.proxy.call.verdicts import enforce
+from hookgate.proxy.http.bodies import SMALL_BODY
 from hookgate.proxy.identity.bypass import bypass_denial, new_results, unannounced_tools
 from hookgate.proxy.identity.memory import (
     ConversationMemory,
@@ -31,7 +33,16 @@ from hookgate.proxy.identity.memory import (
 )
 from hookgate.proxy.identity.sessions import OpenSession, ReportedKind, SessionState
 from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, same_items, without, write
+from hookgate.translator.fields import (
+    JsonObject,
+    is_larger,
+    read,
+    read_list,
+    read_object,
+    same_items,
+    without,
+    write,
+)
 
 
 def mark_context(context: str) -> str:
@@ -53,6 +64,9 @@ def with_context(body: JsonObject, context: str) -> JsonObject:
 
 _RESULTS = ("output", "result")
 """The fields of a functionResponse that contain the result: of Gemini CLI, and of google-genai."""
+
+_RESULTS_AT_ONCE = 16
+"""The number of results after which other calls may continue, because many hooks wait for nothing."""
 
 _WITHHELD = "A hook withheld this result."
 
@@ -110,14 +124,21 @@ class RequestEvents:
         judges = self._engine("tools").listens_to(AfterTool.name)
         effects: dict[int, HookEffect] = {}
         judged: dict[str, HookEffect] = {}
+        call_state = self.call.session.call_state
+        offload = call_state.offload
         try:
-            for result in results:
+            for number, result in enumerate(results):
+                if number and number % _RESULTS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 effect = self._memory.effect_on(result.identity)
                 if effect is None and judges:
+                    # Many small results of a large request would otherwise take a thread each.
+                    call_state.offload = offload if is_larger(result.response, SMALL_BODY) else None
                     effect = judged[result.identity] = await self._judge_result(result)
                 if effect is not None:
                     effects[id(result.part)] = effect
         finally:  # a hook may end the call after others were judged
+            call_state.offload = offload
             if judged:
                 await self.open_session.change(lambda state: state.memory.remember_results(judged))
         return effects

@@ -16,7 +16,6 @@ from hookgate.hooks.policies.redact.redaction import (
     Redaction,
     Scope,
     Search,
-    is_long,
 )
 from hookgate.hooks.policies.redact.scanner import TakesLong
 from hookgate.hooks.session import Withheld
@@ -157,20 +156,6 @@ def test_bytes_that_are_text_are_searched_in_their_encoding(raw: bytes, new: byt
 )
 def test_data_that_cannot_be_decoded_is_searched_as_it_is(data: Any, expected: Any) -> None:
     assert redacted_data(redaction(), data, "text/plain") == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("x" * 262143, False),
-        ("x" * 262144, True),
-        (["x" * 140000, {"a": ["x" * 140000]}], True),
-        ({"x" * 270000: 1}, True),
-        ([1] * 1000, False),
-    ],
-)
-def test_a_value_is_long_by_the_text_in_it(value: Any, expected: bool) -> None:
-    assert is_long(value) is expected
 
 
 NAMED = Scanner([pattern_detector("WORD", "secret"), pattern_detector("NAMED", 'password": "([a-z]+)')])

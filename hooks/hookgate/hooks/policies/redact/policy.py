@@ -27,11 +27,11 @@ from hookgate.hooks.policies.redact.detectors.detector import Detector
 from hookgate.hooks.policies.redact.fields import newest, redacted_fields, redacted_request
 from hookgate.hooks.policies.redact.options import Action, RedactOptions
 from hookgate.hooks.policies.redact.presidio import load_presidio
-from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search, is_long
+from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search
 from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
 from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import Screen, SessionContext, Withheld
-from hookgate.translator.fields import JsonObject
+from hookgate.translator.fields import JsonObject, is_larger
 
 _DIGITS = re.compile(r"[0-9a-f]{16}")
 _KIND = re.compile(r"[A-Z][A-Z0-9_]{1,23}")
@@ -51,6 +51,9 @@ def token_detector() -> Detector:
     """
     return Detector("TOKEN", r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}", group="tokens")
 
+
+_MAX_QUICK_SEARCH = 256 * 1024
+"""Characters whose search takes one or two milliseconds, or some tens of milliseconds in crafted text."""
 
 _BLOCKED = "The text contains something that is blocked ({kind})."
 _KEY_FILE = "redact.key"
@@ -169,7 +172,7 @@ class _Redact:
     def __call__(
         self, event: dict[str, Any], session: SessionContext
     ) -> Output | Awaitable[Output | None] | None:
-        if self._search.find is not None or is_long(_subject(event)):
+        if self._search.find is not None or is_larger(_subject(event), _MAX_QUICK_SEARCH):
             return asyncio.to_thread(self._judge, event, session, brief=False)
         try:
             return self._judge(event, session, brief=True)

@@ -95,9 +95,6 @@ SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 _SECRET_NAMES = re.compile(r"pass|secret|token|key|credential|auth", re.IGNORECASE)
 """Names of fields whose values are searched together with the name, as an assignment: `password: …`."""
 
-_MAX_QUICK_SEARCH = 256 * 1024
-"""Characters whose search takes one or two milliseconds, or some tens of milliseconds in crafted text."""
-
 _MAX_CLEAN_LENGTH, _MAX_CLEAN_TEXTS = 64, 4096
 """The maximum length and number of the texts that are remembered to be clean, such as names of fields."""
 
@@ -386,21 +383,3 @@ def _unique_name(taken: Collection[str], name: str) -> str:
     while unique in taken:
         unique, number = f"{name}_{number}", number + 1
     return unique
-
-
-def is_long(value: Any) -> bool:
-    """Return whether a JSON value has so much text that searching it would block the event loop."""
-    remaining, level = _MAX_QUICK_SEARCH, [value]
-    while level and remaining > 0:
-        below: list[Any] = []
-        for item in level:
-            kind = type(item)
-            if kind is str:
-                remaining -= len(item)
-            elif kind is dict:
-                remaining -= sum(map(len, item))
-                below += item.values()
-            elif kind is list:
-                below += item
-        level = below
-    return remaining <= 0
