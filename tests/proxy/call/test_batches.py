@@ -242,6 +242,22 @@ async def test_the_answers_of_a_batch_are_judged_when_it_is_looked_at() -> None:
     assert texts == [f"card {REDACTED}", "fine"]
 
 
+@pytest.mark.parametrize(
+    ("version", "judged"), [("gemini-2.5-pro", True), ("gemini-2.5-flash", False), (None, False), (1, False)]
+)
+async def test_hooks_for_a_model_judge_the_answers_of_a_batch_that_name_it(
+    version: Any, judged: bool
+) -> None:
+    answer = {**spoken(f"card {CARD}"), **({} if version is None else {"modelVersion": version})}
+    body = json.dumps(
+        {"response": {"inlinedResponses": {"inlinedResponses": [{"response": answer}]}}}
+    ).encode()
+    hooks = {"AfterModel": [{**runs(redact), "when": {"models": "*-pro"}}]}
+    async with peer(ok(body)) as upstream, gateway_before(upstream.url, hooks) as url:
+        received = await ask(url, "GET", STATE)
+    assert (REDACTED.encode() in received.body) is judged
+
+
 async def test_a_batch_whose_answers_no_hook_changes_is_the_upstreams_byte_for_byte() -> None:
     async with (
         peer(ok(state("fine"))) as upstream,

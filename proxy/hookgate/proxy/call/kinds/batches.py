@@ -6,6 +6,7 @@ refuses the batch, and the error contains its path.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import count
 from typing import Any, TypeVar
 
 from aiohttp import hdrs, web
@@ -131,9 +132,12 @@ class Batches:
         worker = self._context.request.body_worker
         body = await worker.run(len(data), read_answer, data, worker.bounds)
 
+        numbers = count(1)
+
         async def judged(response: JsonObject) -> JsonObject:
-            event = AfterModel(SharedValue(show_request(call.route.model, {})), response, call.route.model)
-            outcome = await self._engine.fire(event, call.session)
+            if next(numbers) % _ITEMS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            outcome = await self._engine.fire(answer_event(call.route, response), call.session)
             answer = client_response(outcome.verdict, AfterModel.name, call)
             if answer is None:
                 return outcome.event.body
@@ -146,7 +150,7 @@ class Batches:
 T = TypeVar("T")
 
 _ITEMS_AT_ONCE = 16
-"""The number of requests after which other calls may go on, because many hooks wait for nothing."""
+"""The number of requests or answers after which other calls may continue: many hooks wait for nothing."""
 
 
 async def check_item(context: CallContext, model: str, holder: JsonObject, request: JsonObject) -> None:
@@ -182,6 +186,13 @@ async def judge_items(
         models.add(model)
         requests.append(request)
     return models, requests
+
+
+def answer_event(route: Route, response: JsonObject) -> AfterModel:
+    """Return the event of one answer. Only the answer names the model if the batch is read later."""
+    version = read(response, "modelVersion")
+    model = route.model or (version if isinstance(version, str) else "")
+    return AfterModel(SharedValue(show_request(model, {})), response, model)
 
 
 def only_model(models: set[str], default: str) -> str:

@@ -23,7 +23,7 @@ from hookgate.proxy.call.derived_events import (
     run_session_events,
 )
 from hookgate.proxy.call.events import apply_outcome
-from hookgate.proxy.call.kinds.batches import BATCHED, map_responses
+from hookgate.proxy.call.kinds.batches import BATCHED, answer_event, map_responses
 from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate, ToolSelection
 from hookgate.proxy.call.verdicts import (
     ReplacementAnswer,
@@ -250,8 +250,7 @@ class Replay:
         self, opened: _OpenCall, call: JudgedCall, answers: Sequence[JsonObject]
     ) -> None:
         async def judged(response: JsonObject) -> JsonObject:
-            shown = SharedValue(show_request(call.route.model, {}))
-            event = AfterModel(shown, response, call.route.model)
+            event = answer_event(call.route, response)
             return (await opened.engine.fire(event, call.session)).event.body
 
         for answer in answers:
