@@ -8,7 +8,6 @@ annotated as Any, because ADK needs another version of google-genai than this pr
 
 import hashlib
 import os
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +17,12 @@ from google.genai import errors, types
 
 from hookgate.shim.decisions import Blocked, Stopped, ToolDenied, tool_error
 from hookgate.shim.sessions import Session, Turn
-from hookgate.shim.shim import Shim
+from hookgate.shim.shim import SESSION_ID, Shim
 from hookgate.shim.tools import Tool
 
 Json = dict[str, Any]
 
 _SESSION_HEADER = "x-hookgate-session"
-_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 _WITHHELD = "(A prompt that a policy refused.)"
 
 
@@ -190,7 +188,7 @@ class HookgatePlugin(BasePlugin):  # type: ignore[misc]  # BasePlugin is Any her
         """Return the session, and the context that its start added for the model if it starts now."""
         if (session := self._sessions.get(name)) is not None:
             return session, ""
-        valid = _SESSION_ID.fullmatch(name)
+        valid = SESSION_ID.fullmatch(name)
         session = self._shim.session(name if valid else hashlib.sha256(name.encode()).hexdigest()[:32])
         await session.__aenter__()  # close() exits it
         self._sessions[name] = session

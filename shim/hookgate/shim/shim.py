@@ -14,7 +14,8 @@ from hookgate.shim.transports import OnUnreachable, Remote, Transport, session_f
 if TYPE_CHECKING:
     from hookgate.hooks import Engine
 
-_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
+SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
+"""Matches the ID of a session, as the gateway accepts it."""
 
 
 class Shim:
@@ -101,7 +102,7 @@ class Shim:
 
     def _driver(self, session_id: str | None, cwd: str | None, context: Context) -> Driver:
         name = session_id or (self.url and session_from(self.url)) or str(uuid.uuid4())
-        if not _SESSION_ID.fullmatch(name):
+        if not SESSION_ID.fullmatch(name):
             raise ValueError(
                 f"invalid session id {name!r}: use a letter or digit, then up to 127 letters, digits or ._~-"
             )

@@ -273,7 +273,8 @@ async def test_the_list_tells_how_the_gateways_hooks_fared(tmp_path: Path) -> No
 
 
 async def test_the_list_warns_of_output_without_effect(tmp_path: Path) -> None:
-    odd = {"type": "command", "command": """cat >/dev/null; echo '{"decison": "deny"}'"""}
+    line = """cat >/dev/null; echo '{"decison": "deny"}'"""
+    odd = {"type": "command", "command": line, "on_error": "allow"}
     settings, state = write_settings(tmp_path, {"BeforeModel": [odd]}), tmp_path / "state"
     sources = ("--hooks", str(settings), "--state", str(state))
     async with (

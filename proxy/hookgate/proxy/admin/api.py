@@ -15,6 +15,7 @@ from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config.reading import EffectiveConfig
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.metrics import TimeRange, Traffic
+from hookgate.proxy.observe.record import CALL_ID
 from hookgate.proxy.policy import PushedPolicy
 from hookgate.translator.fields import JsonObject
 
@@ -23,7 +24,6 @@ PAGE = 50
 
 MOST = 200
 
-_ID = re.compile(r"[0-9a-f]{32}")
 _NO_CALL = "There is no such call: its ID is unknown, or it is too old."
 
 
@@ -108,7 +108,7 @@ class PanelApi:
 
     async def _call(self, asked: PanelRequest) -> JsonObject:
         call = asked.name
-        found = await asyncio.to_thread(self.calls.call, call) if _ID.fullmatch(call) else None
+        found = await asyncio.to_thread(self.calls.call, call) if CALL_ID.fullmatch(call) else None
         if found is None:
             raise ApiError(404, _NO_CALL)
         seen = asked.person.sees_content

@@ -9,7 +9,7 @@ from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Event
 from hookgate.hooks.events.base import Document, SharedValue, utc_text
 from hookgate.proxy.audit.reading import PARTIAL, AuditReader, CallDetail, EndedCall, RecordFilter
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.observe.record import Receipts
+from hookgate.proxy.observe.record import CALL_ID, Receipts
 from hookgate.translator import TranslatorError, declared_names, show_tool_config
 from hookgate.translator.fields import JsonObject
 
@@ -92,7 +92,6 @@ class Calls(Protocol):
         """Return a dict with `facts` and `content`, or None if no call has this receipt ID."""
 
 
-_RECEIPT_ID = re.compile(r"[0-9a-f]{32}")
 _POSITION = re.compile(r"[0-9]{1,19}")
 _LARGEST_POSITION = 2**63 - 1
 """The largest integer of a database."""
@@ -111,7 +110,7 @@ class ReceivedCalls:
         self._receipts = receipts
 
     def page(self, wanted: RecordFilter, limit: int, before: str) -> CallPage:
-        if before and not _RECEIPT_ID.fullmatch(before):
+        if before and not CALL_ID.fullmatch(before):
             raise _not_a_page()
         rows: list[JsonObject] = []
         for receipt in self._receipts.latest(before):

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
@@ -28,7 +27,7 @@ from hookgate.proxy.audit.stored import chain_tip, record_body
 from hookgate.proxy.audit.writer import PendingRecords, Writer
 from hookgate.proxy.config.models import AuditSettings as Settings
 from hookgate.proxy.errors import ApiError, pluralize
-from hookgate.proxy.observe.record import AuditState, CallRecord, make_receipt
+from hookgate.proxy.observe.record import CALL_ID, AuditState, CallRecord, make_receipt
 from hookgate.proxy.routing.table import Route
 from hookgate.proxy.store.database import FAILURES, Database, open_audit, reason
 from hookgate.proxy.store.models import audit_open, audit_records, audit_writers
@@ -49,7 +48,6 @@ _NO_CHANGE = "hookgate cannot write its audit record, so it refuses changes ({})
 
 _UNREADABLE = "hookgate cannot read its audit ({}). Ask the operator of this gateway."
 
-_RECEIPT = re.compile(r"[0-9a-f]{32}")
 
 _PAUSES = (0.02, 0.08, 0.2, 0)
 """Seconds between attempts to read the end of a call, which may have just ended at another gateway."""
@@ -84,7 +82,7 @@ class Audit:
         Returns None if there is no such call or, with `key`, if it belongs to another key. Raises ApiError
         (403) if the audit cannot be read.
         """
-        if not _RECEIPT.fullmatch(receipt):
+        if not CALL_ID.fullmatch(receipt):
             return None
         try:
             for pause in _PAUSES:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import sys
 from http.client import HTTPConnection
 from pathlib import Path
@@ -12,10 +11,10 @@ from hookgate.proxy.config import AdminSettings
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import describe_os_error
 from hookgate.proxy.observe.logs import escape_controls
+from hookgate.proxy.observe.record import CALL_ID
 from hookgate.translator.fields import JsonObject
 
 _SECONDS = 10.0
-_ID = re.compile(r"[0-9a-f]{32}")
 
 
 async def show_receipt(receipt: str, admin: str | None, configured: AdminSettings, state: Path) -> int:
@@ -36,7 +35,7 @@ async def show_receipt(receipt: str, admin: str | None, configured: AdminSetting
 
 def check_receipt_id(receipt: str) -> str:
     """Check and return the ID of a receipt. Raises ValueError if it is invalid."""
-    if not _ID.fullmatch(receipt):
+    if not CALL_ID.fullmatch(receipt):
         raise ValueError(
             f"{receipt!r} is not a receipt ID: use the 32 hexadecimal digits of the header x-hookgate-receipt"
             " (`hookgate audit show` also accepts the first of them)"

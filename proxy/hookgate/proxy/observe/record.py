@@ -3,6 +3,7 @@
 It contains no content of the call, except what the audit or a trace keeps.
 """
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +25,9 @@ from hookgate.proxy.observe.content import CallContent
 from hookgate.proxy.observe.trace_context import Trace, new_span
 from hookgate.proxy.observe.usage import Usage
 from hookgate.translator.fields import JsonObject
+
+CALL_ID = re.compile(r"[0-9a-f]{32}")
+"""Matches the ID of a call, which is also that of its receipt."""
 
 
 class UpstreamAttempt:

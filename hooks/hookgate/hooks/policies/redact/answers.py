@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from hookgate.hooks.policies.redact.fields import (
     CONTENT,
+    PLAIN_CONTENT,
     Handler,
     handled_by_caller,
     opaque,
@@ -272,7 +273,6 @@ def _is_empty(body: JsonObject) -> bool:
 
 _PLAIN_EVENT = frozenset({"candidates", "modelVersion", "responseId", "usageMetadata"})
 _PLAIN_CANDIDATE = frozenset({"content", "index"})
-_PLAIN_CONTENT = frozenset({"parts", "role"})
 """The fields of events, candidates and contents that most events of a stream have."""
 
 _MAX_SILENCE = 256
@@ -462,7 +462,7 @@ def _plain_part(body: JsonObject) -> tuple[int, JsonObject] | None:
     if type(candidate) is not dict or not candidate.keys() <= _PLAIN_CANDIDATE:
         return None
     content, index = candidate.get("content"), candidate.get("index", 0)
-    if type(index) is not int or type(content) is not dict or content.keys() != _PLAIN_CONTENT:
+    if type(index) is not int or type(content) is not dict or content.keys() != PLAIN_CONTENT:
         return None
     parts = content["parts"]
     if content["role"] != "model" or type(parts) is not list or len(parts) != 1:

@@ -123,13 +123,14 @@ def _branch(argument: Any) -> Language:
     branches = [_sequence(list(branch)) for branch in argument[1]]
     prefixes = [branch.prefixes for branch in branches if branch.prefixes is not None]
     return Language(
-        _either([branch.whole for branch in branches]),
-        _either(prefixes) if prefixes else None,
-        _either([branch.loose for branch in branches]),
+        either([branch.whole for branch in branches]),
+        either(prefixes) if prefixes else None,
+        either([branch.loose for branch in branches]),
     )
 
 
-def _either(patterns: list[str]) -> str:
+def either(patterns: list[str]) -> str:
+    """Return a pattern that matches what any of the patterns matches."""
     return f"(?:{'|'.join(patterns)})"
 
 

@@ -354,7 +354,8 @@ def _redacted_run(redaction: Redaction, contents: list[Any], scope: Scope) -> li
     return [_content(redaction, content, scope, at, texts) for at, content in enumerate(contents)]
 
 
-_PLAIN_CONTENT = frozenset({"parts", "role"})
+PLAIN_CONTENT = frozenset({"parts", "role"})
+"""The fields that most contents have."""
 _PLAIN_PART = frozenset({"text", "thought", "functionCall", "functionResponse", "thoughtSignature"})
 _PARTIAL = frozenset({"partialArgs", "partial_args"})
 
@@ -368,7 +369,7 @@ def _plain_values(redaction: Redaction, contents: list[Any]) -> list[Any] | None
     """
     values: list[Any] = []
     for content in contents:
-        if type(content) is not dict or not content.keys() <= _PLAIN_CONTENT:
+        if type(content) is not dict or not content.keys() <= PLAIN_CONTENT:
             return None
         role, parts = content.get("role"), content.get("parts")
         if type(parts) is not list or not (role is None or (type(role) is str and role in _ROLES)):

@@ -23,7 +23,7 @@ from typing import Any
 
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.redact.answers import AnswerScreen
-from hookgate.hooks.policies.redact.detectors.detector import Detector
+from hookgate.hooks.policies.redact.detectors.detector import KIND, Detector
 from hookgate.hooks.policies.redact.fields import newest, redacted_fields, redacted_request
 from hookgate.hooks.policies.redact.options import Action, RedactOptions
 from hookgate.hooks.policies.redact.presidio import load_presidio
@@ -34,12 +34,11 @@ from hookgate.hooks.session import Screen, SessionContext, Withheld
 from hookgate.translator.fields import JsonObject, is_larger
 
 _DIGITS = re.compile(r"[0-9a-f]{16}")
-_KIND = re.compile(r"[A-Z][A-Z0-9_]{1,23}")
 
 
 def make_token(kind: str, digits: str) -> str:
     """Return the token of a kind and 16 hexadecimal digits. Raises ValueError if either is invalid."""
-    if not _KIND.fullmatch(kind) or not _DIGITS.fullmatch(digits):
+    if not KIND.fullmatch(kind) or not _DIGITS.fullmatch(digits):
         raise ValueError("a token needs a kind of 2 to 24 capitals and 16 hexadecimal digits in lower case")
     return f"HG_{kind}_{digits}"
 

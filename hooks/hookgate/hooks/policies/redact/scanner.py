@@ -15,7 +15,7 @@ from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
-from hookgate.hooks.policies.redact.closure import Language, language
+from hookgate.hooks.policies.redact.closure import Language, either, language
 from hookgate.hooks.policies.redact.detectors.detector import (
     BEGINS_ESCAPE,
     EMPHASIS,
@@ -115,19 +115,17 @@ class Scanner:
         languages = [(detector, _language(detector)) for detector in detectors]
         patterns, prefixes = _by_after(languages)
         self._any = _compile(
-            "|".join(_in_lines(_head(after) + _either(patterns[after])) for after in patterns)
+            "|".join(_in_lines(_head(after) + either(patterns[after])) for after in patterns)
         )
         # Two patterns, for words and for everything else: one for both would have too many states.
         words = [after for after in prefixes if after in ("", WORD)]
         others = [after for after in prefixes if after not in words]
         self._undecided = [
-            _compile(_at_end([*(_lead(after) + _either(prefixes[after]) for after in afters), *_LEADS]))
+            _compile(_at_end([*(_lead(after) + either(prefixes[after]) for after in afters), *_LEADS]))
             for afters in (words, others)
             if afters
         ]
-        self._all_undecided = _compile(
-            rf"\A{_either([_either(closures) for closures in prefixes.values()])}\z"
-        )
+        self._all_undecided = _compile(rf"\A{either([either(closures) for closures in prefixes.values()])}\z")
         self._extents = [d.extent for d, _ in languages if d.extent]
         self._detectors = [_compiled(*pair) for pair in languages]
         self._checks_left: float = math.inf
@@ -339,10 +337,6 @@ def _undecided_start(data: bytes, lead: int, start: int) -> int:
     If the lead is an escape, it is included, because it must be read again with more text.
     """
     return lead if lead >= start and data[lead] in BEGINS_ESCAPE else _next_character(data, lead)
-
-
-def _either(patterns: list[str]) -> str:
-    return f"(?:{'|'.join(patterns)})"
 
 
 def _compiled(detector: Detector, pattern_language: Language) -> _CompiledDetector:

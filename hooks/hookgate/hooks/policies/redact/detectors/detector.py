@@ -59,7 +59,8 @@ def start_of_escape(data: bytes, start: int, at: int) -> int:
     return at
 
 
-_KIND = re.compile(r"[A-Z][A-Z0-9_]{1,23}")
+KIND = re.compile(r"[A-Z][A-Z0-9_]{1,23}")
+"""Matches the kind of a detector's findings."""
 
 
 class Extent(Protocol):
@@ -143,7 +144,7 @@ def _boundary(end: str) -> str:
 
 
 def _checked_kind(kind: str) -> str:
-    if not _KIND.fullmatch(kind):
+    if not KIND.fullmatch(kind):
         raise ValueError(
             f"{kind!r} is not a valid kind: use 2 to 24 capitals, digits and underscores, a capital first"
         )
