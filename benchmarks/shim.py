@@ -20,7 +20,7 @@ from hookgate.hooks import Engine, load_settings
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, UpstreamSettings
-from hookgate.proxy.http.client import Upstreams
+from hookgate.proxy.http.upstream_client import Upstreams
 from hookgate.shim import Shim
 
 ROUNDS = 15

@@ -16,7 +16,7 @@ from hookgate.proxy.app import serve_on
 from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, CredentialSettings, UpstreamSettings
 from hookgate.proxy.embedded import Script
-from hookgate.proxy.http.client import Upstreams
+from hookgate.proxy.http.upstream_client import Upstreams
 from hookgate.proxy.identity.interactions import KnownInteractions
 from hookgate.proxy.identity.sessions import Sessions
 

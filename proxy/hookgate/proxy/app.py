@@ -23,10 +23,10 @@ from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, ConfigError, EffectiveConfig, LimitSettings, ListenSettings
 from hookgate.proxy.config.reading import Sources, conflicts, find_sources
 from hookgate.proxy.config.values import host_and_port
-from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.http.listener import CLIENTS, accepting, bind_listeners, url_of
 from hookgate.proxy.http.tls import Certificate
+from hookgate.proxy.http.upstream_client import Upstreams
 from hookgate.proxy.identity.interactions import KnownInteractions
 from hookgate.proxy.identity.sessions import LocalSessions, Sessions
 from hookgate.proxy.identity.unmet_conditions import warn_of_unmet_conditions

@@ -186,7 +186,7 @@ async def _serve(given: "_Given", log: CallLog) -> AsyncIterator[tuple[str, "Emb
     from hookgate.proxy.app import serve_on  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.call.gateway import Gateway  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.config.reading import Sources  # noqa: PLC0415  # see the module's docstring
-    from hookgate.proxy.http.client import Upstreams  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.http.upstream_client import Upstreams  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.observe.record import make_receipt  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.observe.usage import read_prices  # noqa: PLC0415  # see the module's docstring
 

@@ -20,8 +20,8 @@ from support.wire import HI, SSE, UNARY, Answer, ask, connected, post, prompt
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import CredentialSettings, UpstreamSettings
 from hookgate.proxy.credentials.held import HeldCredentials
-from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.fail_over import FailOver
+from hookgate.proxy.http.upstream_client import Upstreams
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routing.table import match, with_gateway_credential
 

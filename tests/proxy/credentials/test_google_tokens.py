@@ -269,7 +269,7 @@ def test_a_missing_library_is_a_problem_with_its_remedy(
 
 def test_a_gateway_that_needs_no_tokens_does_not_import_google_auth() -> None:
     program = (
-        "import sys; import hookgate.proxy.app; from hookgate.proxy.http.client import Upstreams; "
+        "import sys; import hookgate.proxy.app; from hookgate.proxy.http.upstream_client import Upstreams; "
         "from hookgate.proxy.config import UpstreamSettings; "
         "Upstreams(UpstreamSettings(gemini_key='AIza-canary-of-it')); "
         "sys.exit('google.auth' in sys.modules or 'requests' in sys.modules)"

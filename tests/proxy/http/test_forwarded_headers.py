@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.client import to_client, to_upstream, with_key
+from hookgate.proxy.http.upstream_client import to_client, to_upstream, with_key
 from hookgate.proxy.identity.callers import check_credentials
 
 PASSING = {

@@ -14,8 +14,8 @@ from hookgate.proxy.cli.main import run_command
 from hookgate.proxy.config import ConfigError, UpstreamSettings, read_config
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_whole
-from hookgate.proxy.http.client import UpstreamAnswer, Upstreams
 from hookgate.proxy.http.key_mask import KeyMask
+from hookgate.proxy.http.upstream_client import UpstreamAnswer, Upstreams
 from hookgate.proxy.observe.record import UpstreamAttempt
 from hookgate.proxy.routing.table import match, with_gateway_credential
 

@@ -22,7 +22,7 @@ from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http import upstream_pool
 from hookgate.proxy.http.bodies import INFLATE_STEP
-from hookgate.proxy.http.client import UpstreamAnswer, Upstreams
+from hookgate.proxy.http.upstream_client import UpstreamAnswer, Upstreams
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.record import UpstreamAttempt
 from hookgate.proxy.routing.table import Route, match

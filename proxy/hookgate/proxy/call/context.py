@@ -31,9 +31,9 @@ from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import SMALL_BODY
-from hookgate.proxy.http.client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.http.connection import Request
 from hookgate.proxy.http.fail_over import FailOver
+from hookgate.proxy.http.upstream_client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.identity.bypass import Bypasses
 from hookgate.proxy.identity.callers import Callers, load_named_keys, named_session
 from hookgate.proxy.identity.interactions import KnownInteractions

@@ -14,7 +14,7 @@ from hookgate.proxy.call.verdicts import ReplacementAnswer
 from hookgate.proxy.config import StreamSettings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import SLICE, read_whole
-from hookgate.proxy.http.client import UpstreamAnswer, to_client
+from hookgate.proxy.http.upstream_client import UpstreamAnswer, to_client
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.observe.record import no_bytes

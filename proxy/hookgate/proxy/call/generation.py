@@ -21,7 +21,7 @@ from hookgate.proxy.call.derived_events import (
 from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate
 from hookgate.proxy.call.verdicts import before_model_in_client_body, before_tool_selection
 from hookgate.proxy.http.bodies import read_request
-from hookgate.proxy.http.client import to_upstream
+from hookgate.proxy.http.upstream_client import to_upstream
 from hookgate.proxy.identity.memory import prompt_of
 from hookgate.proxy.identity.sessions import OpenSession
 from hookgate.proxy.observe.content import SessionTranscript

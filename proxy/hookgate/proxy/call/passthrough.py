@@ -11,7 +11,7 @@ from hookgate.proxy.call.context import CallContext
 from hookgate.proxy.call.delivery import close_mid_answer
 from hookgate.proxy.errors import ApiError, request_refused
 from hookgate.proxy.http.bodies import content_coding
-from hookgate.proxy.http.client import UpstreamAnswer, has_controls, to_client, to_upstream
+from hookgate.proxy.http.upstream_client import UpstreamAnswer, has_controls, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.usage import make_meter
 from hookgate.proxy.routing.dialects import ADAPTERS

@@ -10,8 +10,8 @@ from aiohttp import WSCloseCode, WSMsgType, hdrs, web
 
 from hookgate.proxy.call.context import CallContext
 from hookgate.proxy.errors import request_refused
-from hookgate.proxy.http.client import to_upstream
 from hookgate.proxy.http.key_mask import KeyMask
+from hookgate.proxy.http.upstream_client import to_upstream
 from hookgate.proxy.http.websocket_frames import MAX_MESSAGE, Receive
 
 _NO_CODE = 1005

@@ -20,9 +20,9 @@ from hookgate.proxy.config.reading import (
 from hookgate.proxy.config.sources import ConfigError
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.credentials.held import CredentialsError, HeldCredentials
-from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.listener import CLIENTS, OPERATORS, check_address
 from hookgate.proxy.http.tls import Certificate
+from hookgate.proxy.http.upstream_client import Upstreams
 from hookgate.proxy.identity.callers import KeysError, load_named_keys
 from hookgate.proxy.identity.unmet_conditions import unmet_conditions
 from hookgate.proxy.observe.usage import Prices, read_prices

@@ -20,7 +20,7 @@ from hookgate.proxy.cli.init import command_name, examples_folder
 from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.embedded import EmbeddedUpstream
 from hookgate.proxy.errors import pluralize
-from hookgate.proxy.http.client import Upstreams
+from hookgate.proxy.http.upstream_client import Upstreams
 from hookgate.translator import declared_names
 
 

@@ -17,10 +17,10 @@ from hookgate.proxy.config import Config, ConfigError
 from hookgate.proxy.config.reading import EffectiveConfig, read_config, state_folder
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import DOMAIN, ApiError, pluralize
-from hookgate.proxy.http.client import NoAnswerError, Upstreams, expired_authorities
 from hookgate.proxy.http.descriptors import Budget, DescriptorError, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.http.listener import CLIENTS, OPERATORS, ListenerPurpose, check_address, url_of
 from hookgate.proxy.http.tls import Certificate
+from hookgate.proxy.http.upstream_client import NoAnswerError, Upstreams, expired_authorities
 from hookgate.proxy.policy import read_all_sources
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.checking import check_database, check_state_folder

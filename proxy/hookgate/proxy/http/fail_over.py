@@ -9,7 +9,7 @@ from aiohttp import hdrs
 
 from hookgate.proxy.credentials.held import Candidate
 from hookgate.proxy.errors import NO_TOKEN, ApiError
-from hookgate.proxy.http.client import NoAnswerError, UpstreamAnswer, Upstreams
+from hookgate.proxy.http.upstream_client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.http.upstream_connection import Body
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routing.table import Route

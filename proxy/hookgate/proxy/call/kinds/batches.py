@@ -21,7 +21,7 @@ from hookgate.proxy.call.verdicts import (
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole
-from hookgate.proxy.http.client import UpstreamAnswer, to_client, to_upstream
+from hookgate.proxy.http.upstream_client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.routing.dialects.generate_content import check_model, check_references, with_model
 from hookgate.proxy.routing.table import Route

@@ -13,7 +13,7 @@ from hookgate.proxy.call.kinds.batches import IN_FILE, check_item, judge_items, 
 from hookgate.proxy.call.verdicts import before_model_or_refuse, before_tool_selection_or_refuse
 from hookgate.proxy.errors import body_refused, policy_denied
 from hookgate.proxy.http.bodies import read_request, read_whole
-from hookgate.proxy.http.client import UpstreamAnswer, to_client, to_upstream
+from hookgate.proxy.http.upstream_client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.usage import make_meter
 from hookgate.proxy.routing.dialects import ADAPTERS

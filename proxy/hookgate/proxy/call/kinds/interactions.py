@@ -22,7 +22,7 @@ from hookgate.proxy.call.passthrough import forward_unread
 from hookgate.proxy.call.tool_gate import ToolGate
 from hookgate.proxy.errors import request_refused
 from hookgate.proxy.http.bodies import read_answer, read_request, read_whole, unreadable_answer
-from hookgate.proxy.http.client import UpstreamAnswer, to_upstream
+from hookgate.proxy.http.upstream_client import UpstreamAnswer, to_upstream
 from hookgate.proxy.identity.interactions import id_in_path, interaction_name
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routing.dialects.interactions import Interactions, check_interaction

@@ -16,8 +16,8 @@ from hookgate.proxy.call.passthrough import UploadRoute, rewrite_upload_urls
 from hookgate.proxy.call.verdicts import refuse_ended_call
 from hookgate.proxy.errors import ApiError, body_refused, pluralize, policy_denied
 from hookgate.proxy.http.bodies import content_coding, read_bytes, read_request, read_whole
-from hookgate.proxy.http.client import to_client, to_upstream
 from hookgate.proxy.http.connection import error_response
+from hookgate.proxy.http.upstream_client import to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.routing.uploads import UPLOAD, UploadStep, file_text, media_type, read_upload_step
 from hookgate.translator import BodyError, check_canonical

@@ -29,7 +29,7 @@ from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.config.values import parse_origin, parse_proxy
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_whole
-from hookgate.proxy.http.client import (
+from hookgate.proxy.http.upstream_client import (
     NoAnswerError,
     UpstreamError,
     Upstreams,
