@@ -439,3 +439,23 @@ def test_a_shell_searches_its_path_for_a_script(scripts: Path) -> None:
     (scripts / "folder/found.sh").write_text("")
     config = command("bash found.sh", env={"PATH": str(scripts / "folder")})
     assert read_sources([SettingsSource(write_file(scripts, one_group(config)), "policy")]).problems == ()
+
+
+def test_each_warning_names_the_line_of_what_it_is_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GUARD_TOKEN", raising=False)
+    guard = command("pyton3", when={"models": ".*"}, env={"TOKEN": "$GUARD_TOKEN"}, timeout=2)
+    gone = command("./gone.sh")
+    house = {"type": "builtin", "builtin": "tools", "options": {"allow": ["Bash"]}, "modes": "observe"}
+    group = one_group(guard, gone, house, event="BeforeTool", matcher="wirte_file")
+    path = write_file(tmp_path, json.dumps(group, indent=1))
+    warnings = read_sources([SettingsSource(path, "user")]).warnings
+    rows = path.read_text().splitlines()
+    about = [rows[warning.line - 1].strip(" ,") for warning in warnings if warning.line is not None]
+    assert sorted(about) == [
+        '"TOKEN": "$GUARD_TOKEN"', '"allow": [', '"command": "./gone.sh"', '"command": "pyton3"',
+        '"matcher": "wirte_file"', '"models": ".*"', '"modes": "observe"', '"timeout": 2',
+    ]  # fmt: skip
+    breaks_hook = {about[index] for index, warning in enumerate(warnings) if warning.breaks_hook}
+    assert breaks_hook == {'"command": "./gone.sh"', '"command": "pyton3"'}

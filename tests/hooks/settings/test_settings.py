@@ -45,6 +45,15 @@ def test_a_hook_carries_what_its_file_says(tmp_path: Path) -> None:
     assert (hook.config.env, hook.config.on_error, hook.source) == ({"A": "b"}, "deny", tmp_path / "0.json")
 
 
+def test_the_url_of_a_hook_is_shown_without_what_may_be_secret(tmp_path: Path) -> None:
+    config = {"type": "http", "url": "https://ann:pw@example.com/hook?key=s3cret#there"}
+    [group] = load(tmp_path, one_group(config, command("x --key s3cret"))).for_event("BeforeModel")
+    shown = ["https://example.com/hook", "x --key s3cret"]
+    assert [hook.display_target for hook in group.hooks] == shown
+    assert [hook.key for hook in group.hooks] == [("BeforeModel", each, each) for each in shown]
+    assert [hook.target for hook in group.hooks] == [config["url"], "x --key s3cret"]
+
+
 def test_a_hook_that_says_nothing_more_has_a_minute_and_must_not_fail(tmp_path: Path) -> None:
     [group] = load(tmp_path, one_group(command("x"))).for_event("BeforeModel")
     assert (group.hooks[0].timeout, group.hooks[0].on_error) == (60, "deny")

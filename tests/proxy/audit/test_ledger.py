@@ -13,7 +13,7 @@ from support.databases import cut, postgres
 
 from hookgate.proxy.audit.heads import HEADS_FILE, Head, HeadsFile, load_heads
 from hookgate.proxy.audit.ledger import FileLocks, Ledger, ServerLocks, open_ledger, writer_locks
-from hookgate.proxy.audit.verifying import count_records, verify_lines
+from hookgate.proxy.audit.verifying import count_records, verify_database, verify_lines
 
 
 def test_a_lock_file_is_one_writers_and_goes_with_it(tmp_path: Path) -> None:
@@ -131,6 +131,9 @@ def test_records_are_counted_for_the_progress_of_a_verification(tmp_path: Path) 
         assert count_records(database) == 0
         ledger.write(entries_of(record_of(1), record_of(2)))
         assert count_records(database) == 4
+        done: list[int] = []
+        assert verify_database(database, done.append).records == 4
+        assert sum(done) == 4
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Each kind of difference between stored and written records is reported as its own problem."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from hookgate.proxy.audit.chain import ChainRecord, chain_hash, registration
 from hookgate.proxy.audit.heads import Head
-from hookgate.proxy.audit.verifying import MAX_PROBLEMS, Checker, VerificationReport
+from hookgate.proxy.audit.verifying import MAX_PROBLEMS, Checker, VerificationReport, verify_lines
 from hookgate.translator.fields import JsonObject
 
 NO_HASH = "0" * 64
@@ -216,6 +217,24 @@ def test_what_differs_is_named_and_nothing_else(chain: Chain, problems: list[str
     assert checked(chain).problems == problems
 
 
+def test_a_call_of_a_writer_that_has_closed_its_chain_does_not_run_any_more() -> None:
+    chain = chains("a")[0].add("start").close()
+    chain.ended = ""  # an export does not say how writers ended
+    report = checked(chain, whole=False)
+    assert (report.problems, report.running) == ([f"the call {CALL} of writer a has no end"], 0)
+
+
+def test_a_call_of_a_writer_whose_end_is_noted_does_not_run_any_more() -> None:
+    chain = chains("a")[0].add("start")
+    chain.ended = "closed"
+    report = checked(chain)
+    assert report.problems == [
+        "writer a: the record of its end is missing",
+        f"the call {CALL} of writer a has no end",
+    ]
+    assert report.running == 0
+
+
 def sealed(alter: Callable[[Chain, Chain], object]) -> list[Chain]:
     """A writer that died and the one that recorded it."""
     dead, heir = chains("a", "b")
@@ -408,6 +427,20 @@ def test_an_export_names_a_writer_that_it_does_not_contain() -> None:
     assert checked(first, second, whole=False, named=named).problems == [
         "writer a: all its records are missing"
     ]
+
+
+def test_the_writers_of_an_export_may_come_in_any_order() -> None:
+    written = chains("a", "b", "c")
+    documents: list[JsonObject] = []
+    for chain in reversed(written):
+        documents.append({**chain.document, "hash": chain.registered})
+        documents += [{**record.document(), "hash": own} for record, own in call(chain).close().records]
+    lines = [json.dumps(document).encode() for document in documents]
+    read: list[int] = []
+    report = verify_lines(lines, read.append)
+    assert (report.problems, report.writers, report.records) == ([], 3, 9)
+    assert [chain.split(":")[0] for chain in report.chains] == ["writer a", "writer b", "writer c"]
+    assert sum(read) == sum(map(len, lines))
 
 
 def test_a_part_of_the_records_may_begin_and_end_anywhere() -> None:

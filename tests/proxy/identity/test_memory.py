@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hookgate.proxy.identity import memory
 from hookgate.proxy.identity.memory import (
+    CLAIM_SECONDS,
     KEPT_RESULTS,
     ConversationMemory,
     HookEffect,
@@ -128,3 +129,44 @@ def test_the_oldest_of_too_many_results_is_forgotten() -> None:
     assert memory.effect_on("0") is None
     assert memory.effect_on("1") == HookEffect({"response": 1})
     assert memory.effect_on(str(KEPT_RESULTS)) == HookEffect({"response": KEPT_RESULTS})
+
+
+def test_context_that_is_added_to_a_result_later_leaves_the_result_hidden() -> None:
+    memory = ConversationMemory()
+    memory.remember("result", HookEffect({"output": "hidden"}, ("a",)))
+    memory.remember("result", HookEffect(None, ("b",)))
+    assert memory.effect_on("result") == HookEffect({"output": "hidden"}, ("a", "b"))
+
+
+def test_what_another_call_has_decided_since_stays() -> None:
+    memory = ConversationMemory()
+    memory.note_turn("turn", ("first",), is_question=False)
+    memory.note_turn("turn", ("second",), is_question=True)
+    memory.remember_results({"result": HookEffect({"output": "first"})})
+    memory.remember_results({"result": HookEffect({"output": "second"})})
+    assert memory.effect_on("turn") == HookEffect(None, ("first",))
+    assert memory.effect_on("result") == HookEffect({"output": "first"})
+
+
+def test_one_call_judges_the_start_of_a_session_until_its_claim_lapses() -> None:
+    memory = ConversationMemory()
+    assert memory.claim_start("one", 10)
+    assert not memory.claim_start("two", 9 + CLAIM_SECONDS)
+    memory.release_start("two")  # it is not theirs
+    assert not memory.claim_start("two", 9 + CLAIM_SECONDS)
+    assert memory.claim_start("one", 20)
+    assert not memory.claim_start("two", 19 + CLAIM_SECONDS)
+    assert memory.claim_start("two", 20 + CLAIM_SECONDS)
+    memory.release_start("two")
+    assert memory.claim_start("three", 21 + CLAIM_SECONDS)
+    memory.start(("welcome",))
+    assert memory.claim_start("two", 22 + CLAIM_SECONDS)  # it finds the session started
+
+
+def test_the_context_of_a_session_s_start_is_added_to_one_turn() -> None:
+    memory = ConversationMemory()
+    memory.start(("welcome",))
+    memory.deliver_waiting("first")
+    memory.deliver_waiting("second")
+    assert memory.effect_on("first") == HookEffect(None, ("welcome",))
+    assert memory.effect_on("second") is None
