@@ -239,16 +239,35 @@ def test_free_space_is_returned_in_steps_even_if_nothing_more_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "_SHRINK_PAGES", 5)
-    left = []
+    left: list[int] = []
+    used: set[int] = set()
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
         write(ledger, 500, monkeypatch, days_ago=3)
         for _ in range(100):
             ledger.retain(Retention(days=2))
             with database.engine.begin() as connection:
                 left.append(connection.exec_driver_sql("PRAGMA freelist_count").scalar_one())
+                used.add(used_bytes(connection, is_file=True))
     assert left[0] > 5
     assert all(before - after == 5 or after == 0 for before, after in pairwise(left))
     assert left[-1] == 0
+    assert len(used) == 1  # free space is not part of the audit's size
+
+
+async def test_heads_and_retention_are_due_after_a_time_and_not_with_every_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(Ledger, "keep_head", lambda _: done.append("head"))
+    monkeypatch.setattr(Ledger, "retain", lambda *_: bool(done.append("retention")))
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        done.clear()  # the ledger has saved its registration
+        writer = Writer(ledger, 5, Retention(days=2))
+        writer.start()
+        for number in range(5):
+            await writer.append(*entries_of(record_of(number)))
+        assert done == ["head", "retention"]
+        await asyncio.to_thread(writer.close, 5)
 
 
 def test_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from aiohttp.client_reqrep import ConnectionKey
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -23,6 +24,7 @@ from cryptography.x509.oid import NameOID
 from support.gateway import running_upstream, upstreams_at
 from support.http import peer as talking
 from support.life import until
+from support.live import LIVE, live
 from support.wire import ok, peer, response
 
 from hookgate.proxy.config import UpstreamSettings
@@ -39,6 +41,7 @@ from hookgate.proxy.http.upstream_client import (
 from hookgate.proxy.http.upstream_connection import HostNotFoundError, ProxyError
 from hookgate.proxy.http.upstream_websockets import as_os_error
 from hookgate.proxy.observe.record import UpstreamAttempt
+from hookgate.proxy.observe.trace_context import trace_of
 from hookgate.proxy.routing.table import Route, match
 
 ROUTE = match("POST", "/v1/models/m:generateContent?alt=js%6Fn&key=a%2Fb")
@@ -368,6 +371,22 @@ def test_web_socket_errors_are_described_in_words(error: Exception, expected: st
     assert describe_connection_error(as_os_error(error)) == expected
 
 
+async def test_a_web_socket_is_part_of_its_call_s_trace_and_its_answer_is_noted() -> None:
+    attempt, seen = UpstreamAttempt(trace_of({}, 1.0, content=False)), []
+
+    async def stay(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+
+    route = match("GET", f"{LIVE}?key=k", live="judge")
+    async with live(stay, seen) as url, upstreams_at(url) as upstreams:
+        async with upstreams.connect(attempt, route, {}, ["live.v2"], 1000) as opened:
+            socket, mask = opened
+            assert (socket.protocol, mask) == ("live.v2", None)
+        assert attempt.status == 101
+    assert f"{attempt.span:016x}" in seen[0].headers["traceparent"]
+    assert seen[0].headers["x-goog-api-key"] == "k"
+
+
 async def test_few_connections_are_kept_for_later_after_many_were_in_use() -> None:
     async with AsyncExitStack() as stack:
         urls = [(await stack.enter_async_context(running_upstream()))[0] for _ in range(3)]
@@ -397,8 +416,9 @@ def descriptors() -> int:
 # ---- checking without a call
 
 
-async def test_an_upstream_that_answers_anything_can_be_reached_without_a_key() -> None:
-    async with peer(response(404, b"", {})) as upstream, upstreams_at(upstream.url) as upstreams:
+@pytest.mark.parametrize("status", [404, 407])  # without a proxy, 407 is an answer like any other
+async def test_an_upstream_that_answers_anything_can_be_reached_without_a_key(status: int) -> None:
+    async with peer(response(status, b"", {})) as upstream, upstreams_at(upstream.url) as upstreams:
         await upstreams.check("gemini")
     assert upstream.heard[0].startswith(b"HEAD / HTTP/1.1\r\n")
     assert b"key" not in upstream.heard[0].lower()

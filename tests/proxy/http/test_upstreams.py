@@ -847,6 +847,24 @@ async def test_https_with_an_authority_of_ones_own(authority: trustme.CA, tmp_pa
     assert (upstream.connections, upstream.requests) == (1, 3)
 
 
+async def test_an_upstream_that_prefers_http_2_is_asked_for_http_1(
+    authority: trustme.CA, tmp_path: Path
+) -> None:
+    context, spoken = serving(authority), []
+    context.set_alpn_protocols(["h2", "http/1.1"])
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        spoken.append(writer.get_extra_info("ssl_object").selected_alpn_protocol())
+        await Answering(OK)(reader, writer)
+
+    async with (
+        server(talk, ssl=context) as port,
+        upstreams_at(f"https://localhost:{port}", trusting(tmp_path)) as upstreams,
+    ):
+        assert await ask(upstreams) == b"{}"
+    assert spoken == ["http/1.1"]
+
+
 async def test_a_certificate_of_another_host_is_not_trusted(authority: trustme.CA, tmp_path: Path) -> None:
     upstream = Answering(OK)
     async with (
