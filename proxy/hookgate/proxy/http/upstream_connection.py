@@ -171,7 +171,7 @@ class UpstreamConnection(asyncio.Protocol):
         """End the exchange. Returns whether the connection can be reused; if not, it is aborted."""
         answer = self.answer
         reusable = answer.complete and answer.keep_alive and self._sent and not self._is_closing()
-        self._in_use, self._deadline, self._unsent = False, _NO_DEADLINE, None
+        self._in_use, self._unsent = False, None
         if not reusable:
             self.abort()
         if self._sender is not None:
@@ -183,8 +183,6 @@ class UpstreamConnection(asyncio.Protocol):
     def keep(self, seconds: float) -> None:
         """Keep the idle connection open for another request for at most `seconds`."""
         self.reused = True
-        if self._reading_paused:
-            self._resume_reading()
         self._set_deadline(seconds)
 
     def is_usable(self) -> bool:
@@ -274,7 +272,7 @@ class UpstreamConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Stop sending: the upstream reads more slowly than the gateway sends."""
         self._writing_paused = True
-        if self._in_use and not self.answer.status:
+        if not self.answer.status:
             self._set_deadline(self._header_timeout)
 
     def resume_writing(self) -> None:
@@ -333,7 +331,6 @@ class UpstreamConnection(asyncio.Protocol):
         self._closed, self._writing_paused = True, False
         if self._timer is not None:
             self._timer.cancel()
-        _wake(self._writable)
         if not self._in_use:
             self._on_idle_end(self)
             return
