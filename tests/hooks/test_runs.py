@@ -68,6 +68,12 @@ async def test_a_lone_hook_that_has_to_wait_for_its_turn_has_no_more_time_than_t
     await hanging
 
 
+@pytest.mark.parametrize(("timeout", "inline"), [(119_999, True), (120_000, False)])
+def test_a_lone_hook_needs_no_deadline_if_its_own_time_ends_before_it(timeout: float, inline: bool) -> None:
+    plan = engine(parallel(lambda _: None, timeout=timeout)).plan(asking("hi"), SESSION)
+    assert (plan.inline_hook is not None) is inline
+
+
 async def test_a_lone_hook_whose_large_input_is_prepared_elsewhere_has_no_more_time_than_the_event() -> None:
     async def never(*_: Any) -> Any:
         await asyncio.Event().wait()
@@ -211,7 +217,7 @@ async def test_an_observing_hook_that_fails_denies_nothing() -> None:
         asking("hi"), SESSION
     )
     assert outcome.runs[0].error
-    assert outcome.verdict.decision == "allow"
+    assert (outcome.verdict.decision, outcome.failed_closed) == ("allow", False)
 
 
 # ---- when

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.gateway import gateway_before, listens, runs, says
 from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
-from support.wire import HI, ask, ok, peer, post, response, spoken
+from support.wire import HI, KEY, ask, ok, peer, post, response, spoken
 
 from hookgate.proxy.http.bodies import SMALL_BODY, BodyWorker
 
@@ -183,9 +183,12 @@ async def test_a_model_that_a_hook_chose_for_all_of_a_batch_gets_it() -> None:
         peer(ok(b"{}")) as upstream,
         gateway_before(upstream.url, {"BeforeModel": [runs(rename)]}) as url,
     ):
-        answer = await post(url, TARGET, batch("a"))
+        answer = await post(url, TARGET, batch("a"), {**KEY, "content-type": "text/plain"})
+        receipt = await ask(url, "GET", f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}")
     assert answer.status == 200
     assert b"gemini-2.5-pro:batchGenerateContent" in upstream.heard[0]
+    assert upstream.heard[0].lower().count(b"content-type: application/json\r\n") == 1
+    assert receipt.json["model"] == "gemini-2.5-pro"
 
 
 async def test_a_hook_cannot_answer_for_the_model_in_a_batch() -> None:
@@ -284,6 +287,15 @@ async def test_an_error_about_a_batch_is_no_answer_of_a_model() -> None:
     ):
         answer = await ask(url, "GET", STATE)
     assert (answer.status, answer.body, seen) == (404, b"no such batch", [])
+
+
+async def test_an_empty_answer_about_a_batch_passes_as_it_came() -> None:
+    async with (
+        peer(ok(b"")) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [runs(redact)]}) as url,
+    ):
+        answer = await ask(url, "GET", STATE)
+    assert (answer.status, answer.body) == (200, b"")
 
 
 async def test_answers_in_a_file_are_not_shown() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ok, peer, post, sse
+from support.wire import ask as get
 
 from hookgate.proxy.config import Config, ShimSettings, ToolCallSettings
 from hookgate.proxy.http.bodies import BodyWorker
@@ -225,6 +226,20 @@ async def test_a_tool_that_ran_past_the_shim_is_flagged_or_denied(
     assert ("The tools 'read_file' ran without a BeforeTool event" in said(answer)) is (
         past and bypass == "deny"
     )
+
+
+@pytest.mark.parametrize("bypass", ["flag", "deny"])
+async def test_a_tool_that_ran_past_the_shim_is_flagged_once_and_denied_in_every_call(bypass: Any) -> None:
+    config = Config(tools=ToolCallSettings(bypass=bypass))
+    receipts = []
+    async with running_gateway({}, config=config) as gateway:
+        await tell(gateway, "BeforeAgent", prompt="do it")
+        for _ in range(2):
+            answer = await ask(gateway, TOOL_TURN)
+            place = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+            receipts.append((await get(gateway.url, "GET", place, headers=SESSION)).json)
+    seen = [(receipt["outcome"], receipt["bypasses"]) for receipt in receipts]
+    assert seen == ([("answered", 1), ("answered", 0)] if bypass == "flag" else [("denied", 1)] * 2)
 
 
 async def test_a_tool_that_was_denied_and_so_did_not_run_is_not_flagged(
@@ -584,7 +599,10 @@ async def test_arguments_in_pieces_never_reach_the_agent_unjudged(pieces: list[J
         gateway_before(upstream.url, {"BeforeTool": [runs(no_rm_at_all)]}, config) as url,
     ):
         answer = await post(url, SSE, {"contents": [user("go")]}, SESSION)
+        place = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+        receipt = (await get(url, "GET", place, headers=SESSION)).json
     assert "rm" not in str([part for part in parts(answer) if "text" not in part])
+    assert [each["event"] for each in receipt["blocked"]] == ["BeforeTool"] * receipt["blocked_count"] != []
 
 
 async def test_arguments_in_pieces_of_a_tool_that_no_hook_selects_pass_unchanged() -> None:

@@ -153,8 +153,9 @@ async def test_an_upstream_error_passes_unchanged_without_hooks(target: str, sta
     error = response(status, body, {"Content-Type": "application/json", "Retry-After": "7"})
     async with peer(error) as upstream, gateway_before(upstream.url, {"AfterModel": [listens(seen)]}) as url:
         answer = await post(url, target, HI)
+        receipt = await ask(url, "GET", f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}")
     assert (answer.status, answer.body, answer.headers["retry-after"]) == (status, body, "7")
-    assert seen == []
+    assert (receipt.json["outcome"], seen) == ("failed", [])
 
 
 async def test_an_error_that_is_not_json_passes_unchanged() -> None:

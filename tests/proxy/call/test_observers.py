@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.audits import audited_gateway, reading
 from support.gateway import gateway_before, runs, says
-from support.wire import HI, SSE, STREAM_HEAD, UNARY, ok, peer, post, prompt, spoken, sse
+from support.wire import HI, SSE, STREAM_HEAD, UNARY, ask, ok, peer, post, prompt, spoken, sse
 
 from hookgate.proxy.call import answer as answers
 from hookgate.proxy.config import Config, TranscriptSettings
@@ -63,6 +63,23 @@ async def test_a_call_is_observed_from_its_request_to_its_answer(case: str, tmp_
     assert detail.start.content == {"request": body}
     observed = {name: detail.end.content[name] for name in ("sent", "answer", "given")}
     assert observed == {"sent": sent, "answer": answer, "given": None}
+
+
+async def test_the_answers_of_a_batch_are_observed_before_and_after_their_hooks(tmp_path: Path) -> None:
+    inlined = {"inlinedResponses": {"inlinedResponses": [{"response": SAID}]}}
+    hooks = {"AfterModel": [says(llm_response={"text": "**"})]}
+    async with (
+        peer(ok(json.dumps(STATE | {"response": inlined}).encode())) as upstream,
+        audited_gateway(upstream.url, tmp_path, hooks, content="full") as gateway,
+    ):
+        answer = await ask(gateway.url, "GET", "/v1beta/batches/b-1")
+    with reading(tmp_path) as audit:
+        detail = audit.call(answer.headers["x-hookgate-receipt"])
+    assert detail is not None
+    assert detail.end is not None
+    assert detail.end.content is not None
+    assert detail.end.content["answer"] == STATE | {"response": inlined}
+    assert detail.end.content["given"] == answer.json != STATE | {"response": inlined}
 
 
 async def test_an_event_is_observed_with_the_output_of_its_hooks(tmp_path: Path) -> None:

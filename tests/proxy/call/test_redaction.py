@@ -71,6 +71,20 @@ async def streamed(events: list[Json], hooks: Json, target: str = SSE) -> Answer
         return await post(url, target, prompt("hi"), KEY)
 
 
+async def test_a_receipt_tells_how_much_of_a_stream_was_searched_and_what_was_found() -> None:
+    events = sse(*cut(SAID, 9, 30))
+    async with (
+        peer(STREAM_HEAD, *events) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [policy()]}) as url,
+    ):
+        answer = await post(url, SSE, prompt("hi"), KEY)
+        receipt = await ask(url, "GET", f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}")
+    assert said(answer) == MASKED
+    [hook] = receipt.json["hooks"]
+    assert (hook["runs"], hook["bytes"]) == (1, sum(map(len, events)))
+    assert receipt.json["redacted"] == ["no-secrets"]
+
+
 async def test_nothing_of_a_secret_goes_to_the_model_and_nothing_comes_back() -> None:
     async with running_gateway(both(), {"rules": [{"answer": {"text": SAID}}]}) as gateway:
         whole = await post(gateway.url, UNARY, prompt(SAID), KEY)

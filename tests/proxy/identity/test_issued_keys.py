@@ -272,6 +272,18 @@ async def test_a_key_for_some_models_is_for_no_other_in_a_body(tmp_path: Path) -
         assert not gateway.recorded
 
 
+async def test_a_hook_does_not_get_a_batch_to_a_model_that_the_key_is_not_for(tmp_path: Path) -> None:
+    key = issue(tmp_path, scope={"models": ["gemini-2.5-flash"], "routes": ["batches"]})
+    batch = {"batch": {"inputConfig": {"requests": {"requests": [{"request": HI}]}}}}
+    hooks = {"BeforeModel": [says(llm_request={"model": "gemini-2.5-pro"})]}
+    async with issuing_gateway(tmp_path, hooks) as gateway:
+        target = UNARY.replace("generateContent", "batchGenerateContent")
+        answer = await post(gateway.url, target, batch, sent(key))
+        assert not gateway.recorded
+    assert why(answer) == "KEY_NOT_ALLOWED"
+    assert "may not be used for the model 'gemini-2.5-pro'" in answer.error["message"]
+
+
 CHAT = "/v1beta/openai/chat/completions"
 PROMPT = [{"role": "user", "content": "hi"}]
 NAMING = {

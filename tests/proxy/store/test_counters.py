@@ -21,6 +21,7 @@ from support.databases import cut, drop, postgres
 from hookgate.hooks.runners.inprocess import Counters
 from hookgate.proxy.config import StoreSettings
 from hookgate.proxy.store import Store, StoreError, database, models
+from hookgate.proxy.store import counters as store_counters
 from hookgate.proxy.store.counters import SqlCounters
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
@@ -152,6 +153,20 @@ async def test_what_is_added_while_others_are_written_is_counted_once(tmp_path: 
     counters.add_later("a", 1, TOMORROW)
     payer.join()
     assert await counters.read(["a"]) == {"a": 6}
+    counters.close()
+    opened_database.close()
+
+
+async def test_of_too_many_amounts_that_wait_to_be_written_the_oldest_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_counters, "MAX_OWED", 2)
+    opened_database = database.open_database(None, tmp_path)
+    counters = SqlCounters(opened_database)
+    monkeypatch.setattr(counters._threads, "run_later", lambda _: None)
+    for key in ("a", "b", "c", "b"):
+        counters.add_later(key, 1, TOMORROW)
+    assert await counters.read(["a", "b", "c"]) == {"b": 2, "c": 1}
     counters.close()
     opened_database.close()
 
