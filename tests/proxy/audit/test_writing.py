@@ -171,6 +171,19 @@ async def test_a_withdrawn_record_takes_no_place_in_the_queue(tmp_path: Path) ->
         await until(lambda: count(tmp_path) == 2 and writer.queued == 0)
 
 
+async def test_records_whose_caller_is_cancelled_are_written_even_after_the_deadline(tmp_path: Path) -> None:
+    async with writer_in(tmp_path, deadline=0.5) as writer:
+        with locked(tmp_path):
+            began = asyncio.create_task(writer.append(*entries_of(record_of(1))))
+            await until(lambda: writer._queue.batch)
+            cancelled = asyncio.create_task(writer.append(*entries_of(record_of(2))))
+            late = asyncio.create_task(writer.append(*entries_of(record_of(3))))
+            await until(lambda: writer.queued == 6)
+            cancelled.cancel()
+            await asyncio.gather(began, cancelled, late, return_exceptions=True)
+        await until(lambda: count(tmp_path) == 4 and writer.queued == 0)
+
+
 async def test_a_database_that_cannot_be_written_is_in_trouble_until_it_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,7 +173,6 @@ class UpstreamPool:
         loop = asyncio.get_running_loop()
         addresses = await self._addresses.resolve(host, port)
         sock = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_DELAY)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _, connection = await loop.create_connection(
             lambda: UpstreamConnection(loop, *self._timeouts, lambda ended: self._forget(ended, origin)),
             sock=sock,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.secrets import redacted
 
-from hookgate.hooks.policies.redact import Scanner, fields, pattern_detector
+from hookgate.hooks.policies.redact import DETECTORS, Scanner, fields, pattern_detector
 from hookgate.hooks.policies.redact.fields import redacted_data
 from hookgate.hooks.policies.redact.redaction import (
     SCOPES,
@@ -45,6 +45,23 @@ def test_every_string_name_and_long_number_of_a_value_is_searched() -> None:
         "c": [[["[WORD]"]], "clean"],
     }
     assert one.findings == {"WORD": 4, "DIGITS": 4}
+
+
+@pytest.mark.parametrize(
+    "character", ["~", "\x80", "\u07ff", "\u0800", "\u0964", "\uffff", "\U00010000", "😀"]
+)
+def test_a_secret_is_found_between_characters_of_any_length(character: str) -> None:
+    scanner = Scanner(DETECTORS)
+    key, masked = "AKIA" + "Q3EGRYH7XJ4WPL2D", "[AWS_ACCESS_KEY]"
+    between, expected = (f"{character}{each}{character}" for each in (key, masked))
+    assert redacted(scanner, between) == redacted(scanner, *between) == expected
+
+
+@pytest.mark.parametrize("pattern", ["(?i-s:acme.token)", "(?i-ms:acme.token$)"])
+def test_flags_that_a_pattern_sets_and_unsets_hold_among_other_texts(pattern: str) -> None:
+    one = Redaction(Search(Scanner([pattern_detector("ACME", pattern)])), lambda kind, _: f"[{kind}]")
+    value = ["before", "an ACME-token", "acme\ntoken", "after"]
+    assert one.value(value) == ["before", "an [ACME]", "acme\ntoken", "after"]
 
 
 @pytest.mark.parametrize("value", ["clean", ["clean", 5], {"a": {"b": ["clean", 1.5, False]}}, 17, None])
