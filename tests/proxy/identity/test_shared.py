@@ -188,6 +188,19 @@ async def test_effects_that_take_too_much_room_are_not_kept(
         assert list((await other.open(ALICE)).state.memory.effects) == ["b", "c"]
 
 
+async def test_effects_are_kept_up_to_the_last_byte_that_a_session_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two(None, tmp_path) as (one, other):
+        for name in ("a", "b"):
+            await one.change(ALICE, remember(name, "x" * 300))
+        size = select(func.sum(func.length(models.session_effects.c.document)))
+        room = await one._store.read(lambda rows: rows._connection.execute(size).scalar_one())
+        monkeypatch.setattr(stored, "MAX_SESSION_BYTES", room)
+        await one.change(ALICE, remember("c", "x" * 300))
+        assert list((await other.open(ALICE)).state.memory.effects) == ["b", "c"]
+
+
 @pytest.mark.parametrize("levels", [100, 300, 5000])
 async def test_an_effect_that_could_not_be_read_again_is_not_kept(
     levels: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
