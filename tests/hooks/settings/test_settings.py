@@ -45,6 +45,24 @@ def test_a_hook_carries_what_its_file_says(tmp_path: Path) -> None:
     assert (hook.config.env, hook.config.on_error, hook.source) == ({"A": "b"}, "deny", tmp_path / "0.json")
 
 
+@pytest.mark.parametrize(
+    ("event", "config", "expected"),
+    [
+        ("BeforeModel", {"on_error": "allow"}, "always"),
+        ("BeforeModel", {"on_error": "deny"}, "never"),
+        ("BeforeModel", {}, "on exit codes"),
+        ("BeforeModel", {"persistent": True}, "never"),
+        ("BeforeModel", {"on_error": "allow", "mode": "observe"}, "never"),
+        ("SessionEnd", {"on_error": "allow"}, "never"),
+    ],
+)
+def test_a_hook_tells_after_which_failures_calls_continue(
+    event: str, config: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    [group] = load(tmp_path, one_group(command("x", **config), event=event)).for_event(event)
+    assert [hook.fails_open for hook in group.hooks] == [expected]
+
+
 def test_the_url_of_a_hook_is_shown_without_what_may_be_secret(tmp_path: Path) -> None:
     config = {"type": "http", "url": "https://ann:pw@example.com/hook?key=s3cret#there"}
     [group] = load(tmp_path, one_group(config, command("x --key s3cret"))).for_event("BeforeModel")
