@@ -15,6 +15,7 @@ from hookgate.hooks.settings import (
     EngineLimits,
     Hook,
     Layer,
+    NumberedText,
     SettingsSource,
     Subject,
     load_sources,
@@ -304,6 +305,14 @@ def test_any_change_of_any_file_is_another_revision(tmp_path: Path) -> None:
     seen = [revision(), revision({}), revision({"a": 1}), revision({}, {}), revision(one_group(command("x")))]
     assert len(set(seen)) == len(seen)
     assert revision({"a": 1}) == seen[2]
+
+
+def test_settings_that_are_in_no_file_are_known_by_their_number(tmp_path: Path) -> None:
+    user = place(tmp_path, "user", one_group(command("a")))
+    pushed = NumberedText(7, json.dumps(one_group(command("b"))))
+    configuration = load_sources([user, SettingsSource(tmp_path / "pushed", "policy", revision=pushed)])
+    assert (names(configuration), configuration.pushed) == (["b", "a"], pushed)
+    assert load_sources([user]).pushed is None
 
 
 def test_the_same_file_in_another_layer_is_another_revision(tmp_path: Path) -> None:
