@@ -193,6 +193,15 @@ async def test_context_reaches_the_sessions_next_call_once_when_the_agent_wants_
         assert await sent(gateway) == [{"text": "hi"}]
 
 
+async def test_context_of_a_shim_is_not_used_up_by_an_agents_own_question() -> None:
+    question = {**HI, "generationConfig": {"responseMimeType": "application/json"}}
+    async with running_gateway({"BeforeAgent": [says(additionalContext="see")]}) as gateway:
+        await tell(gateway.url, "BeforeAgent", DELIVER, prompt="from a shim")
+        assert (await post(gateway.url, UNARY, question, IN_SESSION)).status == 200
+        assert "see" not in str(gateway.generated[-1].body)
+        assert await sent(gateway) == [{"text": "hi"}, {"text": "<hook_context>see</hook_context>"}]
+
+
 async def test_a_nameless_call_belongs_to_the_session_that_reported_its_prompt() -> None:
     seen: list[dict[str, Any]] = []
     async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
