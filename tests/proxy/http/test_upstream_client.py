@@ -452,3 +452,20 @@ def _authority(expires: datetime) -> bytes:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     )
     return authority.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+async def test_an_upstream_in_a_path_is_checked_there() -> None:
+    async with (
+        peer(response(200, b"", {})) as upstream,
+        upstreams_at(f"{upstream.url}/gemini") as upstreams,
+    ):
+        await upstreams.check("gemini")
+    assert upstream.heard[0].startswith(b"HEAD /gemini HTTP/1.1\r\n")
+
+
+async def test_a_check_leaves_its_connection_to_others() -> None:
+    async with peer(response(404, b"", {})) as upstream:
+        settings = UpstreamSettings(gemini=upstream.url, connect_timeout=2)
+        async with Upstreams(settings, max_connections=1) as upstreams:
+            await upstreams.check("gemini")
+            await upstreams.check("gemini")

@@ -372,3 +372,23 @@ async def test_a_restart_of_the_server_is_not_noticed(tmp_path: Path) -> None:
             await sessions.change(ALICE, stop)
             cut(server.rpartition("/")[2])
             assert (await sessions.open(ALICE)).state.stopped == "enough"
+
+
+async def test_the_sessions_of_a_key_fill_its_room_to_the_last_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with process(None, tmp_path) as one:
+        of_key = [SessionContext(f"s-{number}", key="alice") for number in range(3)]
+        for session in of_key:
+            await one.change(session, stop)
+
+        def sweep(rows: SessionRows) -> None:
+            now, size = int(time.time()), 500
+            for number in range(3):
+                aged = update(models.sessions).values(used=now - 10 + number, size=size)
+                rows._connection.execute(aged.where(models.sessions.c.id == f"s-{number}"))
+            monkeypatch.setattr(stored, "MAX_KEY_BYTES", 2 * size)
+            rows.sweep(3600)
+
+        await one._store.write(sweep)
+        assert [(await one.open(session)).is_known for session in of_key] == [False, True, True]
