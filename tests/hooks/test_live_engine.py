@@ -285,6 +285,22 @@ async def test_a_hook_that_is_switched_off_keeps_its_record_and_degrades_nothing
     await engines.close()
 
 
+async def test_a_reload_that_leaves_no_hooks_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engines = live(denying(tmp_path, "one"))
+    for settings in ({"hooks": {}}, one_group(FIRST)):
+        write_file(tmp_path, settings)
+        with caplog.at_level(logging.INFO, "hookgate.hooks"):
+            await engines.reload()
+    removed, added = (record for record in caplog.records if "settings reloaded" in record.message)
+    assert removed.message.endswith(
+        "removed: BeforeModel guard; no hooks are left: calls are forwarded unchanged"
+    )
+    assert (removed.levelname, added.levelname) == ("WARNING", "INFO")
+    await engines.close()
+
+
 FIRST, SECOND = command("true", name="first"), command("true", name="second")
 OFF = {"hooksConfig": {"disabled": ["second"]}}
 

@@ -1,4 +1,7 @@
-"""Hooks that fail open are listed at startup, in checks, lists, readiness and the panel."""
+"""Hooks that stop nothing are listed at startup, in checks, lists, readiness and the panel.
+
+These are hooks that fail open, that only observe, or that are switched off.
+"""
 
 import json
 from pathlib import Path
@@ -14,9 +17,11 @@ from hookgate.proxy.admin.listener import AdminListener
 from hookgate.proxy.admin.policy import HookPanel
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.metrics import Metrics
+from hookgate.translator.fields import JsonObject
 
 OPEN = "these hooks fail open (a call passes if they fail): open; "
 OPEN_ON_EXITS = "these hooks fail open when they exit with a code other than 0 or 2: exits; "
+OBSERVES = 'these hooks only observe and stop nothing: observed; to enforce them, remove "mode": "observe"'
 
 
 @pytest.fixture
@@ -35,6 +40,7 @@ async def test_a_start_names_them(file: Path, tmp_path: Path) -> None:
     async with serving("serve", "--listen", "127.0.0.1:0", *named) as gateway:
         assert OPEN in gateway.log
         assert OPEN_ON_EXITS in gateway.log
+        assert OBSERVES in gateway.log
 
 
 @pytest.fixture
@@ -51,11 +57,34 @@ async def test_a_check_names_them_and_the_slips(slip: Path) -> None:
     assert ended.code == 0
     assert OPEN in ended.out
     assert OPEN_ON_EXITS in ended.out
+    assert OBSERVES in ended.out
     assert f"{slip}:1: hooks.BeforeModel: the hook 'open': 'on-error' is not known here" in ended.err
     assert f"{slip}:1: hooks.BeforeModel: the hook 'exits': ./none.sh does not exist in " in ended.err
     ended = await run("config", "check", "--policy", str(slip))
     assert ended.code == 1
     assert "did you mean on_error?" in ended.err
+
+
+@pytest.mark.parametrize(
+    "words", ["hooks doctor", "doctor --offline --listen 127.0.0.1:0 --admin 127.0.0.1:0"]
+)
+async def test_the_doctors_name_each_of_them_once(words: str, file: Path, tmp_path: Path) -> None:
+    ended = await run(*words.split(), "--hooks", str(file), env={"HOOKGATE_STATE": str(tmp_path / "state")})
+    for expected in (OPEN, OPEN_ON_EXITS, OBSERVES):
+        assert ended.out.count(f"note  {expected}") == 1
+
+
+@pytest.mark.parametrize("switch", [{"hooks": {"enabled": False}}, {"tools": {"enableHooks": False}}])
+async def test_hooks_that_are_switched_off_are_counted(switch: JsonObject, tmp_path: Path) -> None:
+    hooks = one_group(command(name="one"), command(name="two"))["hooks"]
+    settings = {**switch, "hooks": {**hooks, **switch.get("hooks", {})}}
+    named = ("--hooks", str(write_file(tmp_path, settings)), "--listen", "127.0.0.1:0", "--admin", "off")
+    state = {"HOOKGATE_STATE": str(tmp_path / "state")}
+    expected = "no hooks: calls are forwarded unchanged; 2 hooks are switched off; revision "
+    assert expected in (await run("config", "check", *named, env=state)).out
+    assert expected in (await run("doctor", "--offline", *named, env=state)).out
+    async with serving("serve", *named, env=state) as gateway:
+        assert expected in gateway.log
 
 
 async def test_the_list_has_a_column_for_it(file: Path) -> None:
@@ -66,6 +95,9 @@ async def test_the_list_has_a_column_for_it(file: Path) -> None:
         "closed": "never",
         "observed": "never",
     }
+    for word in ("list", "show observed"):
+        shown = await run("hooks", *word.split(), "--hooks", str(file))
+        assert "observes" in shown.out
 
 
 async def test_readiness_and_the_panel_name_them(file: Path, tmp_path: Path) -> None:

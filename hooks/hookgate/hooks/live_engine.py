@@ -246,7 +246,10 @@ class LiveEngine:
 
     def _notify(self, difference: Changes) -> None:
         summary = str(difference) or "no hook changed"
-        log.info(
+        if not self._outline.on:
+            summary += "; no hooks are left: calls are forwarded unchanged"
+        log.log(
+            logging.INFO if self._outline.on else logging.WARNING,
             "settings reloaded: revision %s, previously %s; %s",
             difference.revision,
             difference.before,

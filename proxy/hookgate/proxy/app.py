@@ -188,7 +188,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         _open_sessions(config, parts.store_url, state) as sessions,
         _open_issued_keys(parts) as issued_keys,
     ):
-        live.watchers.append(lambda _: policy.warn_of_open_hooks(live.current.configuration))
+        live.watchers.append(lambda _: policy.warn_of_hooks(live.current.configuration))
         live.watchers.append(lambda _: warn_of_unmet_conditions(live.current.configuration, config))
         gateway = Gateway(
             live,

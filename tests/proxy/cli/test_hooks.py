@@ -383,7 +383,8 @@ def test_the_doctor_finds_what_will_not_work(project: Path, hookgate: Hookgate) 
 
 
 def test_the_doctor_finds_a_missing_script(project: Path, hookgate: Hookgate) -> None:
-    path = configure(project, command("python3 gone.py", name="guard"), name="hooks.json")
+    hook = command("python3 gone.py", name="guard", on_error="deny")
+    path = configure(project, hook, name="hooks.json")
     code, output = hookgate("doctor", "--hooks", str(path))
     assert (code, output) == (
         1,

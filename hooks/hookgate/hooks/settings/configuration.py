@@ -355,6 +355,15 @@ class Configuration:
         on = set(self.hooks())
         return tuple(hook for hook in self.declared if hook not in on)
 
+    @property
+    def switched_off(self) -> tuple[Hook, ...]:
+        """The hooks that are switched off by name or with all others, without those that are overridden."""
+        return tuple(hook for hook in self.declared if not self.is_on(hook))
+
+    def observing(self) -> list[str]:
+        """Return the sorted names of the hooks that only observe, without duplicates."""
+        return sorted({hook.name for hook in self.hooks() if hook.config.mode == "observe"})
+
     def failing_open(self, how: FailsOpen) -> list[str]:
         """Return the sorted names of the hooks that fail open in this way, without duplicates."""
         return sorted({hook.name for hook in self.hooks() if hook.fails_open == how})

@@ -26,7 +26,7 @@ from hookgate.proxy.http.upstream_client import Upstreams
 from hookgate.proxy.identity.callers import KeysError, load_named_keys
 from hookgate.proxy.identity.unmet_conditions import unmet_conditions
 from hookgate.proxy.observe.usage import Prices, read_prices
-from hookgate.proxy.policy import describe_hooks, fail_open_warnings
+from hookgate.proxy.policy import describe_hooks, hook_warnings
 from hookgate.proxy.store import Store, StoreError
 
 
@@ -106,7 +106,7 @@ async def _hooks(config: Config, prices: Prices | None) -> str:
     live = policy.load_policy(sources, prices=prices)
     await live.close()
     configuration = live.current.configuration
-    warnings = (*fail_open_warnings(configuration), *unmet_conditions(configuration, config))
+    warnings = (*hook_warnings(configuration), *unmet_conditions(configuration, config))
     return "\n".join([describe_hooks(configuration), *warnings])
 
 

@@ -76,7 +76,8 @@ def list_hooks(sources: Sources, as_json: bool) -> int:
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
     elif rows:
-        print(_table([_COLUMNS, *(tuple(str(row[column]) for column in _COLUMNS) for row in rows)]))
+        cells = (tuple(str(row[column]) for column in _COLUMNS) for row in map(_printed, rows))
+        print(_table([_COLUMNS, *cells]))
     else:
         places = "\n  ".join(str(place.path) for place in sources.places())
         print(f"No hooks are configured. These files were searched for:\n  {places}")
@@ -88,8 +89,13 @@ def show_hook(sources: Sources, name: str) -> int:
     hooks = read_configured_hooks(sources)
     found = set(hooks.named(name))
     for row in (row for row in _rows(hooks, sources, found)):
-        print(_table([(f"{key}:", str(value)) for key, value in row.items()]), end="\n\n")
+        print(_table([(f"{key}:", str(value)) for key, value in _printed(row).items()]), end="\n\n")
     return 0
+
+
+def _printed(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row for people: a hook in observe mode never fails open, but it also stops nothing."""
+    return {**row, "fails open": "observes"} if row["state"] == "observe" else row
 
 
 def _rows(hooks: ConfiguredHooks, sources: Sources, only: set[Hook] | None = None) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from hookgate.proxy.cli.common.tables import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.observe.usage import read_prices
-from hookgate.proxy.policy import describe_hooks, fail_open_warnings
+from hookgate.proxy.policy import describe_hooks, hook_warnings
 from hookgate.proxy.policy.pushed import check_policy
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import POLICY_FILE, open_policies
@@ -134,7 +134,7 @@ def _check(path: Path, document: str, config: Config, state: Path, given: argpar
     configuration, warnings = check_policy(
         path, document, state, prices, scripts_elsewhere=given.scripts_elsewhere
     )
-    for warning in (*warnings, *fail_open_warnings(configuration)):
+    for warning in (*warnings, *hook_warnings(configuration)):
         print(f"hookgate: {warning}", file=sys.stderr)
     return describe_hooks(configuration).partition(";")[0]
 

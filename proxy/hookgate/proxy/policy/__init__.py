@@ -3,7 +3,7 @@
 from hookgate.proxy.policy.loading import (
     ConfiguredHooks,
     describe_hooks,
-    fail_open_warnings,
+    hook_warnings,
     load_policy,
     log_start,
     read_configured_hooks,
@@ -12,7 +12,7 @@ from hookgate.proxy.policy.loading import (
     switch,
     switch_all,
     switch_text,
-    warn_of_open_hooks,
+    warn_of_hooks,
 )
 from hookgate.proxy.policy.pushed import PushedPolicy, open_pushed_policy, read_all_sources
 
@@ -20,7 +20,7 @@ __all__ = [
     "ConfiguredHooks",
     "PushedPolicy",
     "describe_hooks",
-    "fail_open_warnings",
+    "hook_warnings",
     "load_policy",
     "log_start",
     "open_pushed_policy",
@@ -31,5 +31,5 @@ __all__ = [
     "switch",
     "switch_all",
     "switch_text",
-    "warn_of_open_hooks",
+    "warn_of_hooks",
 ]

@@ -21,6 +21,7 @@ from hookgate.hooks.settings import EVENTS, BuiltinConfig, Hook, Loaded, read_so
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
 from hookgate.hooks.trust import TrustStore
 from hookgate.proxy.config.reading import Sources
+from hookgate.proxy.errors import pluralize
 from hookgate.proxy.policy.pushed import PushedPolicy
 from hookgate.proxy.store import Store, StoreError
 
@@ -248,7 +249,7 @@ def _switches(sources: Sources) -> Path:
 
 def log_start(engine: Engine, sources: Sources, where: str) -> None:
     """Log that the gateway is running, and its hooks."""
-    warn_of_open_hooks(engine.configuration)
+    warn_of_hooks(engine.configuration)
     # Settings files that configure no hook are probably a mistake.
     judges = bool(engine.configuration.groups)
     level = logging.WARNING if sources.places() and not judges else logging.INFO
@@ -257,31 +258,42 @@ def log_start(engine: Engine, sources: Sources, where: str) -> None:
         log.warning("%s hook %r %s", hook.event, hook.name, reason)
 
 
-def warn_of_open_hooks(configuration: Configuration) -> None:
-    """Log which hooks fail open."""
-    for warning in fail_open_warnings(configuration):
+def warn_of_hooks(configuration: Configuration) -> None:
+    """Log which hooks fail open, and which only observe."""
+    for warning in hook_warnings(configuration):
         log.warning("%s", warning)
 
 
 def describe_hooks(configuration: Configuration) -> str:
-    """Return a summary of the hooks that run."""
+    """Return a summary of the hooks that run, and the number of those that are switched off."""
     counts = {
         event: sum(len(group.hooks) for group in groups) for event, groups in configuration.groups.items()
     }
     listed = ", ".join(f"{event} {counts[event]}" for event in EVENTS if event in counts)
     hooks = f"hooks: {listed}" if listed else "no hooks: calls are forwarded unchanged"
-    return f"{hooks}; revision {configuration.revision}"
+    count = len(configuration.switched_off)
+    off = f"; {pluralize(count, 'hook is', 'hooks are')} switched off" if count else ""
+    return f"{hooks}{off}; revision {configuration.revision}"
 
 
-def fail_open_warnings(configuration: Configuration) -> list[str]:
-    """Return a warning about hooks that fail open, and one about those that do so on exit codes only."""
-    remedy = 'to deny such calls, set "on_error": "deny"'
-    hooks_by_warning = {
-        "these hooks fail open (a call passes if they fail)": configuration.failing_open("always"),
-        "these hooks fail open when they exit with a code other than 0 or 2": configuration.failing_open(
-            "on exit codes"
+def hook_warnings(configuration: Configuration) -> list[str]:
+    """Return a warning about hooks that fail open, those that do so on exit codes, and those that observe."""
+    to_deny = 'to deny such calls, set "on_error": "deny"'
+    found = (
+        (
+            "these hooks fail open (a call passes if they fail)",
+            configuration.failing_open("always"),
+            to_deny,
         ),
-    }
-    return [
-        f"{warning}: {', '.join(names)}; {remedy}" for warning, names in hooks_by_warning.items() if names
-    ]
+        (
+            "these hooks fail open when they exit with a code other than 0 or 2",
+            configuration.failing_open("on exit codes"),
+            to_deny,
+        ),
+        (
+            "these hooks only observe and stop nothing",
+            configuration.observing(),
+            'to enforce them, remove "mode": "observe"',
+        ),
+    )
+    return [f"{warning}: {', '.join(names)}; {remedy}" for warning, names, remedy in found if names]

@@ -47,7 +47,7 @@ from hookgate.hooks.settings.commands import command_problem, search_problem
 from hookgate.hooks.settings.files import decode_text
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
-from hookgate.proxy.policy import ConfiguredHooks, read_configured_hooks
+from hookgate.proxy.policy import ConfiguredHooks, hook_warnings, read_configured_hooks
 from hookgate.translator import callable_names, declared_names, show_tool_config
 from hookgate.translator.fields import JsonObject
 
@@ -275,6 +275,7 @@ async def diagnose_hooks(sources: Sources, prices: PriceTable | None) -> tuple[l
         for group in groups:
             for hook in group.hooks:
                 findings += await _examined(hook, _harmless(group, hook.event), hooks, prices)
+    findings += [Diagnosis(warning, "note") for warning in hook_warnings(configuration)]
     return findings, len(configuration.hooks())
 
 
