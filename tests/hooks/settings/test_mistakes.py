@@ -42,11 +42,6 @@ SLIPS = [
         id="near hooksConfig",
     ),
     pytest.param(
-        lines("{", '  "Hooks": {}}'),
-        "2: 'Hooks' is not known here and has no effect; did you mean hooks?",
-        id="near hooks",
-    ),
-    pytest.param(
         lines('{"hooksConfig": {', '  "zzz": 1}}'),
         "2: hooksConfig: 'zzz' is not known here and has no effect; known keys are concurrency, deadline, "
         "disabled, enabled, http_targets, notifications, on_error",
@@ -84,8 +79,41 @@ def test_a_key_that_is_not_known_elsewhere_is_reported(
     assert caplog.messages == [f"{path}:{expected}"]
 
 
+@pytest.mark.parametrize("layer", ["policy", *OTHERS])
+def test_a_misspelled_key_for_hooks_ends_the_start_if_an_operator_names_the_file(
+    layer: Layer, tmp_path: Path
+) -> None:
+    path = write_file(tmp_path, lines("{", '  "hook": {}}'))
+    loaded = read_sources([SettingsSource(path, layer)])
+    expected = [f"{path}:2: 'hook' is not known here and has no effect; did you mean hooks?"]
+    found = [loaded.problems, loaded.warnings]
+    assert [str(each) for each in found[layer not in ("policy", "explicit")]] == expected
+    assert sum(map(len, found)) == 1
+
+
+@pytest.mark.parametrize("layer", ["policy", *OTHERS])
+@pytest.mark.parametrize("text", [{}, {"hooks": {}}, {"hooks": {"BeforeModel": []}}, {"ui": {}}])
+def test_a_file_without_hooks_is_reported_if_an_operator_names_it(
+    text: dict[str, Any], layer: Layer, tmp_path: Path
+) -> None:
+    path = write_file(tmp_path, text)
+    loaded = read_sources([SettingsSource(path, layer)])
+    expected = [f"{path}: contains no hooks; write them below the key 'hooks'"]
+    assert [str(each) for each in loaded.warnings] == (expected if layer in ("policy", "explicit") else [])
+    assert loaded.problems == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [one_group(command()), {"hooksConfig": {"disabled": ["guard"]}}, {"tools": {"enableHooks": False}}],
+)
+def test_a_named_file_with_hooks_or_switches_is_not_reported(text: dict[str, Any], tmp_path: Path) -> None:
+    assert read_sources([SettingsSource(write_file(tmp_path, text))]).warnings == ()
+
+
 def test_keys_of_gemini_cli_that_are_not_about_hooks_are_reported_of_nowhere(tmp_path: Path) -> None:
-    text = {"general": {}, "ui": {"theme": "x"}, "tools": {}, "mcpServers": {}, "security": {}, "hooks": {}}
+    others = {"general": {}, "ui": {"theme": "x"}, "tools": {}, "mcpServers": {}, "security": {}}
+    text = {**others, **one_group(command())}
     for layer in ("policy", *OTHERS):
         loaded = read_sources([SettingsSource(write_file(tmp_path, text), layer)])  # type: ignore[arg-type]  # a layer by its name
         assert (loaded.problems, loaded.warnings) == ((), ())

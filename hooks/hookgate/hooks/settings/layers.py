@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -121,7 +121,7 @@ def read_sources(places: Iterable[SettingsSource]) -> Loaded:
                 problems[place.needs_trust].append(Problem(place.path, message))
         except SettingsError as error:
             problems[place.needs_trust] += error.problems
-    configuration = _merge([(place, file, _file_config(file)) for place, file in files])
+    configuration = _merge([(place, file, _file_config(place, file)) for place, file in files])
     for place, file in files:
         problems[place.needs_trust] += file.problems
     warnings = tuple(warning for _, file in files for warning in file.warnings)
@@ -151,6 +151,7 @@ def _merge(sections: Sequence[LayerSection]) -> Configuration:
         lambda hook: (hook.event, *hook.copy_key, matchers[hook], repr(hook.config.when)),
     )
     _warn_of_unused(sections, running)
+    _warn_of_empty(sections, {hook.source for group in declared for hook in group.hooks})
     kept = set(running.values())
     groups: dict[str, list[Group]] = {}
     for group in declared:
@@ -181,6 +182,24 @@ def _warn_of_unused(sections: Sequence[LayerSection], running: Mapping[Hook, Hoo
             files[hook.source].warnings.append(Problem(hook.source, message, hook.line))
 
 
+def _warn_of_empty(sections: Sequence[LayerSection], sources: Collection[Path]) -> None:
+    """Warn of each file that an operator names if it has neither hooks nor switches nor other problems.
+
+    `sources` are the files that have hooks.
+    """
+    for place, file, _ in sections:
+        has_effect = (
+            file.path in sources
+            or any(name in _NOT_EVENTS for name in file.section("hooks"))
+            or bool(file.section("hooksConfig"))
+            or "enableHooks" in file.section("tools")
+        )
+        if place.layer not in GEMINI_LAYERS and not (has_effect or file.problems or file.warnings):
+            # Never a problem, not even in policy files: the hooks of a running gateway may be removed.
+            message = "contains no hooks; write them below the key 'hooks'"
+            file.warnings.append(Problem(file.path, message))
+
+
 def _http_targets(place: SettingsSource, config: FileConfig) -> list[str]:
     """Return the allowed targets of http hooks. Projects and extensions must not set them."""
     if config.http_targets and place.layer in ("project", "extensions"):
@@ -204,8 +223,8 @@ def _revision(sections: Sequence[LayerSection]) -> str:
 # ---- the switches and defaults of a file
 
 
-def _file_config(file: SettingsFile) -> FileConfig:
-    _check_top_level(file)
+def _file_config(place: SettingsSource, file: SettingsFile) -> FileConfig:
+    _check_top_level(place, file)
     section = file.section("hooksConfig")
     file.check_keys(["hooksConfig"], section, {*FileConfig.model_fields, *_NOT_EVENTS}, "hooksConfig")
     try:
@@ -215,16 +234,21 @@ def _file_config(file: SettingsFile) -> FileConfig:
         return FileConfig()
 
 
-def _check_top_level(file: SettingsFile) -> None:
+def _check_top_level(place: SettingsSource, file: SettingsFile) -> None:
     """Check for top-level keys that resemble those for hooks. Gemini CLI defines the other keys.
 
-    An event is a problem: the hooks below it would never run, and calls that they should stop would pass.
+    An event, or a misspelled `hooks` in a file that an operator names, is a problem: the hooks below it would
+    never run, and calls that they should stop would pass.
     """
     for key in file.settings:
         if key in EVENTS:
             file.add_problem([key], f": has no effect here; did you mean hooks.{key}?")
         elif key not in _SECTIONS and (near := closest_name(key, _SECTIONS)):
-            file.warn([key], f"{key!r} is not known here and has no effect; did you mean {near}?")
+            message = f"{key!r} is not known here and has no effect; did you mean {near}?"
+            if near == "hooks" and place.layer not in GEMINI_LAYERS:
+                file.problems.append(Problem(file.path, message, files.line_number(file.text, [key])))
+            else:
+                file.warn([key], message)
 
 
 def _limits(sections: Sequence[LayerSection]) -> EngineLimits:
