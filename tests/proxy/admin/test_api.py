@@ -293,6 +293,14 @@ async def test_a_hook_is_switched_off_and_on_and_calls_heed_it(tmp_path: Path) -
         assert (await called(gateway)).status == 403
 
 
+async def test_settings_that_are_not_in_use_are_reported(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY) as gateway:
+        gateway.settings.write_text('{"hooks": 5}')
+        await gateway.live.reload()
+        overview, policy = await get_json(gateway, "overview"), await get_json(gateway, "policy")
+    assert overview["settings_error"] == policy["policy"]["settings_error"] != ""
+
+
 async def test_a_policy_s_hook_is_not_switched(tmp_path: Path) -> None:
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps({"hooks": {"BeforeModel": [{"hooks": DENY["BeforeModel"]}]}}))

@@ -63,6 +63,8 @@ async def test_a_switch_leaves_its_traces_in_log_and_audit(tmp_path: Path) -> No
         change = {"name": "guard", "on": False}
         assert (await post(admin, "/api/hooks/switch", change, {"X-Hookgate-Panel": "1"})).status == 401
         shown = {"X-Hookgate-Panel": "1", "Authorization": f"Bearer {token}"}
+        unknown = await post(admin, "/api/hooks/switch", {"name": "gaurd", "on": False}, shown)
+        assert unknown.error["message"] == "no hook named 'gaurd'; available hooks: 'guard'"
         answer = await post(admin, "/api/hooks/switch", change, shown)
         while "settings reloaded" not in server.log:
             await server.next_line()

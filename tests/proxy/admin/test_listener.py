@@ -112,6 +112,23 @@ async def test_a_degraded_hook_is_named_and_described(tmp_path: Path) -> None:
     await here.live.close()
 
 
+async def test_settings_that_are_not_in_use_are_reported_until_they_are_mended(tmp_path: Path) -> None:
+    here = AdminListener(Metrics())
+    here.live = live = live_engine(tmp_path, "exit 0")
+    good = (tmp_path / "settings.json").read_text()
+    async with listener.serve_admin(here, "127.0.0.1", 0) as url:
+        (tmp_path / "settings.json").write_text('{"hooks": 5}')
+        await live.reload()
+        refused = await ask(url, "GET", "/readyz")
+        (tmp_path / "settings.json").write_text(good)
+        await live.reload()
+        mended = await ask(url, "GET", "/readyz")
+    assert refused.status == 200
+    assert refused.json["settings_error"].startswith(f"{tmp_path}/settings.json:1: hooks: must be an object")
+    assert "settings_error" not in mended.json
+    await live.close()
+
+
 async def test_reloads_are_counted_by_their_outcome(tmp_path: Path) -> None:
     live = live_engine(tmp_path, "exit 0")
     metrics = Metrics()

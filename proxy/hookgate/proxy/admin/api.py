@@ -16,7 +16,7 @@ from hookgate.proxy.config.reading import EffectiveConfig
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.metrics import TimeRange, Traffic
 from hookgate.proxy.observe.record import CALL_ID
-from hookgate.proxy.policy import PushedPolicy
+from hookgate.proxy.policy import PushedPolicy, settings_error
 from hookgate.translator.fields import JsonObject
 
 PAGE = 50
@@ -80,14 +80,17 @@ class PanelApi:
             "content": config.audit.content if config.audit.enabled else "off",
             "files": in_force["files"],
             "pushed": in_force["pushed"],
+            **settings_error(self.hooks.live),
         }
 
     async def _policy(self, _: PanelRequest) -> JsonObject:
         return {"policy": await self._in_force(), "gateway": shown_gateway(self.effective)}
 
     async def _in_force(self) -> JsonObject:
-        configuration = self.hooks.live.current.configuration
-        return await asyncio.to_thread(shown_policy, configuration, self.hooks.sources, self.pushed)
+        live = self.hooks.live
+        configuration = live.current.configuration
+        shown = await asyncio.to_thread(shown_policy, configuration, self.hooks.sources, self.pushed)
+        return {**shown, **settings_error(live)}
 
     async def _series(self, asked: PanelRequest) -> JsonObject:
         span = asked.query.get("span", "hour")

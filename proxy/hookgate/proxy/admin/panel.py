@@ -226,6 +226,7 @@ class Panel:
         name, on = body.get("name"), body.get("on")
         if not isinstance(name, str) or not isinstance(on, bool):
             raise ApiError(400, "hooks/switch requires `name`, and `on`: true or false")
+        await self.api.hooks.check_switch(name)
         await self._note(request, asked, "hooks.switch", {"hook": name, "on": on})
         return _json(await self.api.hooks.switch(name, on))
 

@@ -41,14 +41,23 @@ class HookPanel:
         ]
         return {"revision": self.live.current.revision, "health": records}
 
-    async def switch(self, name: str, on: bool) -> JsonObject:
-        """Switch all hooks with a name on or off, and return when that is in force. Raises ApiError (400)."""
-        named = [row for row in (await self.rows())["hooks"] if row["name"] == name]
-        if named and not any(row["switchable"] for row in named):
+    async def check_switch(self, name: str) -> None:
+        """Check that a hook of this name can be switched. Raises ApiError (400)."""
+        rows = (await self.rows())["hooks"]
+        named = [row for row in rows if row["name"] == name]
+        if not named:
+            known = ", ".join(sorted({repr(row["name"]) for row in rows}))
+            available = f"available hooks: {known}" if known else "no hooks are configured"
+            raise ApiError(400, f"no hook named {name!r}; {available}")
+        if not any(row["switchable"] for row in named):
             message = (
                 f"{name!r} is in the policy file {named[0]['file']}, and can be switched off only there."
             )
             raise ApiError(400, message)
+
+    async def switch(self, name: str, on: bool) -> JsonObject:
+        """Switch all hooks with a name on or off, and return when that is in force. Raises ApiError (400)."""
+        await self.check_switch(name)
         try:
             async with self._switching:
                 messages = await asyncio.to_thread(switch_text, self.sources, [name], on)

@@ -247,6 +247,11 @@ def _switches(sources: Sources) -> Path:
     return Path.home() / ".gemini" / "settings.json"
 
 
+def settings_error(live: LiveEngine) -> dict[str, str]:
+    """Return why changed settings are not in use, as the field `settings_error`; no field if they are."""
+    return {"settings_error": live.refusal} if live.refusal else {}
+
+
 def log_start(engine: Engine, sources: Sources, where: str) -> None:
     """Log that the gateway is running, and its hooks."""
     warn_of_hooks(engine.configuration)

@@ -123,9 +123,11 @@ function inForce({ revision, files, hooks, calls_from, content, version }) {
       : el("p", { class: "muted" }, "None. Calls are copied through."));
 }
 
-function troubles({ hooks }) {
+function troubles({ hooks, settings_error: refused }) {
   const found = hooks.filter((hook) => ["degraded", "untrusted"].includes(hook.state));
-  return section("Needs attention", found.length === 0
+  return section("Needs attention",
+    refused && el("p", {}, badge("refused"), ` Changed settings are not in use: ${refused}`),
+    found.length === 0
     ? el("p", {}, badge("on"), "The last run of every hook succeeded.")
     : el("ul", { class: "list" }, found.map((hook) => el("li", {}, badge(hook.state), " ",
       link("#/hooks", hook.name), ` on ${hook.event}: `, hook.last_error || hook.refusal || "failed"))));

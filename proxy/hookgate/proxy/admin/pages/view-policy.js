@@ -14,6 +14,7 @@ export async function showPolicy() {
       heading("Policy"),
       section("In force", facts([
         ["revision", el("code", {}, policy.revision)],
+        ["changed settings, not in use", policy.settings_error],
         ...pushed(policy.pushed),
         ["time for an event's hooks", `${policy.limits.deadline_seconds} s`],
         ["hooks at once", policy.limits.concurrency],
