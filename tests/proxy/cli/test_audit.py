@@ -100,6 +100,19 @@ async def test_an_answered_call_is_shown_with_the_effects_of_its_hooks(tmp_path:
     ]
 
 
+async def test_a_call_that_continued_although_a_hook_failed_is_marked(tmp_path: Path) -> None:
+    record = record_of()
+    first, second = record.hooks.values()
+    first.failures, first.decisions = 1, Counter(allow=1)
+    second.mode, second.failures, second.decisions = "observe", 1, Counter(allow=1)
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        ledger.write(entries_of(record))
+        ledger.close()
+    listed = await run("audit", "list", "--state", str(tmp_path), env={"COLUMNS": "300"})
+    assert "no-secrets failed; the call continued" in listed.out
+    assert "tone" not in listed.out
+
+
 async def test_what_a_hook_in_observe_mode_would_have_decided_is_listed_and_shown(tmp_path: Path) -> None:
     record = record_of()
     first, second = record.hooks.values()

@@ -141,7 +141,7 @@ def _row(call: EndedCall) -> tuple[str, ...]:
         call.model or "-",
         call.key or "-",
         call.session or "-",
-        (why.reason or _describe_observed(body))[:_LONGEST_REASON] or "-",
+        (why.reason or _describe_ignored(body))[:_LONGEST_REASON] or "-",
     )
     return tuple(escape_controls(cell, keep_lines=False) for cell in cells)  # clients choose some of these
 
@@ -239,12 +239,14 @@ def _effects_of_hooks(body: JsonObject) -> Iterator[str]:
             yield f"{hook.get('hook')} ({hook.get('event')}) {' and '.join(effects)}"
 
 
-def _describe_observed(body: JsonObject) -> str:
-    """Return a line about what hooks in observe mode would have decided; empty if nothing."""
-    decisions = [
-        (hook.get("hook"), each) for hook in _objects(body.get("hooks")) for each in _observed_decisions(hook)
-    ]
-    return "; ".join(f"{hook} {decision}" for hook, decision in decisions)
+def _describe_ignored(body: JsonObject) -> str:
+    """Return a line about hooks that failed without denying, and what others would have decided."""
+    hooks = _objects(body.get("hooks"))
+    failed = dict.fromkeys(
+        str(hook.get("hook")) for hook in hooks if hook.get("failures") and hook.get("mode") != "observe"
+    )
+    observed = [f"{hook.get('hook')} {each}" for hook in hooks for each in _observed_decisions(hook)]
+    return "; ".join([*([f"{', '.join(failed)} failed; the call continued"] if failed else []), *observed])
 
 
 def _observed_decisions(hook: JsonObject) -> list[str]:
