@@ -109,7 +109,7 @@ async def run_keys(given: argparse.Namespace) -> int:
             case "list":
                 _list(table, given)
             case "usage":
-                _usage(table, given)
+                _usage(table, given, has_prices=config.prices.file is not None)
             case _:
                 with recording_changes(config.audit, url, state, operator_name(given.by)) as record:
                     _change(table, config, state, given, description, record)
@@ -319,7 +319,8 @@ def _limit(rule: LimitRule) -> str:
     return f"{measure}={str(rule.most(measure)).removesuffix('.0')}/{rule.window}"
 
 
-def _usage(table: KeyTable, given: argparse.Namespace) -> None:
+def _usage(table: KeyTable, given: argparse.Namespace, *, has_prices: bool) -> None:
+    """Print what was used with each key. A cost of 0 is only known with a price table."""
     since = _moment(given.since, "--since", int(time.time()), past=True) if given.since else 0
     usage = table.usage(since)
     keys = [key for key in table.all() if given.key in (None, key.id, key.owner)]
@@ -329,14 +330,16 @@ def _usage(table: KeyTable, given: argparse.Namespace) -> None:
     if given.json:
         for key, used in rows:
             about = {"id": key.id, "owner": key.owner, "team": key.team or None}
-            print(json.dumps({**about, **asdict(used), "last_used": _time(used.last_used or None)}))
+            known = {"cost": used.cost if used.cost or has_prices else None}
+            print(json.dumps({**about, **asdict(used), **known, "last_used": _time(used.last_used or None)}))
         return
     print_table(
         ("id", "owner", "team", "calls", "input tokens", "output tokens", "cost", "last used"),
         [
             (
                 *(key.id, key.owner, key.team or "-", str(used.calls)),
-                *(str(used.input_tokens), str(used.output_tokens), f"{used.cost:.4f}"),
+                *(str(used.input_tokens), str(used.output_tokens)),
+                f"{used.cost:.4f}" if used.cost or has_prices else "-",
                 _time(used.last_used or None) or "-",
             )
             for key, used in rows
