@@ -272,6 +272,26 @@ async def test_the_list_tells_how_the_gateways_hooks_fared(tmp_path: Path) -> No
     assert "3 runs, 0 failed, 3 denied" in shown.out
 
 
+async def test_the_list_tells_nothing_of_hooks_of_the_same_name_in_another_file(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    settings, other = (
+        str(write_settings(folder, {"AfterModel": [{"name": "guard", **DENY}]}))
+        for folder in (tmp_path, tmp_path / "other")
+    )
+    state = ("--state", str(tmp_path / "state"))
+    async with (
+        serving("upstream") as upstream,
+        serving("serve", *FREE, "--upstream", upstream.url, "--hooks", settings, *state) as gateway,
+    ):
+        assert (await post(gateway.url, UNARY, HI)).error["message"] == "No."
+        await until((tmp_path / "state" / "hooks-status.json").exists, 10)
+    runs = [
+        json.loads((await run("hooks", "list", "--json", "--hooks", file, *state)).out)[0]["last run"]
+        for file in (settings, other)
+    ]
+    assert runs == ["ok", "never"]
+
+
 async def test_the_list_warns_of_output_without_effect(tmp_path: Path) -> None:
     line = """cat >/dev/null; echo '{"decison": "deny"}'"""
     odd = {"type": "command", "command": line, "on_error": "allow"}

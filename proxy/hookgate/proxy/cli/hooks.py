@@ -99,10 +99,10 @@ def _printed(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows(hooks: ConfiguredHooks, sources: Sources, only: set[Hook] | None = None) -> list[dict[str, Any]]:
-    status = read_status(sources.state)
     listed = sorted(hooks.all(), key=lambda hook: EVENTS.index(hook.event))
+    status = read_status(sources.state, listed)
     return [
-        _row(hook, hooks.state_of(hook), status.get(hook.key, {}), full=only is not None)
+        _row(hook, hooks.state_of(hook), status.get(hook, {}), full=only is not None)
         for hook in listed
         if only is None or hook in only
     ]

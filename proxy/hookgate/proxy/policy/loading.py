@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,11 +156,14 @@ def _save_status(live: LiveEngine, path: Path, ended: threading.Event) -> None:
 
 
 def _write(path: Path, live: LiveEngine, before: str | None) -> str | None:
+    configuration = live.current.configuration
+    files = {hook.key: _file_of(hook) for hook in (*configuration.off, *configuration.hooks())}
     status = {
         "revision": live.current.revision,
         "hooks": [
-            {"event": event, "name": name, "command": what, **vars(record)}
+            {"event": event, "name": name, "command": what, "file": file, **vars(record)}
             for (event, name, what), record in live.health.all().items()
+            if (file := files.get((event, name, what))) is not None
         ],
     }
     text = json.dumps(status, indent=2) + "\n"
@@ -175,12 +178,22 @@ def _write(path: Path, live: LiveEngine, before: str | None) -> str | None:
     return text
 
 
-def read_status(state: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """Return the health that the last gateway with this state folder saved, by event, name and command."""
+def read_status(state: Path, hooks: Iterable[Hook]) -> dict[Hook, dict[str, Any]]:
+    """Return the health of these hooks that the last gateway with this state folder saved.
+
+    Hooks of other files are not in the result, even if they have the same name and command.
+    """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        hooks = json.loads((state / _STATUS_FILE).read_text(encoding="utf-8"))["hooks"]
-        return {(hook["event"], hook["name"], hook["command"]): hook for hook in hooks}
+        saved = json.loads((state / _STATUS_FILE).read_text(encoding="utf-8"))["hooks"]
+        found = {tuple(each[name] for name in ("event", "name", "command", "file")): each for each in saved}
+        keys = {hook: (*hook.key, _file_of(hook)) for hook in hooks}
+        return {hook: found[key] for hook, key in keys.items() if key in found}
     return {}
+
+
+def _file_of(hook: Hook) -> str:
+    """Return the absolute path of the hook's settings file; empty if its settings are not in a file."""
+    return str(hook.source.absolute()) if hook.source.is_file() else ""
 
 
 def switch(sources: Sources, names: Sequence[str], on: bool) -> int:
