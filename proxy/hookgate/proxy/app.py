@@ -21,7 +21,7 @@ from hookgate.proxy.admin.panel import open_panel
 from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, ConfigError, EffectiveConfig, LimitSettings, ListenSettings
-from hookgate.proxy.config.reading import Sources, conflicts, find_sources
+from hookgate.proxy.config.reading import Sources, conflicts, find_sources, idle_settings
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.http.listener import CLIENTS, accepting, bind_listeners, url_of
@@ -144,6 +144,8 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
             parts.log_limits()
             policy.log_start(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")
             warn_of_unmet_conditions(live.current.configuration, config)
+            for warning in idle_settings(parts.effective):
+                log.warning("%s", warning)
             if admin.panel is not None and admin.panel.invitation:
                 log.info("%s", admin.panel.invitation)
             await interrupted.wait()

@@ -110,8 +110,10 @@ def test_a_check_and_a_start_report_everything(
             ("the admin listener", "--admin or admin.address"),
         )
     ]
+    both = f"--admin: listen.address and admin.address are both {taken}; choose another with --admin"
+    expected = [*ERRORS[:3], both, *ERRORS[3:]]
     # A running gateway may be checked: its addresses are taken.
-    assert lines(capsys.readouterr().err) == [*ERRORS, *(ports if command == "serve" else [])]
+    assert lines(capsys.readouterr().err) == [*expected, *(ports if command == "serve" else [])]
     warnings = [lines(message)[0] for message in caplog.messages]
     assert set(warnings) == {*BROKEN, UNREAD}
     assert code == 1

@@ -60,20 +60,21 @@ async def test_everything_is_reported_at_once(tmp_path: Path, taken_port: int) -
     )
     assert ended.code == 1
     failures = [line.removeprefix("FAIL  ") for line in ended.out.splitlines() if line.startswith("FAIL")]
-    assert [failure.partition(": ")[0] for failure in failures[:4]] == [
+    assert [failure.partition(": ")[0] for failure in failures[:5]] == [
         f"{toml}:2",
+        "--admin",
         f"{guard}:1",
         f"{guard}:1",
         "listen.address",
     ]
     assert failures[0].endswith("did you mean audit.content?")
-    assert "gone.py, which python3 would run, does not exist in" in failures[1]
-    assert failures[2].endswith("did you mean 'run_shell_command'?")
-    assert failures[3].endswith(
+    assert f"listen.address and admin.address are both 127.0.0.1:{taken_port}; " in failures[1]
+    assert "gone.py, which python3 would run, does not exist in" in failures[2]
+    assert failures[3].endswith("did you mean 'run_shell_command'?")
+    assert failures[4].endswith(
         "Address already in use; stop the program that uses it, such as another gateway, "
         "or choose another address with --listen or listen.address"
     )
-    assert failures[4].startswith(f"listen.address and admin.address are both 127.0.0.1:{taken_port}; ")
     assert failures[5].startswith(
         f"the database {state}/hookgate.db cannot be opened: file is not a database"
     )

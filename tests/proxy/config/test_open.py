@@ -38,6 +38,25 @@ def test_loopback_needs_none(address: str) -> None:
     assert not [*conflicts(config(address))]
 
 
+@pytest.mark.parametrize(
+    ("listen", "admin", "setting"),
+    [
+        ("127.0.0.1:5", "127.0.0.1:5", "admin.address"),
+        ("127.0.0.1:9787", None, "listen.address"),
+        ("127.0.0.1:5", "127.0.0.1:6", None),
+        ("127.0.0.1:0", "127.0.0.1:0", None),
+        ("127.0.0.1:5", "off", None),
+    ],
+)
+def test_both_listeners_need_addresses_of_their_own(
+    listen: str, admin: str | None, setting: str | None
+) -> None:
+    sections = {"listen": {"address": listen}, "admin": {} if admin is None else {"address": admin}}
+    found = [*conflicts(Config.model_validate(sections))]
+    message = f"listen.address and admin.address are both {listen}; choose another with --admin"
+    assert found == ([] if setting is None else [(setting, message)])
+
+
 @pytest.mark.parametrize("upstream", ["gemini_key", "gemini_key_file", "vertex_key", "vertex_key_file"])
 def test_issued_keys_need_a_key_of_the_gateways_own(upstream: str) -> None:
     issuing = {"clients": {"issued_keys": True}}

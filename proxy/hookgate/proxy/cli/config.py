@@ -14,6 +14,7 @@ from hookgate.proxy.config.reading import (
     EffectiveConfig,
     conflicts,
     find_sources,
+    idle_settings,
     read_config,
     shown_settings,
 )
@@ -39,7 +40,7 @@ async def check_configuration(effective: EffectiveConfig) -> str:
     prices, problems_of_prices = usable_prices(effective)
     problems += problems_of_prices
     try:
-        summary = await _hooks(effective.config, prices)
+        summary = await _hooks(effective, prices)
     except (SettingsError, StoreError, ConfigError) as error:
         problems += str(error).splitlines()
     except NotADirectoryError as error:
@@ -99,14 +100,19 @@ async def unusable_addresses(config: Config, problems: Iterable[str] = ()) -> li
     return taken
 
 
-async def _hooks(config: Config, prices: Prices | None) -> str:
+async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> str:
+    config = effective.config
     # Only the URL is checked, unless a policy is in the database, because the gateway creates the database.
     Store(config.store, find_sources(config.hooks).state).url()
     sources = policy.read_all_sources(config)
     live = policy.load_policy(sources, prices=prices)
     await live.close()
     configuration = live.current.configuration
-    warnings = (*hook_warnings(configuration), *unmet_conditions(configuration, config))
+    warnings = (
+        *hook_warnings(configuration),
+        *unmet_conditions(configuration, config),
+        *idle_settings(effective),
+    )
     return "\n".join([describe_hooks(configuration), *warnings])
 
 

@@ -97,11 +97,8 @@ async def _check_addresses(config: Config) -> AsyncIterator[Diagnosis]:
     """Check whether the addresses of both listeners are free, or which program listens there."""
     scheme = "https" if config.listen.certificate else "http"
     yield await _check_listener(config.listen.address, CLIENTS, scheme)
-    if config.admin.address == config.listen.address and not config.listen.address.endswith(":0"):
-        yield Diagnosis(
-            f"listen.address and admin.address are both {config.listen.address}; choose another with --admin"
-        )
-    elif config.admin.address is not None:
+    is_shared = config.admin.address == config.listen.address and not config.listen.address.endswith(":0")
+    if config.admin.address is not None and not is_shared:  # the check of the configuration has reported it
         yield await _check_listener(config.admin.address, OPERATORS, "http")
 
 

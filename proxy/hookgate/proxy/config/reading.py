@@ -72,6 +72,11 @@ def conflicts(config: Config) -> Iterator[tuple[str, str]]:
             'the gateway knows; set clients.unknown_keys = "refuse", or clients.open = true (--open) if '
             "everybody who can connect may make calls",
         )
+    if config.admin.address == address and host_and_port(address)[1] != 0:
+        yield (
+            "admin.address" if "address" in config.admin.model_fields_set else "listen.address",
+            f"listen.address and admin.address are both {address}; choose another with --admin",
+        )
     own = (upstream.gemini_key, upstream.gemini_key_file, upstream.vertex_key, upstream.vertex_key_file)
     if clients.issued_keys and not any(own) and not config.credentials:
         yield (
@@ -90,6 +95,47 @@ def conflicts(config: Config) -> Iterator[tuple[str, str]]:
         yield from (("tokens.issuer", f"tokens.issuer: {problem}") for problem in _token_problems(config))
     if config.sign_in.issuer:
         yield from (("sign_in.issuer", f"sign_in.issuer: {problem}") for problem in _sign_in_problems(config))
+
+
+def idle_settings(effective: EffectiveConfig) -> list[str]:
+    """Return a warning for each setting that others leave without effect, or with one that hardly was meant.
+
+    A gateway starts with them. A setting that has its default causes no warning.
+    """
+    places = effective.places
+    return [
+        f"{places[name]}: {name}: {why}"
+        for name, why in _idle(effective.config)
+        if name in places and not _is_default(effective.config, name)
+    ]
+
+
+def _idle(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield each setting that would be idle if it was set, and the reason with a remedy."""
+    if not config.audit.enabled:
+        for key in ("content", "jsonl"):
+            yield (
+                f"audit.{key}",
+                "has no effect, because audit.enabled is false; set that to true, or remove this",
+            )
+    if not (config.keys or config.clients.issued_keys):
+        yield (
+            "clients.unknown_keys",
+            "every call is refused, because the gateway knows no keys; name keys in [keys.NAME], or set "
+            "clients.issued_keys to true",
+        )
+    if config.routes.files != "judge":
+        for key in ("file_types", "file_bytes"):
+            yield f"routes.{key}", 'has no effect without routes.files = "judge"; set that, or remove this'
+    for section in ("tokens", "sign_in"):
+        settings = getattr(config, section)
+        for key in type(settings).model_fields if settings.issuer is None else ():
+            yield f"{section}.{key}", f"has no effect without {section}.issuer; set that, or remove this"
+
+
+def _is_default(config: Config, name: str) -> bool:
+    section, key = name.split(".")
+    return bool(getattr(getattr(config, section), key) == SETTINGS[name].field.default)
 
 
 def _token_problems(config: Config) -> Iterator[str]:
