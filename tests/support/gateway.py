@@ -99,10 +99,13 @@ def upstreams_at(
 
 
 def write_settings(folder: Path, hooks: dict[str, Any]) -> Path:
-    """A settings file in `folder` with hooks per event: `{"BeforeModel": [hook, …]}`, one group each."""
+    """A settings file in `folder` with hooks per event: `{"BeforeModel": [hook, …]}`, one group each.
+
+    Without hooks it has a switch, because a file without anything is a warning in the log.
+    """
     groups = {event: [{"hooks": configs}] for event, configs in hooks.items()}
     path = folder / "settings.json"
-    path.write_text(json.dumps({"hooks": groups}))
+    path.write_text(json.dumps({"hooks": groups or {"enabled": True}}))
     return path
 
 

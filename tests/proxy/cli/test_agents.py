@@ -233,11 +233,19 @@ async def test_a_call_that_no_hook_sees_is_not_called_judged(tmp_path: Path) -> 
     assert "judged:  no hook ran for this call\n" in ended.out
 
 
-async def test_a_request_whose_path_is_not_served_is_reported(tmp_path: Path) -> None:
-    async with panel_gateway(tmp_path) as gateway:
-        ended = await checked(gateway, "litellm", ("litellm/1", "/models/m:generateContent"), seconds="2")
+@pytest.mark.parametrize("audit", [None, {}], ids=["memory", "audit"])
+async def test_a_request_whose_path_is_not_served_is_reported_with_the_reason(
+    audit: dict[str, str] | None, tmp_path: Path
+) -> None:
+    async with panel_gateway(tmp_path, audit=audit) as gateway:
+        ended = await checked(gateway, "litellm", ("litellm/1", f"/v1beta{UNARY}"), seconds="2")
     assert ended.code == 1
-    assert "a request with status 403 whose path the gateway does not serve; see its log" in ended.out
+    assert ended.out.splitlines()[2:] == [
+        "These requests arrived, and were refused:",
+        "    /v1beta/v1beta/models/…:generateContent, with status 403: ROUTE_NOT_ALLOWED: The path begins "
+        "with two API versions, v1beta and v1beta: the client adds one to its base URL. The base URL must "
+        "not end with /v1beta; remove it there.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -253,6 +253,7 @@ async def test_a_gateway_accepts_a_key_until_it_is_revoked_and_tells_neither_key
                 "/readyz",
                 "/api/policy",
                 "/api/calls",
+                "/api/refused",
                 "/api/overview",
                 "/api/sessions",
             ):

@@ -60,6 +60,7 @@ class PanelApi:
             "GET /api/policy": self._policy,
             "GET /api/calls": self._page,
             "GET /api/calls/NAME": self._call,
+            "GET /api/refused": self._refused,
             "GET /api/sessions": self._sessions,
         }
 
@@ -105,6 +106,9 @@ class PanelApi:
         page = await asyncio.to_thread(self.calls.page, wanted, _limit(query), query.get("before", ""))
         found = {"calls": page.rows, "older": page.older, "source": self.calls.source}
         return {**found, "currency": self.currency}
+
+    async def _refused(self, _: PanelRequest) -> JsonObject:
+        return {"requests": self.calls.refused()[:MOST]}
 
     async def _sessions(self, asked: PanelRequest) -> JsonObject:
         return await asyncio.to_thread(sessions_page, self.calls, asked.query.get("before", ""))

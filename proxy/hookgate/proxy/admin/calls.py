@@ -35,6 +35,15 @@ def receipt_facts(
     return {"receipt": call, "began": began, "bytes": sizes, **both}
 
 
+def refused_requests(receipts: Receipts) -> list[JsonObject]:
+    """Return the latest requests that were refused before they counted as calls; the audit has none."""
+    return [
+        {"id": receipt["receipt"], "status": receipt["status"], **receipt["refused"]}
+        for receipt in receipts.latest()
+        if "refused" in receipt
+    ]
+
+
 def parse_timestamp(text: str) -> int:
     """Convert a time in ISO 8601 format to milliseconds since 1970."""
     return int(datetime.fromisoformat(text).timestamp() * 1000)
@@ -91,6 +100,9 @@ class Calls(Protocol):
     def call(self, receipt: str) -> JsonObject | None:
         """Return a dict with `facts` and `content`, or None if no call has this receipt ID."""
 
+    def refused(self) -> list[JsonObject]:
+        """Return the latest requests that were refused before they counted as calls."""
+
 
 _POSITION = re.compile(r"[0-9]{1,19}")
 _LARGEST_POSITION = 2**63 - 1
@@ -125,6 +137,9 @@ class ReceivedCalls:
     def call(self, receipt: str) -> JsonObject | None:
         found = self._receipts.receipt_for(receipt)
         return None if found is None else {"facts": found, "content": None}
+
+    def refused(self) -> list[JsonObject]:
+        return refused_requests(self._receipts)
 
 
 FILTERS = ("session", "key", "model", "outcome")
@@ -189,6 +204,9 @@ class AuditedCalls:
         if kept is not None:
             return {"facts": kept, "content": None}
         return None if detail is None else {"facts": _facts(receipt, detail), "content": _content(detail)}
+
+    def refused(self) -> list[JsonObject]:
+        return refused_requests(self._receipts)
 
 
 def _row(ended: EndedCall) -> JsonObject:

@@ -55,6 +55,7 @@ ROUTES: Mapping[str, Role | None] = {
     "GET /api/traffic": "viewer",
     "GET /api/policy": "viewer",
     "GET /api/calls": "viewer",
+    "GET /api/refused": "auditor",
     "GET /api/calls/NAME": "viewer",
     "GET /api/sessions": "viewer",
     "GET /api/live": "viewer",
@@ -85,7 +86,7 @@ def find_route(method: str, path: str) -> tuple[str | None, str]:
     return (route if route in ROUTES else None), name
 
 
-_CONTENT_OF_CALLS = frozenset({"reasons", "blocked"})
+_CONTENT_OF_CALLS = frozenset({"reasons", "blocked", "refused"})
 """The fields of receipts that may quote content."""
 
 _CONTENT_OF_HOOKS = frozenset({"last_error", "last_warning"})

@@ -118,6 +118,8 @@ class Gateway:
             check_head(request)
             return await self._dispatch(request)
         except ApiError as error:
+            if not request.record.route:
+                request.record.refused_path = logs.masked_path(request.raw_path)
             self._services.note_error(request.record, error)
             return error_response(error)
         except ConnectionError:

@@ -113,14 +113,19 @@ def note_route(route: Route) -> None:
 
 
 def note_refused_path(target: str) -> None:
-    """Set the path of a request target that has no route.
+    """Set the path of a request target that has no route, as far as it may be shown."""
+    call = _current.get()
+    if call is not None:
+        call.route = masked_path(target)
+
+
+def masked_path(target: str) -> str:
+    """Return the path of a request target that was refused, for display.
 
     The query is left out, and only plain words of the path are shown: either may contain a key.
     """
-    call = _current.get()
-    if call is not None:
-        path = target.partition("?")[0][:_LONGEST_PATH]
-        call.route = re.sub(r"[^/:]+", lambda part: part[0] if _WORD.fullmatch(part[0]) else "…", path)
+    path = target.partition("?")[0][:_LONGEST_PATH]
+    return re.sub(r"[^/:]+", lambda part: part[0] if _WORD.fullmatch(part[0]) else "…", path)
 
 
 def note_session(session: str) -> None:

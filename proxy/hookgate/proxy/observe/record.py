@@ -253,6 +253,8 @@ class CallRecord:
     degraded: tuple[str, ...] = ()
     """Hooks whose last run had failed when the call ended."""
     hooks: dict[tuple[str, Hook], HookTally] = field(default_factory=dict)
+    refused_path: str = ""
+    """The path of a request that was refused before it counted as a call; parts may be masked."""
     reasons: dict[str, str] = field(default_factory=dict)
     """The reasons for denials and stops, by event; under `gateway`, the reason for an error of hookgate."""
     blocked: list[BlockedOutput] = field(default_factory=list)
@@ -424,6 +426,10 @@ class Receipts:
             started = started or receipt_id == before
 
 
+def _refused(record: CallRecord) -> JsonObject:
+    return {"path": record.refused_path, "reason": record.reasons.get("gateway", "")}
+
+
 def make_receipt(record: CallRecord) -> JsonObject:
     """Return the receipt of a call that has ended, as JSON. Times are in milliseconds."""
     return {
@@ -431,6 +437,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
         "request_id": record.request_id,
         "began": utc_text(record.began),
         "route": {"kind": record.kind, "path": record.route},
+        **({"refused": _refused(record)} if record.refused_path else {}),
         **({"event": record.event} if record.event else {}),
         "session": session_fields(record.session) if record.session else None,
         **({"issued_key": record.issued_key} if record.issued_key else {}),

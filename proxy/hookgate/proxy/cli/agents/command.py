@@ -196,10 +196,12 @@ class _Check:
 
     async def run(self, seconds: float) -> int:
         seen = {call["id"] for call in await self._calls()}
+        before = {request["id"] for request in await self._refused()}
         print(
             f"waiting {seconds:g} seconds for a call of {_plain(self.agent.title)} at {self.url}", flush=True
         )
         others: dict[str, None] = {}
+        refused: dict[str, None] = {}
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while True:
@@ -209,16 +211,25 @@ class _Check:
                 seen.add(call["id"])
                 if self.agent.recognizes(str(call["client"]), str(call["path"])):
                     return await self._tell(call)
-                others[_line(call)] = None
+                if call["path"]:
+                    others[_line(call)] = None
+            for request in reversed(await self._refused()):
+                if request["id"] not in before:
+                    refused[_refused_line(request)] = None
             if (left := deadline - loop.time()) <= 0:
                 break
             await asyncio.sleep(min(_PAUSE, left))
         print(f"no call of {_plain(self.agent.title)} arrived")
-        self._explain(list(others))
+        self._explain(list(others), list(refused))
         return 1
 
     async def _calls(self) -> list[JsonObject]:
         found: list[JsonObject] = (await self._get(f"/api/calls?limit={_MAX_CALLS}"))["calls"]
+        return found
+
+    async def _refused(self) -> list[JsonObject]:
+        """Return the latest requests that were refused before they counted as calls."""
+        found: list[JsonObject] = (await self._get("/api/refused"))["requests"]
         return found
 
     async def _get(self, path: str) -> JsonObject:
@@ -237,11 +248,14 @@ class _Check:
         print(f"receipt: {call['id']}")
         return 1 if call["outcome"] in ("refused", "failed") else 0
 
-    def _explain(self, others: list[str]) -> None:
-        if others:
-            print("These calls arrived, but do not look like calls of this agent:")
-            for line in others:
-                print(f"    {line}")
+    def _explain(self, others: list[str], refused: list[str]) -> None:
+        for title, lines in (
+            ("These requests arrived, and were refused:", refused),
+            ("These calls arrived, but do not look like calls of this agent:", others),
+        ):
+            if lines:
+                print("\n    ".join([title, *lines]))
+        if others or refused:
             return
         print(f"Nothing arrived. `hookgate agents {self.agent.name}` prints the settings. Check that")
         if self.agent.environment:
@@ -250,13 +264,14 @@ class _Check:
             print(f"- {path} selects the type of login;")
         print(f"- {self.url} can be reached from where the agent runs;")
         print(f"- it is the gateway whose admin listener is at {':'.join(map(str, self.address))};")
-        print("- the gateway's log has no request that was refused for its path;")
         print("- the agent did not fail before its first call; a call is shown when it has ended.")
 
 
+def _refused_line(request: JsonObject) -> str:
+    return f"{request['path']}, with status {request['status']}: {request['reason']}"
+
+
 def _line(call: JsonObject) -> str:
-    if not call["path"]:
-        return f"a request with status {call['status']} whose path the gateway does not serve; see its log"
     named = {"model": call["model"], "session": call["session"], "key": call["key"]}
     facts = "".join(f", {name} {value}" for name, value in named.items() if value)
     return f"{call['client'] or 'a client without a name'} at {call['path']}{facts}"
