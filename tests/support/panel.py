@@ -8,7 +8,7 @@ from typing import Any
 
 from support.gateway import running_upstream, upstreams_at, write_settings
 
-from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy import policy
 from hookgate.proxy.admin import listener as operators
 from hookgate.proxy.admin.access import panel_link
@@ -32,7 +32,7 @@ class Paneled:
     url: str
     admin: str
     settings: Path
-    live: LiveEngine
+    reloader: EngineReloader
     panel: Panel
 
     @property
@@ -70,17 +70,17 @@ async def panel_gateway(
         "prices": prices or {},
     }
     config = Config.model_validate(sections)
-    live = policy.load_policy(sources)
+    reloader = policy.load_policy(sources)
     metrics = Metrics()
     operated = AdminListener(metrics)
-    operated.live = live
+    operated.reloader = reloader
     async with (
         running_upstream(script) as (upstream_url, _),
         operators.serve_admin(operated, "127.0.0.1", 0) as admin_url,
         upstreams_at(upstream_url) as upstreams,
         open_audit_trail(config.audit, None, sources.state) as audit_trail,
     ):
-        gateway = Gateway(live, upstreams, config, metrics, audit=audit_trail)
+        gateway = Gateway(reloader, upstreams, config, metrics, audit=audit_trail)
         operated.receipts = gateway.receipts
         if sign_in is not None:  # the panel's URL was not known before
             config = Config.model_validate({**sections, "sign_in": {"url": admin_url, **sign_in}})
@@ -89,7 +89,7 @@ async def panel_gateway(
             open_panel(
                 effective,
                 sources,
-                live,
+                reloader,
                 gateway.receipts,
                 store_url,
                 admin_url,
@@ -98,5 +98,5 @@ async def panel_gateway(
             serve_on(gateway.handle, "127.0.0.1", 0) as url,
         ):
             assert operated.panel
-            yield Paneled(url, admin_url, settings, live, operated.panel)
-        await live.close()
+            yield Paneled(url, admin_url, settings, reloader, operated.panel)
+        await reloader.close()

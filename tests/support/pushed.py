@@ -11,7 +11,7 @@ from typing import Any
 from support.databases import execute
 from support.gateway import upstreams_at
 
-from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import AdminListener
 from hookgate.proxy.app import serve_on
@@ -93,7 +93,7 @@ class Replica:
 
     url: str
     pushed: policy.PushedPolicy
-    live: LiveEngine
+    reloader: EngineReloader
     admin: AdminListener
     metrics: Metrics
     receipts: Receipts
@@ -115,13 +115,13 @@ async def replica(
     metrics, admin = Metrics(), AdminListener(Metrics())
     with policy.open_pushed_policy(config, find_sources(config.hooks)) as (sources, pushed):
         assert pushed
-        live = policy.load_policy(sources)
+        reloader = policy.load_policy(sources)
         metrics.watch_pushed_policy(pushed)
         async with (
-            policy.running_policy(live, None, pushed if follows else None),
+            policy.running_policy(reloader, None, pushed if follows else None),
             upstreams_at(upstream_url) as upstreams,
         ):
-            gateway = Gateway(live, upstreams, config, metrics)
+            gateway = Gateway(reloader, upstreams, config, metrics)
             async with serve_on(gateway.handle, "127.0.0.1", 0) as address:
-                admin.live, admin.pushed = live, pushed
-                yield Replica(address, pushed, live, admin, metrics, gateway.receipts)
+                admin.reloader, admin.pushed = reloader, pushed
+                yield Replica(address, pushed, reloader, admin, metrics, gateway.receipts)

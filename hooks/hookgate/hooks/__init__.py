@@ -1,6 +1,6 @@
 """hookgate's hook engine: settings files, the eleven events, and the running and merging of hooks."""
 
-from hookgate.hooks.engine import Engine, Engines, Outcome
+from hookgate.hooks.engine import Engine, EngineSource, Outcome
 from hookgate.hooks.errors import HookError, SettingsError
 from hookgate.hooks.events import (
     AfterAgent,
@@ -33,7 +33,7 @@ __all__ = [
     "CallState",
     "Configuration",
     "Engine",
-    "Engines",
+    "EngineSource",
     "Event",
     "HookError",
     "Notification",

@@ -106,7 +106,7 @@ _PROPERTIES: Mapping[str, Callable[[Subject, SessionContext], Any]] = {
 """How to read each property that conditions check, from the subject of an event or from the session."""
 
 
-class Engines(Protocol):
+class EngineSource(Protocol):
     """Provides each call with one engine for all of its hooks."""
 
     def lease(self) -> AbstractContextManager["Engine"]:
@@ -282,7 +282,7 @@ class Engine:
 
     @contextmanager
     def lease(self) -> Iterator["Engine"]:
-        """Yield this engine, whose settings never change. See LiveEngine for settings that do."""
+        """Yield this engine, whose settings never change. See EngineReloader for settings that do."""
         yield self
 
     async def close(self) -> None:

@@ -12,7 +12,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.runners.cleanup import adopting_orphans
 from hookgate.hooks.runners.process import MAX_DESCRIPTORS, raised_descriptor_limit
 from hookgate.proxy import policy
@@ -62,8 +62,8 @@ async def serve(effective: EffectiveConfig) -> None:
     metrics = Metrics(config.metrics.models, prices)
     async with Store(config.store, found.state) as store, contextlib.AsyncExitStack() as stack:
         sources, pushed = stack.enter_context(policy.open_pushed_policy(config, found))
-        live = policy.load_policy(sources, store=store, prices=prices)
-        for_hooks = descriptors_of_hooks(live.current.configuration)
+        reloader = policy.load_policy(sources, store=store, prices=prices)
+        for_hooks = descriptors_of_hooks(reloader.current.configuration)
         limit = max(MAX_DESCRIPTORS, descriptors_for(config.limits, for_hooks))
         # Adopt the processes that hooks leave behind; hooks do not inherit the raised limit.
         with (
@@ -73,7 +73,7 @@ async def serve(effective: EffectiveConfig) -> None:
         ):
             url = store.url() if config.audit.enabled or config.store.is_server else None
             budget = Budget(descriptors, for_hooks)
-            parts = _Parts(effective, sources, pushed, live, metrics, store, url, prices, budget)
+            parts = _Parts(effective, sources, pushed, reloader, metrics, store, url, prices, budget)
             if sockets is None:
                 await _serve_alone(parts, interrupted)
             else:
@@ -87,7 +87,7 @@ class _Parts:
     effective: EffectiveConfig
     sources: Sources
     pushed: PushedPolicy | None
-    live: LiveEngine
+    reloader: EngineReloader
     metrics: Metrics
     store: Store
     store_url: str | None
@@ -118,11 +118,13 @@ class _Parts:
 
 async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
     """Run the only process of a gateway."""
-    config, live, sources = parts.config, parts.live, parts.sources
+    config, reloader, sources = parts.config, parts.reloader, parts.sources
     certificate = _certificate(config.listen)
     async with (
-        policy.running_policy(live, sources.state, parts.pushed),
-        running_admin(live, certificate, parts.metrics, config.admin.address, config.admin.hosts) as admin,
+        policy.running_policy(reloader, sources.state, parts.pushed),
+        running_admin(
+            reloader, certificate, parts.metrics, config.admin.address, config.admin.hosts
+        ) as admin,
         _open_gateway(parts, admin) as gateway,
     ):
         address = host_and_port(config.listen.address)
@@ -130,7 +132,7 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
             open_panel(
                 parts.effective,
                 sources,
-                live,
+                reloader,
                 gateway.receipts,
                 parts.store_url,
                 admin.url,
@@ -140,10 +142,12 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
             serve_on(gateway.handle, *address, parts.limits, certificate) as url,
         ):
             _tune_interpreter()
-            admin.receipts, admin.live = gateway.receipts, live
+            admin.receipts, admin.reloader = gateway.receipts, reloader
             parts.log_limits()
-            policy.log_start(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")
-            warn_of_unmet_conditions(live.current.configuration, config)
+            policy.log_start(
+                reloader.current, sources, f"listening on {url}, upstream {config.upstream.gemini}"
+            )
+            warn_of_unmet_conditions(reloader.current.configuration, config)
             for warning in idle_settings(parts.effective):
                 log.warning("%s", warning)
             if admin.panel is not None and admin.panel.invitation:
@@ -155,13 +159,13 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
 
 async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, sockets: WorkerSockets) -> None:
     """Run one of several processes of a gateway."""
-    live, certificate = parts.live, _certificate(parts.config.listen)
+    reloader, certificate = parts.reloader, _certificate(parts.config.listen)
     async with (
-        policy.running_policy(live, None, parts.pushed),
-        running_worker_admin(sockets, live, certificate, parts.metrics) as admin,
+        policy.running_policy(reloader, None, parts.pushed),
+        running_worker_admin(sockets, reloader, certificate, parts.metrics) as admin,
         _open_gateway(parts, admin) as gateway,
     ):
-        admin.feed = Feed(live, gateway.receipts, gateway.sessions.keys)
+        admin.feed = Feed(reloader, gateway.receipts, gateway.sessions.keys)
         with contextlib.closing(admin.feed), stopping_without_supervisor(sockets, interrupted):
             counts = ConnectionCounts(sockets.counts, parts.config.listen.workers)
             acceptor = BalancedAcceptor(counts, sockets.number)
@@ -170,7 +174,7 @@ async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, sockets: W
             ):
                 acceptor.note_open(0)
                 _tune_interpreter()
-                admin.live = live
+                admin.reloader = reloader
                 sockets.report_ready()
                 parts.log_limits()
                 log.info("worker %d is ready", sockets.number)
@@ -181,8 +185,8 @@ async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, sockets: W
 @asynccontextmanager
 async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Gateway]:
     """Open the resources that calls need, and make them available to `admin`."""
-    config, live, metrics, state = parts.config, parts.live, parts.metrics, parts.sources.state
-    live.watchers.append(lambda _: parts.budget.check(live.current.configuration))
+    config, reloader, metrics, state = parts.config, parts.reloader, parts.metrics, parts.sources.state
+    reloader.watchers.append(lambda _: parts.budget.check(reloader.current.configuration))
     async with (
         Upstreams(config.upstream, parts.limits.connections, config.credentials) as upstreams,
         open_tracing(config.tracing, metrics, upstreams.origins) as traces,
@@ -190,10 +194,10 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         _open_sessions(config, parts.store_url, state) as sessions,
         _open_issued_keys(parts) as issued_keys,
     ):
-        live.watchers.append(lambda _: policy.warn_of_hooks(live.current.configuration))
-        live.watchers.append(lambda _: warn_of_unmet_conditions(live.current.configuration, config))
+        reloader.watchers.append(lambda _: policy.warn_of_hooks(reloader.current.configuration))
+        reloader.watchers.append(lambda _: warn_of_unmet_conditions(reloader.current.configuration, config))
         gateway = Gateway(
-            live,
+            reloader,
             upstreams,
             config,
             metrics,
@@ -211,7 +215,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         metrics.watch_tokens(tuple(upstreams.credentials.tokens))
         if audit is not None:
             metrics.watch_audit(audit.writer)
-            live.watchers.append(audit.record_policy)
+            reloader.watchers.append(audit.record_policy)
         yield gateway
 
 

@@ -197,12 +197,12 @@ async def _serve(given: "_Given", log: CallLog) -> AsyncIterator[tuple[str, "Emb
         if given.hooks is not None:
             root = given.folder if isinstance(given.hooks, Mapping) else None
             sources.append(SettingsSource(given.file("settings.json", given.hooks), root=root))
-        live = policy.load_policy(
+        reloader = policy.load_policy(
             Sources(state=given.state, added=lambda: sources), prices=read_prices(settings.prices.file)
         )
         try:
             async with Upstreams(settings.upstream) as upstreams:
-                gateway = Gateway(live, upstreams, settings)
+                gateway = Gateway(reloader, upstreams, settings)
 
                 async def handle(request: Any) -> Any:
                     log.note_begin()
@@ -214,7 +214,7 @@ async def _serve(given: "_Given", log: CallLog) -> AsyncIterator[tuple[str, "Emb
                 async with serve_on(handle, "127.0.0.1", 0, settings.limits) as url:
                     yield url, upstream
         finally:
-            await live.close()
+            await reloader.close()
 
 
 def _config(given: Mapping[str, Any], state: Path, upstream: str) -> "Config":

@@ -273,7 +273,7 @@ async def test_the_policy_in_force_is_reported_without_secrets(tmp_path: Path) -
             for path in ("policy", "overview", "hooks", "calls", "sessions", "traffic")
         ]
     policy = answers[0].json["policy"]
-    assert policy["revision"] == gateway.live.current.revision
+    assert policy["revision"] == gateway.reloader.current.revision
     assert [hook["name"] for hook in policy["events"][0]["groups"][0]["hooks"]] == ["c", "h"]
     for answer in answers:
         assert answer.status == 200
@@ -296,7 +296,7 @@ async def test_a_hook_is_switched_off_and_on_and_calls_heed_it(tmp_path: Path) -
 async def test_settings_that_are_not_in_use_are_reported(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, DENY) as gateway:
         gateway.settings.write_text('{"hooks": 5}')
-        await gateway.live.reload()
+        await gateway.reloader.reload()
         overview, policy = await get_json(gateway, "overview"), await get_json(gateway, "policy")
     assert overview["settings_error"] == policy["policy"]["settings_error"] != ""
 

@@ -55,7 +55,7 @@ async def test_a_project_s_hook_is_switched_in_the_user_s_settings(project: Path
 
 async def test_a_hook_that_is_switched_off_keeps_its_place_and_its_record(project: Path) -> None:
     async with paneled(project) as panel:
-        with panel.live.lease() as engine:
+        with panel.reloader.lease() as engine:
             await engine.fire(asking("hi"), SESSION)
         await panel.switch("deny", on=False)
         first, _ = (await panel.rows())["hooks"]

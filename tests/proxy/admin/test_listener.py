@@ -11,7 +11,7 @@ from support.life import gateway_with
 from support.wire import HI, SSE, UNARY, ask, connected, post, request_bytes
 
 from hookgate.hooks import AfterModel, Engine, SessionContext
-from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.settings import SettingsSource
 from hookgate.proxy.admin import listener
 from hookgate.proxy.admin.listener import AdminListener, running_admin
@@ -20,11 +20,11 @@ from hookgate.proxy.observe.metrics import Metrics
 DENY = {"decision": "deny", "reason": "Not in this house."}
 
 
-def live_engine(folder: Path, *commands: str) -> LiveEngine:
+def reloader_of(folder: Path, *commands: str) -> EngineReloader:
     """An engine whose hooks are these programs."""
     hooks = [{"type": "command", "name": f"hook-{at}", "command": each} for at, each in enumerate(commands)]
     file = write_settings(folder, {"AfterModel": hooks})
-    return LiveEngine(
+    return EngineReloader(
         lambda: [SettingsSource(file)], lambda settings, health: Engine(settings, health=health)
     )
 
@@ -45,9 +45,9 @@ async def test_alive_from_the_first_moment_and_ready_until_it_stops(tmp_path: Pa
         assert (await ask(url, "GET", "/healthz")).json == {"status": "ok"}
         starting = await ask(url, "GET", "/readyz")
         assert (starting.status, starting.json["status"]) == (503, "starting")
-        here.live = live_engine(tmp_path)
+        here.reloader = reloader_of(tmp_path)
         ready = await ask(url, "GET", "/readyz")
-        revision = here.live.current.revision
+        revision = here.reloader.current.revision
         assert (ready.status, ready.json) == (
             200,
             {
@@ -81,23 +81,23 @@ async def test_it_is_not_ready_before_clients_are_listened_to(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "hookgate")
-    live = live_engine(tmp_path)
-    async with running_admin(live, None, Metrics(), "127.0.0.1:0") as here:
+    reloader = reloader_of(tmp_path)
+    async with running_admin(reloader, None, Metrics(), "127.0.0.1:0") as here:
         reported = re.search(r"admin listener on (http://\S+) \(panel, metrics, health\)", caplog.text)
         assert reported
         starting = await ask(reported[1], "GET", "/readyz")
         assert (starting.status, starting.json["reason"]) == (503, "the gateway does not accept clients yet")
-        here.live = live
+        here.reloader = reloader
         assert (await ask(reported[1], "GET", "/readyz")).status == 200
-    await live.close()
+    await reloader.close()
 
 
 async def test_a_degraded_hook_is_named_and_described(tmp_path: Path) -> None:
     metrics = Metrics()
     here = AdminListener(metrics)
-    here.live = live_engine(tmp_path, "exit 1", "exit 0", """echo '{"decision": "deny"}'""")
-    metrics.watch_engine(here.live)
-    with here.live.lease() as engine:
+    here.reloader = reloader_of(tmp_path, "exit 1", "exit 0", """echo '{"decision": "deny"}'""")
+    metrics.watch_engine(here.reloader)
+    with here.reloader.lease() as engine:
         await engine.fire(AfterModel({}, {"candidates": []}, "m"), SessionContext("s"))
     async with listener.serve_admin(here, "127.0.0.1", 0) as url:
         ready = await ask(url, "GET", "/readyz")
@@ -108,41 +108,41 @@ async def test_a_degraded_hook_is_named_and_described(tmp_path: Path) -> None:
         "hook-1": 0,
         "hook-2": 0,
     }
-    assert counted["hookgate_revision_info", here.live.current.revision] == 1
-    await here.live.close()
+    assert counted["hookgate_revision_info", here.reloader.current.revision] == 1
+    await here.reloader.close()
 
 
 async def test_settings_that_are_not_in_use_are_reported_until_they_are_mended(tmp_path: Path) -> None:
     here = AdminListener(Metrics())
-    here.live = live = live_engine(tmp_path, "exit 0")
+    here.reloader = reloader = reloader_of(tmp_path, "exit 0")
     good = (tmp_path / "settings.json").read_text()
     async with listener.serve_admin(here, "127.0.0.1", 0) as url:
         (tmp_path / "settings.json").write_text('{"hooks": 5}')
-        await live.reload()
+        await reloader.reload()
         refused = await ask(url, "GET", "/readyz")
         (tmp_path / "settings.json").write_text(good)
-        await live.reload()
+        await reloader.reload()
         mended = await ask(url, "GET", "/readyz")
     assert refused.status == 200
     assert refused.json["settings_error"].startswith(f"{tmp_path}/settings.json:1: hooks: must be an object")
     assert "settings_error" not in mended.json
-    await live.close()
+    await reloader.close()
 
 
 async def test_reloads_are_counted_by_their_outcome(tmp_path: Path) -> None:
-    live = live_engine(tmp_path, "exit 0")
+    reloader = reloader_of(tmp_path, "exit 0")
     metrics = Metrics()
-    metrics.watch_engine(live)
-    await live.reload()
+    metrics.watch_engine(reloader)
+    await reloader.reload()
     (tmp_path / "settings.json").write_text("{")
-    await live.reload()
-    await live.reload()
+    await reloader.reload()
+    await reloader.reload()
     (tmp_path / "settings.json").write_text(json.dumps({"hooks": {}}))
-    await live.reload()
+    await reloader.reload()
     counted = samples(metrics.page())
     results = {key[1]: value for key, value in counted.items() if key[0] == "hookgate_config_reloads_total"}
     assert results == {"unchanged": 1, "refused": 2, "applied": 1}
-    await live.close()
+    await reloader.close()
 
 
 async def test_calls_are_counted_by_kind_of_route_status_and_outcome() -> None:

@@ -58,7 +58,7 @@ async def test_a_call_is_reported_of_when_it_has_ended(tmp_path: Path) -> None:
 async def test_a_switched_hook_is_reported_of(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, DENY) as gateway, connected(gateway.admin) as wire:
         await opened(wire)
-        before = gateway.live.current.revision
+        before = gateway.reloader.current.revision
         change = {"name": "guard", "on": False}
         await post(gateway.admin, "/api/hooks/switch", change, {"X-Hookgate-Panel": "1", **BEARER})
         assert (await event(wire, "hooks"))["revision"] != before

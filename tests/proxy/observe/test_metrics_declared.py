@@ -16,7 +16,7 @@ from support.promql import used
 from support.wire import HI, SSE, post
 
 from hookgate.hooks import Engine
-from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.settings import SettingsSource
 from hookgate.proxy.observe.metric_names import LABELS, METRICS
 from hookgate.proxy.observe.metrics import Metrics
@@ -32,7 +32,7 @@ KNOWN = {exposed: set(name.labels) for name in METRICS for exposed in name.expos
 async def test_a_page_contains_exactly_the_metrics_that_are_declared(tmp_path: Path) -> None:
     metrics = Metrics()
     file = write_settings(tmp_path, {"AfterModel": [says()]})
-    live = LiveEngine(
+    live = EngineReloader(
         lambda: [SettingsSource(file)], lambda settings, health: Engine(settings, health=health)
     )
     metrics.watch_engine(live)

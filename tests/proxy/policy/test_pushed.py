@@ -87,7 +87,7 @@ async def test_every_replica_applies_a_push_within_five_seconds(url: str | None,
             assert page.of("hookgate_policy_info", number="2") == 1
             assert page.of("hookgate_policy_info") == 1
             assert page.of("hookgate_policy_state", state="current") == 1
-        assert len({each.live.current.revision for each in gateways}) == 1
+        assert len({each.reloader.current.revision for each in gateways}) == 1
 
 
 async def test_a_call_sees_one_revision_however_often_one_is_pushed(url: str | None, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_a_call_sees_one_revision_however_often_one_is_pushed(url: str | N
             for number in range(2, 12):
                 push(tmp_path, url, numbered(number))
                 so_far = len(answered)
-                await gateway.pushed.poll(gateway.live)
+                await gateway.pushed.poll(gateway.reloader)
                 while len(answered) < so_far + 4:  # noqa: ASYNC110  # so that calls begin under each revision
                     await asyncio.sleep(0)
             is_over.set()
@@ -139,10 +139,10 @@ async def test_a_change_of_a_file_leaves_the_pushed_policy_in_force(tmp_path: Pa
     push(tmp_path, None, GEMINI_3)
     path = write_file(tmp_path, {"hooks": {}})
     async with replicas(tmp_path, None, files=[path]) as [gateway]:
-        before = gateway.live.current.revision
+        before = gateway.reloader.current.revision
         write_file(tmp_path, {"hooks": {"BeforeModel": [{"hooks": [command("true")]}]}})
-        await until(lambda: gateway.live.current.revision != before)
-        assert gateway.live.current.revision.startswith("1-")
+        await until(lambda: gateway.reloader.current.revision != before)
+        assert gateway.reloader.current.revision.startswith("1-")
         assert await status(gateway) == 403
 
 
@@ -154,8 +154,8 @@ async def test_a_revision_that_cannot_be_used_here_leaves_the_former_one_in_forc
     async with replicas(tmp_path, None, follows=False) as [gateway]:
         push(tmp_path, None, document(BeforeModel=command(str(script), name="guard")))
         for _ in range(3):  # it is tried once, and again only after a while
-            await gateway.pushed.poll(gateway.live)
-        assert gateway.live.reloads["refused"] == 1
+            await gateway.pushed.poll(gateway.reloader)
+        assert gateway.reloader.reloads["refused"] == 1
         assert await status(gateway) == 200
         shown = (await gateway.ready())["policy"]
         assert (shown["number"], shown["newest"], shown["state"]) == (1, 2, "behind")
@@ -165,12 +165,12 @@ async def test_a_revision_that_cannot_be_used_here_leaves_the_former_one_in_forc
         assert "policy revision 2 cannot be used here, so revision 1 stays in force" in caplog.text
         assert f"<policy revision 2>:1: hooks.BeforeModel: the hook 'guard': {script} does not" in caplog.text
         # The former one takes part in reloads, and the new one is tried again.
-        await gateway.live.reload()
-        assert gateway.live.reloads["unchanged"] == 1
+        await gateway.reloader.reload()
+        assert gateway.reloader.reloads["unchanged"] == 1
         script.write_text("#!/bin/sh\nexit 2\n")
         script.chmod(0o755)
         monkeypatch.setattr(following, "_RETRY_SECONDS", 0)
-        await gateway.pushed.poll(gateway.live)
+        await gateway.pushed.poll(gateway.reloader)
         assert await status(gateway) == 403
         assert (await gateway.ready())["policy"]["state"] == "current"
         assert gateway.pushed.details()["problem"] == ""
@@ -185,12 +185,12 @@ async def test_the_last_revision_stays_in_force_while_the_database_is_away(
         push(tmp_path, url, GEMINI_2)
         with unreachable(tmp_path, url):
             for _ in range(3):
-                await gateway.pushed.poll(gateway.live)
+                await gateway.pushed.poll(gateway.reloader)
             assert await status(gateway) == 403
             assert (await gateway.ready())["policy"]["state"] == "unknown"
             assert Counted(gateway.metrics.page()).of("hookgate_policy_state", state="unknown") == 1
         assert caplog.text.count("newer revisions of the policy cannot be read") == 1
-        await gateway.pushed.poll(gateway.live)
+        await gateway.pushed.poll(gateway.reloader)
         assert await status(gateway) == 200
         assert (await gateway.ready())["policy"]["state"] == "current"
         assert caplog.text.count("the pushed policy can be read again") == 1
@@ -210,7 +210,7 @@ async def test_a_database_that_somebody_has_changed_changes_nothing(
     async with replicas(tmp_path, url, follows=False) as [gateway]:
         push(tmp_path, url, GEMINI_2)
         change_table(tmp_path, url, statement)
-        await gateway.pushed.poll(gateway.live)
+        await gateway.pushed.poll(gateway.reloader)
         assert await status(gateway) == 403
         shown = gateway.pushed.details()
         assert shown["state"] == "unknown"
@@ -224,7 +224,7 @@ async def test_a_restored_database_with_another_revision_of_the_same_number_is_f
     async with replicas(tmp_path, None, follows=False) as [gateway]:
         change_table(tmp_path, None, "DELETE FROM policy_revisions")
         push(tmp_path, None, GEMINI_2)
-        await gateway.pushed.poll(gateway.live)
+        await gateway.pushed.poll(gateway.reloader)
         assert await status(gateway) == 200
 
 

@@ -81,17 +81,17 @@ class PanelApi:
             "content": config.audit.content if config.audit.enabled else "off",
             "files": in_force["files"],
             "pushed": in_force["pushed"],
-            **settings_error(self.hooks.live),
+            **settings_error(self.hooks.reloader),
         }
 
     async def _policy(self, _: PanelRequest) -> JsonObject:
         return {"policy": await self._in_force(), "gateway": shown_gateway(self.effective)}
 
     async def _in_force(self) -> JsonObject:
-        live = self.hooks.live
-        configuration = live.current.configuration
+        reloader = self.hooks.reloader
+        configuration = reloader.current.configuration
         shown = await asyncio.to_thread(shown_policy, configuration, self.hooks.sources, self.pushed)
-        return {**shown, **settings_error(live)}
+        return {**shown, **settings_error(reloader)}
 
     async def _series(self, asked: PanelRequest) -> JsonObject:
         span = asked.query.get("span", "hour")

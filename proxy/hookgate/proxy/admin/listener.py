@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import hdrs, web
 
-from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.access import KnownHosts
 from hookgate.proxy.admin.roles import call_for
 from hookgate.proxy.config import LimitSettings
@@ -42,8 +42,8 @@ _LIMITS = LimitSettings(body=16 * 1024, connections=ADMIN, drain_timeout=1)
 class AdminListener:
     """The request handler for operators.
 
-    `live` is the gateway's engine, set once it listens to clients. `audit`, `pushed` and `panel` are set if
-    they are enabled. `draining` is set when the gateway stops.
+    `reloader` has the gateway's engine, and is set once the gateway listens to clients. `audit`, `pushed` and
+    `panel` are set if they are enabled. `draining` is set when the gateway stops.
     """
 
     def __init__(self, metrics: Metrics, hosts: Iterable[str] = ()) -> None:
@@ -51,7 +51,7 @@ class AdminListener:
         self._metrics, self._hosts = metrics, KnownHosts(hosts)
         self.url: str | None = None
         """The URL of the listener."""
-        self.live: LiveEngine | None = None
+        self.reloader: EngineReloader | None = None
         self.receipts = Receipts()
         self.audit: Audit | None = None
         self.pushed: PushedPolicy | None = None
@@ -106,23 +106,23 @@ class AdminListener:
         """Return the status of `/readyz`, and its body."""
         if self.draining:
             return 503, {"status": "draining", "reason": "the gateway is stopping"}
-        if self.live is None:
+        if self.reloader is None:
             return 503, {"status": "starting", "reason": "the gateway does not accept clients yet"}
         if self.audit is not None and (trouble := self.audit.trouble):
             return 503, {"status": "unready", "reason": f"audit records cannot be written: {trouble}"}
         pushed = {} if self.pushed is None else {"policy": self.pushed.summary()}
-        return 200, {"status": "ready", **state_of_hooks(self.live), **pushed}
+        return 200, {"status": "ready", **state_of_hooks(self.reloader), **pushed}
 
 
-def state_of_hooks(live: LiveEngine) -> JsonObject:
+def state_of_hooks(reloader: EngineReloader) -> JsonObject:
     """Return the facts about hooks that `/readyz` reports."""
-    engine = live.current
+    engine = reloader.current
     return {
         "revision": engine.revision,
-        "degraded": sorted(set(live.health.degraded)),
+        "degraded": sorted(set(reloader.health.degraded)),
         "fail_open": engine.configuration.failing_open("always"),
         "fail_open_on_exit_codes": engine.configuration.failing_open("on exit codes"),
-        **settings_error(live),
+        **settings_error(reloader),
     }
 
 
@@ -148,7 +148,7 @@ def accepting_operators(
 
 @asynccontextmanager
 async def running_admin(
-    live: LiveEngine,
+    reloader: EngineReloader,
     certificate: Certificate | None,
     metrics: Metrics,
     address: str | None,
@@ -156,12 +156,12 @@ async def running_admin(
 ) -> AsyncIterator[AdminListener]:
     """Run the admin listener and the reloads while the block runs. Raises OSError if `address` is not free.
 
-    The gateway is reported as ready once the `live` of the yielded listener is set.
+    The gateway is reported as ready once the `reloader` of the yielded listener is set.
     """
     admin = AdminListener(metrics, hosts if address is None else (*hosts, host_and_port(address)[0]))
-    metrics.watch_engine(live)
+    metrics.watch_engine(reloader)
     async with AsyncExitStack() as stack:
-        stack.enter_context(reload_on_hangup(live, certificate))
+        stack.enter_context(reload_on_hangup(reloader, certificate))
         if certificate is not None:
             await stack.enter_async_context(watching(certificate))
         if address is not None:
@@ -172,7 +172,7 @@ async def running_admin(
 
 @contextmanager
 def reload_on_hangup(
-    live: LiveEngine, certificate: Certificate | None, also: Callable[[], None] | None = None
+    reloader: EngineReloader, certificate: Certificate | None, also: Callable[[], None] | None = None
 ) -> Iterator[None]:
     """Reload the settings of hooks and the certificate, and call `also`, on SIGHUP while the block runs."""
     loop = asyncio.get_running_loop()
@@ -183,7 +183,7 @@ def reload_on_hangup(
             certificate.reload()
         if also is not None:
             also()
-        task = loop.create_task(live.reload())
+        task = loop.create_task(reloader.reload())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

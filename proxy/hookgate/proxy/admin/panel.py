@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from aiohttp import hdrs, web
 from yarl import URL
 
-from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
 from hookgate.proxy.admin.api import Answer, PanelApi, PanelRequest
 from hookgate.proxy.admin.calls import AuditedCalls, Calls, ReceivedCalls
@@ -269,7 +269,7 @@ def _json(body: Mapping[str, Any]) -> web.Response:
 async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
     effective: EffectiveConfig,
     sources: Sources,
-    live: LiveEngine,
+    reloader: EngineReloader,
     receipts: Receipts,
     store_url: str | None,
     url: str | None,
@@ -279,7 +279,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
 ) -> AsyncIterator[Panel | None]:
     """Open the panel while the block runs. `url` is the admin listener's. Yields None without a listener.
 
-    `reload` applies changed settings of hooks, by default to `live` only. `record` records changes.
+    `reload` applies changed settings of hooks, by default to `reloader` only. `record` records changes.
 
     Raises ConfigError if a file with a token or a secret is invalid, and StoreError if the audit cannot be
     read.
@@ -289,7 +289,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         yield None
         return
     prices = read_prices(config.prices.file)
-    hooks, traffic = HookPanel(live, sources, reload), Traffic()
+    hooks, traffic = HookPanel(reloader, sources, reload), Traffic()
     async with AsyncExitStack() as stack:
         access, invitation = _access(stack, config, store_url, sources.state, url)
         calls: Calls = ReceivedCalls(receipts)

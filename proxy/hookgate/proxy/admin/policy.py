@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hookgate.hooks import SettingsError
-from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.settings import EVENTS, Configuration, Hook
 from hookgate.hooks.settings.configs import HttpConfig, shown_url
 from hookgate.proxy.config.reading import EffectiveConfig, Sources, shown_settings
@@ -22,11 +22,14 @@ class HookPanel:
     """The hooks of one gateway."""
 
     def __init__(
-        self, live: LiveEngine, sources: Sources, reload: Callable[[], Awaitable[object]] | None = None
+        self,
+        reloader: EngineReloader,
+        sources: Sources,
+        reload: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """Show the hooks of `live`. `reload` applies changed settings, by default to `live` only."""
-        self.live, self.sources = live, sources
-        self._reload = reload or live.reload
+        """Show the hooks of `reloader`. `reload` applies changed settings, by default to `reloader` only."""
+        self.reloader, self.sources = reloader, sources
+        self._reload = reload or reloader.reload
         self._switching = asyncio.Lock()  # each switch reads a file and writes it again
 
     async def rows(self) -> JsonObject:
@@ -37,9 +40,9 @@ class HookPanel:
         """Return the state of hooks that changes while the gateway runs, as JSON, without any content."""
         records = [
             [*key, status.runs, status.failures, status.denials, bool(status.error)]
-            for key, status in self.live.health.hooks.items()
+            for key, status in self.reloader.health.hooks.items()
         ]
-        return {"revision": self.live.current.revision, "health": records}
+        return {"revision": self.reloader.current.revision, "health": records}
 
     async def check_switch(self, name: str) -> None:
         """Check that a hook of this name can be switched. Raises ApiError (400)."""
@@ -71,7 +74,7 @@ class HookPanel:
         return {**state, "messages": messages}
 
     def _rows(self) -> JsonObject:
-        engine = self.live.current
+        engine = self.reloader.current
         refused = dict(engine.untrusted_hooks())
         running = engine.configuration.hooks()
         on, known = set(running), {hook.key for hook in running}
@@ -86,7 +89,7 @@ class HookPanel:
         return {"revision": engine.revision, "hooks": rows}
 
     def _row(self, hook: Hook, refusal: str | None) -> JsonObject:
-        status, config = self.live.health.status_for(hook), hook.config
+        status, config = self.reloader.health.status_for(hook), hook.config
         kind = config.type + (" (persistent)" if getattr(config, "persistent", False) else "")
         on = "degraded" if status.degraded else "observe" if config.mode == "observe" else "on"
         return {

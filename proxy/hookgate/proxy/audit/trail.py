@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import select
 
-from hookgate.hooks.live_engine import Changes
+from hookgate.hooks.engine_reloader import Changes
 from hookgate.proxy.audit.chain import (
     AuditError,
     Entry,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks import Engine, Engines
+from hookgate.hooks import Engine, EngineSource
 from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingEngine
 from hookgate.proxy.call.events import EventService
 from hookgate.proxy.call.generation import GenerationCall
@@ -49,7 +49,7 @@ class Gateway:
 
     def __init__(  # noqa: PLR0913  # the parts of a gateway
         self,
-        engines: Engines,
+        engines: EngineSource,
         upstream: Upstreams,
         config: Config | None = None,
         metrics: Metrics | None = None,

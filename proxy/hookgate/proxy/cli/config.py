@@ -105,9 +105,9 @@ async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> str:
     # Only the URL is checked, unless a policy is in the database, because the gateway creates the database.
     Store(config.store, find_sources(config.hooks).state).url()
     sources = policy.read_all_sources(config)
-    live = policy.load_policy(sources, prices=prices)
-    await live.close()
-    configuration = live.current.configuration
+    reloader = policy.load_policy(sources, prices=prices)
+    await reloader.close()
+    configuration = reloader.current.configuration
     warnings = (
         *hook_warnings(configuration),
         *unmet_conditions(configuration, config),

@@ -20,7 +20,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.observe import metric_names
 from hookgate.proxy.observe.metric_names import MetricName
 from hookgate.proxy.observe.record import CallRecord, HookTally
@@ -227,12 +227,12 @@ class Metrics:
         _add(self._tokens, (*labels, "output"), usage.output_tokens)
         _add(self._cost, (*labels, self._currency), record.cost or 0)
 
-    def watch_engine(self, live: LiveEngine) -> None:
+    def watch_engine(self, reloader: EngineReloader) -> None:
         """Expose the metrics of the hooks' settings and health."""
-        self._read(metric_names.RELOADS, labeled_samples(lambda: live.reloads))
-        self._read(metric_names.REVISION, lambda: [((live.current.revision,), 1)])
-        self._read(metric_names.HOOKS_WAITING, one_sample(lambda: live.waiting))
-        self._read(metric_names.HOOK_DEGRADED, lambda: _degraded(live))
+        self._read(metric_names.RELOADS, labeled_samples(lambda: reloader.reloads))
+        self._read(metric_names.REVISION, lambda: [((reloader.current.revision,), 1)])
+        self._read(metric_names.HOOKS_WAITING, one_sample(lambda: reloader.waiting))
+        self._read(metric_names.HOOK_DEGRADED, lambda: _degraded(reloader))
 
     def watch_pushed_policy(self, pushed: FollowedPolicy) -> None:
         """Expose which revision of the pushed policy is in force, and whether it is the newest one."""
@@ -299,10 +299,10 @@ def _add(series: Callable[..., Counter], labels: Labels, amount: float = 1) -> N
         series(*labels).inc(amount)
 
 
-def _degraded(live: LiveEngine) -> Values:
+def _degraded(reloader: EngineReloader) -> Values:
     """Return the health by event and hook. Hooks that share a name are degraded if one of them is."""
     values: dict[tuple[str, ...], float] = {}
-    for (event, name, _), status in live.health.hooks.items():
+    for (event, name, _), status in reloader.health.hooks.items():
         values[event, name] = max(values.get((event, name), 0), status.degraded)
     return values.items()
 

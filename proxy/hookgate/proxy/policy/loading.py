@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import Configuration, Engine, SettingsError
-from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.policies import COUNTING, PINNING
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import Counters, PinnedTools, PriceTable
@@ -70,7 +70,7 @@ _STATUS_SECONDS = 2.0
 
 def load_policy(
     sources: Sources, *, store: Store | None = None, prices: PriceTable | None = None
-) -> LiveEngine:
+) -> EngineReloader:
     """Return an engine for the settings of `sources`. Raises SettingsError if they are unusable.
 
     Policies store counters and pins in `store`, which is opened when first needed; without it, in memory.
@@ -90,7 +90,7 @@ def load_policy(
         )
         return Engine(configuration, runners, trust_check=refusal, health=health)
 
-    return LiveEngine(sources.places, make)
+    return EngineReloader(sources.places, make)
 
 
 def _stored(
@@ -109,30 +109,30 @@ def _stored(
 
 @asynccontextmanager
 async def running_policy(
-    live: LiveEngine, state: Path | None, pushed: PushedPolicy | None = None
+    reloader: EngineReloader, state: Path | None, pushed: PushedPolicy | None = None
 ) -> AsyncIterator[None]:
     """Watch the settings, and follow the pushed policy, while the block runs; then close the hooks.
 
     With a state folder, the hooks' health is saved there while the block runs.
     """
-    tasks = [asyncio.create_task(live.watch())]
+    tasks = [asyncio.create_task(reloader.watch())]
     if pushed is not None:
-        tasks.append(asyncio.create_task(pushed.follow(live)))
+        tasks.append(asyncio.create_task(pushed.follow(reloader)))
     try:
-        with nullcontext() if state is None else _saving_status(live, state / _STATUS_FILE):
+        with nullcontext() if state is None else _saving_status(reloader, state / _STATUS_FILE):
             yield
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await live.close()
+        await reloader.close()
 
 
 @contextmanager
-def _saving_status(live: LiveEngine, path: Path) -> Iterator[None]:
+def _saving_status(reloader: EngineReloader, path: Path) -> Iterator[None]:
     """Save the hooks' health in a thread while the block runs."""
     ended = threading.Event()
-    saver = threading.Thread(target=_save_status, args=(live, path, ended), daemon=True)
+    saver = threading.Thread(target=_save_status, args=(reloader, path, ended), daemon=True)
     saver.start()
     try:
         yield
@@ -141,13 +141,13 @@ def _saving_status(live: LiveEngine, path: Path) -> Iterator[None]:
         saver.join()
 
 
-def _save_status(live: LiveEngine, path: Path, ended: threading.Event) -> None:
+def _save_status(reloader: EngineReloader, path: Path, ended: threading.Event) -> None:
     """Save changes of the health every few seconds, and once at the end."""
     written = None
     while True:
         is_last = ended.is_set()
         try:
-            written = _write(path, live, written)
+            written = _write(path, reloader, written)
         except Exception:
             log.exception("the hooks' status could not be saved; please report this")
         if is_last:
@@ -155,19 +155,19 @@ def _save_status(live: LiveEngine, path: Path, ended: threading.Event) -> None:
         ended.wait(_STATUS_SECONDS)
 
 
-def _write(path: Path, live: LiveEngine, before: str | None) -> str | None:
-    configuration = live.current.configuration
+def _write(path: Path, reloader: EngineReloader, before: str | None) -> str | None:
+    configuration = reloader.current.configuration
     files = {hook.key: _file_of(hook) for hook in (*configuration.off, *configuration.hooks())}
     status = {
-        "revision": live.current.revision,
+        "revision": reloader.current.revision,
         "hooks": [
             {"event": event, "name": name, "command": what, "file": file, **vars(record)}
-            for (event, name, what), record in live.health.all().items()
+            for (event, name, what), record in reloader.health.all().items()
             if (file := files.get((event, name, what))) is not None
         ],
     }
     text = json.dumps(status, indent=2) + "\n"
-    if text == before or (before is None and not live.health.all()):
+    if text == before or (before is None and not reloader.health.all()):
         return before
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -260,9 +260,9 @@ def _switches(sources: Sources) -> Path:
     return Path.home() / ".gemini" / "settings.json"
 
 
-def settings_error(live: LiveEngine) -> dict[str, str]:
+def settings_error(reloader: EngineReloader) -> dict[str, str]:
     """Return why changed settings are not in use, as the field `settings_error`; no field if they are."""
-    return {"settings_error": live.refusal} if live.refusal else {}
+    return {"settings_error": reloader.refusal} if reloader.refusal else {}
 
 
 def log_start(engine: Engine, sources: Sources, where: str) -> None:

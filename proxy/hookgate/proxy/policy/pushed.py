@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hookgate.hooks import Configuration, SettingsError
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.errors import Problem
 from hookgate.hooks.events.base import utc_text
-from hookgate.hooks.live_engine import LiveEngine
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import PriceTable
 from hookgate.hooks.settings import Hook, NumberedText, RuntimeConfig, SettingsSource, read_sources
@@ -106,16 +106,16 @@ class PushedPolicy:
             "problem": self.problem,
         }
 
-    async def follow(self, live: LiveEngine) -> None:
+    async def follow(self, reloader: EngineReloader) -> None:
         """Apply each new revision within seconds, until cancelled. Errors are logged."""
         while True:
             await asyncio.sleep(_POLL_SECONDS)
             try:
-                await self.poll(live)
+                await self.poll(reloader)
             except Exception:
                 log.exception("the pushed policy could not be followed; please report this")
 
-    async def poll(self, live: LiveEngine) -> None:
+    async def poll(self, reloader: EngineReloader) -> None:
         """Apply the newest revision, unless it is in force or was refused a moment ago."""
         try:
             newest = await asyncio.to_thread(self._table.newest)
@@ -132,19 +132,19 @@ class PushedPolicy:
             self._note_unreadable(str(error))
             return
         if revision is not None and revision.name == newest:
-            await self._apply(revision, live)
+            await self._apply(revision, reloader)
 
-    async def _apply(self, revision: "PolicyRevision", live: LiveEngine) -> None:
+    async def _apply(self, revision: "PolicyRevision", reloader: EngineReloader) -> None:
         self._offered = revision
-        await live.reload()
-        if live.current.configuration.pushed == pushed_source(revision).revision:
+        await reloader.reload()
+        if reloader.current.configuration.pushed == pushed_source(revision).revision:
             self.revision = revision
             log.info("policy revision %d, pushed by %s, is in force", revision.number, revision.pushed_by)
             return
         self._offered = self.revision
         level = logging.INFO if revision.name == self._refused else logging.ERROR
         self._refused, self._refused_at = revision.name, time.monotonic()
-        self._refusal = f"revision {revision.number} cannot be used here: {live.refusal}"
+        self._refusal = f"revision {revision.number} cannot be used here: {reloader.refusal}"
         log.log(
             level,
             "policy revision %d cannot be used here, so revision %d stays in force; correct what is missing, "

@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.runners.cleanup import adopting_orphans
 from hookgate.hooks.runs import HookKey, HookStatus
 from hookgate.proxy import policy
@@ -43,14 +43,14 @@ _RETRY_SECONDS = 0.5
 class WorkerGroup:
     """The workers as the supervisor asks them. Their ended calls and health arrive by themselves."""
 
-    def __init__(self, processes: WorkerProcesses, live: LiveEngine, receipts: Receipts) -> None:
-        self._processes, self._live, self._receipts = processes, live, receipts
+    def __init__(self, processes: WorkerProcesses, reloader: EngineReloader, receipts: Receipts) -> None:
+        self._processes, self._reloader, self._receipts = processes, reloader, receipts
         self._health: dict[SupervisedWorker, list[JsonObject]] = {}
 
     async def reload(self) -> None:
         """Apply changed settings of hooks, and return when they are in force at all workers."""
         await asyncio.gather(
-            self._live.reload(), *(self._ask(worker, "POST", "/reload") for worker in self._all)
+            self._reloader.reload(), *(self._ask(worker, "POST", "/reload") for worker in self._all)
         )
 
     async def record_change(self, by: str, change: str, about: JsonObject) -> None:
@@ -117,9 +117,9 @@ class WorkerGroup:
             self._receipts.keep(message["receipt"], message["share"])
             return
         self._health[worker] = message["health"]
-        health = self._live.health
+        health = self._reloader.health
         health.hooks = merged_health(self._health.values())
-        engine = self._live.current.configuration
+        engine = self._reloader.current.configuration
         health.retain(engine.hooks(), engine.off)
 
 
@@ -157,24 +157,24 @@ class SupervisorListener(AdminListener):
         return b"" if self.group is None else await self.group.metrics_page()
 
     async def readiness(self) -> tuple[int, JsonObject]:
-        if self.draining or self.live is None or self.group is None:
+        if self.draining or self.reloader is None or self.group is None:
             return await super().readiness()
         answers = await self.group.readiness()
         if problem := first_problem(answers):
             return 503, problem
-        return 200, {"status": "ready", **state_of_hooks(self.live), **oldest_policy(answers.values())}
+        return 200, {"status": "ready", **state_of_hooks(self.reloader), **oldest_policy(answers.values())}
 
 
 @asynccontextmanager
 async def _running_admin(
-    config: Config, live: LiveEngine, processes: WorkerProcesses
+    config: Config, reloader: EngineReloader, processes: WorkerProcesses
 ) -> AsyncIterator[SupervisorListener]:
     """Serve operators, and pass reloads on to the workers, while the block runs."""
     address = config.admin.address
     host = () if address is None else (host_and_port(address)[0],)
     admin = SupervisorListener(Metrics(), (*config.admin.hosts, *host))
     async with contextlib.AsyncExitStack() as stack:
-        stack.enter_context(reload_on_hangup(live, None, processes.request_reload))
+        stack.enter_context(reload_on_hangup(reloader, None, processes.request_reload))
         if address is not None:
             url = await stack.enter_async_context(serve_admin(admin, *host_and_port(address)))
             log.info("admin listener on %s (panel, metrics, health)", url)
@@ -197,7 +197,7 @@ async def _supervise(
 ) -> None:
     config = effective.config
     url = Store(config.store, sources.state).url()
-    live = policy.load_policy(sources)
+    reloader = policy.load_policy(sources)
     listeners = await bind_listeners(*host_and_port(config.listen.address), CLIENTS)
     gateway_url = url_of("https" if config.listen.certificate else "http", listeners[0].getsockname())
     with (
@@ -207,22 +207,22 @@ async def _supervise(
         contextlib.closing(WorkerProcesses(config.listen.workers, listeners, Path(folder))) as processes,
     ):
         receipts = Receipts()
-        group = WorkerGroup(processes, live, receipts)
+        group = WorkerGroup(processes, reloader, receipts)
         record = group.record_change if config.audit.enabled else None
         async with (
-            policy.running_policy(live, sources.state, pushed),
-            _running_admin(config, live, processes) as admin,
+            policy.running_policy(reloader, sources.state, pushed),
+            _running_admin(config, reloader, processes) as admin,
             open_panel(
-                effective, sources, live, receipts, url, admin.url, pushed, group.reload, record
+                effective, sources, reloader, receipts, url, admin.url, pushed, group.reload, record
             ) as admin.panel,
         ):
             admin.receipts, admin.group, admin.pushed = receipts, group, pushed
             following = asyncio.create_task(group.follow())
             await processes.start()
-            admin.live = live
+            admin.reloader = reloader
             where = f"listening on {gateway_url}, upstream {config.upstream.gemini}"
-            policy.log_start(live.current, sources, f"{where}, {config.listen.workers} workers")
-            warn_of_unmet_conditions(live.current.configuration, config)
+            policy.log_start(reloader.current, sources, f"{where}, {config.listen.workers} workers")
+            warn_of_unmet_conditions(reloader.current.configuration, config)
             for warning in idle_settings(effective):
                 log.warning("%s", warning)
             if admin.panel is not None and admin.panel.invitation:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 import orjson
 from aiohttp import hdrs, web
 
-from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.listener import AdminListener, accepting_operators, reload_on_hangup, watching
 from hookgate.proxy.audit import Audit
 from hookgate.proxy.errors import ApiError
@@ -29,8 +29,8 @@ RECORDED = b"recorded"
 class Feed:
     """What the supervisor has to know of a worker as it happens: ended calls, and the health of hooks."""
 
-    def __init__(self, live: LiveEngine, receipts: Receipts, keys: AcceptedKeys) -> None:
-        self._live, self._keys = live, keys
+    def __init__(self, reloader: EngineReloader, receipts: Receipts, keys: AcceptedKeys) -> None:
+        self._reloader, self._keys = reloader, keys
         self._ended: deque[JsonObject] = deque(maxlen=KEPT_RECEIPTS)
         self._closed = asyncio.Event()
         receipts.watchers.append(self._ended.append)
@@ -66,25 +66,25 @@ class Feed:
         return orjson.dumps({"receipt": receipt, "share": self._keys.shares(key)[0]})
 
     def _health(self) -> list[JsonObject]:
-        return [{"hook": list(key), **vars(status)} for key, status in self._live.health.all().items()]
+        return [{"hook": list(key), **vars(status)} for key, status in self._reloader.health.all().items()]
 
 
 class WorkerListener(AdminListener):
     """The request handler of a worker, for its supervisor."""
 
     feed: Feed | None = None
-    """Set, like `live`, once the worker accepts clients."""
+    """Set, like `reloader`, once the worker accepts clients."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if self.live is not None and self.feed is not None:
+        if self.reloader is not None and self.feed is not None:
             match request.method, request.raw_path:
                 case hdrs.METH_GET, "/feed":
                     return await self._send(request, self.feed)
                 case hdrs.METH_POST, "/change" if self.audit is not None:
                     return await _record_change(self.audit, request)
                 case hdrs.METH_POST, "/reload":
-                    await self.live.reload()
-                    return web.Response(text=self.live.current.revision)
+                    await self.reloader.reload()
+                    return web.Response(text=self.reloader.current.revision)
         if request.method != hdrs.METH_GET:
             return error_response(ApiError(403, "The worker does not accept this yet."))
         return await super().handle(request)
@@ -109,13 +109,13 @@ async def _record_change(audit: Audit, request: web.BaseRequest) -> web.Response
 
 @asynccontextmanager
 async def running_worker_admin(
-    sockets: WorkerSockets, live: LiveEngine, certificate: Certificate | None, metrics: Metrics
+    sockets: WorkerSockets, reloader: EngineReloader, certificate: Certificate | None, metrics: Metrics
 ) -> AsyncIterator[WorkerListener]:
     """Serve the supervisor, and run the reloads, while the block runs."""
     admin = WorkerListener(metrics)
-    metrics.watch_engine(live)
+    metrics.watch_engine(reloader)
     async with AsyncExitStack() as stack:
-        stack.enter_context(reload_on_hangup(live, certificate))
+        stack.enter_context(reload_on_hangup(reloader, certificate))
         if certificate is not None:
             await stack.enter_async_context(watching(certificate))
         await stack.enter_async_context(accepting_operators(admin, [sockets.admin]))

@@ -1,4 +1,4 @@
-"""Live settings: replaces the engine when its settings files change, and reports what changed."""
+"""Replaces the engine when its settings files change, and reports what changed."""
 
 import asyncio
 import hashlib
@@ -104,8 +104,8 @@ _RETRY_SECONDS = 5.0
 FindPlaces = Callable[[], Iterable[SettingsSource]]
 
 
-class LiveEngine:
-    """Keeps the current engine up to date with its settings files."""
+class EngineReloader:
+    """Provides calls with an engine, and keeps it up to date with its settings files."""
 
     def __init__(self, find_places: FindPlaces, make_engine: MakeEngine) -> None:
         """Load the settings. Raises SettingsError if they are unusable."""

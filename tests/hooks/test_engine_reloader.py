@@ -13,7 +13,7 @@ from support.hooks import SESSION, asking, command, one_group, runtime, write_fi
 from support.programs import eventually, is_watched
 
 from hookgate.hooks import Configuration, Engine, SettingsError
-from hookgate.hooks.live_engine import Changes, LiveEngine
+from hookgate.hooks.engine_reloader import Changes, EngineReloader
 from hookgate.hooks.runs import Health
 from hookgate.hooks.settings import SettingsSource
 
@@ -27,8 +27,8 @@ def make(configuration: Configuration, health: Health) -> Engine:
     return Engine(configuration, health=health)
 
 
-def live(*paths: Path) -> LiveEngine:
-    return LiveEngine(lambda: [SettingsSource(path) for path in paths], make)
+def live(*paths: Path) -> EngineReloader:
+    return EngineReloader(lambda: [SettingsSource(path) for path in paths], make)
 
 
 def denying(folder: Path, reason: str) -> Path:
@@ -39,7 +39,7 @@ def denying(folder: Path, reason: str) -> Path:
 
 
 @asynccontextmanager
-async def watched(engines: LiveEngine, folder: Path) -> AsyncIterator[None]:
+async def watched(engines: EngineReloader, folder: Path) -> AsyncIterator[None]:
     task = asyncio.create_task(engines.watch())
     await eventually(lambda: is_watched(folder))  # else it could find the change at its start
     try:
@@ -50,12 +50,12 @@ async def watched(engines: LiveEngine, folder: Path) -> AsyncIterator[None]:
         await engines.close()
 
 
-async def reason(engines: LiveEngine) -> str:
+async def reason(engines: EngineReloader) -> str:
     with engines.lease() as engine:
         return (await engine.fire(asking("hi"), SESSION)).verdict.reason
 
 
-async def in_force(engines: LiveEngine, told: str) -> None:
+async def in_force(engines: EngineReloader, told: str) -> None:
     """Wait for a version of `denying`: files are written one after the other, and each may be read before."""
     async with asyncio.timeout(60):
         while await reason(engines) != told:  # noqa: ASYNC110  # another thread watches the files
@@ -91,7 +91,7 @@ async def test_a_changed_script_is_another_revision(tmp_path: Path) -> None:
 
 async def test_a_file_that_appears_in_a_folder_that_appears_is_in_force(tmp_path: Path) -> None:
     path = tmp_path / "project" / ".gemini" / "settings.json"
-    engines = LiveEngine(lambda: [SettingsSource(path, "user", required=False)], make)
+    engines = EngineReloader(lambda: [SettingsSource(path, "user", required=False)], make)
     async with watched(engines, tmp_path):
         assert not engines.current.listens_to("BeforeModel")
         write_file(path.parent, one_group(command("true")))
@@ -117,7 +117,7 @@ async def test_a_command_of_any_length_keeps_no_later_change_out_of_force(tmp_pa
 async def test_whatever_goes_wrong_is_logged_and_later_changes_come_into_force(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("hookgate.hooks.live_engine._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("hookgate.hooks.engine_reloader._RETRY_SECONDS", 0.01)
     path, wrong = denying(tmp_path, "one"), False
 
     def find() -> list[SettingsSource]:
@@ -125,7 +125,7 @@ async def test_whatever_goes_wrong_is_logged_and_later_changes_come_into_force(
             raise error
         return [SettingsSource(path)]
 
-    engines = LiveEngine(find, make)
+    engines = EngineReloader(find, make)
     before = engines.current.revision
     async with watched(engines, tmp_path):
         wrong = True
@@ -201,7 +201,7 @@ async def test_the_engine_of_a_reload_that_changes_nothing_is_closed(tmp_path: P
         made.append(Closing(configuration))
         return made[-1]
 
-    engines = LiveEngine(lambda: [SettingsSource(path)], make)
+    engines = EngineReloader(lambda: [SettingsSource(path)], make)
     await engines.reload()
     assert [engine.closed for engine in made] == [False, True]
     await engines.close()
@@ -227,7 +227,7 @@ class Closing(Engine):
 
 async def test_an_engine_is_closed_when_its_last_call_is_over_and_not_before(tmp_path: Path) -> None:
     path = denying(tmp_path, "one")
-    engines = LiveEngine(lambda: [SettingsSource(path)], lambda configuration, _: Closing(configuration))
+    engines = EngineReloader(lambda: [SettingsSource(path)], lambda configuration, _: Closing(configuration))
     first: Any = engines.current
     with engines.lease():
         with engines.lease():
@@ -245,7 +245,7 @@ async def test_an_engine_is_closed_when_its_last_call_is_over_and_not_before(tmp
 
 async def test_an_engine_without_calls_is_closed_at_the_reload(tmp_path: Path) -> None:
     path = denying(tmp_path, "one")
-    engines = LiveEngine(lambda: [SettingsSource(path)], lambda configuration, _: Closing(configuration))
+    engines = EngineReloader(lambda: [SettingsSource(path)], lambda configuration, _: Closing(configuration))
     first: Any = engines.current
     denying(tmp_path, "two")
     await engines.reload()
