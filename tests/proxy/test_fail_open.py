@@ -103,10 +103,10 @@ async def test_the_list_has_a_column_for_it(file: Path) -> None:
 async def test_readiness_and_the_panel_name_them(file: Path, tmp_path: Path) -> None:
     sources = Sources(hooks=(file,), state=tmp_path / "state")
     here = AdminListener(Metrics())
-    here.live = policy.load_policy(sources)
+    here.reloader = policy.load_policy(sources)
     async with listener.serve_admin(here, "127.0.0.1", 0) as url:
         ready = (await ask(url, "GET", "/readyz")).json
     assert (ready["fail_open"], ready["fail_open_on_exit_codes"]) == (["open"], ["exits"])
-    rows = (await HookPanel(here.live, sources).rows())["hooks"]
+    rows = (await HookPanel(here.reloader, sources).rows())["hooks"]
     assert [row["fails_open"] for row in rows] == ["always", "on exit codes", "never", "never"]
-    await here.live.close()
+    await here.reloader.close()
