@@ -28,8 +28,8 @@ class StallClock:
         self._due = 0.0
         self._stalled = 0.0
 
-    def stalled(self) -> float:
-        """Return the seconds that the loop has stalled so far. Only differences are meaningful."""
+    def measure_stall(self) -> float:
+        """Measure and return the seconds of stalls of the loop so far. Only differences are meaningful."""
         assert self._loop is not None  # noqa: S101  # for type checkers: a deadline calls `enter` first
         now = self._loop.time()
         if self._beating and now - self._due > _LATE:
@@ -57,7 +57,7 @@ class StallClock:
         loop.call_at(self._due, self._beat)
 
     def _beat(self) -> None:
-        self.stalled()
+        self.measure_stall()
         if self._deadlines > 0 and self._loop is not None:
             self._schedule(self._loop)
         else:
@@ -69,12 +69,12 @@ class Deadline:
 
     def __init__(self, clock: StallClock, seconds: float) -> None:
         self._clock, self._loop = clock, clock.enter()
-        self._before = clock.stalled()
+        self._before = clock.measure_stall()
         self._at = self._loop.time() + seconds
 
     def remaining(self) -> float:
         """Return the seconds that are left; the number is negative if the deadline has passed."""
-        return self._at + self._clock.stalled() - self._before - self._loop.time()
+        return self._at + self._clock.measure_stall() - self._before - self._loop.time()
 
     def close(self) -> None:
         """Stop measuring stalls for this deadline."""

@@ -308,7 +308,7 @@ def _verdict(event: str, runs: Sequence[Run]) -> Verdict:
     """Return the combined verdict of an event's hooks, without those that only observe."""
     enforced: list[tuple[Run, Output]] = []
     for run in runs:
-        if (output := run.enforced_output()) is not None:
+        if (output := run.applied_output()) is not None:
             enforced.append((run, output))  # noqa: PERF401  # a loop makes no function call
     if not enforced:
         return NO_VERDICT

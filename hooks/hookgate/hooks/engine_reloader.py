@@ -101,15 +101,15 @@ _WATCH_OPTIONS: Any = {
 _RETRY_SECONDS = 5.0
 """The pause after an unexpected error, before the settings are checked again."""
 
-FindPlaces = Callable[[], Iterable[SettingsSource]]
+FindSources = Callable[[], Iterable[SettingsSource]]
 
 
 class EngineReloader:
     """Provides calls with an engine, and keeps it up to date with its settings files."""
 
-    def __init__(self, find_places: FindPlaces, make_engine: MakeEngine) -> None:
+    def __init__(self, find_sources: FindSources, make_engine: MakeEngine) -> None:
         """Load the settings. Raises SettingsError if they are unusable."""
-        self._find_places, self._make_engine = find_places, make_engine
+        self._find_sources, self._make_engine = find_sources, make_engine
         self.health = Health()
         self.reloads: Counter[str] = Counter()
         """The number of reloads by result: applied, unchanged or refused."""
@@ -228,7 +228,7 @@ class EngineReloader:
         await asyncio.gather(self.current.close(), *self._closing)
 
     def _load(self) -> tuple[Engine, Outline]:
-        places = list(self._find_places())
+        places = list(self._find_sources())
         try:
             configuration = load_sources(places)
         except SettingsError as error:
@@ -268,7 +268,7 @@ class EngineReloader:
         return self._settings_paths() | self._script_paths(self.current)
 
     def _settings_paths(self) -> set[Path]:
-        return {source.path for source in self._find_places() if source.revision is None}
+        return {source.path for source in self._find_sources() if source.revision is None}
 
     @staticmethod
     def _script_paths(engine: Engine) -> set[Path]:

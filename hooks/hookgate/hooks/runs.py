@@ -149,13 +149,13 @@ class Run:
     @property
     def enforced_denial(self) -> bool:
         """Whether the run denies the event and the denial is applied."""
-        return (self.enforced_output() or {}).get("decision") == "deny"
+        return (self.applied_output() or {}).get("decision") == "deny"
 
-    def enforced_output(self) -> Output | None:
-        """Return `effective_output()`, or None if the hook only observes."""
-        return None if self.silent or self.observed else self.effective_output()
+    def applied_output(self) -> Output | None:
+        """Return `output_or_denial()`, or None if the hook only observes."""
+        return None if self.silent or self.observed else self.output_or_denial()
 
-    def effective_output(self) -> Output | None:
+    def output_or_denial(self) -> Output | None:
         """Return the hook's output, or the denial that replaces it if the hook failed closed."""
         if self.failure is None:
             return self.output

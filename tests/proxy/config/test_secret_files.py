@@ -8,7 +8,7 @@ import pytest
 from hookgate.proxy.admin.access import admin_token_source, client_secret_source
 from hookgate.proxy.config import AdminSettings, SignInSettings, StoreSettings, UpstreamSettings
 from hookgate.proxy.config.models import NamedKey
-from hookgate.proxy.credentials.held import HeldCredentials
+from hookgate.proxy.credentials.gateway_credentials import GatewayCredentials
 from hookgate.proxy.identity.callers import load_named_keys
 from hookgate.proxy.identity.key_secrets import load_pepper
 from hookgate.proxy.store import Store
@@ -19,7 +19,7 @@ SECRETS: dict[str, Callable[[Path], object]] = {
     "sign_in.client_secret_file: ": lambda file: client_secret_source(
         SignInSettings(client_secret_file=file)
     ),
-    "upstream.gemini_key_file: ": lambda file: HeldCredentials(UpstreamSettings(gemini_key_file=file), {}),
+    "upstream.gemini_key_file: ": lambda file: GatewayCredentials(UpstreamSettings(gemini_key_file=file), {}),
     "store.url_file: ": lambda file: Store(StoreSettings(url_file=file), file.parent).url(),
     "keys.ci.file: ": lambda file: load_named_keys({"ci": NamedKey(file=file)}),
     "": lambda file: load_pepper(file, file.parent),

@@ -19,7 +19,7 @@ from support.wire import HI, SSE, UNARY, Answer, ask, connected, post, prompt
 
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import CredentialSettings, UpstreamSettings
-from hookgate.proxy.credentials.held import HeldCredentials
+from hookgate.proxy.credentials.gateway_credentials import GatewayCredentials
 from hookgate.proxy.http.fail_over import FailOver
 from hookgate.proxy.http.upstream_client import Upstreams
 from hookgate.proxy.observe.record import CallRecord
@@ -309,12 +309,12 @@ class _Clock:
         return self.now
 
 
-def held(tables: dict[str, Any], now: Any = _Clock()) -> HeldCredentials:  # noqa: B008  # it stands still
+def held(tables: dict[str, Any], now: Any = _Clock()) -> GatewayCredentials:  # noqa: B008  # it stands still
     credentials = {name: CredentialSettings.model_validate(each) for name, each in tables.items()}
-    return HeldCredentials(UpstreamSettings(), credentials, now)
+    return GatewayCredentials(UpstreamSettings(), credentials, now)
 
 
-def order(credentials: HeldCredentials, team: str = "", target: str = UNARY) -> list[str]:
+def order(credentials: GatewayCredentials, team: str = "", target: str = UNARY) -> list[str]:
     route = with_gateway_credential(match("POST", target), team)
     return [f"{each.credential.name}{each.location}" for each in credentials.candidates(route)]
 

@@ -26,8 +26,8 @@ from support.wire import HI, SSE, UNARY, ask, post
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import CredentialSettings, TracingSettings, UpstreamSettings
 from hookgate.proxy.credentials import google_tokens
+from hookgate.proxy.credentials.gateway_credentials import CredentialsError, GatewayCredentials
 from hookgate.proxy.credentials.google_tokens import GoogleToken
-from hookgate.proxy.credentials.held import CredentialsError, HeldCredentials
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.tracing import open_tracing
@@ -217,7 +217,7 @@ async def test_a_token_is_in_no_record_hook_trace_metric_or_answer(target: str, 
 def problems_of(**tables: Any) -> list[str]:
     settings = {name: CredentialSettings.model_validate(each) for name, each in tables.items()}
     with pytest.raises(CredentialsError) as error:
-        HeldCredentials(UpstreamSettings(), settings)
+        GatewayCredentials(UpstreamSettings(), settings)
     return [message for _, message in error.value.problems]
 
 

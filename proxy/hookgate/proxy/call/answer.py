@@ -93,7 +93,7 @@ class AnswerPipeline:
         self._engine, self._model = engine, outgoing.model
         self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model_plan
         self._gate, self._turn_end, self._listener = gate, turn_end, listener
-        self.pending_error: Exception | None = None
+        self.pending_exception: Exception | None = None
         """The error that cut off a streamed answer. The caller sends the pieces before it, then raises it."""
 
     @property
@@ -192,7 +192,7 @@ class AnswerPipeline:
         """Judge the next bytes of the answer, and return the pieces that can be sent.
 
         With `last`, the answer is complete: `chunk` has its last bytes, if any, and nothing is held back.
-        Check `pending_error` afterwards.
+        Check `pending_exception` afterwards.
         """
         assert self._framing is not None  # noqa: S101  # for the type checker
         self.call.session.call_state.offload = self._offload  # an earlier event may have been large
@@ -211,15 +211,15 @@ class AnswerPipeline:
                 piece = await self._parse(frame) if len(frame.raw) > SMALL_BODY else self._parse_piece(frame)
                 pieces.append(piece)
         except BodyError as error:
-            self.pending_error, end = unreadable_answer(str(error)), "abandon"
+            self.pending_exception, end = unreadable_answer(str(error)), "abandon"
         except ApiError as error:  # the pieces before it are judged first
-            self.pending_error, end = error, "abandon"
+            self.pending_exception, end = error, "abandon"
         return await self._advance(pieces, end)
 
     async def abandon(self) -> list[Piece]:
         """Return the pieces that may still be sent of an answer that the upstream has cut off.
 
-        Check `pending_error` afterwards.
+        Check `pending_exception` afterwards.
         """
         return await self._advance([], "abandon")
 
@@ -232,7 +232,7 @@ class AnswerPipeline:
                 if end is not None:
                     pieces = [*pieces, *(await (stage.finish() if end == "finish" else stage.abandon()))]
             except Exception as error:
-                self.pending_error, end = error, "abandon"
+                self.pending_exception, end = error, "abandon"
                 pieces = await stage.abandon()
         return pieces
 

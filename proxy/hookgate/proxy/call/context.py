@@ -144,7 +144,7 @@ class RecordingEngine:
         self._engine.report_runs(AfterModel.name, [run], session)
         self.record.note_runs(AfterModel.name, [run], size)
         if run.enforced_denial:
-            reason = str((run.effective_output() or {}).get("reason") or "")
+            reason = str((run.output_or_denial() or {}).get("reason") or "")
             self.record.note_verdict(AfterModel.name, Verdict("deny", reason=reason))
 
 

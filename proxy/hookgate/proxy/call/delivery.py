@@ -333,5 +333,5 @@ async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Rep
         else:
             encoded.append(framing.encode(piece.frame, piece.data()))
     await reply.write(b"".join(encoded))
-    if pipeline.pending_error is not None:
-        raise pipeline.pending_error
+    if pipeline.pending_exception is not None:
+        raise pipeline.pending_exception

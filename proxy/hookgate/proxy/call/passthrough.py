@@ -41,18 +41,18 @@ class UploadRoute:
     def gateway_url_for(self, url: str) -> str:
         """Return the gateway's URL for an upstream URL. Raises ApiError (502) if its origin differs."""
         origin = urlsplit(self.origin)
-        place = _split(url)
+        parts = _split(url)
         if (
-            place is None
-            or _address(place) != _address(origin)
-            or not place.path.startswith(f"{origin.path}/")
+            parts is None
+            or _address(parts) != _address(origin)
+            or not parts.path.startswith(f"{origin.path}/")
         ):
             raise ApiError(502, "The upstream's upload URL has a different origin.", "UPSTREAM_ELSEWHERE")
         if not self.host:  # any other one is valid, as `check_head` has seen
             raise request_refused("The Host header is missing, so the upload URL cannot be rewritten.")
         session = f"/s/{self.session}" if self.session else ""
-        path = place.path.removeprefix(origin.path)
-        query = f"?{place.query}" if place.query else ""
+        path = parts.path.removeprefix(origin.path)
+        query = f"?{parts.query}" if parts.query else ""
         return f"{self.scheme}://{self.host}{session}{path}{query}"
 
 
@@ -65,8 +65,8 @@ def rewrite_upload_urls(headers: Mapping[str, str], upload_route: UploadRoute) -
 def _split(url: str) -> SplitResult | None:
     """Return the parts of a URL, or None if it is invalid."""
     try:
-        place = urlsplit(url)
-        return place if place.port != 0 and re.fullmatch(r"[!-~]*", url) else None
+        parts = urlsplit(url)
+        return parts if parts.port != 0 and re.fullmatch(r"[!-~]*", url) else None
     except ValueError:
         return None
 
@@ -93,10 +93,10 @@ async def forward_unread(
     """
     request, route = context.request, context.route
     # Token usage is read from the answer's bytes, so they must not be compressed.
-    generates, meter = route.kind == "judged", make_meter(ADAPTERS[route.dialect]().usage_format)
-    coding = "identity" if generates else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
+    is_judged, meter = route.kind == "judged", make_meter(ADAPTERS[route.dialect]().usage_format)
+    coding = "identity" if is_judged else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
     headers = to_upstream(request.headers, coding)
-    if not generates:
+    if not is_judged:
         headers |= {name: request.headers[name] for name in _PARTS if name in request.headers}
     body = _Body(request, MAX_UNSEEN if route.small_body else None) if request.body_exists else None
     response = web.StreamResponse()
@@ -114,7 +114,7 @@ async def forward_unread(
                 await before_answer(answer.status)
             await response.prepare(request)
             async for chunk in answer.chunks():
-                if generates:
+                if is_judged:
                     meter.feed(chunk)
                 await response.write(chunk)
     except UpstreamError as error:

@@ -20,7 +20,7 @@ BLOCKED = "Tool execution blocked: {}"
 """The message that the model receives for a refused call, as in Gemini CLI."""
 
 _NOT_ALLOWED = "this tool is not allowed here"
-_NOT_RUN = "another tool call of this turn was blocked; make this call again without it"
+_NOT_RUN = "not run, because another tool call of this turn was blocked; repeat this one without that"
 
 
 _MAX_PARTS = 10_000

@@ -20,7 +20,7 @@ from hookgate.proxy.config.reading import (
 )
 from hookgate.proxy.config.sources import ConfigError
 from hookgate.proxy.config.values import host_and_port
-from hookgate.proxy.credentials.held import CredentialsError, HeldCredentials
+from hookgate.proxy.credentials.gateway_credentials import CredentialsError, GatewayCredentials
 from hookgate.proxy.http.listener import CLIENTS, OPERATORS, check_address
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.http.upstream_client import Upstreams
@@ -137,7 +137,7 @@ def _unusable(config: Config) -> Iterator[tuple[str, str]]:
     except ConfigError as error:
         yield "sign_in.client_secret_file", str(error).removeprefix("sign_in.client_secret_file: ")
     try:
-        HeldCredentials(config.upstream, config.credentials)
+        GatewayCredentials(config.upstream, config.credentials)
     except CredentialsError as error:
         yield from error.problems
     try:

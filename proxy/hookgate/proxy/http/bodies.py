@@ -47,7 +47,7 @@ class BodyWorker:
         self.limits = limits
         self.bounds = Bounds(limits.text, limits.values)
         self._thread = ThreadPoolExecutor(1, "hookgate-bodies")
-        self._held = 0
+        self._reserved = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._short_until = -math.inf  # on the monotonic clock
 
@@ -59,7 +59,7 @@ class BodyWorker:
     @property
     def leased_bytes(self) -> int:
         """The number of bytes that are reserved now."""
-        return self._held
+        return self._reserved
 
     async def run(self, size: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a step for a body of `size` bytes and return its result. Large bodies use the thread.
@@ -98,7 +98,7 @@ class BodyWorker:
         if self._waiting or not self._fits(size):
             await self._wait(size)
         else:
-            self._held += size
+            self._reserved += size
 
     def has_room(self, size: int) -> bool:
         """Return whether `size` more bytes can be reserved now, without making others wait longer."""
@@ -109,7 +109,7 @@ class BodyWorker:
         self._short_until = time.monotonic() + self.limits.body_timeout
 
     def _fits(self, size: int) -> bool:
-        return self._held + size <= self.limits.memory or not self._held
+        return self._reserved + size <= self.limits.memory or not self._reserved
 
     async def _wait(self, size: int) -> None:
         admitted = asyncio.get_running_loop().create_future()
@@ -133,11 +133,11 @@ class BodyWorker:
 
     def adjust(self, by: int) -> None:
         """Add `by`, which may be negative, to the reserved bytes, and admit waiting bodies that now fit."""
-        self._held += by
+        self._reserved += by
         while self._waiting and self._fits(self._waiting[0][0]):
             size, admitted = self._waiting.popleft()
             if not admitted.done():
-                self._held += size
+                self._reserved += size
                 admitted.set_result(None)
 
 

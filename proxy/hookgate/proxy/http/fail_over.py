@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from aiohttp import hdrs
 
-from hookgate.proxy.credentials.held import Candidate
+from hookgate.proxy.credentials.gateway_credentials import Candidate
 from hookgate.proxy.errors import NO_TOKEN, ApiError
 from hookgate.proxy.http.upstream_client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.http.upstream_connection import Body

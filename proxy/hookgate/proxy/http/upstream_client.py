@@ -17,7 +17,7 @@ from aiohttp import hdrs
 from hookgate.proxy.config import CredentialSettings, LimitSettings, UpstreamSettings
 from hookgate.proxy.config.models import VERTEX_API
 from hookgate.proxy.config.values import parse_proxy
-from hookgate.proxy.credentials.held import Candidate, HeldCredentials
+from hookgate.proxy.credentials.gateway_credentials import Candidate, GatewayCredentials
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.answer_parser import InvalidAnswerError
 from hookgate.proxy.http.bodies import CODINGS, INFLATE_STEP, compression_window, inflate_pieces
@@ -222,7 +222,7 @@ class Upstreams:
         self._settings, self._max_connections = settings, max_connections
         self.header_timeout = settings.header_timeout
         """Seconds to wait for all headers of an answer."""
-        self.credentials = HeldCredentials(settings, credentials or {})
+        self.credentials = GatewayCredentials(settings, credentials or {})
         """The gateway's credentials."""
         self.origins = {
             "gemini": settings.gemini,

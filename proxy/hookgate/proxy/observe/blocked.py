@@ -33,7 +33,7 @@ class BlockedOutput:
 
 def denying_hooks(runs: Iterable[Run]) -> tuple[str, ...]:
     """Return the names of the hooks that denied or stopped, in the order of their runs."""
-    outputs = ((run.hook.name, run.enforced_output() or {}) for run in runs)
+    outputs = ((run.hook.name, run.applied_output() or {}) for run in runs)
     denied = (
         name
         for name, output in outputs

@@ -147,7 +147,7 @@ def _cause(failure: HookError) -> str:
 
 
 def _decision(run: Run) -> str:
-    output = run.effective_output() or {}
+    output = run.output_or_denial() or {}
     if output.get("continue") is False:
         return "stop"
     if (
@@ -449,7 +449,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
         **({"upload": record.upload} if record.upload else {}),
         **({"live": record.live} if record.live else {}),
         "upstream_requests": record.upstream_requests,
-        **({"attempts": attempts} if (attempts := _with_credentials(record)) else {}),
+        **({"attempts": attempts} if (attempts := _attempts_with_credentials(record)) else {}),
         "usage": {
             "input_tokens": record.usage.input_tokens,
             "output_tokens": record.usage.output_tokens,
@@ -471,7 +471,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
     }
 
 
-def _with_credentials(record: CallRecord) -> list[JsonObject]:
+def _attempts_with_credentials(record: CallRecord) -> list[JsonObject]:
     """Return the requests to the upstream that were sent with the gateway's credentials."""
     return [
         {

@@ -15,9 +15,9 @@ from hookgate.hooks.policies.redact import (
     SENSITIVE,
     ReplacedPiece,
     Scanner,
-    make_token,
+    make_pseudonym,
     pattern_detector,
-    token_detector,
+    pseudonym_detector,
     words_detector,
 )
 from hookgate.hooks.policies.redact.detectors.checks import is_card, luhn
@@ -168,7 +168,11 @@ def test_the_name_in_an_address_is_searched_as_well(scanner: Scanner) -> None:
 
 @pytest.mark.parametrize("kind", sorted({d.kind for d in DETECTORS}))
 def test_masks_and_pseudonyms_are_not_matches(scanner: Scanner, kind: str) -> None:
-    for mark in (f"[{kind}]", make_token(kind, "0123456789abcdef"), make_token(kind, "9876543210987654")):
+    for mark in (
+        f"[{kind}]",
+        make_pseudonym(kind, "0123456789abcdef"),
+        make_pseudonym(kind, "9876543210987654"),
+    ):
         for label, (before, after, _) in PLANTED.items():
             text = f"{before}{mark}{after}, {mark}@example.com."
             found = [p for p in pieces(scanner, [text]) if isinstance(p, ReplacedPiece)]
@@ -176,8 +180,8 @@ def test_masks_and_pseudonyms_are_not_matches(scanner: Scanner, kind: str) -> No
 
 
 def test_tokens_are_found_to_be_put_back() -> None:
-    tokens = Scanner([token_detector()])
-    token = make_token("EMAIL", "0123456789abcdef")
+    tokens = Scanner([pseudonym_detector()])
+    token = make_pseudonym("EMAIL", "0123456789abcdef")
     assert token == "HG_EMAIL_0123456789abcdef"  # noqa: S105  # a pseudonym
     assert redacted(tokens, "to ", token[:9], token[9:], ", x", token, "0") == "to [TOKEN], x[TOKEN]0"
 
@@ -192,7 +196,7 @@ def test_tokens_are_found_to_be_put_back() -> None:
 )
 def test_a_token_of_another_form_is_refused(kind: str, digits: str) -> None:
     with pytest.raises(ValueError, match="16 hexadecimal digits"):
-        make_token(kind, digits)
+        make_pseudonym(kind, digits)
 
 
 def test_words_are_found_whole_and_the_longest_first() -> None:

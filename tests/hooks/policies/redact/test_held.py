@@ -20,7 +20,7 @@ from hookgate.hooks.policies.redact import (
     Redactor,
     ReplacedPiece,
     Scanner,
-    make_token,
+    make_pseudonym,
     pattern_detector,
     words_detector,
 )
@@ -99,7 +99,7 @@ def with_(replace: Callable[[str, str], str], scanner: Scanner, text: str) -> st
 
 
 def token(kind: str, original: str) -> str:
-    return make_token(kind, sha256(original.encode()).hexdigest()[:16])
+    return make_pseudonym(kind, sha256(original.encode()).hexdigest()[:16])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ chunks and returns pieces: text that is kept, replaced, dropped or blocked.
 
 from hookgate.hooks.policies.redact.detectors import DETECTORS, SENSITIVE
 from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector, words_detector
-from hookgate.hooks.policies.redact.policy import make_token, token_detector
+from hookgate.hooks.policies.redact.policy import make_pseudonym, pseudonym_detector
 from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.hooks.policies.redact.streaming import (
     AtCap,
@@ -30,8 +30,8 @@ __all__ = [
     "ReplacedPiece",
     "Scanner",
     "TextPiece",
-    "make_token",
+    "make_pseudonym",
     "pattern_detector",
-    "token_detector",
+    "pseudonym_detector",
     "words_detector",
 ]

@@ -36,17 +36,19 @@ from hookgate.translator.fields import JsonObject, is_larger
 _DIGITS = re.compile(r"[0-9a-f]{16}")
 
 
-def make_token(kind: str, digits: str) -> str:
-    """Return the token of a kind and 16 hexadecimal digits. Raises ValueError if either is invalid."""
+def make_pseudonym(kind: str, digits: str) -> str:
+    """Return the pseudonym of a kind and 16 hexadecimal digits. Raises ValueError if either is invalid."""
     if not KIND.fullmatch(kind) or not _DIGITS.fullmatch(digits):
-        raise ValueError("a token needs a kind of 2 to 24 capitals and 16 hexadecimal digits in lower case")
+        raise ValueError(
+            "a pseudonym needs a kind of 2 to 24 capitals and 16 hexadecimal digits in lower case"
+        )
     return f"HG_{kind}_{digits}"
 
 
-def token_detector() -> Detector:
-    """Return a detector of tokens, used to restore their originals. The text around them does not matter.
+def pseudonym_detector() -> Detector:
+    """Return a detector of pseudonyms, used to restore their originals. The text around them does not matter.
 
-    No other built-in detector matches a token.
+    No other built-in detector matches a pseudonym.
     """
     return Detector("TOKEN", r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}", group="tokens")
 
@@ -73,31 +75,31 @@ class Replacer:
         return "block" in self._actions_by_kind.values()
 
     @property
-    def names(self) -> bool:
+    def uses_pseudonyms(self) -> bool:
         """Whether any kind is pseudonymised."""
         return "pseudonymise" in self._actions_by_kind.values()
 
-    def masker(self, names: MutableMapping[str, str] | None) -> Callable[[str, str], str]:
+    def masker(self, pseudonyms: MutableMapping[str, str] | None) -> Callable[[str, str], str]:
         """Return a function that replaces findings. Kinds that are blocked are masked.
 
-        Pseudonyms are added to `names` with their originals. If `names` is None, masks are used instead.
+        New ones are added to `pseudonyms` with their originals. If it is None, masks are used instead.
         """
 
         def replace(kind: str, original: str) -> str:
             act = self._actions_by_kind.get(kind, "mask")
             if act == "hash":
                 return f"[{kind}:{self._digest(kind, original)[:12]}]"
-            if act == "pseudonymise" and names is not None:
-                token = make_token(kind, self._digest(kind, original)[:16])
-                names[token] = original
-                return token
+            if act == "pseudonymise" and pseudonyms is not None:
+                pseudonym = make_pseudonym(kind, self._digest(kind, original)[:16])
+                pseudonyms[pseudonym] = original
+                return pseudonym
             return self._mask.replace("{kind}", kind)
 
         return replace
 
-    def blocker(self, names: MutableMapping[str, str] | None) -> Callable[[str, str], str]:
+    def blocker(self, pseudonyms: MutableMapping[str, str] | None) -> Callable[[str, str], str]:
         """Return a function that replaces findings, and raises Withheld for kinds that are blocked."""
-        replace = self.masker(names)
+        replace = self.masker(pseudonyms)
 
         def block(kind: str, original: str) -> str:
             if self._actions_by_kind.get(kind) == "block":
@@ -166,7 +168,7 @@ class _Redact:
             options.at_cap,
             load_presidio(options.presidio) if options.presidio else None,
         )
-        self._tokens = Search(Scanner([token_detector()]), limit=sys.maxsize)
+        self._tokens = Search(Scanner([pseudonym_detector()]), limit=sys.maxsize)
 
     def __call__(
         self, event: dict[str, Any], session: SessionContext
@@ -237,7 +239,7 @@ class _Redact:
     def _pseudonyms(self, session: SessionContext) -> MutableMapping[str, str]:
         """Return the call's pseudonyms with their originals, which are restored for the client."""
         pseudonyms: MutableMapping[str, str] = session.call_state.values.setdefault(self, {})
-        if self._replacer.names:
+        if self._replacer.uses_pseudonyms:
             session.call_state.client_filters[self] = partial(self._restoring_screen, pseudonyms)
         return pseudonyms
 

@@ -98,7 +98,7 @@ class Candidate:
         return {**kept, "Accept-Encoding": "identity", **sent}, secret
 
 
-class HeldCredentials:
+class GatewayCredentials:
     """All credentials of the gateway, in the order in which they are tried."""
 
     def __init__(
