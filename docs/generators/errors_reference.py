@@ -175,8 +175,8 @@ ADVICE = {
         "caller",
         "The gateway does not serve the path or method, or a field of the request refers to something that "
         "hooks cannot see. See [what no hook sees](gateway.md#what-no-hook-sees).",
-        "Do as the message says. A path with two API versions comes from a base URL that ends with one. The "
-        "operator can let some of these calls through unjudged.",
+        "Do as the message says. A path with two API versions or without one comes from a wrong end of the "
+        "base URL. The operator can let some of these calls through unjudged.",
     ),
     "SESSIONS_UNAVAILABLE": Advice(
         "operator",

@@ -76,6 +76,16 @@ async def test_the_python_sdk_speaks_https_with_it(tmp_path: Path, streamed: boo
         assert await asyncio.to_thread(ask, url) == "hello over tls"
 
 
+async def test_a_client_that_uses_https_without_need_is_logged_with_the_remedy(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with gateway_with("http://localhost:1") as url:
+        assert not await shakes_hands(url, ssl.create_default_context())
+    remedy = "if the client uses https://, use http:// or set listen.certificate"
+    assert f"a connection from 127.0.0.1 is not HTTP; {remedy}" in caplog.text
+
+
 async def test_new_connections_get_the_new_certificate(tmp_path: Path) -> None:
     before = issue(tmp_path)
     own = certificate(tmp_path)

@@ -332,10 +332,14 @@ class Server(web.Server):
         """Called when a connection enters another phase."""
 
 
+_TLS_HANDSHAKE = b"\x16"
+"""The first byte of a TLS connection."""
+
+
 class Connection(TimedConnection):
     """A client's connection. Invalid and late requests are answered with errors in Google's format."""
 
-    __slots__ = ("_handled", "_idle_since", "_server", "dropped", "incoming", "tracked")
+    __slots__ = ("_begins_with_tls", "_handled", "_idle_since", "_server", "dropped", "incoming", "tracked")
 
     def __init__(
         self,
@@ -349,6 +353,7 @@ class Connection(TimedConnection):
         self.tracked = tracked
         self._handled = 0  # requests that have been answered
         self._idle_since = loop.time()  # when it was accepted, or its last answer ended
+        self._begins_with_tls = False  # whether the client sent a TLS handshake in place of a request
         self.dropped = False  # whether the gateway ended it while the client was still connected
         self.incoming: IncomingMessages  # of a WebSocket
 
@@ -359,6 +364,8 @@ class Connection(TimedConnection):
             self._loop.call_soon(self.stop)
 
     def data_received(self, data: bytes) -> None:
+        if not self._request_count:
+            self._begins_with_tls = data.startswith(_TLS_HANDSHAKE)
         super().data_received(data)
         self._update_phase()
         if self.stopping:
@@ -392,7 +399,13 @@ class Connection(TimedConnection):
         message: str | None = None,
     ) -> web.StreamResponse:
         # aiohttp would put the request line into its log and its answer, and that may contain a key.
-        log_gateway.info("a connection from %s failed: %s", request.remote, type(exc).__name__)
+        if self._begins_with_tls:
+            remedy = "use http:// or set listen.certificate" if self._server.has_calls else "use http://"
+            log_gateway.info(
+                "a connection from %s is not HTTP; if the client uses https://, %s", request.remote, remedy
+            )
+        else:
+            log_gateway.info("a connection from %s failed: %s", request.remote, type(exc).__name__)
         if request.writer.output_size:
             raise ConnectionError("the answer has already been started")
         code = 415 if isinstance(exc, ContentEncodingError) else 400

@@ -393,6 +393,7 @@ _NO_FILES = (
 _SESSION_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
 _SESSION = re.compile(rf"/s/(?P<session>{_SESSION_NAME})(?=/)")
 _VERSION = r"v1(?:alpha|beta1?|internal)?"
+_BEGINS_WITH_VERSION = re.compile(rf"(?:/upload)?/{_VERSION}(?=[/:]|$)")
 _TWO_VERSIONS = re.compile(rf"/({_VERSION})/({_VERSION})(?=[/:])")
 _NOT_CANONICAL = re.compile(r"%|//|\\|;|/\.{1,2}(?=[/:]|$)")
 _OPENAI_METHOD = re.compile(r"/(?:chat/completions|completions|embeddings|responses)$")
@@ -401,6 +402,9 @@ _OPENAI_BASE = (
     "hookgate does not serve this path. It looks like one of OpenAI's, whose base URL must end with "
     "/v1beta/openai/ here."
 )
+_METHODS = {method for row in TABLE if row.template.endswith(":{verb}") for method in row.verbs}
+"""The API's methods that a path names after a colon."""
+_ADMIN_PATHS = ("/healthz", "/readyz", "/metrics")
 
 
 def match(
@@ -506,6 +510,8 @@ def _cannot_judge(group: str, verb: str, path: str) -> ApiError:
 def _explain(path: str) -> str:
     if path.startswith("/s/"):
         return "Invalid session name: it must be a letter or digit, then letters, digits, . _ ~ or -."
+    if path in _ADMIN_PATHS:
+        return f"This is the listener for agents; {path} is on the admin listener (admin.address)."
     if _NOT_CANONICAL.search(path):
         return (
             "hookgate serves canonical paths only: no encoded characters, dot segments, doubled slashes or "
@@ -516,6 +522,15 @@ def _explain(path: str) -> str:
             f"The path begins with two API versions, {doubled[1]} and {doubled[2]}: the client adds one to "
             f"its base URL. The base URL must not end with /{doubled[1]}; remove it there."
         )
+    if _lacks_version(path):
+        return (
+            "The path must begin with an API version, such as /v1beta/models/…; check the end of the "
+            "client's base URL."
+        )
+    return _explain_end(path)
+
+
+def _explain_end(path: str) -> str:
     if verb := re.search(r":([A-Za-z]{1,64})$", path):
         return _explain_method(path, verb[1])
     if _OPENAI_METHOD.search(path):
@@ -526,6 +541,16 @@ def _explain(path: str) -> str:
     )
 
 
+def _lacks_version(path: str) -> bool:
+    """Return whether a path does not begin with an API version, and otherwise is one of the API's."""
+    if _BEGINS_WITH_VERSION.match(path) or _OPENAI_METHOD.search(path):
+        return False
+    with_version = (f"/{version}{path}" for version in ("v1beta", "v1"))  # of the Gemini API, of Vertex AI
+    if any(row.pattern.fullmatch(each) for each in with_version for row in TABLE):
+        return True
+    return path.rpartition(":")[2] in _METHODS
+
+
 def _explain_method(path: str, verb: str) -> str:
     if meant := _similar_method(path, verb):
         return f"hookgate does not serve the method {verb!r} here; did you mean {meant}?"
@@ -534,9 +559,8 @@ def _explain_method(path: str, verb: str) -> str:
 
 def _similar_method(path: str, verb: str) -> str | None:
     """Return the method that was probably meant at the end of a path, or None."""
-    methods = {method for row in TABLE if row.template.endswith(":{verb}") for method in row.verbs}
-    if verb in methods:
+    if verb in _METHODS:
         return None
     place = path.removesuffix(verb)
-    similar = get_close_matches(verb, sorted(methods), n=3, cutoff=0.85)
+    similar = get_close_matches(verb, sorted(_METHODS), n=3, cutoff=0.85)
     return next((near for near in similar if any(row.pattern.fullmatch(place + near) for row in TABLE)), None)
