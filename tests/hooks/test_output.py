@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgate.hooks import HookError
+from hookgate.hooks.errors import UnreadDecisionError
 from hookgate.hooks.output import (
     Output,
     ProcessResult,
@@ -31,6 +32,41 @@ def read(
 
 def message(text: str) -> Output:
     return {"decision": "allow", "systemMessage": text}
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"),
+    [
+        ({"decision": "no"}, 'output.decision: must be allow (or approve), deny (or block) or ask, not "no"'),
+        ({"continue": "false"}, 'output.continue: must be true or false, not "false"'),
+        ({"hookSpecificOutput": []}, "output.hookSpecificOutput: must be an object, not a list"),
+        ({"reason": {"text": "secret"}}, "output.reason: must be a string, not an object"),
+        ({"decision": "a" * 50}, f'or ask, not "{"a" * 39}…'),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_it_must_be(output: Output, problem: str) -> None:
+    with pytest.raises(HookError) as failure:
+        read_output(output, "BeforeModel")
+    assert str(failure.value).endswith(problem)
+
+
+@pytest.mark.parametrize("text", [DENY, '{"continue": false}', '{"permissionDecision": "deny"}'])
+def test_a_decision_on_stderr_is_reported(text: str) -> None:
+    with pytest.raises(UnreadDecisionError, match="wrote a decision to stderr, where it has no effect"):
+        read(stderr=text)
+
+
+@pytest.mark.parametrize(
+    "text", ["decision: deny", '{"level": "info", "decision": "deny"}', f"x {DENY}", "{}"]
+)
+def test_logs_on_stderr_have_no_effect(text: str) -> None:
+    assert read(stderr=text) is None
+    assert read('{"decision": "allow"}', text) == {"decision": "allow"}
+
+
+def test_a_decision_on_stderr_has_no_effect_beside_one_on_stdout() -> None:
+    assert read('{"decision": "allow"}', DENY) == {"decision": "allow"}
+    assert read(DENY, DENY) == {"decision": "deny", "reason": "no"}
 
 
 # ---- exit code 0: stdout is the output
@@ -98,12 +134,6 @@ def test_bytes_that_are_not_utf_8_are_replaced() -> None:
 def test_half_an_emoji_is_replaced_and_the_verdict_stays() -> None:
     output = read('{"decision": "deny", "reason": "cut \\ud83d", "x": "\\ud83d\\ude00"}')
     assert output == {"decision": "deny", "reason": "cut \N{REPLACEMENT CHARACTER}", "x": "😀"}
-
-
-@pytest.mark.parametrize("stderr", ["debug line", '{"decision": "deny", "reason": "no"}'])
-def test_stderr_is_never_an_output(stderr: str) -> None:
-    assert read("", stderr) is None
-    assert read('{"decision": "allow"}', stderr) == {"decision": "allow"}
 
 
 VERDICTS = [
@@ -380,7 +410,7 @@ def test_a_key_of_the_event_s_own_that_has_the_wrong_type_is_a_failure_that_name
 
 def test_a_tail_call_needs_a_tool_and_no_arguments() -> None:
     with pytest.raises(
-        HookError, match=r"^output\.hookSpecificOutput\.tailToolCallRequest\.name: Field required"
+        HookError, match=r"^output\.hookSpecificOutput\.tailToolCallRequest\.name: is missing$"
     ):
         specific("AfterTool", tailToolCallRequest={"args": {}})
     assert specific("AfterTool", tailToolCallRequest={"name": "t", "x": 1}) == {

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from support.hooks import (
     runtime,
     sequential,
     texts_of,
+    write_file,
 )
 
 from hookgate.hooks import (
@@ -30,6 +32,7 @@ from hookgate.hooks import (
     PreCompress,
     SessionContext,
     SessionEnd,
+    load_settings,
 )
 from hookgate.hooks.settings import EngineLimits, Group
 
@@ -380,6 +383,23 @@ async def test_the_record_keeps_the_warnings_about_the_last_output() -> None:
     assert "'decison'" in told[0]
     assert told[1].startswith("printed a decision that is not the only JSON object")
     assert told[2] == ""
+
+
+@pytest.mark.parametrize("on_error", ["allow", "deny"])
+async def test_a_decision_on_stderr_is_a_warning_and_a_failure_if_the_hook_fails_closed(
+    on_error: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    line = """echo '{"decision": "deny"}' >&2"""
+    hook = {"type": "command", "command": line, "name": "guard", "on_error": on_error}
+    settings = write_file(tmp_path, {"hooks": {"BeforeModel": [{"hooks": [hook]}]}})
+    judge = Engine(load_settings([settings]))
+    outcome = await judge.fire(asking("hi"), SESSION)
+    await judge.close()
+    assert outcome.verdict.denied == (on_error == "deny")
+    told = "wrote a decision to stderr, where it has no effect; print it to stdout"
+    [status] = judge.health.hooks.values()
+    assert (status.error, status.warning) == ((told, "") if on_error == "deny" else ("", told))
+    assert told in caplog.text
 
 
 # ---- hooks that rewrite the same text

@@ -99,6 +99,13 @@ class ExitCodeError(HookError):
     """
 
 
+class UnreadDecisionError(HookError):
+    """A hook's program exited with code 0 and wrote a decision to a place where it has no effect.
+
+    This is only a warning unless the hook fails closed.
+    """
+
+
 Cause = Literal["no resources", "overload", "deadline", "long output", "closed", "internal error"]
 """The cause of a failure that is not the hook's fault:
 

@@ -11,10 +11,11 @@ from itertools import islice
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from hookgate.hooks.errors import ExitCodeError, HookError
+from hookgate.hooks.errors import ExitCodeError, HookError, UnreadDecisionError, describe_mistake
 from hookgate.hooks.events import OUTPUTS, AdvisoryOutput, HookOutput
-from hookgate.hooks.events.base import keys_of
+from hookgate.hooks.events.base import DECISIONS, keys_of
 from hookgate.hooks.events.model import REQUEST_EDITS, RESPONSE_EDITS
 from hookgate.hooks.settings.files import closest_name
 from hookgate.translator.strictjson import dumps
@@ -59,10 +60,28 @@ def read_output(value: Any, event: str = "") -> Output | None:
     try:
         fields = OUTPUTS.get(event, HookOutput).model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(key) for key in first["loc"])
-        raise HookError(f"output.{field}: {first['msg']}") from None
+        raise HookError(_describe_invalid(error.errors(include_url=False)[0])) from None
     return _ensure_json(fields.canonical())
+
+
+_MISTAKES = {"literal_error": f"must be {DECISIONS}"}
+_MAX_SHOWN = 40
+"""The number of characters of an invalid value that a message repeats."""
+
+
+def _describe_invalid(mistake: ErrorDetails) -> str:
+    """Describe an invalid value of an output. Objects and lists are not repeated: they may contain much."""
+    field = ".".join(str(key) for key in mistake["loc"])
+    problem, value = describe_mistake(mistake, _MISTAKES), mistake["input"]
+    if mistake["type"] == "missing":
+        return f"output.{field}: {problem}"
+    if isinstance(value, str | int | float):  # including true and false
+        text = json.dumps(value, ensure_ascii=False)
+        returned = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+    else:
+        names = {"dict": "an object", "list": "a list", "NoneType": "null"}
+        returned = names.get(type(value).__name__, type(value).__name__)
+    return f"output.{field}: {problem}, not {returned}"
 
 
 def read_process(event: str, name: str, ended: ProcessResult) -> Output | None:
@@ -70,22 +89,38 @@ def read_process(event: str, name: str, ended: ProcessResult) -> Output | None:
 
     With exit code 0, stdout is the output: JSON, or else a message. Exit code 2 is a denial; the reason is
     stderr, or else stdout. Raises HookError for a signal, and for the exit codes with which a shell reports a
-    signal or a missing program; raises ExitCodeError for any other exit code.
+    signal or a missing program; raises ExitCodeError for any other exit code, and UnreadDecisionError if only
+    stderr contains a decision.
     """
     stdout = ended.stdout.decode("utf-8-sig", errors="replace").strip()
     stderr = ended.stderr.decode("utf-8", errors="replace").strip()
     if ended.exit_code == DENY_EXIT_CODE:
         return read_output(_denial(event, name, stdout, stderr), event)
     if ended.exit_code != 0:
-        detail = f": {_shorten(stderr)}" if stderr else ""
+        detail = f": {shorten_stderr(stderr)}" if stderr else ""
         if ended.exit_code < 0:
             raise HookError(f"was killed by signal {-ended.exit_code}{detail}")
         message = f"exited with code {ended.exit_code}{detail}"
         raise HookError(message) if ended.exit_code in _SHELL_EXIT_CODES else ExitCodeError(message)
-    return read_output(_read_stdout(event, stdout), event) if stdout else None
+    if stdout:
+        return read_output(_read_stdout(event, stdout), event)
+    if _decides(stderr):
+        raise UnreadDecisionError("wrote a decision to stderr, where it has no effect; print it to stdout")
+    return None
 
 
-def _shorten(text: str) -> str:
+def _decides(text: str) -> bool:
+    """Return whether a text is one JSON object that would decide about the call if it were an output.
+
+    An object with other keys is not: it is a line of a log.
+    """
+    is_json, value = _parse_json(text) if text.startswith("{") else (False, None)
+    if not is_json or not isinstance(value, dict):
+        return False
+    return value.keys() <= {*_TOP_KEYS, *_DECIDING_KEYS} and not value.keys().isdisjoint(_DECIDING_KEYS)
+
+
+def shorten_stderr(text: str) -> str:
     """Return the text or, if it is longer than 200 characters, its start and its end.
 
     The end matters because the last line of a Python traceback names the exception.

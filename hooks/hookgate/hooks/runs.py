@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hookgate.hooks.clock import Deadline, TimeLimit
-from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError, is_exhaustion
+from hookgate.hooks.errors import (
+    ExitCodeError,
+    HookError,
+    HookUnavailableError,
+    UnreadDecisionError,
+    is_exhaustion,
+)
 from hookgate.hooks.events import BeforeToolSelection, Event
 from hookgate.hooks.events.base import Document, utc_text
 from hookgate.hooks.output import IgnoredKey, Output, describe_unread, ignored_keys
@@ -118,7 +124,7 @@ class Run:
     @property
     def silent(self) -> bool:
         """Whether the hook returned nothing and did not fail, so that there is nothing to apply or log."""
-        return self.output is None and self.failure is None
+        return self.output is None and self.failure is None and not self.warning
 
     @property
     def observed(self) -> bool:
@@ -237,6 +243,8 @@ class HookExecutor:
                     edit, warning = await session.call_state.run_step(
                         _edit_and_warning, event, specific, hook.config.view
                     )
+        except UnreadDecisionError as error:
+            failure, warning = (error, "") if hook.on_error == "deny" else (None, str(error))
         except HookError as error:
             failure = error
         except TranslatorError as error:
@@ -391,7 +399,7 @@ class Health:
             status = (self.off if key in self.off else self.hooks).setdefault(key, HookStatus())
             status.runs += 1
             status.seconds = run.seconds
-            if run.output is None and run.failure is None:
+            if run.silent:
                 status.error, status.summary, status.warning = "", NO_OUTPUT, ""
                 continue
             output = run.output or {}

@@ -11,6 +11,7 @@ from support.programs import eventually
 
 from hookgate.hooks import HookError
 from hookgate.hooks.errors import HookUnavailableError
+from hookgate.hooks.runners.persistent import LINE_BY_LINE
 from hookgate.hooks.runners.process import MAX_STDERR, MAX_STDOUT
 
 pytestmark = pytest.mark.usefixtures("tidy")
@@ -21,11 +22,21 @@ pytestmark = pytest.mark.usefixtures("tidy")
 
 async def test_a_call_that_takes_too_long_ends_its_process(program: Starting, tmp_path: Path) -> None:
     async with program(SLOW_ONCE, workers=1, timeout=2000) as runner:
-        with pytest.raises(HookError, match=r"^timed out after 2000 ms$"):
+        with pytest.raises(
+            HookError, match=r"^timed out after 2000 ms; because it is persistent, it must print"
+        ):
             await ask(runner, n="first")
         assert (tmp_path / "begun").exists()
         (tmp_path / "late").touch()
         assert await reason(ask(runner, n="second")) == "second"
+
+
+async def test_a_program_that_has_answered_before_is_only_slow(program: Starting) -> None:
+    body = "for n, event in enumerate(events()):\n if n: time.sleep(60)\n answer(reason='x')"
+    async with program(body, workers=1, timeout=2000) as runner:
+        await ask(runner)
+        with pytest.raises(HookError, match=r"^timed out after 2000 ms$"):
+            await ask(runner)
 
 
 async def test_a_cancelled_call_ends_its_process(program: Starting, tmp_path: Path) -> None:
@@ -46,7 +57,10 @@ async def test_the_wait_for_a_process_counts_against_the_hook_s_time(
     async with program(SLOW_ONCE, workers=1, timeout=2000) as runner:
         ends = await asyncio.gather(*(ask(runner, n=n) for n in "abcd"), return_exceptions=True)
         late = "timed out after 2000 ms"
-        assert [str(end) for end in ends] == [late, *[f"{late}: all its workers were busy"] * 3]
+        assert [str(end) for end in ends] == [
+            f"{late}; {LINE_BY_LINE}",
+            *[f"{late}: all its workers were busy"] * 3,
+        ]
         assert [isinstance(end, HookUnavailableError) for end in ends] == [False, True, True, True]
         (tmp_path / "late").touch()
         assert await reason(ask(runner, n="e")) == "e"

@@ -87,8 +87,11 @@ def give_up(_: Json) -> None:
         (give_up, "raised TimeoutError('the database did not answer')"),
         (lambda _: "deny", "returned str; return an object or nothing"),
         (lambda _: [DENIAL], "returned list; return an object or nothing"),
-        (lambda _: {"decision": "never"}, "output.decision: "),
-        (lambda _: {"reason": 5}, "output.reason: "),
+        (
+            lambda _: {"decision": "never"},
+            "output.decision: must be allow (or approve), deny (or block) or ask, ",
+        ),
+        (lambda _: {"reason": 5}, "output.reason: must be a string, not 5"),
     ],
 )
 async def test_a_hook_that_misbehaves_has_failed_and_nothing_else(

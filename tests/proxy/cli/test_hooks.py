@@ -464,6 +464,26 @@ def test_the_doctor_says_what_a_persistent_program_must_do(project: Path, hookga
     code, output = hookgate("doctor", "--hooks", str(path))
     assert code == 1
     assert "timed out after 500 ms; because it is persistent, it must print and flush one line" in output
+    assert output.count("because it is persistent") == 1
+
+
+def test_the_doctor_shows_what_a_program_without_an_error_wrote_to_stderr(
+    project: Path, hookgate: Hookgate
+) -> None:
+    path = configure(project, command("if grpe x; then echo; fi", name="guard"), name="hooks.json")
+    _, output = hookgate("doctor", "--hooks", str(path))
+    [told] = [line for line in output.splitlines() if line.startswith("note")]
+    assert "exited with code 0 but wrote to stderr: " in told
+    assert "grpe: command not found" in told
+
+
+def test_the_doctor_finds_a_decision_on_stderr(project: Path, hookgate: Hookgate) -> None:
+    line = """echo '{"decision": "deny"}' >&2"""
+    for on_error in ("allow", "deny"):
+        hook = command(line, name="guard", on_error=on_error)
+        code, output = hookgate("doctor", "--hooks", str(configure(project, hook, name="hooks.json")))
+        assert code == 1
+        assert output.count("wrote a decision to stderr, where it has no effect; print it to stdout") == 1
 
 
 def test_a_similar_event_is_suggested(hookgate: Hookgate, capsys: pytest.CaptureFixture[str]) -> None:

@@ -206,6 +206,9 @@ def _canonical_decision(decision: Any) -> Any:
 
 Decision = Literal["allow", "deny", "ask"]
 
+DECISIONS = "allow (or approve), deny (or block) or ask"
+"""All decisions in all spellings, for messages."""
+
 DecisionField = Annotated[
     Decision | None,
     BeforeValidator(_canonical_decision),

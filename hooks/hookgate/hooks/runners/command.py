@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from hookgate.hooks.clock import StallClock
 from hookgate.hooks.events.base import Document
-from hookgate.hooks.output import Output, read_process
+from hookgate.hooks.output import Output, read_process, shorten_stderr
 from hookgate.hooks.runners.process import Program, finish_process, spawn
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import CommandConfig, Hook
@@ -71,6 +71,8 @@ class CommandRunner:
         self._clock = StallClock()
         self._start = asyncio.Lock()
         self._pause = 0.0
+        self.ignored_stderr = ""
+        """The start and the end of what the last run wrote to stderr, if its exit code was 0."""
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
         program = in_session(self._program, session.session_id)
@@ -78,8 +80,9 @@ class CommandRunner:
             await asyncio.sleep(self._pause)
             process = self._spawn(program)
         ended = await finish_process(process, program, document.json, self._clock)
-        if ended.stderr:
-            text = ended.stderr.decode("utf-8", errors="replace").strip()
+        text = ended.stderr.decode("utf-8", errors="replace").strip()
+        self.ignored_stderr = shorten_stderr(text) if ended.exit_code == 0 else ""
+        if text:
             log.debug("%s hook %r exited with code %d; stderr: %s", event, self._name, ended.exit_code, text)
         return read_process(event, self._name, ended)
 

@@ -29,6 +29,12 @@ from hookgate.hooks.settings import CommandConfig, Hook
 GRACE = 1.0
 """The time in seconds that a process has to exit after its stdin is closed."""
 
+LINE_BY_LINE = (
+    "because it is persistent, it must print and flush one line for each line that it reads, and not wait "
+    "for the end of its input"
+)
+"""The remedy for a persistent program that does not answer."""
+
 _READ_SIZE = 64 * 1024
 _PIPE_SIZE = 1024 * 1024  # the default maximum capacity of a pipe, so that one read empties it
 
@@ -223,6 +229,7 @@ class PersistentRunner:
         self._clock = StallClock()
         self._workers: list[Worker] = []
         self._closed = False
+        self._has_answered = False
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
         must_wait = self._free_workers.locked()
@@ -233,7 +240,8 @@ class PersistentRunner:
             message = f"timed out after {self._hook.timeout * 1000:g} ms"
             if must_wait:
                 raise HookUnavailableError("overload", f"{message}: all its workers were busy") from None
-            raise HookError(message) from None
+            raise HookError(message if self._has_answered else f"{message}; {LINE_BY_LINE}") from None
+        self._has_answered = True
         try:
             return read_process(event, self._hook.name, result)
         except ExitCodeError as error:  # a persistent program must not exit, so this is not just a warning

@@ -31,7 +31,9 @@ from hookgate.hooks.events.reading import SAMPLES, read_event
 from hookgate.hooks.output import Output, describe_unread
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners import Runner
+from hookgate.hooks.runners.command import CommandRunner
 from hookgate.hooks.runners.inprocess import PriceTable
+from hookgate.hooks.runners.persistent import LINE_BY_LINE
 from hookgate.hooks.runs import FairQueue, HookExecutor
 from hookgate.hooks.session import CallState
 from hookgate.hooks.settings import (
@@ -314,6 +316,10 @@ async def _examined(
         run = await executor.run(hook, event, (), _DOCTOR_SESSION, deadline=None)
         run, _ = await apply_edit(run, event, _DOCTOR_SESSION)
         findings = _diagnose_run(about, run, event)
+        runner = runners[hook]
+        if isinstance(runner, CommandRunner) and runner.ignored_stderr and not (run.error or run.warning):
+            wrote = f"exited with code 0 but wrote to stderr: {runner.ignored_stderr}"
+            findings.append(Diagnosis(f"{about} {wrote}", "note"))
         if isinstance(event, AfterModel) and not run.error:
             run = await executor.run(hook, _JSON_ANSWER, (), _DOCTOR_SESSION, deadline=None)
             findings += [Diagnosis(f"{about} {run.warning}", "note")] if run.warning else []
@@ -328,11 +334,11 @@ def _diagnose_run(about: str, run: Run, event: Event) -> list[Diagnosis]:
         if isinstance(config, HttpConfig):
             remedy = "check that the service is running"
         elif isinstance(config, CommandConfig) and config.persistent:
-            remedy = "because it is persistent, it must print and flush one line for each line that it reads"
+            remedy = LINE_BY_LINE
         else:
             remedy = "`hookgate hooks test` shows more"
-        return [Diagnosis(f"{about} {run.error}; {remedy}")]
-    unread = bool(describe_unread(run.output or {}) or run.ignored)
+        return [Diagnosis(f"{about} {run.error}" + ("" if remedy in run.error else f"; {remedy}"))]
+    unread = bool(describe_unread(run.output or {}) or run.ignored or (run.warning and run.output is None))
     findings = [
         Diagnosis(f"{about} {warning}", "FAIL" if unread else "note") for warning in _warnings(run, event)
     ]
