@@ -3,9 +3,10 @@
 import asyncio
 import json
 import signal
+import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,41 @@ from support.life import until
 from support.program import Server, run, serving
 from support.wire import HI, UNARY, connected, post
 
-from hookgate.proxy.audit.ledger import writer_locks
+from hookgate.proxy.audit import AuditError
+from hookgate.proxy.audit.ledger import Locks, writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.trail import Recovery, open_audit_trail, recover
 from hookgate.proxy.audit.writer import Writer
 from hookgate.proxy.config.models import AuditSettings
+from hookgate.proxy.store.database import Database
+
+
+@pytest.fixture(params=["file", "postgres"])
+def store(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """The URL of the database; None for a file."""
+    if request.param == "file":
+        yield None
+        return
+    with postgres() as url:
+        yield url
+
+
+@contextmanager
+def locks_of(database: Database, state: Path) -> Iterator[Locks]:
+    """The locks as a process of its own holds them."""
+    with closing(writer_locks(database, state)) as locks:
+        yield locks
+
+
+def dead_writer(database: Database, state: Path) -> int:
+    """The number of a writer that died during a call. Its lock is free."""
+    with ledger_in(database, state) as ledger:
+        ledger.write(entries_of(record_of(ledger.number))[:1])
+    with locks_of(database, state) as others:
+        while not others.acquire(ledger.number):  # a server takes its time to see that the connection is gone
+            time.sleep(0.01)
+        others.release(ledger.number)
+    return ledger.number
 
 
 @asynccontextmanager
@@ -159,6 +190,61 @@ async def test_the_lock_of_a_writer_that_was_recovered_is_free(tmp_path: Path) -
             await asyncio.to_thread(writer.close, 5)
         locks.close()
     assert report_of(tmp_path).problems == []
+
+
+async def test_writers_whose_recovery_failed_are_left_to_the_next_one(
+    tmp_path: Path, store: str | None
+) -> None:
+    with opened(tmp_path, store) as database:
+        dead = [dead_writer(database, tmp_path) for _ in range(2)]
+        with locks_of(database, tmp_path) as locks, ledger_in(database, tmp_path) as ledger:
+            recovery, writer = Recovery(database, locks, patience=0), Writer(ledger, 5)
+            writer.problem = "no room"
+            with pytest.raises(AuditError, match="no room"):
+                await recover(recovery, locks, writer, ledger.number)
+            with locks_of(database, tmp_path) as others:
+                assert [others.acquire(number) for number in dead] == [True, True]
+            writer.problem = None
+            writer.start()
+            recovered = 0
+            while recovered < 2:  # a server takes its time to see that the connection is gone
+                recovered += await recover(recovery, locks, writer, ledger.number)
+            await asyncio.to_thread(writer.close, 5)
+    assert report_of(tmp_path, store).problems == []
+
+
+def test_a_search_that_fails_leaves_the_dead_writers_to_the_next_one(
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path, store) as database:
+        first, second = dead_writer(database, tmp_path), dead_writer(database, tmp_path)
+        with locks_of(database, tmp_path) as locks, locks_of(database, tmp_path) as others:
+            acquire = locks.acquire
+            monkeypatch.setattr(locks, "acquire", lambda number: acquire(number) and 1 // (second - number))
+            with pytest.raises(ZeroDivisionError):
+                Recovery(database, locks, patience=0).dead(0)
+            assert others.acquire(first)
+
+
+async def test_ends_that_are_still_being_written_are_not_written_again(
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path, store) as database:
+        dead_writer(database, tmp_path)
+        with locks_of(database, tmp_path) as locks, ledger_in(database, tmp_path) as ledger:
+            recovery, writer = Recovery(database, locks, patience=0), Writer(ledger, 0.2)
+            write, allowed = ledger.write, threading.Event()
+            monkeypatch.setattr(ledger, "write", lambda entries: allowed.wait(60) and write(entries))
+            writer.start()
+            with pytest.raises(AuditError) as failure:
+                await recover(recovery, locks, writer, ledger.number)
+            assert failure.value.under_way
+            assert recovery.dead(ledger.number) == []
+            allowed.set()
+            await until(lambda: writer.queued == 0)
+            await asyncio.to_thread(writer.close, 5)
+    report = report_of(tmp_path, store)
+    assert (report.problems, report.records) == ([], 4)
 
 
 @pytest.mark.parametrize(("dead", "expected"), [(1, "1 gateway ended"), (3, "3 gateways ended")])

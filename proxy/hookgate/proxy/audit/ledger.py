@@ -38,7 +38,7 @@ class Locks(Protocol):
     """The locks of writers, each by its writer's number."""
 
     def acquire(self, number: int) -> bool:
-        """Acquire a writer's lock. Returns False if it is held, which means that the writer is running."""
+        """Acquire a writer's lock. Returns False if it is held: here, or by the writer, which is running."""
 
     def check(self) -> None:
         """Check that the locks are still held. Raises a database error if they may be lost."""
@@ -92,6 +92,8 @@ class ServerLocks:
         self._held: set[int] = set()
 
     def acquire(self, number: int) -> bool:
+        if number in self._held:  # the server would grant it again, and count
+            return False
         self._held.add(number)
         if not self._query_lock("SELECT pg_try_advisory_lock(:space, :number)", number):
             self._held.discard(number)

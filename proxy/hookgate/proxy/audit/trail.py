@@ -219,7 +219,14 @@ class Recovery:
                 audit_writers.c.ended == "", audit_writers.c.number != own
             )
             numbers = list(connection.execute(query).scalars())
-        return [number for number in numbers if self._is_dead(number)]
+        with ExitStack() as held:
+            dead: list[int] = []
+            for number in numbers:
+                if self._is_dead(number):
+                    held.callback(self._locks.release, number)
+                    dead.append(number)
+            held.pop_all()
+        return dead
 
     def ends(self, number: int) -> Sequence[Entry]:
         """Return the entries to write for a dead writer: the ends of its calls, and the end of its chain."""
@@ -254,14 +261,23 @@ class Recovery:
 async def recover(recovery: Recovery, locks: Locks, writer: Writer, own: int) -> int:
     """Close the chains of all dead writers, and return how many there were.
 
-    Raises AuditError or a database error if that fails.
+    Raises AuditError or a database error if that fails. Their locks are then released for the next attempt,
+    except that of a writer whose ends are still being written: they must not be written twice.
     """
     dead = await asyncio.to_thread(recovery.dead, own)
-    for number in dead:
-        entries = await asyncio.to_thread(recovery.ends, number)
-        if entries:
-            await writer.append(*entries)
-        await asyncio.to_thread(locks.release, number)
+    held = set(dead)
+    try:
+        for number in dead:
+            if entries := await asyncio.to_thread(recovery.ends, number):
+                await writer.append(*entries)
+    except AuditError as error:
+        if error.under_way:
+            held.remove(number)
+        raise
+    finally:
+        async with AsyncExitStack() as releasing:
+            for number in held:
+                releasing.push_async_callback(asyncio.to_thread, locks.release, number)
     return len(dead)
 
 
