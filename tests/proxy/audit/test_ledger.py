@@ -4,10 +4,12 @@ import fcntl
 import json
 import logging
 import os
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 
 import pytest
+from sqlalchemy.exc import OperationalError
 from support.audits import entries_of, ledger_in, opened, record_of
 from support.databases import cut, postgres
 
@@ -51,6 +53,39 @@ def test_locks_on_a_server_are_acquired_again_when_the_connection_was_lost(tmp_p
         assert late.acquire(1)
         own.close()
         late.close()
+
+
+def test_a_lock_on_a_server_can_be_acquired_although_the_connection_was_lost(tmp_path: Path) -> None:
+    """The attempt that notices the loss fails, and holds nothing; the next one succeeds."""
+    with (
+        postgres() as url,
+        opened(tmp_path, url) as database,
+        closing(ServerLocks(database)) as own,
+        closing(ServerLocks(database)) as other,
+    ):
+        assert own.acquire(1)
+        cut(url.rpartition("/")[2])
+        with pytest.raises(OperationalError):
+            own.acquire(2)
+        assert other.acquire(1)
+        assert own.acquire(2)
+
+
+def test_a_lost_lock_that_another_process_holds_is_acquired_as_soon_as_it_is_free(tmp_path: Path) -> None:
+    """Another gateway holds it for a moment whenever it looks whether this one has died."""
+    with (
+        postgres() as url,
+        opened(tmp_path, url) as database,
+        closing(ServerLocks(database)) as own,
+        closing(ServerLocks(database)) as other,
+    ):
+        assert own.acquire(1)
+        cut(url.rpartition("/")[2])
+        assert other.acquire(1)
+        own.check()
+        other.release(1)
+        own.check()
+        assert not other.acquire(1)
 
 
 def test_a_ledger_whose_lock_was_lost_acquires_it_again(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The chain of one writer in the database, and the lock that shows that the writer is running."""
 
+import contextlib
 import fcntl
 import os
 import secrets
@@ -90,47 +91,52 @@ class ServerLocks:
         self._engine = database.engine.execution_options(isolation_level="AUTOCOMMIT")
         self._connection: Connection | None = None
         self._held: set[int] = set()
+        self._lost: set[int] = set()
+        """Those of the held locks that were lost with a connection."""
 
     def acquire(self, number: int) -> bool:
         if number in self._held:  # the server would grant it again, and count
             return False
-        self._held.add(number)
-        if not self._query_lock("SELECT pg_try_advisory_lock(:space, :number)", number):
-            self._held.discard(number)
+        if not self._try_lock(number):
             return False
+        self._held.add(number)
         return True
 
     def check(self) -> None:
-        """Acquire the locks again if the connection was lost."""
-        try:
-            self._connected().execute(text("SELECT 1"))
-        except Exception:
-            self._drop()
-            held, self._held = self._held, set()
-            for number in held:
-                self.acquire(number)
+        """Acquire the locks again that were lost with a connection, at each check until it succeeds."""
+        with contextlib.suppress(*FAILURES):
+            self._query("SELECT true")
+        for number in sorted(self._lost):
+            if self._try_lock(number):
+                self._lost.discard(number)
 
     def release(self, number: int) -> None:
         self._held.discard(number)
-        try:
-            self._query_lock("SELECT pg_advisory_unlock(:space, :number)", number)
-        except FAILURES:  # the connection was lost, and its locks with it
-            self._drop()
+        if number in self._lost:
+            self._lost.discard(number)
+            return
+        with contextlib.suppress(*FAILURES):  # the connection was lost, and its locks with it
+            self._query("SELECT pg_advisory_unlock(:space, :number)", space=_SPACE, number=number)
 
     def close(self) -> None:
         self._drop()
 
-    def _query_lock(self, statement: str, number: int) -> bool:
-        return bool(
-            self._connected().execute(text(statement), {"space": _SPACE, "number": number}).scalar_one()
-        )
+    def _try_lock(self, number: int) -> bool:
+        return self._query("SELECT pg_try_advisory_lock(:space, :number)", space=_SPACE, number=number)
 
-    def _connected(self) -> Connection:
-        if self._connection is None:
-            self._connection = self._engine.connect()
-        return self._connection
+    def _query(self, statement: str, **values: int) -> bool:
+        """Run a statement. If that fails, the next one is run on a new connection."""
+        try:
+            if self._connection is None:
+                self._connection = self._engine.connect()
+            return bool(self._connection.execute(text(statement), values).scalar_one())
+        except FAILURES:
+            self._drop()
+            raise
 
     def _drop(self) -> None:
+        """Close the connection, which releases the locks."""
+        self._lost = set(self._held)
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.invalidate()
