@@ -32,7 +32,7 @@ from support.wire import HI, SSE, UNARY, connected, post
 from hookgate.proxy.audit import Audit, AuditError, ledger
 from hookgate.proxy.audit import writer as writing
 from hookgate.proxy.audit.heads import HEADS_FILE, HeadsFile, load_heads
-from hookgate.proxy.audit.ledger import Ledger, writer_locks
+from hookgate.proxy.audit.ledger import Ledger, ServerLocks, writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
 from hookgate.proxy.config import Config, StreamSettings
@@ -302,6 +302,21 @@ async def test_a_connection_that_is_cut_during_a_write_is_no_failure(
             assert (names, writer.failures, writer.trouble) == ([], 0, None)
         report = report_of(tmp_path, url)
     assert (report.problems, report.records) == ([], 3)
+
+
+async def test_a_lock_that_was_lost_is_acquired_again_while_records_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise other gateways would soon consider a busy one dead."""
+    monkeypatch.setattr(writing, "_CHECK_SECONDS", 0)
+    monkeypatch.setattr(writing, "_IDLE_SECONDS", 3600)
+    with postgres() as url:
+        async with writer_in(tmp_path, url) as writer:
+            await writer.append(*entries_of(record_of(1)))
+            cut(url.rpartition("/")[2])
+            await writer.append(*entries_of(record_of(2)))
+            with opened(tmp_path, url) as database, closing(ServerLocks(database)) as others:
+                assert not others.acquire(writer._ledger.number)
 
 
 # ---- a gateway that cannot write

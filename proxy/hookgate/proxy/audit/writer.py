@@ -172,6 +172,10 @@ class Queue:
 _RETRY_SECONDS = 0.25
 """Seconds to wait before retrying a failed write."""
 _IDLE_SECONDS = 5.0
+
+_CHECK_SECONDS = 5.0
+"""Seconds between two checks of the lock while records are written. An idle writer checks it as well."""
+
 _KEEP_SECONDS = 5.0
 """Seconds between two saves of the chain's head."""
 
@@ -186,6 +190,7 @@ class Writer:
         self._ledger, self._deadline, self._retention = ledger, deadline, retention
         self._queue = Queue()
         self._flush_scheduled = False
+        self._check_at = 0.0
         self._keep_at = 0.0
         self._retain_at = 0.0
         self._thread = threading.Thread(target=self._work, name="hookgate-audit", daemon=True)
@@ -322,8 +327,10 @@ class Writer:
 
     def _write(self, *, check_requested: bool) -> None:
         entries = [entry for waiting in self._queue.batch for entry in waiting.entries]
+        if not entries or time.monotonic() >= self._check_at:
+            self._ledger.check(writes=not entries and (check_requested or self.problem is not None))
+            self._check_at = time.monotonic() + _CHECK_SECONDS
         if not entries:
-            self._ledger.check(writes=check_requested or self.problem is not None)
             self._recovered()
             return
         records = self._ledger.adopt_committed_attempt()
