@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete, select, text
+from sqlalchemy.exc import OperationalError
 from support.audits import entries_of, ledger_in, opened, record_of, report_of
 from support.databases import postgres
 from support.life import until
@@ -156,12 +157,59 @@ async def test_a_removal_whose_answer_was_lost_is_not_taken_for_the_records_that
         writer = Writer(ledger, 5, Retention(days=2))
         writer.start()
         writer.request_check()
-        await until(lambda: lost and writer.trouble is None)
+        await until(lambda: lost)
         await writer.append(*entries_of(record_of()))
         assert positions(database) == 3  # of the call, and of the removal
         await asyncio.to_thread(writer.close, 5)
     report = report_of(tmp_path)
     assert (report.problems, report.records) == ([], 4)
+
+
+def test_a_removal_whose_answer_was_lost_is_followed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        write(ledger, 2, monkeypatch, days_ago=3)
+        write(ledger, 2, monkeypatch, days_ago=1)
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger, "_advance", lambda: 1 // 0)
+            with pytest.raises(ZeroDivisionError):
+                ledger.retain(Retention(days=2))
+        ledger.retain(Retention(days=0.5))
+        ledger.write(entries_of(record_of()))
+    report = report_of(tmp_path)
+    assert (report.problems, report.records) == ([], 4)
+
+
+async def test_a_removal_that_fails_is_logged_once_a_minute_and_no_call_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Retention) -> bool:
+        raise OperationalError("DELETE", None, sqlite3.OperationalError("no room"))
+
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        monkeypatch.setattr(ledger, "retain", fail)
+        writer = Writer(ledger, 5, Retention(days=2))
+        writer.start()
+        for number in range(5):
+            await writer.append(*entries_of(record_of(number)))
+            assert writer.trouble is None
+        await asyncio.to_thread(writer.close, 5)
+        assert writer.failures == 0
+    problem = "old audit records cannot be removed: no room; it is tried again every minute"
+    assert caplog.messages == [problem]
+
+
+def test_a_damaged_record_is_removed_like_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path) as database:
+        with ledger_in(database, tmp_path) as closed, monkeypatch.context() as patch:
+            patch.setattr(chain, "now", lambda: LONG_AGO)
+            closed.close()
+        with ledger_in(database, tmp_path) as ledger:
+            with database.engine.begin() as connection:
+                connection.exec_driver_sql("UPDATE audit_records SET body = x'00'")
+            ledger.retain(Retention(days=2))
+            assert positions(database) == 1  # the record of the removal
 
 
 def test_what_retention_removes_goes_with_its_content(

@@ -242,6 +242,7 @@ class Ledger:
 
     def retain(self, retention: Retention) -> bool:
         """Apply retention, and record what was removed. Returns True if there is more to remove."""
+        self.adopt_committed_attempt()  # of an earlier removal
         with self._transaction() as connection:
             removed = retention.remove(connection, self._database.is_file)
             if removed is None:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, func, select, text
 
 from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit.chain import now
-from hookgate.proxy.audit.stored import first_since, unpack
+from hookgate.proxy.audit.stored import first_since, record_body
 from hookgate.proxy.store.models import audit_content, audit_records
 from hookgate.translator.fields import JsonObject
 
@@ -139,7 +139,7 @@ def _remove(connection: Connection, end: int, *, more: bool) -> Removed:
         before, audit_records.c.type == "event", audit_records.c.outcome.is_(None)
     )
     for body in connection.execute(events.order_by(audit_records.c.position)).scalars():
-        removed.take_over(unpack(body))
+        removed.take_over(record_body(body))
     columns = audit_records.c.writer, audit_records.c.seq, audit_records.c.at, audit_records.c.hash
     rows = connection.execute(delete(audit_records).where(before).returning(*columns)).all()
     for row in sorted(rows, key=lambda row: row.seq):

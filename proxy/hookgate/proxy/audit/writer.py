@@ -301,15 +301,14 @@ class Writer:
                 self._failed(type(error).__name__)
 
     def _step(self, *, check_requested: bool) -> None:
-        """Write the batch and do what is due, again on a new connection if the server cut the old one."""
+        """Write the batch, again on a new connection if the server cut the old one, and do what is due."""
         try:
             self._write(check_requested=check_requested)
-            self._maintain()
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
             self._write(check_requested=check_requested)
-            self._maintain()
+        self._maintain()
 
     def _finished(self) -> bool:
         closing = self._queue.closing
@@ -346,8 +345,21 @@ class Writer:
             self._ledger.keep_head()
             self._keep_at = time.monotonic() + _KEEP_SECONDS
         if self._retention is not None and time.monotonic() >= self._retain_at:
-            more = self._ledger.retain(self._retention)
-            self._retain_at = time.monotonic() + (0 if more else _RETENTION_SECONDS)
+            self._retain_at = time.monotonic() + _RETENTION_SECONDS
+            if self._retain(self._retention):
+                self._retain_at = 0
+
+    def _retain(self, retention: Retention) -> bool:
+        """Apply retention, and return whether there is more to remove. A failure does not refuse calls."""
+        try:
+            return self._ledger.retain(retention)
+        except FAILURES as error:
+            log.error(
+                "old audit records cannot be removed: %s; it is tried again every minute", reason(error)
+            )
+        except Exception:
+            log.exception("old audit records cannot be removed; please report this")
+        return False
 
     def _failed(self, problem: str) -> None:
         self.failures += 1
