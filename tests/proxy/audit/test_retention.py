@@ -276,11 +276,42 @@ def test_records_beyond_the_maximum_size_are_removed(tmp_path: Path, monkeypatch
         for _ in range(10):
             ledger.retain(Retention(size=limit))
         with database.engine.begin() as connection:
-            used = used_bytes(connection, is_file=True)
+            used = used_bytes(connection, True, 0, 0)
             free = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
     assert free == 0  # the file shrinks
     assert limit * 0.7 < used <= limit
     assert report_of(tmp_path).problems == []
+
+
+def test_on_a_server_records_beyond_the_maximum_size_are_removed_until_the_rest_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with postgres() as url, opened(tmp_path, url) as database, ledger_in(database, tmp_path) as ledger:
+        for _ in range(20):
+            write(ledger, 50, monkeypatch)
+        left = [positions(database)]
+        while len(left) < 3 or left[-1] != left[-2]:
+            ledger.retain(Retention(size=700_000))
+            left.append(positions(database))
+        assert 1000 < left[-1] < 1600
+        assert report_of(tmp_path, url).problems == []
+
+
+@pytest.mark.parametrize("content", [None, {"request": {"text": "abc def " * 50}}], ids=["without", "with"])
+def test_on_a_server_the_size_is_that_of_tables_and_indexes_without_free_space(
+    content: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "_SAMPLE", 500)
+    with postgres() as url, opened(tmp_path, url) as database, ledger_in(database, tmp_path) as ledger:
+        for number in range(20):
+            calls = (record_of(100 * number + each) for each in range(100))
+            ledger.write([entry._replace(content=content) for entry in entries_of(*calls)])
+        with database.engine.begin() as connection:
+            tables = "pg_total_relation_size('audit_records') + pg_total_relation_size('audit_content')"
+            size = connection.execute(text(f"SELECT {tables}")).scalar_one()
+            assert 0.85 < used_bytes(connection, False, 1, 4000) / size < 1.15
+            connection.execute(delete(audit_records).where(audit_records.c.position <= 3000))
+            assert used_bytes(connection, False, 3001, 4000) < 0.3 * size
 
 
 def test_free_space_is_returned_in_steps_even_if_nothing_more_is_removed(
@@ -295,7 +326,7 @@ def test_free_space_is_returned_in_steps_even_if_nothing_more_is_removed(
             ledger.retain(Retention(days=2))
             with database.engine.begin() as connection:
                 left.append(connection.exec_driver_sql("PRAGMA freelist_count").scalar_one())
-                used.add(used_bytes(connection, is_file=True))
+                used.add(used_bytes(connection, True, 0, 0))
     assert left[0] > 5
     assert all(before - after == 5 or after == 0 for before, after in pairwise(left))
     assert left[-1] == 0

@@ -21,6 +21,22 @@ _DAY = 24 * 3600 * 1000
 _FREE = 0.95
 """The share of the allowed size that is left after a removal."""
 
+_SAMPLE = 10_000
+"""The number of records of a PostgreSQL database whose size is measured; of fewer, all are."""
+
+_RECORD_BYTES = 180
+"""What a record takes in PostgreSQL besides its row: entries of indexes, and its share of a page's header."""
+
+_CONTENT_BYTES = 80
+"""What a record's content takes besides the packed content."""
+
+_SAMPLED_BYTES = """
+SELECT coalesce(sum(pg_column_size(r.*) + :record + coalesce(pg_column_size(c.data) + :content, 0)), 0)
+FROM generate_series(CAST(:first AS bigint), :last, :step) AS sampled (position)
+JOIN audit_records r USING (position)
+LEFT JOIN audit_content c ON (c.writer, c.seq) = (r.writer, r.seq)
+"""
+
 
 @dataclass(slots=True)
 class Removed:
@@ -99,22 +115,26 @@ class Retention:
         """Return the first position that may stay by size: an estimate, which the next run refines."""
         if self.size is None:
             return 0
-        used = used_bytes(connection, is_file)
+        used = used_bytes(connection, is_file, first, last)
         if used <= self.size:
             return 0
         return first + int((last - first) * (1 - _FREE * self.size / used))
 
 
-def used_bytes(connection: Connection, is_file: bool) -> int:
-    """Return the size of the audit in bytes, without free pages."""
+def used_bytes(connection: Connection, is_file: bool, first: int, last: int) -> int:
+    """Return the size of the audit in bytes, without free space, from its first and its last position.
+
+    For PostgreSQL it is an estimate: the size of its tables falls only when space is returned to the system.
+    """
     if is_file:
         pages, free, size = (
             connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
             for name in ("page_count", "freelist_count", "page_size")
         )
         return int((pages - free) * size)
-    query = "SELECT pg_total_relation_size('audit_records') + pg_total_relation_size('audit_content')"
-    return int(connection.execute(text(query)).scalar_one())
+    step = (last - first) // _SAMPLE | 1  # odd, because starts and ends often alternate
+    values = {"first": first, "last": last, "step": step, "record": _RECORD_BYTES, "content": _CONTENT_BYTES}
+    return step * int(connection.execute(text(_SAMPLED_BYTES), values).scalar_one())
 
 
 def _shrink(connection: Connection) -> None:
