@@ -1,5 +1,6 @@
 """The content of calls is stored only if configured, and without what a policy removed."""
 
+import asyncio
 import base64
 import json
 from pathlib import Path
@@ -9,14 +10,16 @@ import pytest
 from support.audits import audited_gateway, reading, report_of
 from support.builtins import SENSITIVE
 from support.chat import MODEL, chunk, sse
-from support.gateway import running_upstream, says
+from support.gateway import running_upstream, runs, says
+from support.life import until
 from support.program import run
-from support.wire import SSE, STREAM, STREAM_HEAD, UNARY, ask, peer, post, prompt
+from support.wire import SSE, STREAM, STREAM_HEAD, UNARY, ask, connected, peer, post, prompt
 
 from hookgate.proxy.admin.calls import hook_changes
-from hookgate.proxy.audit.reading import CallDetail
+from hookgate.proxy.audit.reading import CallDetail, RecordFilter
 from hookgate.proxy.audit.verifying import verify_lines
 from hookgate.proxy.cli.replay.recordings import CallStart, read_export
+from hookgate.proxy.config import Config, StreamSettings
 
 EMAIL = "jane.doe@example.com"
 WORD = "project-falcon"
@@ -179,6 +182,44 @@ async def test_content_that_a_policy_removed_and_restored_for_the_client_is_not_
     assert WORD not in all_of(detail)
     _, end = contents(detail)
     assert list(end["answer"]) == ["left_out"]
+
+
+@pytest.mark.parametrize("content", ["full", "redacted"])
+async def test_a_stream_that_begins_while_hooks_run_has_what_the_policy_let_through_in_its_end(
+    content: str, tmp_path: Path
+) -> None:
+    began = asyncio.Event()
+
+    async def think(_: Any) -> None:
+        await began.wait()
+
+    options = {"words": {"CODENAME": [WORD]}, "action": "mask"}
+    policy = {"type": "builtin", "name": "no-names", "builtin": "redact", "options": options}
+    config = Config(streams=StreamSettings(header_timeout=0.05, keep_alive=0.05))
+    hooks = {"BeforeModel": [runs(think), policy], "AfterModel": [policy]}
+    async with (
+        running_upstream() as (upstream, _),
+        audited_gateway(upstream, tmp_path, hooks, config=config, content=content) as gateway,
+        connected(gateway.url) as wire,
+    ):
+        await wire.post(SSE, asks(f"tell of {WORD}"))
+        with reading(tmp_path) as audit:
+            await until(audit.running)
+            began.set()
+            await wire.answer()
+            await until(lambda: bool(audit.calls(RecordFilter())))
+            [call] = audit.calls(RecordFilter())
+            detail = audit.call(call.id)
+    assert detail is not None
+    start, end = contents(detail)
+    if content == "full":
+        assert start == {"request": asks(f"tell of {WORD}")}
+        assert "request" not in end
+    else:
+        assert start is None
+        assert end["request"] == asks("tell of [CODENAME]")
+        assert WORD not in all_of(detail)
+    assert report_of(tmp_path).problems == []
 
 
 EVENT = "/s/s1/hookgate/v1/events/AfterTool"

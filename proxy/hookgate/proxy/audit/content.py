@@ -50,9 +50,16 @@ class Contents:
         judged = route.kind == "judged" and (route.verb in _SCANNED or self._scanner is None)
         return CallContent(route) if judged or route.kind == "event" else None
 
-    async def at_start(self, record: CallRecord) -> JsonObject | None:
-        """Return the content to store with a start."""
-        if record.content is None:
+    async def at_start(self, record: CallRecord, *, hooks_run: bool) -> JsonObject | None:
+        """Return the content to store with a start, or None if there is none.
+
+        If hooks still run (`hooks_run`), what they will let through is stored with the end.
+        """
+        content = record.content
+        if content is None:
+            return None
+        if hooks_run and self._scanner is not None:
+            content.request_awaited = True
             return None
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._safely, _start, record)
@@ -161,6 +168,11 @@ def _start(content: CallContent, concealed: Concealed | None) -> JsonObject:
 
 
 def _end(content: CallContent, concealed: Concealed | None) -> JsonObject:
+    request = _start(content, concealed) if content.request_awaited else {}
+    return {**request, **_outcome(content, concealed)}
+
+
+def _outcome(content: CallContent, concealed: Concealed | None) -> JsonObject:
     answer, given = _joined(content.answer, content.route), _joined(content.client_answer, content.route)
     earlier = [_joined(kept, content.route) for kept in content.earlier]
     attempts = {"earlier": earlier} if earlier and not (concealed and concealed.found) else {}

@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -120,7 +121,7 @@ class Audit:
             if record.audit_state is AuditState.START_FAILED:
                 raise AuditError("its start could not be written")  # attempted when its answer began
             if record.audit_state is AuditState.PENDING:
-                await self._write_start(record)
+                await self._write_start(record, hooks_run=False)
         except AuditError as error:
             raise _refusal(record, error) from None
 
@@ -146,7 +147,8 @@ class Audit:
             if record.audit_state is AuditState.PENDING and record.kind == "event":
                 await self.record_event(record, status)
             elif record.audit_state is AuditState.PENDING:
-                await self._write_start(record)
+                # Without an outcome or error, this is a stream that begins before hooks have decided.
+                await self._write_start(record, hooks_run=record.outcome is None and status == HTTPStatus.OK)
 
     def record_policy(self, changes: Changes) -> None:
         """Record a change of the hooks' settings. Does not wait."""
@@ -182,11 +184,12 @@ class Audit:
                 ),
             )
 
-    async def _write_start(self, record: CallRecord) -> None:
+    async def _write_start(self, record: CallRecord, *, hooks_run: bool) -> None:
         """Wait until a call's start is on disk. If this is cancelled, a queued start is still written."""
         try:
             if record.id not in self._starts:
-                content = None if self._contents is None else await self._contents.at_start(record)
+                contents = self._contents
+                content = None if contents is None else await contents.at_start(record, hooks_run=hooks_run)
                 if record.id not in self._starts:  # otherwise the headers of a stream have begun it
                     self._starts[record.id] = self.writer.begin(start_entry(record, content))
             await self.writer.wait_for(self._starts[record.id])
