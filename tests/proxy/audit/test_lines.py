@@ -94,6 +94,21 @@ async def test_lines_that_cannot_be_written_are_reported_once_and_counted(
     assert [message.partition(":")[0] for message in caplog.messages] == ["audit.jsonl cannot be written"]
 
 
+async def test_a_new_file_that_cannot_be_opened_at_first_is_written_later(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    lines = jsonl.Lines(str(file))
+    entry = audit_entry("policy", revision="r")
+    file.unlink()
+    file.mkdir()  # no file can be opened there
+    lines.add([new_record("w", 1, "0" * 64, entry)])
+    await until(lambda: lines.dropped == 1)
+    file.rmdir()
+    file.touch()
+    lines.add([new_record("w", 2, "0" * 64, entry)])
+    lines.close(within=10)
+    assert [json.loads(line)["seq"] for line in file.read_text().splitlines()] == [2]
+
+
 async def test_stdout_has_nothing_else(tmp_path: Path) -> None:
     async with running_upstream() as (upstream, _):
         process = await asyncio.create_subprocess_exec(

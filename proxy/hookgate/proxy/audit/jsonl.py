@@ -122,5 +122,6 @@ class Lines:
         with contextlib.suppress(FileNotFoundError):
             if os.stat(self._path).st_ino == os.fstat(self._file.fileno()).st_ino:
                 return
-        self._file.close()
-        self._file = self._open()
+        rotated, self._file = self._file, self._open()
+        with contextlib.suppress(OSError):  # what it could not take was counted
+            rotated.close()
