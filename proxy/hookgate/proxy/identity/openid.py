@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -49,33 +50,40 @@ class Published(Generic[T]):
     If it cannot be read, the previous one stays in use.
     """
 
-    def __init__(self, what: str, read: Callable[[], Awaitable[T]]) -> None:
+    def __init__(
+        self, what: str, read: Callable[[], Awaitable[T]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """`what` names the document in the log. `read` may raise UNREACHABLE and INVALID_TOKEN."""
-        self._what, self._read = what, read
+        self._what, self._read, self._clock = what, read, clock
         self.known: T | None = None
         """The document that was read last."""
-        self._read_at = -MAX_AGE_SECONDS
-        self._reading = asyncio.Lock()
+        self._read_at = self._tried_at = -math.inf  # when it was read, and when the last attempt began
+        self._reading: asyncio.Task[None] | None = None
 
     async def current(self, suffices: Callable[[T], bool] = lambda _: True) -> T | None:
         """Return the document, or None if it could never be read.
 
         It is read again if it is old or does not suffice, but not too often.
         """
-        if self._is_fresh() and self.known is not None and suffices(self.known):
+        is_fresh = self._clock() < self._read_at + MAX_AGE_SECONDS
+        if is_fresh and self.known is not None and suffices(self.known):
             return self.known
-        async with self._reading:  # also waits for another task that reads it
-            now = time.monotonic()
-            if now >= self._read_at + FETCH_SECONDS:
-                self._read_at = now
-                try:
-                    self.known = await self._read()
-                except (*UNREACHABLE, *INVALID_TOKEN) as error:
-                    log.error("%s cannot be read: %s", self._what, failure_cause(error))
+        if self._reading is None and self._clock() >= self._tried_at + FETCH_SECONDS:
+            self._tried_at = self._clock()
+            # A task of its own: other calls need the document even if this one is cancelled.
+            self._reading = asyncio.create_task(self._read_again())
+        if self._reading is not None:
+            await asyncio.shield(self._reading)
         return self.known
 
-    def _is_fresh(self) -> bool:
-        return time.monotonic() < self._read_at + MAX_AGE_SECONDS
+    async def _read_again(self) -> None:
+        try:
+            self.known = await self._read()
+            self._read_at = self._clock()
+        except (*UNREACHABLE, *INVALID_TOKEN) as error:
+            log.error("%s cannot be read: %s", self._what, failure_cause(error))
+        finally:
+            self._reading = None
 
 
 class KeySet:
