@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from support.failing import FAILURES, hang, is_denied, spawning
 from support.gateway import gateway_before, listens, running_gateway, runs
 from support.hooks import write_file
+from support.life import gateway_with
 from support.wire import SSE, STREAM, UNARY, ask, ok, peer, post, prompt, spoken
 
 from hookgate.hooks.settings import SettingsSource, load_sources
 from hookgate.proxy.call import answer as answers
+from hookgate.proxy.call.context import GatewayServices
+from hookgate.proxy.observe.metrics import Metrics
 
 Json = dict[str, Any]
 
@@ -239,3 +242,17 @@ async def test_a_call_that_fails_inside_the_gateway_is_answered_with_an_error(
     assert [each.levelno for each in caplog.records if "please report this" in each.message] == [
         logging.ERROR
     ]
+
+
+async def test_a_call_whose_end_cannot_be_settled_is_answered_counted_and_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(GatewayServices, "settle", lambda *_: 1 / 0)
+    caplog.set_level(logging.INFO)
+    metrics = Metrics()
+    async with peer(ok(b"{}")) as upstream, gateway_with(upstream.url, metrics=metrics) as url:
+        answer = await post(url, UNARY, HI)
+    assert answer.status == 200
+    assert b"hookgate_calls_total{" in metrics.page()
+    assert "ZeroDivisionError" in caplog.text
+    assert any("200 in" in each.getMessage() for each in caplog.records)

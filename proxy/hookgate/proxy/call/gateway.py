@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aiohttp import hdrs, web
@@ -21,7 +22,7 @@ from hookgate.proxy.call.kinds.uploads import UploadCalls
 from hookgate.proxy.call.passthrough import forward_unread
 from hookgate.proxy.call.websockets import tunnel
 from hookgate.proxy.config import Config
-from hookgate.proxy.errors import ApiError
+from hookgate.proxy.errors import ApiError, internal_error
 from hookgate.proxy.http.connection import Request, check_head, error_response
 from hookgate.proxy.http.upstream_client import Upstreams
 from hookgate.proxy.identity.callers import check_credentials, sent_credential
@@ -103,15 +104,25 @@ class Gateway:
             line.status = response.status
             return response
         finally:
-            request.memory_lease.release()
-            record.end(line.status, request.writer.output_size, dropped=request.dropped)
-            self._services.settle(record)
-            self._metrics.note_end(record)
-            if self._traces is not None:
-                self._traces.export(record)
-            line.duration_ms = round(record.seconds * 1000, 1)
-            line.bytes = record.answer_bytes
-            logs.log_call(line)
+            self._finish(request, line)
+
+    def _finish(self, request: Request, line: logs.CallLine) -> None:
+        """Release the memory of a call that has ended, and report its end, whichever step fails."""
+        record = request.record
+        steps: list[Callable[[], None]] = [
+            request.memory_lease.release,
+            lambda: record.end(line.status, request.writer.output_size, dropped=request.dropped),
+            lambda: self._services.settle(record),
+            lambda: self._metrics.note_end(record),
+            lambda: logs.log_call(line, record.seconds, record.answer_bytes),
+        ]
+        if self._traces is not None:
+            steps.append(partial(self._traces.export, record))
+        for step in steps:
+            try:
+                step()
+            except Exception:
+                log.exception("the end of a call could not be reported completely; please report this")
 
     async def _respond(self, request: Request) -> web.StreamResponse:
         try:
@@ -128,7 +139,7 @@ class Gateway:
             log.exception("a call failed inside hookgate; please report this")
             if request.writer.output_size:
                 raise  # an answer has been started: aiohttp closes the connection
-            failure = ApiError(500, "Internal error in hookgate; see the gateway's log.", "INTERNAL_ERROR")
+            failure = internal_error()
             self._services.note_error(request.record, failure)
             return error_response(failure)
 

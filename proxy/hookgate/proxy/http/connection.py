@@ -17,13 +17,13 @@ from enum import Enum
 from typing import Any
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
-from aiohttp.http_exceptions import BadHttpMessage, ContentEncodingError
+from aiohttp.http_exceptions import BadHttpMessage, ContentEncodingError, HttpProcessingError
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
 from multidict import CIMultiDict
 
 from hookgate.proxy.config import LimitSettings
-from hookgate.proxy.errors import ApiError, request_refused
+from hookgate.proxy.errors import ApiError, internal_error, request_refused
 from hookgate.proxy.http.bodies import BodyWorker, MemoryLease
 from hookgate.proxy.http.websocket_frames import IncomingMessages
 from hookgate.proxy.identity.callers import KEY_HEADER, SESSION_HEADER
@@ -32,6 +32,9 @@ from hookgate.proxy.observe.record import RECEIPT_HEADER, CallRecord
 
 KEEP_ALIVE_TIMEOUT = 75.0
 """Seconds that an idle connection is kept open for another request."""
+
+_CLIENT_ERRORS = (HttpProcessingError, web.RequestPayloadError, ConnectionError)
+"""Errors of requests that cannot be read, and of clients that have left. Others are defects of hookgate."""
 
 _RESET = struct.pack("ii", 1, 0)  # the SO_LINGER value that closes with a reset
 _CHECKS = 4  # how often within reader_timeout a slow reader's progress is checked
@@ -399,26 +402,29 @@ class Connection(TimedConnection):
         message: str | None = None,
     ) -> web.StreamResponse:
         # aiohttp would put the request line into its log and its answer, and that may contain a key.
-        if self._begins_with_tls:
+        self._log_failure(request, exc)
+        if request.writer.output_size or isinstance(exc, ConnectionError):
+            raise ConnectionError("the answer has already been started, or the client has left")
+        response = error_response(_invalid(exc) if isinstance(exc, _CLIENT_ERRORS) else internal_error())
+        response.force_close()
+        return response
+
+    def _log_failure(self, request: web.BaseRequest, error: BaseException | None) -> None:
+        if not isinstance(error, _CLIENT_ERRORS):
+            log_gateway.exception("a request failed inside hookgate; please report this")
+        elif self._begins_with_tls:
             remedy = "use http:// or set listen.certificate" if self._server.has_calls else "use http://"
             log_gateway.info(
                 "a connection from %s is not HTTP; if the client uses https://, %s", request.remote, remedy
             )
         else:
-            log_gateway.info("a connection from %s failed: %s", request.remote, type(exc).__name__)
-        if request.writer.output_size:
-            raise ConnectionError("the answer has already been started")
-        code = 415 if isinstance(exc, ContentEncodingError) else 400
-        problem = str(exc) if isinstance(exc, TooSlow) else type(exc).__name__
-        response = error_response(
-            ApiError(code, f"This is not a valid HTTP request ({problem}).", "REQUEST_REFUSED")
-        )
-        response.force_close()
-        return response
+            log_gateway.info("a connection from %s failed: %s", request.remote, type(error).__name__)
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        # The body ended early, after its answer. The gateway has not failed, so no traceback is logged.
-        log_gateway.info("a connection ended in the middle of a request")
+        if isinstance(kw.get("exc_info"), _CLIENT_ERRORS):
+            log_gateway.info("a connection ended in the middle of a request")  # its body, after the answer
+        else:
+            log_gateway.exception("a connection failed inside hookgate; please report this")
 
     def stop(self) -> None:
         """Finish the request in progress, and accept no other."""
@@ -489,6 +495,13 @@ class Connection(TimedConnection):
             self.force_close()
         else:
             self._loop.call_at(due, self._close_when_idle)
+
+
+def _invalid(error: BaseException) -> ApiError:
+    """Return the error for a request that cannot be read."""
+    code = 415 if isinstance(error, ContentEncodingError) else 400
+    problem = str(error) if isinstance(error, TooSlow) else type(error).__name__
+    return ApiError(code, f"This is not a valid HTTP request ({problem}).", "REQUEST_REFUSED")
 
 
 def error_response(error: ApiError) -> web.Response:

@@ -142,8 +142,9 @@ def note_cause(cause: str) -> None:
         call.cause = cause
 
 
-def log_call(call: CallLine) -> None:
+def log_call(call: CallLine, seconds: float, answer_bytes: int) -> None:
     """Log a call that has ended, as one line."""
+    call.duration_ms, call.bytes = round(seconds * 1000, 1), answer_bytes
     log_gateway.info(
         "%s %s session %s: %s%s in %.1f ms, %d bytes, receipt %s",
         call.method,
