@@ -8,9 +8,12 @@ import pytest
 from hookgate.hooks import CallState, SessionContext
 from hookgate.proxy.call import events
 from hookgate.proxy.call.events import Rates
+from hookgate.proxy.config.session_bounds import MAX_SESSIONS
+from hookgate.proxy.identity import effects
+from hookgate.proxy.identity import sessions as local
 from hookgate.proxy.identity.callers import AcceptedKeys
+from hookgate.proxy.identity.memory import HookEffect
 from hookgate.proxy.identity.sessions import (
-    KEPT_SESSIONS,
     MAX_CONTEXT,
     MAX_TOOLS,
     LocalSessions,
@@ -55,7 +58,7 @@ async def stopped(sessions: Sessions, where: SessionContext) -> str | None:
 
 async def flood(sessions: Sessions, key: str) -> None:
     """Begin more sessions than are remembered, with one key, or with one for each if it has a number."""
-    for number in range(KEPT_SESSIONS + 200):
+    for number in range(MAX_SESSIONS + 200):
         one = session(key.format(number), f"s-{number}")
         await sessions.change(one, SessionState.begin_turn)
         await sessions.link_prompt(one, str(number))
@@ -254,3 +257,32 @@ async def test_the_second_of_two_calls_that_begin_a_session_waits_for_the_first(
     go.set()
     await asyncio.gather(*calls)
     assert order == [("first", True), ("second", True), ("third", False)]  # the first one was refused
+
+
+async def edit(sessions: Sessions, where: SessionContext, name: str, size: int) -> None:
+    effect = HookEffect({"output": "x" * size})
+    await sessions.change(where, lambda state: state.memory.remember(name, effect))
+
+
+async def test_edits_of_tool_results_take_limited_room_in_a_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(effects, "MAX_EFFECT_BYTES", 500)
+    monkeypatch.setattr(local, "MAX_SESSION_BYTES", 700)
+    sessions = LocalSessions()
+    for name, size in (("large", 600), ("a", 300), ("b", 300), ("c", 300), ("b", 310)):
+        await edit(sessions, session("alice", "s"), name, size)
+    assert list((await sessions.open(session("alice", "s"))).state.memory.effects) == ["b", "c"]
+
+
+async def test_the_key_with_the_most_bytes_of_edits_loses_its_oldest_sessions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local, "MAX_KEY_BYTES", 2000)
+    sessions = LocalSessions(accepted("alice", "mallory"))
+    await edit(sessions, session("alice", "mine"), "result", 900)
+    for number in range(20):
+        await edit(sessions, session("mallory", f"s-{number}"), "result", 400)
+    known = [(await sessions.open(session("mallory", f"s-{number}"))).is_known for number in range(20)]
+    assert known == [False] * 18 + [True] * 2
+    assert (await sessions.open(session("alice", "mine"))).is_known

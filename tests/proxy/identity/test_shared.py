@@ -13,7 +13,7 @@ from support.databases import cut, postgres
 
 from hookgate.hooks import SessionContext
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.identity import memory, shared
+from hookgate.proxy.identity import effects, memory
 from hookgate.proxy.identity.memory import HookEffect
 from hookgate.proxy.identity.sessions import OpenSession, SessionState, text_fingerprint
 from hookgate.proxy.identity.shared import SharedSessions
@@ -180,7 +180,7 @@ async def test_the_oldest_effects_of_a_session_are_forgotten(
 async def test_effects_that_take_too_much_room_are_not_kept(
     url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared, "MAX_EFFECT_BYTES", 500)
+    monkeypatch.setattr(effects, "MAX_EFFECT_BYTES", 500)
     monkeypatch.setattr(stored, "MAX_SESSION_BYTES", 700)
     async with two(url, tmp_path) as (one, other):
         for name, size in (("large", 600), ("a", 300), ("b", 300), ("c", 300)):

@@ -2,7 +2,7 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -242,6 +242,10 @@ class FairMapping(Generic[K, V]):
     def size_of(self, share: str) -> int:
         """Return the number of values in a share."""
         return len(self._values.get(share, ()))
+
+    def items(self) -> Iterator[tuple[str, V]]:
+        """Iterate over the values with their shares."""
+        return ((share, value) for share, values in self._values.items() for value in values.values())
 
     def get(self, share: str, key: K) -> V | None:
         """Return a value and mark it as used, or return None if there is none."""

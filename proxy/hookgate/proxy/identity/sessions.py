@@ -8,13 +8,16 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from heapq import heapify, heappop, heappush
 from typing import Literal, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from hookgate.hooks import BeforeModel, SessionContext
+from hookgate.proxy.config.session_bounds import MAX_KEY_BYTES, MAX_SESSION_BYTES, MAX_SESSIONS
 from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.identity.callers import AcceptedKeys, FairMapping
+from hookgate.proxy.identity.effects import take_new_effects
 from hookgate.proxy.identity.memory import ConversationMemory
 
 T = TypeVar("T")
@@ -38,8 +41,8 @@ _KINDS_BY_EVENT: Mapping[str, frozenset[ReportedKind]] = {
 }
 """The kinds that a shim reports, by an event that it sent: shims that report turns also report tools."""
 
-KEPT_SESSIONS = 10_000
-"""The maximum number of sessions. Beyond it, the key with the most loses its least recently used one."""
+_SUM_AFTER = 1 / 16
+"""The bytes of all effects are summed up whenever this fraction of MAX_KEY_BYTES has been added."""
 
 MAX_TOOLS = 1000
 """Names of tools that are counted in a session; others are treated as not announced."""
@@ -216,29 +219,67 @@ class OpenSession:
                     await self.change(lambda state: state.memory.release_start(claimant))
 
 
+@dataclass(slots=True)
+class _KeptSession:
+    """A session in memory, and the bytes that its effects would take in a database."""
+
+    state: SessionState = field(default_factory=SessionState)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """The sizes of effects, by their identities."""
+    size: int = 0
+
+    def change(self, step: Callable[[SessionState], T]) -> tuple[T, int]:
+        """Return the result of a step, and the bytes of the effects that it has added."""
+        memory = self.state.memory
+        before = dict(memory.effects)
+        result = step(self.state)
+        added = {identity: len(each) for identity, each in take_new_effects(before, memory).items()}
+        if added:
+            self._limit({**self.sizes, **added})
+        return result, sum(added.values())
+
+    def _limit(self, sizes: Mapping[str, int]) -> None:
+        """Forget the oldest effects beyond MAX_SESSION_BYTES. `sizes` has the sizes of all effects."""
+        effects = self.state.memory.effects
+        self.size = sum(sizes[identity] for identity in effects)
+        while self.size > MAX_SESSION_BYTES:
+            self.size -= sizes[effects.popitem(last=False)[0]]
+        self.sizes = {identity: sizes[identity] for identity in effects}
+
+
 class LocalSessions(Sessions):
-    """The sessions of one process, in memory. Its coroutines never wait."""
+    """The sessions of one process, in memory. Its coroutines never wait.
+
+    At most MAX_SESSIONS are kept; beyond that, the key with the most loses its least recently used one. The
+    same happens to the key with the most bytes of effects if they take more than MAX_KEY_BYTES in all.
+    """
 
     def __init__(self, keys: AcceptedKeys | None = None) -> None:
         super().__init__(keys)
-        self._states: FairMapping[SessionKey, SessionState] = FairMapping(KEPT_SESSIONS)
-        self._prompts: FairMapping[SessionKey, str] = FairMapping(KEPT_SESSIONS)
-        self._links: FairMapping[SessionKey, str] = FairMapping(KEPT_SESSIONS)
+        self._states: FairMapping[SessionKey, _KeptSession] = FairMapping(MAX_SESSIONS)
+        self._added = 0  # bytes of effects since their sum was last computed
+        self._prompts: FairMapping[SessionKey, str] = FairMapping(MAX_SESSIONS)
+        self._links: FairMapping[SessionKey, str] = FairMapping(MAX_SESSIONS)
 
     async def exist(self) -> bool:
         return len(self._states) > 0
 
     async def open(self, session: SessionContext, texts: Collection[str] | None = None) -> OpenSession:
         resolved = self._resolve(session, texts) if texts is not None else session
-        state = self._get(self._states, session_key(resolved))
-        return OpenSession(self, resolved, state or SessionState(), state is not None)
+        kept = self._get(self._states, session_key(resolved))
+        return OpenSession(self, resolved, kept.state if kept else SessionState(), kept is not None)
 
     async def change(
         self, session: SessionContext, step: Callable[[SessionState], T]
     ) -> tuple[T, SessionState]:
         key = session_key(session)
-        state = self._get(self._states, key) or self._keep(self._states, key, SessionState())
-        return step(state), state
+        kept = self._get(self._states, key) or self._keep(self._states, key, _KeptSession())
+        result, added = kept.change(step)
+        self._added += added
+        if self._added > MAX_KEY_BYTES * _SUM_AFTER:
+            self._added = 0
+            self._make_room()
+        return result, kept.state
 
     async def end(self, session: SessionContext) -> None:
         for share in self.keys.shares(session.key):
@@ -246,6 +287,22 @@ class LocalSessions(Sessions):
 
     async def link_prompt(self, session: SessionContext, prompt: str) -> None:
         self._keep(self._prompts, (session.key, text_fingerprint(prompt)), session.session_id)
+
+    def _make_room(self) -> None:
+        """Forget sessions of the keys with the most bytes of effects until all fit in MAX_KEY_BYTES."""
+        sizes: Counter[str] = Counter()
+        for share, kept in self._states.items():
+            sizes[share] += kept.size
+        excess = sizes.total() - MAX_KEY_BYTES
+        largest = [(-size, share) for share, size in sizes.items()]
+        heapify(largest)
+        while excess > 0:
+            size, share = heappop(largest)
+            oldest = self._states.oldest(share)
+            dropped = oldest and self._states.drop(*oldest)
+            if dropped is not None:
+                excess -= dropped.size
+                heappush(largest, (size + dropped.size, share))
 
     def _resolve(self, session: SessionContext, texts: Iterable[str]) -> SessionContext:
         """Return the shim session that an unnamed call belongs to, or `session` if there is none."""

@@ -5,7 +5,6 @@ shows which effects it has to read: a process remembers the effects of the sessi
 machine, a call does not even read the row of a session that no process has changed since it was last read.
 """
 
-import logging
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -19,6 +18,7 @@ from hookgate.hooks import SessionContext
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity import memory
 from hookgate.proxy.identity.callers import KEPT_KEYS, AcceptedKeys
+from hookgate.proxy.identity.effects import effect_of, take_new_effects
 from hookgate.proxy.identity.memory import ConversationMemory, HookEffect, StartClaim
 from hookgate.proxy.identity.sessions import (
     OpenSession,
@@ -37,10 +37,7 @@ from hookgate.proxy.store.sessions import (
     mark_of_names,
     mark_of_session,
 )
-from hookgate.translator import BodyError
-from hookgate.translator.strictjson import MAX_DEPTH, dumps, loads
-
-log = logging.getLogger("hookgate")
+from hookgate.translator.strictjson import dumps, loads
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -50,9 +47,6 @@ _REFUSED = (
     "hookgate cannot read or write the state of sessions, so it refuses calls ({}). "
     "Ask the operator of this gateway; it accepts calls again as soon as its store can be used."
 )
-
-MAX_EFFECT_BYTES = 1024 * 1024
-"""Bytes of an effect that is stored. The result of a larger one is judged again in each call."""
 
 CACHE_BYTES = 64 * 1024 * 1024
 """Bytes of sessions that a process remembers."""
@@ -278,7 +272,7 @@ def _snapshot(row: SessionRow, known: _Snapshot, number: int | None) -> _Snapsho
     effects: OrderedDict[str, HookEffect]
     effects = OrderedDict() if row.is_whole else OrderedDict(known.state.memory.effects)
     for identity, data in row.effects:
-        effects[identity] = _effect_of(data)
+        effects[identity] = effect_of(data)
     while len(effects) > memory.KEPT_RESULTS:  # another process has forgotten the oldest
         effects.popitem(last=False)
     state.memory.effects = effects
@@ -298,18 +292,7 @@ def _difference(before: SessionState, after: SessionState) -> tuple[bytes, dict[
     Effects that cannot be stored are removed from the state, and logged.
     """
     old, new = before.memory.effects, after.memory.effects
-    effects: dict[str, bytes] = {}
-    for identity, effect in list(new.items()):
-        if old.get(identity) is effect:
-            continue
-        try:
-            effects[identity] = _effect_document(effect)
-        except ValueError as error:
-            del new[identity]
-            log.warning(
-                "a hook's edit of a tool result could not be stored, so the result will be judged again: %s",
-                error,
-            )
+    effects = take_new_effects(old, after.memory)
     return _document(after), effects, [identity for identity in old if identity not in new]
 
 
@@ -357,20 +340,3 @@ def _state_of(document: bytes) -> SessionState:
         announced=Counter(fields["announced"]),
         denied=Counter(fields["denied"]),
     )
-
-
-def _effect_document(effect: HookEffect) -> bytes:
-    """Return an effect in JSON. Raises ValueError if it is too large, or could not be read again."""
-    try:
-        data = dumps({"response": effect.response, "contexts": list(effect.contexts)})
-        if len(data) <= MAX_EFFECT_BYTES:
-            _effect_of(data)
-            return data
-    except (BodyError, RecursionError):
-        raise ValueError(f"it nests deeper than {MAX_DEPTH} levels") from None
-    raise ValueError(f"it takes more than {MAX_EFFECT_BYTES} bytes")
-
-
-def _effect_of(document: bytes) -> HookEffect:
-    fields = loads(document)
-    return HookEffect(fields["response"], tuple(fields["contexts"]))

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, bindparam, case, delete, func, select, tuple_, update
 
+from hookgate.proxy.config.session_bounds import MAX_KEY_BYTES, MAX_SESSION_BYTES, MAX_SESSIONS
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import FAILURES, Database, open_sessions, reason
 from hookgate.proxy.store.execution import DatabaseThreads
@@ -23,15 +24,6 @@ T = TypeVar("T")
 
 Place = tuple[str, str]
 """The name of a caller's key, and the ID of a session of that key."""
-
-MAX_SESSIONS = 10_000
-"""Sessions that each key may have; the least recently used ones are removed."""
-
-MAX_KEY_BYTES = 256 * 1024 * 1024
-"""Bytes of effects that the sessions of each key may have."""
-
-MAX_SESSION_BYTES = 8 * 1024 * 1024
-"""Bytes of effects that one session may have; the oldest are removed."""
 
 _SWEEP_SECONDS = 60.0
 _SWEEP_INSERTS = 1000
