@@ -1,6 +1,7 @@
 """Sessions in a database: a process reads the changes of another."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -280,6 +281,29 @@ async def test_a_start_that_was_refused_is_judged_again(url: str | None, tmp_pat
             async with (await one.open(ALICE)).starting() as is_first:
                 assert is_first
                 raise LookupError
+        async with (await other.open(ALICE)).starting() as is_first:
+            assert is_first
+
+
+async def test_a_call_that_is_cancelled_while_it_claims_the_start_does_not_block_the_session(
+    url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claiming, cancelled = threading.Event(), threading.Event()
+    claim_start = memory.ConversationMemory.claim_start
+
+    def claim(*values: Any) -> bool:
+        claiming.set()
+        cancelled.wait()
+        return claim_start(*values)
+
+    monkeypatch.setattr(memory.ConversationMemory, "claim_start", claim)
+    async with two(url, tmp_path) as (one, other), asyncio.timeout(30):
+        call = asyncio.create_task(started(await one.open(ALICE), [], "one"))
+        await asyncio.to_thread(claiming.wait)
+        call.cancel()
+        asyncio.get_running_loop().call_soon(cancelled.set)
+        with pytest.raises(asyncio.CancelledError):
+            await call
         async with (await other.open(ALICE)).starting() as is_first:
             assert is_first
 

@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from heapq import heapify, heappop, heappush
@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from hookgate.hooks import BeforeModel, SessionContext
 from hookgate.proxy.config.session_bounds import MAX_KEY_BYTES, MAX_SESSION_BYTES, MAX_SESSIONS
-from hookgate.proxy.errors import policy_denied
+from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.identity.callers import AcceptedKeys, FairMapping
 from hookgate.proxy.identity.effects import take_new_effects
 from hookgate.proxy.identity.memory import ConversationMemory
@@ -209,7 +209,7 @@ class OpenSession:
         """
         claimant, pause = uuid4().hex, _FIRST_PAUSE
         async with self.sessions.start_lock(self.context):
-            while not await self.change(lambda state: state.memory.claim_start(claimant, time.time())):
+            while not await self._claim_start(claimant):
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _MAX_PAUSE)
             try:
@@ -217,6 +217,19 @@ class OpenSession:
             finally:
                 if not self.state.memory.started:
                     await self.change(lambda state: state.memory.release_start(claimant))
+
+    async def _claim_start(self, claimant: str) -> bool:
+        """Claim the right to judge SessionStart. A call that is cancelled meanwhile keeps no claim."""
+        claim = asyncio.create_task(
+            self.change(lambda state: state.memory.claim_start(claimant, time.time()))
+        )
+        try:
+            return await asyncio.shield(claim)
+        except asyncio.CancelledError:
+            with suppress(ApiError):
+                await claim  # its transaction cannot be stopped
+                await self.change(lambda state: state.memory.release_start(claimant))
+            raise
 
 
 @dataclass(slots=True)
