@@ -93,6 +93,12 @@ async def test_a_caller_is_named_by_its_claims_and_its_token_goes_nowhere(
     assert b"alice@example.com" in stored
 
 
+async def test_a_token_is_valid_a_little_longer_because_clocks_differ(tmp_path: Path) -> None:
+    text = token(exp=int(time.time()) - 5)
+    async with issuing_gateway(tmp_path, tokens=settings(tmp_path)) as gateway:
+        assert (await post(gateway.url, UNARY, HI, bearer(text))).status == 200
+
+
 def unsigned() -> str:
     payload = token().split(".")[1]
     header = base64.urlsafe_b64encode(b'{"alg":"none","kid":"one"}').rstrip(b"=").decode()

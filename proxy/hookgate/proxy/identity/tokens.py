@@ -22,6 +22,7 @@ _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 
 _JWT = re.compile(r"(?<![A-Za-z0-9_.-])eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _LEEWAY_SECONDS = 30
+"""How far the clocks of the issuer and the gateway may differ."""
 _MAX_OWNER = 200
 
 
@@ -75,7 +76,8 @@ class Tokens:
             return _refused(digest, "unknown")
         team = claims.get(self._settings.team_claim) if self._settings.team_claim else None
         named_team = _name(team) if isinstance(team, str) and team else ""
-        return IssuedKey(TOKEN, _name(owner), named_team, "valid", digest, self._scope, int(claims["exp"]))
+        expires = int(claims["exp"]) + _LEEWAY_SECONDS
+        return IssuedKey(TOKEN, _name(owner), named_team, "valid", digest, self._scope, expires)
 
     async def _read_keys(self) -> bytes:
         """Return the issuer's key set, from the configured place or from the one that it publishes."""
