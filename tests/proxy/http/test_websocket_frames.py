@@ -123,7 +123,7 @@ async def test_a_large_message_that_does_not_end_is_refused_once_others_wait_for
 
 
 async def test_a_large_message_that_does_not_end_makes_room_for_other_messages() -> None:
-    worker = BodyWorker(LimitSettings(memory=MEMORY, body_timeout=0.02))
+    worker = BodyWorker(LimitSettings(memory=MEMORY, body_timeout=0.5))
     holder, other = (IncomingMessages(Parser(), MemoryLease(worker)) for _ in range(2))
     holder.feed_data(frame(2 * MEMORY, sent=MEMORY))
     other.feed_data(frame(MEMORY, sent=MEMORY // 2))
