@@ -116,11 +116,6 @@ def body_refused(problem: BodyError | str, code: int = 400) -> ApiError:
     return ApiError(code, f"hookgate refuses the request body: {problem}", reason)
 
 
-def internal_error() -> ApiError:
-    """Return the error for a defect of hookgate, whose traceback has been logged."""
-    return ApiError(500, "Internal error in hookgate; see the gateway's log.", "INTERNAL_ERROR")
-
-
 def policy_denied(reason: str, event: str) -> ApiError:
     """Return the error for a hook's denial. Clients show its message and do not retry."""
     return ApiError(403, reason, POLICY_DENIED, event=event)

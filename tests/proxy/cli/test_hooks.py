@@ -472,8 +472,8 @@ def test_the_doctor_shows_what_a_program_without_an_error_wrote_to_stderr(
 ) -> None:
     path = configure(project, command("if grpe x; then echo; fi", name="guard"), name="hooks.json")
     _, output = hookgate("doctor", "--hooks", str(path))
-    [told] = [line for line in output.splitlines() if line.startswith("note")]
-    assert "exited with code 0 but wrote to stderr: " in told
+    [told] = [line for line in output.splitlines() if "exited with code 0 but wrote to stderr: " in line]
+    assert told.startswith("note")
     assert "grpe: command not found" in told
 
 

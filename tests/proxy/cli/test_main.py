@@ -79,6 +79,10 @@ def test_a_command_line_it_does_not_know_is_an_error_with_the_usage_of_its_comma
     [
         (("serve", "--port", "8787"), "; did you mean --listen?"),
         (("serve", "--hoks", "settings.json"), "; did you mean --hooks?"),
+        (
+            ("serve", "--hook", "settings.json"),
+            "unrecognized arguments: --hook settings.json; did you mean --hooks?",
+        ),
         (("serve", "guard/settings.json"), "; name the file with --hooks"),
         (("doctor", "hookgate.toml"), "; name the file with --config"),
         (("key-hash", "settings.json"), "unrecognized arguments: settings.json"),

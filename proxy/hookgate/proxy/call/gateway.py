@@ -22,8 +22,8 @@ from hookgate.proxy.call.kinds.uploads import UploadCalls
 from hookgate.proxy.call.passthrough import forward_unread
 from hookgate.proxy.call.websockets import tunnel
 from hookgate.proxy.config import Config
-from hookgate.proxy.errors import ApiError, internal_error
-from hookgate.proxy.http.connection import Request, check_head, error_response
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.connection import Request, check_head, error_response, internal_error
 from hookgate.proxy.http.upstream_client import Upstreams
 from hookgate.proxy.identity.callers import check_credentials, sent_credential
 from hookgate.proxy.identity.interactions import KnownInteractions

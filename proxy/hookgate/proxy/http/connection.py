@@ -23,7 +23,7 @@ from aiohttp.web_protocol import _ErrInfo
 from multidict import CIMultiDict
 
 from hookgate.proxy.config import LimitSettings
-from hookgate.proxy.errors import ApiError, internal_error, request_refused
+from hookgate.proxy.errors import ApiError, request_refused
 from hookgate.proxy.http.bodies import BodyWorker, MemoryLease
 from hookgate.proxy.http.websocket_frames import IncomingMessages
 from hookgate.proxy.identity.callers import KEY_HEADER, SESSION_HEADER
@@ -502,6 +502,11 @@ def _invalid(error: BaseException) -> ApiError:
     code = 415 if isinstance(error, ContentEncodingError) else 400
     problem = str(error) if isinstance(error, TooSlow) else type(error).__name__
     return ApiError(code, f"This is not a valid HTTP request ({problem}).", "REQUEST_REFUSED")
+
+
+def internal_error() -> ApiError:
+    """Return the error for a defect of hookgate, whose traceback has been logged."""
+    return ApiError(500, "Internal error in hookgate; see the gateway's log.", "INTERNAL_ERROR")
 
 
 def error_response(error: ApiError) -> web.Response:

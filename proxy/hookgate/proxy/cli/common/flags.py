@@ -27,6 +27,7 @@ class CommandParser(argparse.ArgumentParser):
         It may therefore import the modules of the command.
         """
         super().__init__(*args, **kwargs)
+        self.allow_abbrev = False  # so that a new flag cannot change what a script means
         self._fill = fill
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
