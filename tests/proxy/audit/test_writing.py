@@ -269,6 +269,21 @@ async def test_no_more_wait_than_there_is_room_for(tmp_path: Path) -> None:
                 waiting.withdrawn = True
 
 
+async def test_lost_records_are_counted_and_logged_once_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those of calls without a start, which were refused."""
+    monkeypatch.setattr(writing, "MAX_WAITING", 1)
+    async with writer_in(tmp_path) as writer:
+        audit = Audit(writer, None, None)  # type: ignore[arg-type]  # nothing is read
+        for number in range(3):
+            record = record_of(number, audit_state=AuditState.START_FAILED)
+            audit.settle(record, make_receipt(record))
+        assert writer.lost == 6
+    lost = "too many audit records are waiting: 2 records of refused calls are lost so far"
+    assert caplog.messages == [lost]
+
+
 async def test_a_commit_whose_answer_was_lost_is_not_made_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

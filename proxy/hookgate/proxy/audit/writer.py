@@ -180,6 +180,8 @@ _KEEP_SECONDS = 5.0
 """Seconds between two saves of the chain's head."""
 
 _RETENTION_SECONDS = 60.0
+_LOST_SECONDS = 60.0
+"""Seconds between two lines of the log about lost records."""
 
 
 class Writer:
@@ -193,6 +195,7 @@ class Writer:
         self._check_at = 0.0
         self._keep_at = 0.0
         self._retain_at = 0.0
+        self._log_lost_at = 0.0
         self._thread = threading.Thread(target=self._work, name="hookgate-audit", daemon=True)
         self.problem: str | None = None
         """The reason why records cannot be written, or None."""
@@ -200,6 +203,8 @@ class Writer:
         """The number of failed attempts to write."""
         self.written = 0
         """The number of records that were written."""
+        self.lost = 0
+        """The number of records that were not queued, because too many were waiting."""
 
     def start(self) -> None:
         """Start the thread."""
@@ -261,8 +266,20 @@ class Writer:
             raise waiting.error
 
     def append_soon(self, *entries: Entry, bounded: bool = False) -> bool:
-        """Queue records without waiting. Returns False if they are `bounded` and the queue is full."""
-        return self._queue.put(PendingRecords(entries), bounded=bounded)
+        """Queue records without waiting. Returns False if `bounded` ones find no room: they are lost."""
+        queued = self._queue.put(PendingRecords(entries), bounded=bounded)
+        if not queued:
+            self._note_lost(len(entries))
+        return queued
+
+    def _note_lost(self, records: int) -> None:
+        """Count records that are never written, and log it at most once in `_LOST_SECONDS`."""
+        self.lost += records
+        if time.monotonic() >= self._log_lost_at:
+            log.error(
+                "too many audit records are waiting: %d records of refused calls are lost so far", self.lost
+            )
+            self._log_lost_at = time.monotonic() + _LOST_SECONDS
 
     def _flush_later(self, loop: asyncio.AbstractEventLoop, iterations: int) -> None:
         """Flush the queue after some iterations of the event loop."""
