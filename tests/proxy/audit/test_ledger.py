@@ -4,18 +4,19 @@ import fcntl
 import json
 import logging
 import os
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Thread
 
 import pytest
 from sqlalchemy.exc import OperationalError
-from support.audits import entries_of, ledger_in, opened, record_of
+from support.audits import entries_of, ledger_in, opened, record_of, report_of
 from support.databases import cut, postgres
 
 from hookgate.proxy.audit.heads import HEADS_FILE, Head, HeadsFile, load_heads
 from hookgate.proxy.audit.ledger import FileLocks, Ledger, ServerLocks, open_ledger, writer_locks
 from hookgate.proxy.audit.verifying import count_records, verify_database, verify_lines
+from hookgate.proxy.errors import StoreError
 
 
 def test_a_lock_file_is_one_writers_and_goes_with_it(tmp_path: Path) -> None:
@@ -95,6 +96,20 @@ def test_a_ledger_whose_lock_was_lost_acquires_it_again(tmp_path: Path) -> None:
         other = ServerLocks(database)
         assert not other.acquire(ledger.number)
         other.close()
+
+
+@pytest.mark.parametrize("server", [False, True], ids=["file", "server"])
+def test_a_writer_whose_lock_another_process_holds_is_not_registered(server: bool, tmp_path: Path) -> None:
+    """For example a gateway whose database was moved away while it was running."""
+    with ExitStack() as stack:
+        url = stack.enter_context(postgres()) if server else None
+        database = stack.enter_context(opened(tmp_path, url))
+        other = stack.enter_context(closing(writer_locks(database, tmp_path)))
+        assert other.acquire(1)
+        with pytest.raises(StoreError, match="another process is its writer 1, although"):
+            stack.enter_context(open_ledger(url, tmp_path, None, 1))
+        other.release(1)
+        assert report_of(tmp_path, url).writers == 0
 
 
 def test_a_head_is_of_the_registration_until_there_are_records(tmp_path: Path) -> None:

@@ -153,6 +153,11 @@ _REGISTERING = 0x686F6F6B61756474
 
 _NO_HASH = "0" * 64
 
+_IN_USE = (
+    "the audit {name} cannot be written: another process is its writer {number}, although it has none; "
+    "stop gateways that were started before the database was replaced"
+)
+
 
 Sink = Callable[[Sequence[NewRecord]], None]
 
@@ -172,7 +177,10 @@ class Ledger:
         self._open_connection: Connection | None = None
 
     def register(self) -> JsonObject:
-        """Register the writer, which begins the chain, and return the registration."""
+        """Register the writer, which begins the chain, and return the registration.
+
+        Raises StoreError if another process holds the lock of its number.
+        """
         with self._transaction() as connection:
             if not self._database.is_file:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _REGISTERING})
@@ -188,7 +196,9 @@ class Ledger:
                 self.writer, self.number, previous, socket.gethostname(), os.getpid(), now()
             )
             self._tip = self._registration = chain_hash(previous, document)
-            self._locks.acquire(self.number)  # before others can see the writer and consider it dead
+            # Before others can see the writer and consider it dead.
+            if not self._locks.acquire(self.number):
+                raise StoreError(_IN_USE.format(name=self._database.name, number=self.number))
             row = {
                 "number": self.number,
                 "document": canonical_json(document),
