@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 from support.audits import entries_of, ledger_in, opened, reading, record_of
 
 from hookgate.hooks import SessionContext
@@ -11,6 +13,7 @@ from hookgate.proxy.audit import reading as queries
 from hookgate.proxy.audit.chain import Columns, audit_entry, event_entry
 from hookgate.proxy.audit.reading import AuditReader, RecordFilter
 from hookgate.proxy.observe.record import make_receipt
+from hookgate.proxy.store.models import audit_writers
 
 BEGAN, PAUSE = 1_750_000_000_000, 40_000  # milliseconds; a record may be a minute older than one before it
 CALLS = [
@@ -163,3 +166,18 @@ def test_a_receipt_is_put_together_from_the_records_of_a_call(audit: AuditReader
     assert {name: receipt[name] for name in expected} == expected
     assert receipt["began"] == "2025-06-15T15:06:39.000Z"
     assert not {"client_gone", "reasons", "writer", "request_bytes", "answer_bytes"} & receipt.keys()
+
+
+def test_of_a_call_only_the_registration_of_its_own_writer_is_read(tmp_path: Path) -> None:
+    """A receipt costs the same after thousands of restarts."""
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as other:
+        with ledger_in(database, tmp_path) as ledger:
+            start, *_ = ledger.write(entries_of(record_of()))
+        with database.engine.begin() as connection:
+            unreadable = update(audit_writers).where(audit_writers.c.number == other.number)
+            connection.execute(unreadable.values(document=b"[]"))
+    with reading(tmp_path) as audit:
+        detail = audit.call(start.record.id)
+    assert detail is not None
+    assert detail.start is not None
+    assert detail.start.record.writer == ledger.writer

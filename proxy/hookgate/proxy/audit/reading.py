@@ -16,10 +16,9 @@ from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit.stored import (
     StoredRecord,
     around_time,
+    read_records,
     record_body,
     records_with_content,
-    stored_records,
-    writer_names,
 )
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import audit_open, audit_records
@@ -188,8 +187,7 @@ class AuditReader:
         """Return a call or event by its receipt's ID, or None. Raises ValueError if the ID is not hex."""
         with self._engine.begin() as connection:
             query = records_with_content().where(audit_records.c.id == bytes.fromhex(receipt))
-            known = writer_names(connection)
-            records = [stored_records(row, known) for row in connection.execute(query)]
+            records = read_records(connection, query)
         if not records:
             return None
         start = next((stored for stored in records if stored.record.type == "start"), None)

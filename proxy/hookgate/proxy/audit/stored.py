@@ -230,9 +230,11 @@ def registrations(connection: Connection) -> list[tuple[int, JsonObject, str, st
     return [(row.number, _document(row.document), row.hash.hex(), row.ended) for row in rows.mappings()]
 
 
-def writer_names(connection: Connection) -> dict[int, str]:
-    """Return the names of writers by their numbers."""
-    return {number: str(document.get("writer", "")) for number, document, _, _ in registrations(connection)}
+def _writer_names(connection: Connection, numbers: set[int]) -> dict[int, str]:
+    """Return the names of these writers by their numbers."""
+    query = select(audit_writers.c.number, audit_writers.c.document)
+    rows = connection.execute(query.where(audit_writers.c.number.in_(numbers)))
+    return {row.number: str(_document(row.document).get("writer", "")) for row in rows}
 
 
 def records_with_content() -> Select[Any]:
@@ -246,16 +248,22 @@ def walk_records(database: Database, first: int = 0) -> Iterator[list[StoredReco
     while True:
         with database.engine.begin() as connection:
             query = records_with_content().where(audit_records.c.position >= first)
-            rows = connection.execute(query.order_by(audit_records.c.position).limit(_PAGE)).all()
-            known = writer_names(connection)
-        if not rows:
+            page = read_records(connection, query.order_by(audit_records.c.position).limit(_PAGE))
+        if not page:
             return
-        yield [stored_records(row, known) for row in rows]
-        first = rows[-1].position + 1
+        yield page
+        first = page[-1].position + 1
 
 
-def stored_records(row: Row[Any], known: Mapping[int, str]) -> StoredRecord:
-    """Return the record in a row. `known` are the names of writers by their numbers."""
+def read_records(connection: Connection, query: Select[Any]) -> list[StoredRecord]:
+    """Return the records that a query of `records_with_content` finds."""
+    rows = connection.execute(query).all()
+    names = _writer_names(connection, {row.writer for row in rows})
+    return [_stored_record(row, names) for row in rows]
+
+
+def _stored_record(row: Row[Any], names: Mapping[int, str]) -> StoredRecord:
+    """Return the record in a row. `names` are those of writers, by their numbers."""
     damaged = ""
     body: JsonObject = {}
     content: JsonObject | None = None
@@ -264,7 +272,7 @@ def stored_records(row: Row[Any], known: Mapping[int, str]) -> StoredRecord:
         content = unpack(row.data) if row.data is not None else None
     except ValueError as error:
         damaged = str(error)
-    writer = known.get(row.writer, "")
+    writer = names.get(row.writer, "")
     record = ChainRecord(
         writer,
         row.seq,
