@@ -164,7 +164,7 @@ class Checker:
             self._check_chain(writer, number, hashes[writer], ended.get(number, ""))
         self._check_expected(numbers, hashes)
         self._check_named()
-        self._tell_chains(numbers)
+        self._describe_chains(numbers)
         for call, writer in self._open.items():
             number = numbers.get(writer, 0)
             if number in self._sealed or ended.get(number) or self._is_closed(writer):
@@ -207,7 +207,7 @@ class Checker:
             elif chain.last == head.seq and chain.tip != head.hash:
                 self.report.add_problem(f"writer {writer}: its last record is a different one")
 
-    def _tell_chains(self, numbers: Mapping[str, int]) -> None:
+    def _describe_chains(self, numbers: Mapping[str, int]) -> None:
         self.report.partial = not (self._whole and self._expected) and not self._named
         for writer in sorted(self._chains, key=lambda writer: numbers.get(writer, 0)):
             chain = self._chains[writer]
@@ -300,7 +300,7 @@ def verify_database(
                 checker.unreadable(record.writer, record.seq, stored.hash, stored.damaged)
                 continue
             checker.record(record.document(), stored.hash, stored.content)
-            if not columns.fit(stored):
+            if not columns.matches(stored):
                 checker.report.add_problem(
                     f"writer {record.writer}, record {record.seq}: its columns differ from its body"
                 )
@@ -373,7 +373,7 @@ class _Columns:
     def __init__(self) -> None:
         self._open: dict[str, JsonObject] = {}
 
-    def fit(self, stored: StoredRecord) -> bool:
+    def matches(self, stored: StoredRecord) -> bool:
         """Return True if the columns agree; for an end without its start only the outcome is compared."""
         record, columns = stored.record, stored.columns
         if record.type == "start":
