@@ -4,7 +4,8 @@ import fcntl
 import json
 import logging
 import os
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
+from io import BytesIO
 from pathlib import Path
 from threading import Thread
 
@@ -13,9 +14,13 @@ from sqlalchemy.exc import OperationalError
 from support.audits import entries_of, ledger_in, opened, record_of, report_of
 from support.databases import cut, postgres
 
+from hookgate.proxy.audit import stored
 from hookgate.proxy.audit.heads import HEADS_FILE, Head, HeadsFile, load_heads
 from hookgate.proxy.audit.ledger import FileLocks, Ledger, ServerLocks, open_ledger, writer_locks
+from hookgate.proxy.audit.stored import insert_records
 from hookgate.proxy.audit.verifying import count_records, verify_database, verify_lines
+from hookgate.proxy.cli import audit as commands
+from hookgate.proxy.cli.audit import export_records
 from hookgate.proxy.errors import StoreError
 
 
@@ -184,6 +189,41 @@ def test_records_are_counted_for_the_progress_of_a_verification(tmp_path: Path) 
         done: list[int] = []
         assert verify_database(database, done.append).records == 4
         assert sum(done) == 4
+
+
+@pytest.mark.parametrize("exported", [False, True], ids=["verified", "exported"])
+def test_records_of_a_server_that_are_committed_late_are_not_missing(
+    exported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction of another gateway, with higher positions, may be committed first."""
+    monkeypatch.setattr(stored, "_PAGE", 2)
+    with (
+        postgres() as url,
+        opened(tmp_path, url) as database,
+        ledger_in(database, tmp_path) as late,
+        ledger_in(database, tmp_path) as other,
+        database.engine.connect() as connection,
+    ):
+        late.write(entries_of(record_of(1)))
+        insert_records(connection, late.number, late._next_records(entries_of(record_of(2))))
+        other.write(entries_of(record_of(3), record_of(4)))
+
+        def commit(done: int) -> None:
+            total.append(done)
+            if sum(total) == 4:  # the second page has been read
+                connection.commit()
+                late._advance()
+                late.write(entries_of(record_of(5)))
+
+        total: list[int] = []
+        if exported:
+            monkeypatch.setattr(commands, "progress", lambda *_: nullcontext(commit))
+            export_records(database, None, None, lines := BytesIO())
+            report = verify_lines(lines.getvalue().splitlines(), lambda _: None)
+        else:
+            report = verify_database(database, commit)
+        assert (report.problems, report.records) == ([], 6)
+        assert report_of(tmp_path, url).records == 10
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Storage of records: packing them into rows, and reading them back in order."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -243,10 +244,29 @@ def records_with_content() -> Select[Any]:
     return select(*audit_records.columns, audit_content.c.data).outerjoin(audit_content, same)
 
 
-def walk_records(database: Database, first: int = 0) -> Iterator[list[StoredRecord]]:
-    """Yield all records from a position on, in order and in pages, including those added in between."""
+Begin = Callable[[], AbstractContextManager[Connection]]
+"""Begins a transaction."""
+
+
+@contextmanager
+def whole_view(database: Database) -> Iterator[Begin]:
+    """Yield what begins transactions in which no record is missing that has one after it.
+
+    Records of a file are committed in the order of their positions, so later transactions see more of them.
+    Those of a server are not: there, all transactions of the block are one, and see the same records.
+    """
+    if database.is_file:
+        yield database.engine.begin
+        return
+    engine = database.engine.execution_options(isolation_level="REPEATABLE READ")
+    with engine.begin() as connection:
+        yield lambda: nullcontext(connection)
+
+
+def walk_records(begin: Begin, first: int = 0) -> Iterator[list[StoredRecord]]:
+    """Yield all records from a position on, in order and in pages, with a transaction for each page."""
     while True:
-        with database.engine.begin() as connection:
+        with begin() as connection:
             query = records_with_content().where(audit_records.c.position >= first)
             page = read_records(connection, query.order_by(audit_records.c.position).limit(_PAGE))
         if not page:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, select
 
 from hookgate.proxy.audit.chain import chain_hash, content_hash, entry_columns
 from hookgate.proxy.audit.heads import Head, parse_heads
-from hookgate.proxy.audit.stored import StoredRecord, registrations, walk_records
+from hookgate.proxy.audit.stored import StoredRecord, registrations, walk_records, whole_view
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import audit_records
 from hookgate.translator.fields import JsonObject
@@ -293,22 +293,23 @@ def verify_database(
     cannot be read.
     """
     checker, columns = Checker(whole=True, expected=expected), _Columns()
-    for page in walk_records(database):
-        for stored in page:
-            record = stored.record
-            if stored.damaged:
-                checker.unreadable(record.writer, record.seq, stored.hash, stored.damaged)
-                continue
-            checker.record(record.document(), stored.hash, stored.content)
-            if not columns.matches(stored):
-                checker.report.add_problem(
-                    f"writer {record.writer}, record {record.seq}: its columns differ from its body"
-                )
-        progress(len(page))
-    with database.engine.begin() as connection:
-        registered = registrations(connection)
-        if damage := _damage(connection, database):
-            checker.report.add_problem(damage)
+    with whole_view(database) as begin:
+        for page in walk_records(begin):
+            for stored in page:
+                record = stored.record
+                if stored.damaged:
+                    checker.unreadable(record.writer, record.seq, stored.hash, stored.damaged)
+                    continue
+                checker.record(record.document(), stored.hash, stored.content)
+                if not columns.matches(stored):
+                    checker.report.add_problem(
+                        f"writer {record.writer}, record {record.seq}: its columns differ from its body"
+                    )
+            progress(len(page))
+        with begin() as connection:
+            registered = registrations(connection)
+            if damage := _damage(connection, database):
+                checker.report.add_problem(damage)
     ended = {number: how for number, _, _, how in registered}
     return checker.finish([(document, own) for _, document, own, _ in registered], ended)
 

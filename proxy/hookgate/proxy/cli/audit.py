@@ -13,7 +13,7 @@ from hookgate.proxy.audit.chain import canonical_json
 from hookgate.proxy.audit.heads import HEADS_FILE, Head, heads_document, load_heads, read_heads
 from hookgate.proxy.audit.jsonl import exported_record, registration_line
 from hookgate.proxy.audit.reading import AuditReader, RecordFilter
-from hookgate.proxy.audit.stored import StoredRecord, around_time, registrations, walk_records
+from hookgate.proxy.audit.stored import StoredRecord, around_time, registrations, walk_records, whole_view
 from hookgate.proxy.audit.verifying import VerificationReport, count_records, verify_database, verify_lines
 from hookgate.proxy.cli.common.flags import add_state_flags
 from hookgate.proxy.cli.common.tables import print_call, print_calls, print_changes, progress
@@ -207,24 +207,22 @@ def export_records(database: Database, since: int | None, until: int | None, out
     Times are in milliseconds since 1970. The last line contains the heads of the exported chains.
     """
     heads: dict[str, Head] = {}
-    with database.engine.begin() as connection:
-        first = around_time(connection, since) if since is not None else 0
-        for number, document, own, _ in registrations(connection):
-            heads[str(document.get("writer"))] = Head(number, own, 0, 0, own)
-            out.write(registration_line(document))
-    if first is None:
-        out.write(canonical_json(heads_document(heads)) + b"\n")
-        out.flush()
-        return 0
-    with progress("exporting", count_records(database)) as more:
-        for page in walk_records(database, first):
-            for stored in page:
-                if (since is None or stored.record.at >= since) and (
-                    until is None or stored.record.at < until
-                ):
-                    out.write(exported_record(stored))
-                    _note(heads, stored)
-            more(len(page))
+    with whole_view(database) as begin:
+        with begin() as connection:
+            first = around_time(connection, since) if since is not None else 0
+            for number, document, own, _ in registrations(connection):
+                heads[str(document.get("writer"))] = Head(number, own, 0, 0, own)
+                out.write(registration_line(document))
+        if first is not None:
+            with progress("exporting", count_records(database)) as more:
+                for page in walk_records(begin, first):
+                    for stored in page:
+                        if (since is None or stored.record.at >= since) and (
+                            until is None or stored.record.at < until
+                        ):
+                            out.write(exported_record(stored))
+                            _note(heads, stored)
+                    more(len(page))
     out.write(canonical_json(heads_document(heads)) + b"\n")
     out.flush()
     return 0
