@@ -1,6 +1,8 @@
 """Limits and usage of issued keys, at a whole gateway."""
 
+import asyncio
 import sqlite3
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -8,12 +10,16 @@ from typing import Any
 
 import pytest
 from support.gateway import listens
-from support.keys import id_of, issue, issuing_gateway, key_table, sent, why
+from support.keys import ACCEPTING, id_of, issue, issuing_gateway, key_table, sent, why
 from support.wire import HI, SSE, UNARY, ask, peer, post, spoken, sse
 
+from hookgate.hooks import CallEnd
+from hookgate.proxy.config import Config, StoreSettings
+from hookgate.proxy.identity import issued_keys
+from hookgate.proxy.identity.issued_keys import open_issued_keys
 from hookgate.proxy.identity.key_secrets import create_key
 from hookgate.proxy.observe.usage import read_prices
-from hookgate.proxy.store import StoreError
+from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.key_table import KeyTable
 
 EMBED = UNARY.replace("generateContent", "embedContent")
@@ -182,6 +188,32 @@ async def test_the_tokens_of_an_answer_that_breaks_off_count(hooks: Any, target:
     with key_table(tmp_path) as table:
         used = table.usage()[id_of(key)]
     assert (used.calls, used.input_tokens, used.output_tokens) == (1, 7, 5)
+
+
+async def test_usage_that_is_being_written_when_the_gateway_ends_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, ending = threading.Event(), threading.Event()
+    add_usage = KeyTable.add_usage
+
+    def add_at_the_end(*values: Any) -> None:
+        monkeypatch.setattr(KeyTable, "add_usage", add_usage)
+        writing.set()
+        ending.wait()
+        raise StoreError("away")
+
+    monkeypatch.setattr(issued_keys, "_FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(KeyTable, "add_usage", add_at_the_end)
+    key, config = issue(tmp_path), Config.model_validate(ACCEPTING)
+    async with (
+        Store(StoreSettings(), tmp_path) as store,
+        open_issued_keys(config, None, tmp_path, store.counters(), None) as keys,
+    ):
+        keys.note_use(id_of(key), CallEnd("gemini-2.5-flash", 1, 1, None))
+        await asyncio.to_thread(writing.wait)
+        asyncio.get_running_loop().call_soon(ending.set)
+    with key_table(tmp_path) as table:
+        assert table.usage()[id_of(key)].calls == 1
 
 
 def _fail(*_: Any) -> None:

@@ -397,13 +397,13 @@ async def open_issued_keys(
         pepper = await asyncio.to_thread(load_pepper, config.clients.pepper_file, state)
         await asyncio.to_thread(check_pepper, pepper, table)
         keys = IssuedKeys(table, pepper, counters, prices, tokens)
-        flushing = asyncio.create_task(_flush_regularly(keys))
+        ending = asyncio.Event()
+        flushing = asyncio.create_task(_flush_regularly(keys, ending))
         try:
             yield keys
         finally:
-            flushing.cancel()
-            with suppress(asyncio.CancelledError):
-                await flushing
+            ending.set()  # if the task were cancelled, it could lose what it writes
+            await flushing
             await keys.close()
     finally:
         await asyncio.to_thread(table.close)
@@ -415,7 +415,8 @@ def _open_tokens(settings: TokenSettings) -> "Tokens":
     return Tokens(settings)
 
 
-async def _flush_regularly(keys: IssuedKeys) -> None:
-    while True:
-        await asyncio.sleep(_FLUSH_SECONDS)
+async def _flush_regularly(keys: IssuedKeys, ending: asyncio.Event) -> None:
+    while not ending.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ending.wait(), _FLUSH_SECONDS)
         await keys.flush()
