@@ -246,6 +246,17 @@ async def test_one_connection_more_waits_while_all_others_have_calls_in_flight()
         assert await two.chunk()
 
 
+async def test_a_gateway_that_stops_closes_queued_connections_for_which_there_is_no_room() -> None:
+    limits = LimitSettings(connections=1, drain_timeout=0.1)
+    async with flooding() as flood, AsyncExitStack() as stack:
+        async with asyncio.timeout(20), gateway_with(flood.url, limits=limits) as url:
+            one = await stack.enter_async_context(connected(url))
+            await one.post(SSE, HI)
+            assert (await one.head())[0] == 200
+            more = [await stack.enter_async_context(connected(url)) for _ in range(2)]
+        assert [await wire.rest() for wire in more] == [b"", b""]
+
+
 async def test_a_waiting_connection_gets_the_place_of_one_whose_call_has_ended() -> None:
     began, decided = asyncio.Event(), asyncio.Event()
 

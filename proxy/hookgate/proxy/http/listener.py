@@ -215,22 +215,31 @@ class Connections(Server):
                 log.error("no connection can be accepted: %s", error.strerror)
                 await asyncio.sleep(_DESCRIPTOR_WAIT)
                 continue
-            try:
-                await self._receive(connection, address_of(address[0] if address else ""), certificate)
-            except asyncio.CancelledError:
-                connection.close()
-                raise
-            except Exception:  # one connection must not end the listener
-                log.exception("a connection could not be served; please report this")
-                connection.close()
+            await self._receive(connection, address, certificate, waits=True)
             accepted += 1
             if accepted % _ACCEPT_BATCH == 0:
                 await asyncio.sleep(0)  # accept does not yield while more connections are pending
 
     async def _receive(
-        self, connection: socket.socket, address: str, certificate: Certificate | None
+        self, connection: socket.socket, address: Any, certificate: Certificate | None, *, waits: bool
     ) -> None:
-        """Start serving a connection when there is room, or close it if its address has too many."""
+        """Start serving an accepted connection, or close it. Does not raise what goes wrong, but logs it."""
+        try:
+            await self._begin(connection, address_of(address[0] if address else ""), certificate, waits=waits)
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+        except Exception:  # one connection must not end the listener
+            log.exception("a connection could not be served; please report this")
+            connection.close()
+
+    async def _begin(
+        self, connection: socket.socket, address: str, certificate: Certificate | None, *, waits: bool
+    ) -> None:
+        """Start serving a connection when there is room.
+
+        If there is none, it is closed if its address has too many connections, or unless it `waits`.
+        """
         while self._open.is_full(address):
             self._changed.clear()
             crowded = self._open.is_address_full(address)
@@ -238,7 +247,7 @@ class Connections(Server):
             freed = self._open.close_one(address)
             if freed:
                 continue
-            if crowded:
+            if crowded or not waits:
                 connection.close()
                 return
             with contextlib.suppress(TimeoutError):
@@ -292,14 +301,14 @@ class Connections(Server):
             await asyncio.sleep(self._limits.drain_delay)
 
     async def accept_waiting(self, listener: socket.socket, certificate: Certificate | None) -> None:
-        """Accept the connections that are still in the queue."""
+        """Accept the connections that are still in the queue, and close those for which there is no room."""
         while True:
             try:
                 connection, address = listener.accept()
             except OSError:  # there is no other
                 return
             connection.setblocking(False)
-            await self._receive(connection, address_of(address[0] if address else ""), certificate)
+            await self._receive(connection, address, certificate, waits=False)
 
     async def read_first_bytes(self) -> None:
         """Wait until the latest connections are set up and have read what was sent to them.
