@@ -71,6 +71,12 @@ ADVICE = {
         "forwarded without hooks.",
         "Send less, or raise the [limit](configuration.md).",
     ),
+    "CONNECTIONS_BUSY": Advice(
+        "operator",
+        "Other calls occupied all connections to upstreams, as many as `limits.connections`, for "
+        "`upstream.connect_timeout`.",
+        "Send the call again later. If it happens often, raise `limits.connections`.",
+    ),
     "CREDENTIALS_DIFFER": Advice(
         "caller",
         "Limits could be counted for one credential, and the call be made with the other.",

@@ -24,7 +24,7 @@ def test_every_reason_has_advice_and_no_advice_is_for_nothing() -> None:
 
 def test_no_reason_in_the_code_or_in_other_pages_is_missing() -> None:
     named = re.compile(
-        r"\b(?:AUDIT|BODY|BODIES|INTERACTIONS?|KEYS?|ROUTE|SESSIONS|UPSTREAM|TOKEN|EVENT)_[A-Z]+(?:_[A-Z]+)?\b"
+        r"\b(?:AUDIT|BODY|BODIES|CONNECTIONS|INTERACTIONS?|KEYS?|ROUTE|SESSIONS|UPSTREAM|TOKEN|EVENT)_[A-Z]+(?:_[A-Z]+)?\b"
     )
     folders = ("audit", "call", "credentials", "http", "identity", "routing")
     code = [file for folder in folders for file in (PROJECT / "proxy/hookgate/proxy" / folder).rglob("*.py")]

@@ -20,6 +20,7 @@ from support.wire import HI, SSE, UNARY, Answer, ask, connected, post, prompt
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import CredentialSettings, UpstreamSettings
 from hookgate.proxy.credentials.gateway_credentials import GatewayCredentials
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.fail_over import FailOver
 from hookgate.proxy.http.upstream_client import Upstreams
 from hookgate.proxy.observe.record import CallRecord
@@ -263,6 +264,27 @@ async def test_nothing_is_sent_before_the_call_is_on_record(tmp_path: Path) -> N
                 async with fail_over.final_answer({}, b"{}"):
                     pass
     assert not cloud.calls
+
+
+async def test_a_credential_is_not_avoided_because_the_gateway_has_no_connection_left() -> None:
+    async with google_cloud() as cloud:
+        credentials = {name: CredentialSettings.model_validate(each) for name, each in TWO_KEYS.items()}
+        settings = UpstreamSettings(gemini=cloud.url, connect_timeout=0.1)
+        route = with_gateway_credential(match("POST", UNARY))
+        async with Upstreams(settings, 1, credentials) as upstreams:
+            one, other = (
+                FailOver(upstreams, CallRecord(start_recorded=True), "POST", route, at_once, decompress=True)
+                for _ in range(2)
+            )
+            async with one.final_answer({}, b"{}"):
+                with pytest.raises(ApiError) as refused:
+                    async with other.final_answer({}, b"{}"):
+                        pass
+            async with other.final_answer({}, b"{}"):
+                pass
+    assert (refused.value.code, refused.value.reason) == (503, "CONNECTIONS_BUSY")
+    assert "limits.connections" in refused.value.message
+    assert cloud.secrets == [FIRST, FIRST]
 
 
 async def test_a_body_that_can_be_read_only_once_is_sent_only_once() -> None:

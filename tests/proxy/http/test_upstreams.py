@@ -711,7 +711,7 @@ async def test_no_more_connections_are_in_use_than_there_may_be() -> None:
                 waiting = asyncio.create_task(ask(upstreams))
                 await asyncio.sleep(0)
             assert await waiting == b"{}"
-    assert late.value.reason == "UPSTREAM_TIMEOUT"
+    assert late.value.reason == "CONNECTIONS_BUSY"
 
 
 async def test_a_connection_that_is_opened_elsewhere_takes_a_place_while_it_is_in_use() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from aiohappyeyeballs import start_connection
 from yarl import URL
 
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.answer_parser import InvalidAnswerError
 from hookgate.proxy.http.upstream_connection import HostNotFoundError, ProxyError, UpstreamConnection
 
@@ -52,6 +53,12 @@ class Origin:
     def server_name(self) -> str:
         """The name in the server's certificate, which has no final dot."""
         return self.host.rstrip(".")
+
+
+_FULL = (
+    "hookgate has as many connections to the upstreams as it may have, and none became free in time; try "
+    "again later, or ask the operator to raise limits.connections or upstream.connect_timeout."
+)
 
 
 class UpstreamPool:
@@ -99,7 +106,7 @@ class UpstreamPool:
 
     @asynccontextmanager
     async def reserve(self) -> AsyncIterator[None]:
-        """Reserve room for a connection that is opened elsewhere. Raises TimeoutError if there is none."""
+        """Reserve room for a connection that is opened elsewhere. Raises ApiError (503) if there is none."""
         await self._take_slot()
         try:
             yield
@@ -109,7 +116,8 @@ class UpstreamPool:
     async def acquire(self, origin: Origin, *, fresh: bool = False) -> UpstreamConnection:
         """Return an idle connection or a new one, or always a new one if `fresh` is true.
 
-        Pass the connection to `release` after use. Raises TimeoutError or OSError if none can be opened.
+        Pass the connection to `release` after use. Raises TimeoutError or OSError if none can be opened, and
+        ApiError (503) if too many are in use.
         """
         await self._take_slot()
         try:
@@ -139,11 +147,11 @@ class UpstreamPool:
             connection.abort()
 
     async def _take_slot(self) -> None:
-        if self._free.locked():
-            async with asyncio.timeout(self._connect_timeout):
+        try:
+            async with asyncio.timeout(self._connect_timeout if self._free.locked() else None):
                 await self._free.acquire()
-        else:
-            await self._free.acquire()
+        except TimeoutError:
+            raise ApiError(503, _FULL, "CONNECTIONS_BUSY") from None
 
     # ---- new connections
 
