@@ -114,6 +114,26 @@ async def test_a_connection_with_unread_data_is_not_reused(answer: bytes) -> Non
     assert (upstream.connections, upstream.requests) == (2, 2)
 
 
+async def test_a_connection_whose_use_is_cancelled_at_its_end_is_closed() -> None:
+    upstream, was_read = Answering(OK), asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"{}"
+
+    async def use() -> None:
+        async with call(upstreams, body(), headers={"Content-Length": "2"}) as answer:
+            assert [chunk async for chunk in answer.chunks()] == [b"{}"]
+            was_read.set()
+
+    async with asyncio.timeout(10), nothing_left(), peer(upstream) as url, upstreams_at(url) as upstreams:
+        using = asyncio.create_task(use())
+        await was_read.wait()
+        using.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await using
+        await until(lambda: upstream.ended)
+
+
 async def test_unsolicited_data_from_an_upstream_is_not_an_answer_to_the_next_request() -> None:
     told = asyncio.Event()
 

@@ -176,7 +176,11 @@ class UpstreamConnection(asyncio.Protocol):
             self.abort()
         if self._sender is not None:
             self._sender.cancel()
-            await asyncio.wait([self._sender])
+            try:
+                await asyncio.wait([self._sender])
+            except asyncio.CancelledError:
+                self.abort()  # the caller cannot keep it
+                raise
             self._sender = None
         return reusable
 
