@@ -15,7 +15,7 @@ from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.catalogue import SETTINGS, Setting, config_schema
 
 _SAMPLES = {
-    "HOST:PORT": ["a:1", "b:2", "[::1]:3", "127.0.0.1:0"],
+    "HOST:PORT": ["a:1", "b:2", "[::1]:3", "[fe80::1%eth0]:4", "127.0.0.1:0"],
     "uri": ["http://a", "http://b:80", "http://c", "http://d"],
     "https": ["https://a", "https://b:80/c", "http://127.0.0.1:1/d", "http://localhost"],
     "PostgreSQL": ["postgresql://a/b", "postgresql://u:p@a:1/b", "postgresql+psycopg://u@/b?x=1"],

@@ -451,7 +451,7 @@ async def bind_listeners(host: str, port: int, purpose: ListenerPurpose) -> list
         loop = asyncio.get_running_loop()
         infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, address in dict.fromkeys((info[0], info[4]) for info in infos):
-            listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+            listener = socket.create_server(address, family=family, backlog=_BACKLOG)
             listener.setblocking(False)
             listeners.append(listener)
     except OSError as error:
