@@ -13,7 +13,7 @@ from support.policies import answer_itself, no_rockets, stop_at_rockets
 from support.wire import KEY, SSE, UNARY, ask, connected, peer, post, prompt
 
 from hookgate.proxy.config import Config
-from hookgate.proxy.identity.callers import hash_of_only_key
+from hookgate.proxy.identity.callers import hash_single_key
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.usage import read_prices
 
@@ -129,7 +129,7 @@ async def test_tokens_and_cost_are_those_of_the_receipt_by_model_and_team(tmp_pa
     (tmp_path / "prices.toml").write_text(PRICES)
     prices = read_prices(tmp_path / "prices.toml")
     metrics = Metrics((), prices)
-    keys = {"anna": {"sha256": hash_of_only_key(KEY["x-goog-api-key"]), "team": "search"}}
+    keys = {"anna": {"sha256": hash_single_key(KEY["x-goog-api-key"]), "team": "search"}}
     config = Config.model_validate({"keys": keys, "prices": {"file": str(tmp_path / "prices.toml")}})
     hooks = {"AfterModel": [says()]}
     async with (

@@ -23,7 +23,7 @@ from hookgate.proxy.cli.common.tables import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.config.values import key_name
-from hookgate.proxy.identity.callers import hash_of_only_key
+from hookgate.proxy.identity.callers import hash_single_key
 from hookgate.proxy.identity.key_scopes import DEFAULT_GROUPS, ROUTE_GROUPS, KeyScope
 from hookgate.proxy.identity.key_secrets import Pepper, check_pepper, create_key, load_pepper
 from hookgate.proxy.store import Store, StoreError
@@ -389,7 +389,7 @@ async def print_hash() -> int:
     """Run `hookgate key-hash`: print the hash of the key on stdin. On a terminal the input is not shown."""
     text = getpass("API key: ") if sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
     try:
-        print(hash_of_only_key(text.strip()))
+        print(hash_single_key(text.strip()))
     except ValueError as error:
         raise ValueError(f"stdin {error}") from None
     return 0

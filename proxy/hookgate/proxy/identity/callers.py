@@ -60,7 +60,7 @@ def load_named_keys(configured: Mapping[str, NamedKey]) -> dict[str, KeyOwner]:
     for name, key in configured.items():
         setting = f"keys.{name}"
         try:
-            digest = key.sha256 or "" if key.file is None else read_secret(key.file, hash_of_only_key)
+            digest = key.sha256 or "" if key.file is None else read_secret(key.file, hash_single_key)
         except ValueError as error:
             problems.append((setting, f"{setting}.file: {error}"))
             continue
@@ -73,7 +73,7 @@ def load_named_keys(configured: Mapping[str, NamedKey]) -> dict[str, KeyOwner]:
     return keys
 
 
-def hash_of_only_key(text: str) -> str:
+def hash_single_key(text: str) -> str:
     """Return the SHA-256 of the key that is the whole text, in hex. Raises ValueError if it is not one."""
     if not re.fullmatch(r"[!-~]+", text):
         raise ValueError("contains no key, or more than one; it must contain one key on one line")

@@ -57,7 +57,7 @@ Anyone can invent keys, and those that are in use must be looked up every few se
 _THREADS = 2
 _FLUSH_SECONDS = 2.0
 _NO_HASH = secrets.token_bytes(32)
-"""Compared with if there is no hash, so that an unknown key takes as long as a wrong one."""
+"""Stands in for a hash that does not exist, so that an unknown key takes as long to check as a wrong one."""
 
 _UNAVAILABLE = (
     "hookgate cannot check its keys. Ask the operator of this gateway; it accepts keys again as soon as its "

@@ -160,10 +160,10 @@ def last_model_turn(contents: list[JsonObject], end: int | None = None) -> int:
 
     With `end`, only the turns before that index count.
     """
-    return next((index for index, turn in _backwards(contents, end) if _is_models(turn)), -1)
+    return next((index for index, turn in _backwards(contents, end) if _is_model_turn(turn)), -1)
 
 
-def _is_models(turn: JsonObject) -> bool:
+def _is_model_turn(turn: JsonObject) -> bool:
     """Return whether the model wrote a turn. Antigravity sends tool results under its role, too."""
     return turn.get("role") == "model" and not has_part(turn, "functionResponse")
 
@@ -193,7 +193,7 @@ def user_turns(contents: list[JsonObject]) -> list[tuple[str, int]]:
     return [
         (turn_of(contents, at + 1)[0], at)
         for at, content in enumerate(contents)
-        if content.get("role") != "model" and (at + 1 == len(contents) or _is_models(contents[at + 1]))
+        if content.get("role") != "model" and (at + 1 == len(contents) or _is_model_turn(contents[at + 1]))
     ]
 
 
@@ -232,7 +232,7 @@ def _backwards(contents: list[JsonObject], end: int | None) -> Iterator[tuple[in
     Model turns at the end are a prefilled answer, not a turn of the model's own.
     """
     end = len(contents) if end is None else end
-    while end and _is_models(contents[end - 1]):
+    while end and _is_model_turn(contents[end - 1]):
         end -= 1
     return ((index, contents[index]) for index in reversed(range(end)))
 

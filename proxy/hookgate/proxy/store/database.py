@@ -286,7 +286,7 @@ def server_engine(url: str) -> Engine:
     except (ArgumentError, ValueError):
         raise StoreError("store.url: is not the URL of a PostgreSQL database; check host and port") from None
     limits = {"connect_timeout": _BUSY_SECONDS, "tcp_user_timeout": _BUSY_SECONDS * 1000}
-    # A server that is gone would otherwise be noticed after hours, if it was to send something.
+    # While the gateway waits for an answer, it would otherwise take hours to notice that the server is gone.
     limits |= {"keepalives_idle": _BUSY_SECONDS, "keepalives_interval": 2, "keepalives_count": 2}
     # Connections are checked before use: the server may have been restarted.
     return create_engine(parsed, connect_args=limits, pool_pre_ping=True)

@@ -63,7 +63,7 @@ class DatabaseThreads:
 
 
 class StoredTable:
-    """A table whose rows are read and written by the calling thread, in transactions of one statement.
+    """A table whose rows are read and written by the calling thread, in short transactions.
 
     Every method raises StoreError if the database cannot be used.
     """

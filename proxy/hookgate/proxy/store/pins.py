@@ -22,7 +22,7 @@ _MAX_NAMES = 500
 """If more tools are asked for, all are read. A request may declare any number of tools; few are stored."""
 
 _MAX_CACHED = 4000
-"""The number of documents that are cached. It is more than tools can be stored."""
+"""The number of documents that are cached. It is larger than the number of tools that can be stored."""
 
 _FILE = "tools-pinned.json"
 _IMPORTED = "tools-pinned.json.imported"
