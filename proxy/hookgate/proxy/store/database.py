@@ -197,7 +197,7 @@ class Database:
 
 def open_database(url: str | None, state: Path) -> Database:
     """Open the database at the URL, or else a file in the state folder. Raises StoreError if that fails."""
-    return _opened(server_engine(url) if url else _file(state / FILE, _set_up, "BEGIN"), state)
+    return _open_at(url, state, FILE, _set_up, "BEGIN")
 
 
 def open_audit(url: str | None, state: Path, *, writes: bool) -> Database:
@@ -205,35 +205,34 @@ def open_audit(url: str | None, state: Path, *, writes: bool) -> Database:
 
     If `writes` is true, transactions are on disk when they end, and lock a file when they begin.
     """
-    if url:
-        return _opened(server_engine(url), state)
-    return _opened(_file(state / AUDIT_FILE, _set_up_audit, "BEGIN IMMEDIATE" if writes else "BEGIN"), state)
+    return _open_at(url, state, AUDIT_FILE, _set_up_audit, "BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def open_sessions(url: str | None, state: Path) -> Database:
     """Open the database of sessions: at the same URL, else in its own file. Raises StoreError."""
-    return _opened(
-        server_engine(url) if url else _file(state / SESSIONS_FILE, _set_up, "BEGIN IMMEDIATE"), state
-    )
+    return _open_at(url, state, SESSIONS_FILE, _set_up, "BEGIN IMMEDIATE")
 
 
 def open_keys(url: str | None, state: Path) -> Database:
     """Open the database of issued keys: at the same URL, else in its own file. Raises StoreError."""
-    return _opened(
-        server_engine(url) if url else _file(state / KEYS_FILE, _set_up_durable, "BEGIN IMMEDIATE"), state
-    )
+    return _open_at(url, state, KEYS_FILE, _set_up_durable, "BEGIN IMMEDIATE")
 
 
 def open_policies(url: str | None, state: Path) -> Database:
     """Open the database of the pushed policy: at the same URL, else in its own file. Raises StoreError."""
-    engine = server_engine(url) if url else _file(state / POLICY_FILE, _set_up_durable, "BEGIN IMMEDIATE")
-    return _opened(engine, state)
+    return _open_at(url, state, POLICY_FILE, _set_up_durable, "BEGIN IMMEDIATE")
 
 
 def open_panel_sessions(url: str | None, state: Path) -> Database:
     """Open the database of the panel's sessions: at the same URL, else in its own file. Raises StoreError."""
-    engine = server_engine(url) if url else _file(state / PANEL_FILE, _set_up_durable, "BEGIN IMMEDIATE")
-    return _opened(engine, state)
+    return _open_at(url, state, PANEL_FILE, _set_up_durable, "BEGIN IMMEDIATE")
+
+
+def _open_at(
+    url: str | None, state: Path, file: str, set_up: Callable[[Any, Any], None], begin: str
+) -> Database:
+    """Open the database at the URL, or else a file in the state folder, whose transactions begin so."""
+    return _opened(server_engine(url) if url else _file(state / file, set_up, begin), state)
 
 
 def _opened(engine: Engine, state: Path) -> Database:

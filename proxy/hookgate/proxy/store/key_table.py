@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.execution import StoredTable
@@ -129,10 +128,9 @@ class KeyTable(StoredTable):
 
     def add_usage(self, usage: Mapping[tuple[str, int], KeyUsage]) -> None:
         """Add usage by key and day, which is a number since 1970."""
-        is_file = self._database.is_file
-        row = (sqlite.insert if is_file else postgresql.insert)(issued_key_usage)
+        row = self._database.insert(issued_key_usage)
         # The larger of two numbers: SQLite calls this max, PostgreSQL greatest.
-        larger = func.max if is_file else func.greatest
+        larger = func.max if self._database.is_file else func.greatest
         sums = {name: issued_key_usage.c[name] + row.excluded[name] for name in _SUMS}
         last = larger(issued_key_usage.c.last_used, row.excluded.last_used)
         add = row.on_conflict_do_update(index_elements=["key", "day"], set_={**sums, "last_used": last})
