@@ -158,7 +158,7 @@ async def test_what_is_added_while_others_are_written_is_counted_once(tmp_path: 
 
 
 async def test_of_too_many_amounts_that_wait_to_be_written_the_oldest_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(store_counters, "MAX_OWED", 2)
     opened_database = database.open_database(None, tmp_path)
@@ -167,6 +167,7 @@ async def test_of_too_many_amounts_that_wait_to_be_written_the_oldest_go(
     for key in ("a", "b", "c", "b"):
         counters.add_later(key, 1, TOMORROW)
     assert await counters.read(["a", "b", "c"]) == {"b": 2, "c": 1}
+    assert "the amounts of 1 are lost" in caplog.text
     counters.close()
     opened_database.close()
 

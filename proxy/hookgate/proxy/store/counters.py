@@ -114,8 +114,11 @@ class SqlCounters:
             for key, (amount, expires) in amounts.items():
                 before, _ = self._owed.get(key, (0.0, 0))
                 self._owed[key] = before + amount, expires
-            while len(self._owed) > MAX_OWED:
-                del self._owed[next(iter(self._owed))]
+            lost = max(0, len(self._owed) - MAX_OWED)
+            for key in list(self._owed)[:lost]:
+                del self._owed[key]
+        if lost:
+            log.error("more counters wait to be written than are kept; the amounts of %d are lost", lost)
 
     def _pay(self, connection: Connection) -> None:
         """Add the queued amounts, each in its own transaction: locking several rows could cause deadlocks."""
