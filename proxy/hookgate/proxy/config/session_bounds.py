@@ -1,4 +1,4 @@
-"""How much of sessions is kept, in a database or in memory. These bounds are no settings."""
+"""How much of sessions is kept, in a database or in memory. These bounds cannot be configured."""
 
 MAX_SESSIONS = 10_000
 """Sessions that each key may have in a database, or all keys in memory."""
