@@ -18,7 +18,7 @@ async def test_a_request_beyond_the_limit_is_reported_of_which_how_much_and_unti
     limited = Limited([{"per": "key", "window": "minute", "requests": 2}])
     assert [await limited.begin() for _ in range(2)] == [None, None]
     reported = (
-        "A limit has been reached: 2 of 2 requests per key are used in this minute; "
+        "A limit has been reached: 2 of 2 requests of this key have been used in this minute; "
         "it resets at 2026-11-21 12:01 UTC."
     )
     assert [await limited.begin() for _ in range(2)] == [reported, reported]
@@ -32,7 +32,7 @@ async def test_a_rule_is_reported_by_its_name_with_its_reason_behind() -> None:
     await limited.begin()
     message = str(await limited.begin())
     assert message.startswith(
-        "The limit 'trial' has been reached: 1 of 1 requests across all callers are used in this day; "
+        "The limit 'trial' has been reached: 1 of 1 requests of all callers have been used today; "
     )
     assert message.endswith("; it resets at 2026-11-22 00:00 UTC. Ask Ada for more.")
 
@@ -83,14 +83,14 @@ async def test_a_denied_call_uses_nothing_of_other_limits() -> None:
     limited.clock.move(minutes=1)
     assert await limited.begin() is None
     limited.clock.move(minutes=1)
-    assert "3 of 3 requests per key are used in this day" in str(await limited.begin())
+    assert "3 of 3 requests of this key have been used today" in str(await limited.begin())
 
 
 async def test_requests_are_counted_behind_a_limit_of_something_else() -> None:
     tokens = {"per": "key", "window": "day", "tokens": 100}
     limited = Limited([tokens, {"per": "key", "window": "day", "requests": 1}])
     assert await limited.begin() is None
-    assert "1 of 1 requests per key are used in this day" in str(await limited.begin())
+    assert "1 of 1 requests of this key have been used today" in str(await limited.begin())
 
 
 async def test_a_call_that_was_renamed_counts_for_the_model_it_got() -> None:
@@ -152,7 +152,7 @@ async def test_what_a_call_used_counts_at_its_end(rule: Json, used: Json, expect
     assert await limited.begin(running) is None
     assert await limited.begin() is None  # nothing has ended
     end(running, **used)
-    assert f"{expected} per key are used in this month" in str(await limited.begin())
+    assert f"{expected} of this key have been used this month" in str(await limited.begin())
 
 
 @pytest.mark.parametrize(("tokens", "denied"), [(999, False), (1000, True)], ids=["below", "at the limit"])

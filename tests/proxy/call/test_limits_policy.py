@@ -63,8 +63,9 @@ async def test_a_call_over_a_limit_is_denied_and_never_sent(target: str, tmp_pat
         answers = [await post(running.url, target, HI, KEY) for _ in range(3)]
         other = await post(running.url, target, HI, OTHER)
     assert [answer.status for answer in [*answers, other]] == [200, 200, 403, 200]
-    assert "The limit 'trial' has been reached: 2 of 2 requests per key are used in this month" in denial(
-        answers[2]
+    assert (
+        "The limit 'trial' has been reached: 2 of 2 requests of this key have been used this month"
+        in denial(answers[2])
     )
     assert len(running.generated) == 3
 
@@ -127,7 +128,9 @@ async def test_what_a_call_used_is_counted_when_it_has_ended(most: Json, target:
         answers = [await post(running.url, target, HI, KEY) for _ in range(2)]
         other = await post(running.url, target, HI, OTHER)
     assert [answer.status for answer in [*answers, other]] == [200, 403, 200]
-    assert f" {next(iter(most))} per key" in denial(answers[1]) or " EUR per key" in denial(answers[1])
+    assert f" {next(iter(most))} of this key" in denial(answers[1]) or " EUR of this key" in denial(
+        answers[1]
+    )
 
 
 async def test_a_gateway_without_limits_opens_no_store(tmp_path: Path) -> None:
@@ -222,4 +225,4 @@ async def test_what_an_aborted_stream_has_used_is_counted() -> None:
             assert b"So" in await client.chunk()
         answers = [await post(url, UNARY, HI, KEY) for _ in range(50)]  # the client must be found gone first
         stays.set()
-    assert "tokens per key" in denial(answers[-1])
+    assert "tokens of this key" in denial(answers[-1])

@@ -133,10 +133,15 @@ class Account:
 _NO_TABLE = "needs a price table: name its file in hookgate.toml, as `file` in the section [prices]"
 _NO_PRICE = "{rule} limits cost, and the price table has no price for the model {model!r}."
 _FULL = (
-    "{rule} has been reached: {used} of {most} {unit} {per} are used in this {window}; "
-    "it resets at {ends} UTC."
+    "{rule} has been reached: {used} of {most} {unit} {per} have been used {window}; it resets at {ends} UTC."
 )
-_PER = {"key": "per key", "session": "per session", "team": "per team", "everyone": "across all callers"}
+_PER = {
+    "key": "of this key",
+    "session": "of this session",
+    "team": "of this team",
+    "everyone": "of all callers",
+}
+_WINDOWS = {"minute": "in this minute", "day": "today", "month": "this month"}
 
 
 def limits_policy(
@@ -194,7 +199,7 @@ class _Limits:
             most=_format_amount(count.measure, count.most),
             unit=self._prices.currency if count.measure == "cost" and self._prices else count.measure,
             per=_PER[count.rule.per],
-            window=count.rule.window,
+            window=_WINDOWS[count.rule.window],
             ends=f"{count.ends:%Y-%m-%d %H:%M}",
         )
 

@@ -341,7 +341,7 @@ async def _recovering(database: Database, state: Path, writer: Writer, own: int)
         try:
             if count := await recover(recovery, locks, writer, own):
                 gateways = pluralize(count, "gateway")
-                log.warning("%s ended unexpectedly: their open calls are marked as interrupted", gateways)
+                log.warning("%s ended unexpectedly; open calls are marked as interrupted", gateways)
         except (AuditError, *FAILURES) as error:
             log.warning("calls of gateways that ended unexpectedly cannot be marked yet: %s", error)
 
