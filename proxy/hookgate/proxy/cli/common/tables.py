@@ -101,7 +101,10 @@ def print_changes(changes: Sequence[RecordedChange], *, as_json: bool) -> None:
 
 
 def _plain(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    """Return a value as text: strings, and lists of them, as they are, and others as JSON."""
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def print_call(detail: CallDetail, *, as_json: bool) -> None:
@@ -141,9 +144,13 @@ def _row(call: EndedCall) -> tuple[str, ...]:
         call.model or "-",
         call.key or "-",
         call.session or "-",
-        (why.reason or _describe_ignored(body))[:_LONGEST_REASON] or "-",
+        _shortened(why.reason or _describe_ignored(body)) or "-",
     )
     return tuple(escape_controls(cell, keep_lines=False) for cell in cells)  # clients choose some of these
+
+
+def _shortened(reason: str) -> str:
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:
