@@ -399,7 +399,7 @@ class Health:
             status = (self.off if key in self.off else self.hooks).setdefault(key, HookStatus())
             status.runs += 1
             status.seconds = run.seconds
-            if run.silent:
+            if run.output is None and run.failure is None and not run.warning:  # silent, without a call
                 status.error, status.summary, status.warning = "", NO_OUTPUT, ""
                 continue
             output = run.output or {}

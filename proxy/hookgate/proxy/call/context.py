@@ -302,7 +302,7 @@ class CallContext:
         self.observers: list[CallObserver] = []
         """Observers of the call's content. Usually empty."""
         self._admission: Admission | None = None
-        self._part_is_large: bool | None = None
+        self._part_is_small = False
 
     def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
         """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
@@ -361,22 +361,15 @@ class CallContext:
 
         The steps for many small parts of a large body would otherwise take a thread each.
         """
-        self._part_is_large = self.record.request_bytes > SMALL_BODY and is_larger(part, SMALL_BODY)
+        self._part_is_small = not is_larger(part, SMALL_BODY)
         try:
             yield
         finally:
-            self._part_is_large = None
-
-    @property
-    def _judges_large(self) -> bool:
-        """Whether the body, or the part of it that is judged now, is large."""
-        if self._part_is_large is None:
-            return self.record.request_bytes > SMALL_BODY
-        return self._part_is_large
+            self._part_is_small = False
 
     async def run_step(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of a pure step that depends on the body; uses a thread if the body is large."""
-        if not self._judges_large:
+        if self._part_is_small or self.record.request_bytes <= SMALL_BODY:
             return step(*args, **kwargs)
         return await self.request.body_worker.run_in_thread(step, *args, **kwargs)
 
@@ -401,7 +394,7 @@ class CallContext:
         session = open_session.context
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
-        if self._judges_large:
+        if self.record.request_bytes > SMALL_BODY and not self._part_is_small:
             session.call_state.offload = self.request.body_worker.run_in_thread
         return replace(call, session=session), open_session
 

@@ -111,9 +111,9 @@ class Gateway:
         record = request.record
         steps: list[Callable[[], None]] = [
             request.memory_lease.release,
-            lambda: record.end(line.status, request.writer.output_size, dropped=request.dropped),
-            lambda: self._services.settle(record),
-            lambda: self._metrics.note_end(record),
+            partial(record.end, line.status, request.writer.output_size, dropped=request.dropped),
+            partial(self._services.settle, record),
+            partial(self._metrics.note_end, record),
             lambda: logs.log_call(line, record.seconds, record.answer_bytes),
         ]
         if self._traces is not None:
