@@ -286,14 +286,18 @@ def test_plans_do_not_keep_long_names_that_clients_send(tmp_path: Path) -> None:
     """They may take up any amount of memory, and be others in each call; so may many short or empty ones."""
     on_tools = one_group(command(when={"tools": ["run_*"], "models": ["gemini-*"]}))
     listening = Engine(load_settings([write_file(tmp_path, on_tools)]))
-    for names in (["x" * 300], ["x" * 100] * 3, [""] * 300):
+    for names in (["x" * 600], ["x" * 200] * 3, [""] * 600):
         declared = {"tools": [{"functionDeclarations": [{"name": name} for name in names]}]}
         assert not listening.plan(BeforeModel("gemini", declared), SESSION).groups
     on_models = one_group(command(when={"models": ["gemini-*"]}))
     selecting = Engine(load_settings([write_file(tmp_path, on_models, "models.json")]))
     for number in range(20):
-        assert not selecting.plan(BeforeModel(f"{number}" * 300, {}), SESSION).groups
-    assert listening._cached_plan.cache_info().currsize == selecting._cached_plan.cache_info().currsize == 0
+        assert not selecting.plan(BeforeModel(f"{number}" * 600, {}), SESSION).groups
+    on_clients = one_group(command(when={"clients": ["curl"]}))
+    for_clients = Engine(load_settings([write_file(tmp_path, on_clients, "clients.json")]))
+    assert not for_clients.plan(asking("hi"), SessionContext("s", client="c" * 600)).groups
+    for each in (listening, selecting, for_clients):
+        assert each._cached_plan.cache_info().currsize == 0
 
 
 def test_tools_are_matched_again_only_if_their_names_differ(tmp_path: Path) -> None:

@@ -86,16 +86,16 @@ _NO_HOOKS = EventPlan()
 _CACHED_PLANS = 1024
 """The number of plans to cache for hooks with conditions, some of which check what clients choose."""
 
-_MAX_CACHED_NAMES = 256
-"""The maximum length of the model, trigger and tools of one cached plan, in characters.
+_MAX_CACHED_NAMES = 512
+"""The maximum length of the names that are checked for one cached plan, in characters.
 
-Each name counts one more. The names of sessions and clients are short anyway.
+Each name counts one more.
 """
 
-_PROPERTIES: Mapping[str, Callable[[Subject, SessionContext], Any]] = {
-    "model": lambda subject, _: subject.model,
-    "tools": lambda subject, _: subject.tools,
-    "trigger": lambda subject, _: subject.trigger,
+_PROPERTIES: Mapping[str, Callable[[Event, SessionContext], Any]] = {
+    "model": lambda event, _: event.subject_property("model"),
+    "tools": lambda event, _: event.subject_property("tools"),
+    "trigger": lambda event, _: event.subject_property("trigger"),
     "client": lambda _, session: session.client,
     "key": lambda _, session: session.key,
     "team": lambda _, session: session.team,
@@ -103,7 +103,7 @@ _PROPERTIES: Mapping[str, Callable[[Subject, SessionContext], Any]] = {
     "operation": lambda _, session: session.call_state.operation,
     "requires_json": lambda _, session: session.call_state.requires_json,
 }
-"""How to read each property that conditions check, from the subject of an event or from the session."""
+"""How to read each property that conditions check, from an event or its session."""
 
 
 class EngineSource(Protocol):
@@ -179,12 +179,17 @@ class Engine:
             return _NO_HOOKS
         if not checked and layer is None and event.stream is None:
             return self._unconditional_plans[event.name]
-        subject = event.subject()
-        properties = tuple([_PROPERTIES[name](subject, session) for name in checked])
-        names = (subject.model, subject.trigger, *(subject.tools if "tools" in checked else ()))
-        keep = sum(map(len, names)) + len(names) <= _MAX_CACHED_NAMES
-        plan_for = self._cached_plan if keep else self._make_plan
-        return plan_for(event.name, properties, subject.stream, layer)
+        length = 0
+        properties = []
+        for name in checked:
+            value = _PROPERTIES[name](event, session)
+            properties.append(value)
+            if type(value) is str:
+                length += len(value) + 1
+            elif type(value) is tuple:
+                length += sum(map(len, value)) + len(value)
+        plan_for = self._cached_plan if length <= _MAX_CACHED_NAMES else self._make_plan
+        return plan_for(event.name, tuple(properties), event.stream or "", layer)
 
     def _make_plan(
         self, event: str, properties: tuple[Any, ...], stream: str, layer: Layer | None

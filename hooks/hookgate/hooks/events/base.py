@@ -23,7 +23,6 @@ from pydantic import (
 )
 
 from hookgate.hooks.settings.configs import StreamMode
-from hookgate.hooks.settings.configuration import Subject
 from hookgate.translator import EditError, TranslatorError
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
@@ -348,9 +347,9 @@ class Event:
         """Return new input fields for a hook. `view` is the form in which requests are presented."""
         raise NotImplementedError
 
-    def subject(self) -> Subject:
-        """Return the event's properties for matchers and `when`, as far as the event knows them."""
-        return Subject()
+    def subject_property(self, name: str) -> str | tuple[str, ...]:
+        """Return the event's `model`, `tools` or `trigger` for matchers and `when`; empty if it has none."""
+        return () if name == "tools" else ""
 
     def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         """Return the part of a hookSpecificOutput that differs from the hook's input.

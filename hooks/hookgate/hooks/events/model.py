@@ -18,7 +18,6 @@ from hookgate.hooks.events.base import (
     with_hook_path,
 )
 from hookgate.hooks.settings.configs import StreamMode
-from hookgate.hooks.settings.configuration import Subject
 from hookgate.translator import (
     VIEWS,
     ShownRequest,
@@ -263,8 +262,8 @@ class BeforeModel(Event):
     def _includes_beside(self, view: str) -> bool:
         return view == "body" and bool(self.beside)
 
-    def subject(self) -> Subject:
-        return Subject(model=self.model, tools=tuple(declared_names(self.body)))
+    def subject_property(self, name: str) -> str | tuple[str, ...]:
+        return tuple(declared_names(self.body)) if name == "tools" else self.model if name == "model" else ""
 
     def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         if specific.get("llm_response") is not None:
@@ -306,8 +305,8 @@ class BeforeToolSelection(Event):
             "tool_config": shown and _to_snake_case(shown),
         }
 
-    def subject(self) -> Subject:
-        return Subject(model=self.model, tools=tuple(declared_names(self.body)))
+    def subject_property(self, name: str) -> str | tuple[str, ...]:
+        return tuple(declared_names(self.body)) if name == "tools" else self.model if name == "model" else ""
 
     def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         if (selection := read(specific, "toolConfig")) is not None:
@@ -349,8 +348,8 @@ class AfterModel(Event):
     model: str = ""
     stream: StreamMode | None = None
 
-    def subject(self) -> Subject:
-        return Subject(model=self.model, stream=self.stream or "")
+    def subject_property(self, name: str) -> str | tuple[str, ...]:
+        return self.model if name == "model" else super().subject_property(name)
 
     def fields(self, view: str) -> JsonObject:
         # `_shown` alone would do, but is one more call for each event of a stream.

@@ -12,7 +12,6 @@ from hookgate.hooks.events.base import (
     Specific,
     first,
 )
-from hookgate.hooks.settings.configuration import Subject
 from hookgate.translator.fields import JsonObject
 
 
@@ -156,8 +155,8 @@ class SessionStart(Event):
     def fields(self, view: str) -> JsonObject:
         return {"source": self.source, "trigger": self.source}
 
-    def subject(self) -> Subject:
-        return Subject(trigger=self.source)
+    def subject_property(self, name: str) -> str | tuple[str, ...]:
+        return self.source if name == "trigger" else super().subject_property(name)
 
 
 @dataclass(frozen=True)
@@ -170,8 +169,8 @@ class SessionEnd(Event):
     def fields(self, view: str) -> JsonObject:
         return {"reason": self.reason, "trigger": self.reason}
 
-    def subject(self) -> Subject:
-        return Subject(trigger=self.reason)
+    def subject_property(self, name: str) -> str | tuple[str, ...]:
+        return self.reason if name == "trigger" else super().subject_property(name)
 
 
 @dataclass(frozen=True)
@@ -187,8 +186,8 @@ class PreCompress(Event):
         sizes = {"context_size": self.context_size, "max_context_size": self.max_context_size}
         return {"trigger": self.trigger, **{key: size for key, size in sizes.items() if size is not None}}
 
-    def subject(self) -> Subject:
-        return Subject(trigger=self.trigger)
+    def subject_property(self, name: str) -> str | tuple[str, ...]:
+        return self.trigger if name == "trigger" else super().subject_property(name)
 
 
 @dataclass(frozen=True)
@@ -207,5 +206,5 @@ class Notification(Event):
             "details": self.details,
         }
 
-    def subject(self) -> Subject:
-        return Subject(trigger=self.notification_type)
+    def subject_property(self, name: str) -> str | tuple[str, ...]:
+        return self.notification_type if name == "trigger" else super().subject_property(name)

@@ -15,7 +15,6 @@ from hookgate.hooks.events.base import (
     first,
     object_in,
 )
-from hookgate.hooks.settings.configuration import Subject
 from hookgate.translator.fields import JsonObject, same
 
 
@@ -168,8 +167,8 @@ class BeforeTool(Event):
             ),
         }
 
-    def subject(self) -> Subject:
-        return Subject(tools=(self.tool_name,))
+    def subject_property(self, name: str) -> str | tuple[str, ...]:
+        return (self.tool_name,) if name == "tools" else ""
 
     def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         """Return the arguments that change. Both spellings are read; `tool_input` takes precedence."""
@@ -206,8 +205,8 @@ class AfterTool(Event):
             **_without_none(mcp_context=self.mcp_context, original_request_name=self.original_request_name),
         }
 
-    def subject(self) -> Subject:
-        return Subject(tools=(self.tool_name,))
+    def subject_property(self, name: str) -> str | tuple[str, ...]:
+        return (self.tool_name,) if name == "tools" else ""
 
     def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         """Return the whole new result if it differs from the one that the hook was shown."""

@@ -353,11 +353,11 @@ class GateStage(_Stage):
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         passed: list[Piece] = []
         for piece in pieces:
-            if self._gate.pass_if_no_calls(piece.response):  # no coroutine for most events of a stream
+            if self._gate.pass_text(piece.response):  # no coroutine for most events of a stream
                 passed.append(piece)
                 continue
             try:
-                response = await self._gate.judge_calls(piece.response)
+                response = await self._gate.judge(piece.response)
             except RetryModel:
                 self._retried = passed
                 raise

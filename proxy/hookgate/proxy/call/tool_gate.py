@@ -13,7 +13,7 @@ from hookgate.proxy.observe.blocked import BlockedOutput
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import ToolCallFilter
 from hookgate.translator.fields import JsonObject, parts_of, read, read_list, read_object, same
-from hookgate.translator.streaming.events import failed_call_response, has_calls, only_text
+from hookgate.translator.streaming.events import failed_call_response, only_text
 from hookgate.translator.strictjson import dumps
 
 BLOCKED = "Tool execution blocked: {}"
@@ -92,33 +92,33 @@ class ToolGate:
         """Whether the agent has received a call."""
         return self._filter.passed
 
-    def pass_if_no_calls(self, body: JsonObject) -> bool:
-        """Note a response without function calls, which passes unjudged; return False if it has some."""
+    def pass_text(self, body: JsonObject) -> bool:
+        """Note a response that is only a text, which passes unjudged; return False for any other one."""
         text = only_text(body)
-        if text is None and has_calls(body):
+        if text is None:
             return False
         if self._repeatable is not None:
-            collected = self._repeatable
-            self._repeatable = collected.add(body) if text is None else collected.add_text(text)
+            self._repeatable = self._repeatable.add_text(text)
         return True
 
     async def judge(self, body: JsonObject) -> JsonObject:
         """Return the judged response, or the same object if unchanged. Raises RetryModel to ask again."""
-        return body if self.pass_if_no_calls(body) else await self.judge_calls(body)
-
-    async def judge_calls(self, body: JsonObject) -> JsonObject:
-        """Judge a response that has function calls, like `judge`."""
         starting = self._filter.starting_calls(body)
         found = [(each, await decide_tool_call(self._judges, each)) for each in starting]
         decisions = [_decision(tool_call, decided) for tool_call, decided in found]
         judged = self._filter.apply_decisions(body, decisions)
-        collected = None if self._repeatable is None else self._repeatable.add(body)
-        if collected is not None:
-            collected.decided_calls += found
-            if any(isinstance(decided, Refusal) and decided.retries for _, decided in found):
-                raise RetryModel(collected.retry_turns())
-        self._repeatable = None if self._filter.passed else collected
+        retries = any(isinstance(decided, Refusal) and decided.retries for _, decided in found)
+        if self._filter.passed and not retries:
+            self._repeatable = None
+        if self._repeatable is not None:
+            self._repeatable = self._repeatable.add(body, found)
+            if self._repeatable is not None and retries:
+                raise RetryModel(self._repeatable.retry_turns())
         return judged
+
+
+_DecidedCall = tuple[JsonObject, Refusal | JsonObject]
+"""A function call with its arguments after all judges, or its refusal."""
 
 
 class _RepeatableAnswer:
@@ -129,14 +129,18 @@ class _RepeatableAnswer:
     """
 
     def __init__(self) -> None:
-        self.decided_calls: list[tuple[JsonObject, Refusal | JsonObject]] = []
+        self._decided: list[_DecidedCall] = []
         self._parts: list[JsonObject] = []
         self._texts: list[str] = []
         self._count = 0
         self._size = 0
 
-    def add(self, body: JsonObject) -> Self | None:
-        """Add an event. Returns None if the answer cannot be repeated: too long, or several candidates."""
+    def add(self, body: JsonObject, decided: Sequence[_DecidedCall]) -> Self | None:
+        """Add an event, and the decisions on its calls.
+
+        Returns None if the answer cannot be repeated, because it is too long or has several candidates.
+        """
+        self._decided += decided
         for candidate in read_list(body, "candidates"):
             if read(candidate, "index"):
                 return None
@@ -148,20 +152,20 @@ class _RepeatableAnswer:
                     self._parts.append(part)
                     self._count += 1
                     self._size += len(dumps(part))
-        return self if self._fits() else None
+        return self if self._count <= _MAX_PARTS and self._size <= MAX_ANSWER else None
 
     def add_text(self, text: str) -> Self | None:
         """Add an event that is only a text. Returns None if the answer is too long to be repeated."""
         self._texts.append(text)
         self._count += 1
         self._size += len(text)
-        return self if self._fits() else None
+        return self if self._count <= _MAX_PARTS and self._size <= MAX_ANSWER else None
 
     def retry_turns(self) -> list[JsonObject]:
         """Return the model's turn, and a response to each of its calls."""
         self._join_texts()
         parts = []
-        for tool_call, decided in self.decided_calls:
+        for tool_call, decided in self._decided:
             error = BLOCKED.format(decided.reason if isinstance(decided, Refusal) else _NOT_RUN)
             parts.append({"functionResponse": failed_call_response(tool_call, error)})
         return [{"role": "model", "parts": self._parts}, {"role": "user", "parts": parts}]
@@ -170,9 +174,6 @@ class _RepeatableAnswer:
         if self._texts:
             self._parts.append({"text": "".join(self._texts)})
             self._texts = []
-
-    def _fits(self) -> bool:
-        return self._count <= _MAX_PARTS and self._size <= MAX_ANSWER
 
 
 async def decide_tool_call(judges: Sequence[ToolCallJudge], tool_call: JsonObject) -> Refusal | JsonObject:

@@ -247,7 +247,7 @@ class ToolCallFilter:
         continuing = set(self._open)
         self._in_pieces = bool(continuing)
         calls = []
-        for index, call in _calls(body):
+        for index, call in _calls_in(body):
             if call.get("name") is not None or index not in continuing:
                 calls.append(call)
             if read(call, "willContinue"):
@@ -294,11 +294,6 @@ class ToolCallFilter:
         return part if decision is None else write(part, "functionCall", write(call, "args", decision))
 
 
-def has_calls(event: JsonObject) -> bool:
-    """Return whether the event has function calls, or more of their arguments."""
-    return next(_calls(event), None) is not None
-
-
 def only_text(event: JsonObject) -> str | None:
     """Return the text of an event whose parts are a single text; None if there are other parts or candidates.
 
@@ -321,13 +316,14 @@ def failed_call_response(call: JsonObject, error: str) -> JsonObject:
     return {**identified, "name": call.get("name"), "response": {"error": error}}
 
 
-def _calls(body: JsonObject) -> Iterator[tuple[int, JsonObject]]:
-    """Yield each call with its candidate's index."""
-    candidates = read_list(body, "candidates")
-    for index, candidate in zip(indexes(candidates), candidates, strict=True):
-        for part in parts_of(candidate):
-            if (call := _call(part)) is not None:
-                yield index, call
+def _calls_in(event: JsonObject) -> list[tuple[int, JsonObject]]:
+    """Return each function call of an event, or more of its arguments, with its candidate's index."""
+    return [
+        (index, call)
+        for index, candidate in _candidates(event)
+        for part in parts_of(candidate)
+        if (call := _call(part)) is not None
+    ]
 
 
 def _call(part: JsonObject) -> JsonObject | None:
