@@ -21,7 +21,7 @@ from hookgate.proxy.admin.panel import open_panel
 from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, ConfigError, EffectiveConfig, LimitSettings, ListenSettings
-from hookgate.proxy.config.reading import Sources, conflicts, find_sources, idle_settings
+from hookgate.proxy.config.reading import Sources, conflicts, find_sources, settings_warnings
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.http.listener import CLIENTS, accepting, bind_listeners, url_of
@@ -148,7 +148,7 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
                 reloader.current, sources, f"listening on {url}, upstream {config.upstream.gemini}"
             )
             warn_of_unmet_conditions(reloader.current.configuration, config)
-            for warning in idle_settings(parts.effective):
+            for warning in settings_warnings(parts.effective):
                 log.warning("%s", warning)
             if admin.panel is not None and admin.panel.invitation:
                 log.info("%s", admin.panel.invitation)

@@ -4,7 +4,8 @@ import fcntl
 import json
 import logging
 import os
-from contextlib import ExitStack, closing, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
 from threading import Thread
@@ -61,16 +62,23 @@ def test_locks_on_a_server_are_acquired_again_when_the_connection_was_lost(tmp_p
         late.close()
 
 
-def test_a_lock_on_a_server_can_be_acquired_although_the_connection_was_lost(tmp_path: Path) -> None:
-    """The attempt that notices the loss fails, and holds nothing; the next one succeeds."""
+@contextmanager
+def lost_lock(folder: Path) -> Iterator[tuple[ServerLocks, ServerLocks]]:
+    """The locks of a process that held lock 1 until its connection was lost, and those of another one."""
     with (
         postgres() as url,
-        opened(tmp_path, url) as database,
+        opened(folder, url) as database,
         closing(ServerLocks(database)) as own,
         closing(ServerLocks(database)) as other,
     ):
         assert own.acquire(1)
         cut(url.rpartition("/")[2])
+        yield own, other
+
+
+def test_a_lock_on_a_server_can_be_acquired_although_the_connection_was_lost(tmp_path: Path) -> None:
+    """The attempt that notices the loss fails, and holds nothing; the next one succeeds."""
+    with lost_lock(tmp_path) as (own, other):
         with pytest.raises(OperationalError):
             own.acquire(2)
         assert other.acquire(1)
@@ -79,14 +87,7 @@ def test_a_lock_on_a_server_can_be_acquired_although_the_connection_was_lost(tmp
 
 def test_a_lost_lock_that_another_process_holds_is_acquired_as_soon_as_it_is_free(tmp_path: Path) -> None:
     """Another gateway holds it for a moment whenever it looks whether this one has died."""
-    with (
-        postgres() as url,
-        opened(tmp_path, url) as database,
-        closing(ServerLocks(database)) as own,
-        closing(ServerLocks(database)) as other,
-    ):
-        assert own.acquire(1)
-        cut(url.rpartition("/")[2])
+    with lost_lock(tmp_path) as (own, other):
         assert other.acquire(1)
         own.check()
         other.release(1)

@@ -26,16 +26,6 @@ from hookgate.proxy.config.models import AuditSettings
 from hookgate.proxy.store.database import Database
 
 
-@pytest.fixture(params=["file", "postgres"])
-def store(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """The URL of the database; None for a file."""
-    if request.param == "file":
-        yield None
-        return
-    with postgres() as url:
-        yield url
-
-
 @contextmanager
 def locks_of(database: Database, state: Path) -> Iterator[Locks]:
     """The locks as a process of its own holds them."""
@@ -193,9 +183,9 @@ async def test_the_lock_of_a_writer_that_was_recovered_is_free(tmp_path: Path) -
 
 
 async def test_writers_whose_recovery_failed_are_left_to_the_next_one(
-    tmp_path: Path, store: str | None
+    tmp_path: Path, url: str | None
 ) -> None:
-    with opened(tmp_path, store) as database:
+    with opened(tmp_path, url) as database:
         dead = [dead_writer(database, tmp_path) for _ in range(2)]
         with locks_of(database, tmp_path) as locks, ledger_in(database, tmp_path) as ledger:
             recovery, writer = Recovery(database, locks, patience=0), Writer(ledger, 5)
@@ -210,13 +200,13 @@ async def test_writers_whose_recovery_failed_are_left_to_the_next_one(
             while recovered < 2:  # a server takes its time to see that the connection is gone
                 recovered += await recover(recovery, locks, writer, ledger.number)
             await asyncio.to_thread(writer.close, 5)
-    assert report_of(tmp_path, store).problems == []
+    assert report_of(tmp_path, url).problems == []
 
 
 def test_a_search_that_fails_leaves_the_dead_writers_to_the_next_one(
-    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, url: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(tmp_path, store) as database:
+    with opened(tmp_path, url) as database:
         first, second = dead_writer(database, tmp_path), dead_writer(database, tmp_path)
         with locks_of(database, tmp_path) as locks, locks_of(database, tmp_path) as others:
             acquire = locks.acquire
@@ -227,9 +217,9 @@ def test_a_search_that_fails_leaves_the_dead_writers_to_the_next_one(
 
 
 async def test_ends_that_are_still_being_written_are_not_written_again(
-    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, url: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(tmp_path, store) as database:
+    with opened(tmp_path, url) as database:
         dead_writer(database, tmp_path)
         with locks_of(database, tmp_path) as locks, ledger_in(database, tmp_path) as ledger:
             recovery, writer = Recovery(database, locks, patience=0), Writer(ledger, 0.2)
@@ -243,7 +233,7 @@ async def test_ends_that_are_still_being_written_are_not_written_again(
             allowed.set()
             await until(lambda: writer.queued == 0)
             await asyncio.to_thread(writer.close, 5)
-    report = report_of(tmp_path, store)
+    report = report_of(tmp_path, url)
     assert (report.problems, report.records) == ([], 4)
 
 

@@ -41,16 +41,6 @@ from hookgate.proxy.observe.record import AuditState, CallRecord, make_receipt
 from hookgate.proxy.store import database
 
 
-@pytest.fixture(params=["file", "postgres"])
-def store(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """The URL of the database; None for a file."""
-    if request.param == "file":
-        yield None
-        return
-    with postgres() as url:
-        yield url
-
-
 @asynccontextmanager
 async def writer_in(state: Path, url: str | None = None, deadline: float = 5) -> AsyncIterator[Writer]:
     with opened(state, url) as database, ledger_in(database, state) as chain:
@@ -76,11 +66,11 @@ def count(state: Path) -> int:
         return int(connection.execute("SELECT count(*) FROM audit_records").fetchone()[0])
 
 
-async def test_records_that_come_together_are_written_together(tmp_path: Path, store: str | None) -> None:
-    async with writer_in(tmp_path, store) as writer:
+async def test_records_that_come_together_are_written_together(tmp_path: Path, url: str | None) -> None:
+    async with writer_in(tmp_path, url) as writer:
         await asyncio.gather(*(writer.append(*entries_of(record_of(number))) for number in range(200)))
         assert (writer.written, writer.queued, writer.failures, writer.lag_seconds) == (400, 0, 0, 0)
-    report = report_of(tmp_path, store)
+    report = report_of(tmp_path, url)
     assert (report.problems, report.records) == ([], 401)
 
 

@@ -9,7 +9,7 @@ from support.gateway import gateway_before, listens, runs, says
 from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
 from support.wire import HI, KEY, ask, ok, peer, post, response, spoken
 
-from hookgate.proxy.http.bodies import SMALL_BODY, BodyWorker
+from hookgate.proxy.http.bodies import SMALL_BODY
 
 TARGET = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
 STATE = "/v1beta/batches/b-1"
@@ -44,14 +44,7 @@ async def test_every_request_is_judged_and_the_rest_stays() -> None:
     assert sent == batch("a", "b")
 
 
-async def test_small_requests_of_a_large_batch_take_no_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    run_in_thread, steps = BodyWorker.run_in_thread, []
-
-    async def counted(worker: BodyWorker, step: Any, *args: Any) -> Any:
-        steps.append(step)
-        return await run_in_thread(worker, step, *args)
-
-    monkeypatch.setattr(BodyWorker, "run_in_thread", counted)
+async def test_small_requests_of_a_large_batch_take_no_thread_each(steps_in_threads: list[Any]) -> None:
     seen: list[dict[str, Any]] = []
     texts = ["a" * 1_000] * 300
     async with (
@@ -61,7 +54,7 @@ async def test_small_requests_of_a_large_batch_take_no_thread_each(monkeypatch: 
         assert len(json.dumps(batch(*texts))) > 2 * SMALL_BODY
         assert (await post(url, TARGET, batch(*texts))).status == 200
     assert len(seen) == len(texts) + 1
-    assert len(steps) < 20
+    assert len(steps_in_threads) < 20
 
 
 async def test_other_calls_go_on_while_a_batch_is_judged() -> None:

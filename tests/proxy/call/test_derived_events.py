@@ -9,7 +9,6 @@ from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ok, peer,
 from support.wire import ask as get
 
 from hookgate.proxy.config import Config, ShimSettings, ToolCallSettings
-from hookgate.proxy.http.bodies import BodyWorker
 from hookgate.proxy.identity import memory
 
 SESSION = {**KEY, "x-hookgate-session": "s-1"}
@@ -253,14 +252,7 @@ async def test_a_tool_that_was_denied_and_so_did_not_run_is_not_flagged(
     assert "without its shim" not in caplog.text
 
 
-async def test_small_results_of_a_large_request_take_no_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    run_in_thread, steps = BodyWorker.run_in_thread, []
-
-    async def counted(worker: BodyWorker, step: Any, *args: Any) -> Any:
-        steps.append(step)
-        return await run_in_thread(worker, step, *args)
-
-    monkeypatch.setattr(BodyWorker, "run_in_thread", counted)
+async def test_small_results_of_a_large_request_take_no_thread_each(steps_in_threads: list[Any]) -> None:
     fired: list[Any] = []
     results = [result(f"t{number}", "a" * 1_000) for number in range(300)]
     calls = tuple(call(f"t{number}") for number in range(300))
@@ -268,7 +260,7 @@ async def test_small_results_of_a_large_request_take_no_thread_each(monkeypatch:
         answer = await ask(gateway, tool_turn(*results, calls=calls))
     assert answer.status == 200
     assert len(fired) == len(results)
-    assert len(steps) < 30
+    assert len(steps_in_threads) < 30
 
 
 # ---- prompts

@@ -331,9 +331,8 @@ class BeforeToolSelection(Event):
         return f"selects only tools that the request does not declare ({shown}), so the model can call none"
 
 
-@dataclass(
-    eq=False, slots=True
-)  # not frozen: one is created for each event of a stream, and frozen ones are slower
+# Not frozen, because one is created for each event of a stream, and frozen ones are slower.
+@dataclass(eq=False, slots=True)
 class AfterModel(Event):
     """Fires for a whole answer, or for the parts of a streamed one that the hook's `stream` selects.
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from hookgate.proxy import __version__
-from hookgate.proxy.admin.calls import FILTERS, Calls, sessions_page
+from hookgate.proxy.admin.calls import FILTERS, Calls, refused_requests, sessions_page
 from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
 from hookgate.proxy.admin.roles import Person, call_for, hooks_for
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config.reading import EffectiveConfig
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.metrics import TimeRange, Traffic
-from hookgate.proxy.observe.record import CALL_ID
+from hookgate.proxy.observe.record import CALL_ID, Receipts
 from hookgate.proxy.policy import PushedPolicy, settings_error
 from hookgate.translator.fields import JsonObject
 
@@ -45,6 +45,7 @@ class PanelApi:
 
     hooks: HookPanel
     calls: Calls
+    receipts: Receipts
     traffic: Traffic
     effective: EffectiveConfig
     currency: str | None
@@ -108,7 +109,7 @@ class PanelApi:
         return {**found, "currency": self.currency}
 
     async def _refused(self, _: PanelRequest) -> JsonObject:
-        return {"requests": self.calls.refused()[:MOST]}
+        return {"requests": refused_requests(self.receipts)[:MOST]}
 
     async def _sessions(self, asked: PanelRequest) -> JsonObject:
         return await asyncio.to_thread(sessions_page, self.calls, asked.query.get("before", ""))

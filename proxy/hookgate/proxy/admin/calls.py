@@ -100,9 +100,6 @@ class Calls(Protocol):
     def call(self, receipt: str) -> JsonObject | None:
         """Return a dict with `facts` and `content`, or None if no call has this receipt ID."""
 
-    def refused(self) -> list[JsonObject]:
-        """Return the latest requests that were refused before they counted as calls."""
-
 
 _POSITION = re.compile(r"[0-9]{1,19}")
 _LARGEST_POSITION = 2**63 - 1
@@ -137,9 +134,6 @@ class ReceivedCalls:
     def call(self, receipt: str) -> JsonObject | None:
         found = self._receipts.receipt_for(receipt)
         return None if found is None else {"facts": found, "content": None}
-
-    def refused(self) -> list[JsonObject]:
-        return refused_requests(self._receipts)
 
 
 FILTERS = ("session", "key", "model", "outcome")
@@ -204,9 +198,6 @@ class AuditedCalls:
         if kept is not None:
             return {"facts": kept, "content": None}
         return None if detail is None else {"facts": _facts(receipt, detail), "content": _content(detail)}
-
-    def refused(self) -> list[JsonObject]:
-        return refused_requests(self._receipts)
 
 
 def _row(ended: EndedCall) -> JsonObject:

@@ -299,7 +299,8 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         stack.callback(events.close)
         receipts.watchers.append(traffic.add)
         stack.callback(receipts.watchers.remove, traffic.add)
-        api = PanelApi(hooks, calls, traffic, effective, prices.currency if prices else None, pushed)
+        currency = prices.currency if prices else None
+        api = PanelApi(hooks, calls, receipts, traffic, effective, currency, pushed)
         yield Panel(access, api, events, invitation, _sign_in(config.sign_in, access.sessions), record)
 
 

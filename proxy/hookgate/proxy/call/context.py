@@ -1,5 +1,6 @@
 """The services that all calls of a gateway share, and the context of one call."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -276,6 +277,18 @@ def call_in_session(
         adapter=adapter,
         tool_turn=bool(contents) and has_part(contents[-1], "functionResponse"),
     )
+
+
+_STEPS_AT_ONCE = 16
+
+
+async def pause_between_steps(number: int) -> None:
+    """Let other calls continue before some of the steps of a call, which are numbered from 0.
+
+    A call may have many steps, such as the requests of a batch, whose hooks wait for nothing.
+    """
+    if number and number % _STEPS_AT_ONCE == 0:
+        await asyncio.sleep(0)
 
 
 P = ParamSpec("P")

@@ -1,6 +1,5 @@
 """Derives events from model calls, for sessions whose agent has no shim."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +15,7 @@ from hookgate.hooks import (
     Verdict,
 )
 from hookgate.hooks.events.tool import result_of
-from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
+from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine, pause_between_steps
 from hookgate.proxy.call.tool_gate import Refusal, RetryModel
 from hookgate.proxy.call.verdicts import enforce
 from hookgate.proxy.http.bodies import SMALL_BODY
@@ -64,9 +63,6 @@ def with_context(body: JsonObject, context: str) -> JsonObject:
 
 _RESULTS = ("output", "result")
 """The fields of a functionResponse that contain the result: of Gemini CLI, and of google-genai."""
-
-_RESULTS_AT_ONCE = 16
-"""The number of results after which other calls may continue, because many hooks wait for nothing."""
 
 _WITHHELD = "A hook withheld this result."
 
@@ -128,8 +124,7 @@ class RequestEvents:
         offload = call_state.offload
         try:
             for number, result in enumerate(results):
-                if number and number % _RESULTS_AT_ONCE == 0:
-                    await asyncio.sleep(0)
+                await pause_between_steps(number)
                 effect = self._memory.effect_on(result.identity)
                 if effect is None and judges:
                     # Many small results of a large request would otherwise take a thread each.

@@ -82,17 +82,6 @@ def check_edit(before: JsonObject, after: JsonObject, event: str) -> None:
         raise policy_denied(EDIT_NOT_JSON, event)
 
 
-async def before_model(
-    engine: RecordingEngine, call: JudgedCall, model: str, body: JsonObject
-) -> tuple[str, JsonObject]:
-    """Return the model and the request after BeforeModel hooks.
-
-    Raises ReplacementAnswer or ApiError if a hook ends the call.
-    """
-    event = await _fire_before_model(engine, call, BeforeModel(model, body))
-    return event.model, event.body
-
-
 async def before_model_in_client_body(
     engine: RecordingEngine, call: JudgedCall, model: str, body: JsonObject, client_body: JsonObject
 ) -> tuple[BeforeModel, JsonObject]:
@@ -101,7 +90,9 @@ async def before_model_in_client_body(
     Raises ReplacementAnswer or ApiError if a hook ends the call.
     """
     beside = call.adapter.other_fields(client_body)
-    event = await _fire_before_model(engine, call, BeforeModel(model, body, beside))
+    outcome = await engine.fire(BeforeModel(model, body, beside), call.session)
+    enforce(outcome.verdict, BeforeModel.name, call)
+    event = outcome.event
     if event.beside is not beside:
         client_body = {
             name: value for name, value in client_body.items() if name not in beside
@@ -131,12 +122,6 @@ async def before_tool_selection_or_refuse(
     outcome = await engine.fire(BeforeToolSelection(model, body), session)
     refuse_ended_call(engine.record, outcome.verdict, BeforeToolSelection.name, method)
     return outcome.verdict.apply_selection(body)
-
-
-async def _fire_before_model(engine: RecordingEngine, call: JudgedCall, event: BeforeModel) -> BeforeModel:
-    outcome = await engine.fire(event, call.session)
-    enforce(outcome.verdict, BeforeModel.name, call)
-    return outcome.event
 
 
 async def before_tool_selection(

@@ -14,8 +14,8 @@ from hookgate.proxy.config.reading import (
     EffectiveConfig,
     conflicts,
     find_sources,
-    idle_settings,
     read_config,
+    settings_warnings,
     shown_settings,
 )
 from hookgate.proxy.config.sources import ConfigError
@@ -111,7 +111,7 @@ async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> str:
     warnings = (
         *hook_warnings(configuration),
         *unmet_conditions(configuration, config),
-        *idle_settings(effective),
+        *settings_warnings(effective),
     )
     return "\n".join([describe_hooks(configuration), *warnings])
 

@@ -97,21 +97,21 @@ def conflicts(config: Config) -> Iterator[tuple[str, str]]:
         yield from (("sign_in.issuer", f"sign_in.issuer: {problem}") for problem in _sign_in_problems(config))
 
 
-def idle_settings(effective: EffectiveConfig) -> list[str]:
-    """Return a warning for each setting that others leave without effect, or with one that hardly was meant.
+def settings_warnings(effective: EffectiveConfig) -> list[str]:
+    """Return a warning for each setting that has no effect because of others, or probably an unintended one.
 
-    A gateway starts with them. A setting that has its default causes no warning.
+    A gateway starts in spite of them. A setting that has its default causes no warning.
     """
     places = effective.places
     return [
         f"{places[name]}: {name}: {why}"
-        for name, why in _idle(effective.config)
+        for name, why in _doubtful_settings(effective.config)
         if name in places and not _is_default(effective.config, name)
     ]
 
 
-def _idle(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield each setting that would be idle if it was set, and the reason with a remedy."""
+def _doubtful_settings(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield each setting that would be doubtful if it was set, and the reason with a remedy."""
     if not config.audit.enabled:
         for key in ("content", "jsonl"):
             yield (

@@ -18,7 +18,7 @@ from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import AdminListener, reload_on_hangup, serve_admin, state_of_hooks
 from hookgate.proxy.admin.panel import open_panel
 from hookgate.proxy.config import Config, EffectiveConfig
-from hookgate.proxy.config.reading import Sources, find_sources, idle_settings
+from hookgate.proxy.config.reading import Sources, find_sources, settings_warnings
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.listener import CLIENTS, bind_listeners, url_of
@@ -223,7 +223,7 @@ async def _supervise(
             where = f"listening on {gateway_url}, upstream {config.upstream.gemini}"
             policy.log_start(reloader.current, sources, f"{where}, {config.listen.workers} workers")
             warn_of_unmet_conditions(reloader.current.configuration, config)
-            for warning in idle_settings(effective):
+            for warning in settings_warnings(effective):
                 log.warning("%s", warning)
             if admin.panel is not None and admin.panel.invitation:
                 log.info("%s", admin.panel.invitation)

@@ -179,11 +179,12 @@ def test_masks_and_pseudonyms_are_not_matches(scanner: Scanner, kind: str) -> No
             assert [p for p in found if mark in p.original or p.original in mark] == [], label
 
 
-def test_tokens_are_found_to_be_put_back() -> None:
-    tokens = Scanner([pseudonym_detector()])
-    token = make_pseudonym("EMAIL", "0123456789abcdef")
-    assert token == "HG_EMAIL_0123456789abcdef"  # noqa: S105  # a pseudonym
-    assert redacted(tokens, "to ", token[:9], token[9:], ", x", token, "0") == "to [TOKEN], x[TOKEN]0"
+def test_pseudonyms_are_found_to_be_restored() -> None:
+    pseudonyms = Scanner([pseudonym_detector()])
+    name = make_pseudonym("EMAIL", "0123456789abcdef")
+    assert name == "HG_EMAIL_0123456789abcdef"
+    found = redacted(pseudonyms, "to ", name[:9], name[9:], ", x", name, "0")
+    assert found == "to [PSEUDONYM], x[PSEUDONYM]0"
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def pseudonym_detector() -> Detector:
 
     No other built-in detector matches a pseudonym.
     """
-    return Detector("TOKEN", r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}", group="tokens")
+    return Detector("PSEUDONYM", r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}", group="pseudonyms")
 
 
 _MAX_QUICK_SEARCH = 256 * 1024
@@ -168,7 +168,7 @@ class _Redact:
             options.at_cap,
             load_presidio(options.presidio) if options.presidio else None,
         )
-        self._tokens = Search(Scanner([pseudonym_detector()]), limit=sys.maxsize)
+        self._pseudonym_search = Search(Scanner([pseudonym_detector()]), limit=sys.maxsize)
 
     def __call__(
         self, event: dict[str, Any], session: SessionContext
@@ -244,7 +244,7 @@ class _Redact:
         return pseudonyms
 
     def _restoring_screen(self, pseudonyms: Mapping[str, str]) -> Screen:
-        redaction = Redaction(self._tokens, lambda _, token: pseudonyms.get(token, token))
+        redaction = Redaction(self._pseudonym_search, lambda _, name: pseudonyms.get(name, name))
         return AnswerScreen(redaction, logprobs=True)
 
 

@@ -4,7 +4,6 @@ A batch is accepted or refused as a whole, because an agent reads its answers la
 refuses the batch, and the error contains its path.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 from typing import Any, TypeVar
@@ -13,7 +12,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterModel, BeforeModel
 from hookgate.hooks.events.base import SharedValue
-from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
+from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine, pause_between_steps
 from hookgate.proxy.call.verdicts import (
     before_model_or_refuse,
     before_tool_selection_or_refuse,
@@ -132,11 +131,10 @@ class Batches:
         worker = self._context.request.body_worker
         body = await worker.run(len(data), read_answer, data, worker.bounds)
 
-        numbers = count(1)
+        numbers = count()
 
         async def judged(response: JsonObject) -> JsonObject:
-            if next(numbers) % _ITEMS_AT_ONCE == 0:
-                await asyncio.sleep(0)
+            await pause_between_steps(next(numbers))
             outcome = await self._engine.fire(answer_event(call.route, response), call.session)
             answer = client_response(outcome.verdict, AfterModel.name, call)
             if answer is None:
@@ -148,9 +146,6 @@ class Batches:
 
 
 T = TypeVar("T")
-
-_ITEMS_AT_ONCE = 16
-"""The number of requests or answers after which other calls may continue: many hooks wait for nothing."""
 
 
 async def check_item(context: CallContext, model: str, holder: JsonObject, request: JsonObject) -> None:
@@ -177,8 +172,7 @@ async def judge_items(
     models: set[str] = set()
     requests: list[JsonObject] = []
     for number, (path, item) in enumerate(items):
-        if number % _ITEMS_AT_ONCE == 0:
-            await asyncio.sleep(0)
+        await pause_between_steps(number)
         try:
             model, request = await judge(item)
         except ApiError as error:

@@ -18,7 +18,12 @@ from hookgate.proxy.call.derived_events import (
     mark_context,
 )
 from hookgate.proxy.call.tool_gate import BLOCKED, AllowedTools, Refusal, ToolCallJudge, decide_tool_call
-from hookgate.proxy.call.verdicts import ReplacementAnswer, before_tool_selection, refuse_ended_call
+from hookgate.proxy.call.verdicts import (
+    ReplacementAnswer,
+    before_model_or_refuse,
+    before_tool_selection,
+    refuse_ended_call,
+)
 from hookgate.proxy.call.websockets import (
     Close,
     Socket,
@@ -200,11 +205,9 @@ class LiveSession:
         """Return the message that begins the session, after its hooks, with transcriptions of all speech."""
         engine, route, request = self._engine, self._context.route, sent.request or {}
         model = named_model(route, sent.body)
-        outcome = await engine.fire(BeforeModel(model, request), self._call.session)
-        refuse_ended_call(self._record, outcome.verdict, BeforeModel.name, route.verb)
-        model = outcome.event.model
+        model, request = await before_model_or_refuse(engine, self._call.session, model, request, route.verb)
         await self._context.check_key_limits(model)
-        request, allowed = await before_tool_selection(engine, self._call, model, outcome.event.body)
+        request, allowed = await before_tool_selection(engine, self._call, model, request)
         if allowed is not None:
             self._judges.append(AllowedTools(allowed, self._record, retries=True))
         if self._tools.listens_to(BeforeTool.name):

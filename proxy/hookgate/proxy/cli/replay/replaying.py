@@ -27,7 +27,7 @@ from hookgate.proxy.call.kinds.batches import BATCHED, answer_event, map_respons
 from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate, ToolSelection
 from hookgate.proxy.call.verdicts import (
     ReplacementAnswer,
-    before_model,
+    before_model_in_client_body,
     before_model_or_refuse,
     before_tool_selection,
     before_tool_selection_or_refuse,
@@ -160,7 +160,8 @@ class Replay:
 
     async def _generate(self, opened: _OpenCall, start: CallStart, open_session: OpenSession) -> None:
         engine, adapter = opened.engine, ADAPTERS[start.route.dialect]()
-        model, body = open_request_body(adapter, start.route, start.request or {})
+        client_body = start.request or {}
+        model, body = open_request_body(adapter, start.route, client_body)
         call = call_in_session(open_session.context, start.route, body, adapter, named=True)
         engine.record.note_call(call.session)
         contents = read_list(body, "contents")
@@ -169,8 +170,9 @@ class Replay:
             body = await run_session_events(
                 engine, call, open_session, body, opened.reported, _ignore_results
             )
-        model, body = await before_model(engine, call, model, body)
-        body, opened.selection = await before_tool_selection(engine, call, model, body)
+        event, _ = await before_model_in_client_body(engine, call, model, body, client_body)
+        model = event.model
+        body, opened.selection = await before_tool_selection(engine, call, model, event.body)
         engine.record.model = opened.model = model
         opened.shown = SharedValue(show_request(model, body))
         opened.prompt, opened.call = prompt_of(contents), call

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.program import run, serving
 
-from hookgate.proxy.config.reading import idle_settings, read_config
+from hookgate.proxy.config.reading import read_config, settings_warnings
 
 KEY = f"[keys.alice]\nsha256 = '{'a' * 64}'\n"
 NO_AUDIT = "has no effect, because audit.enabled is false; set that to true, or remove this"
@@ -22,7 +22,7 @@ def told(text: str, folder: Path) -> list[str]:
     """The warnings about a configuration, each without the path of its file."""
     file = folder / "hookgate.toml"
     file.write_text(text)
-    found = idle_settings(read_config({"config": file}, {}))
+    found = settings_warnings(read_config({"config": file}, {}))
     assert all(warning.startswith(f"{file}:") for warning in found)
     return [warning.removeprefix(f"{file}:") for warning in found]
 
