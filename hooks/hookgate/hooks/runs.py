@@ -253,6 +253,7 @@ class HookExecutor:
             failure = internal_failure(error)
         seconds = time.monotonic() - began
         if failure is not None:
+            failure.__traceback__ = None  # it refers to this frame, which would keep the call
             return Run(hook, seen, failure=failure, seconds=seconds, began=began)
         return Run(hook, seen, output, edit, None, seconds, began, warning, ignored)
 

@@ -167,7 +167,10 @@ class RuntimeRunner:
         self._threads += 1
         result, error = await future
         if error is not None:  # not re-raised: the event loop cannot handle StopIteration or SystemExit
-            raise _hook_error(error)
+            try:
+                raise _hook_error(error)
+            finally:
+                error.__traceback__ = None  # it refers to the input, and to the future that holds the error
         return result
 
 

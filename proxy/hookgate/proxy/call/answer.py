@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Literal, NoReturn
 
 from hookgate.hooks import AfterModel, Verdict, Withheld
 from hookgate.hooks.engine import EventPlan
@@ -94,7 +94,7 @@ class AnswerPipeline:
         self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model_plan
         self._gate, self._turn_end, self._listener = gate, turn_end, listener
         self.pending_exception: Exception | None = None
-        """The error that cut off a streamed answer. The caller sends the pieces before it, then raises it."""
+        """The error that cut off a streamed answer. Send the pieces before it, then call `raise_pending`."""
 
     @property
     def needs_parsing(self) -> bool:
@@ -223,6 +223,15 @@ class AnswerPipeline:
         """
         return await self._advance([], "abandon")
 
+    def raise_pending(self) -> NoReturn:
+        """Raise `pending_exception`, which must not be None."""
+        error, self.pending_exception = self.pending_exception, None
+        assert error is not None  # noqa: S101  # for the type checker
+        try:
+            raise error
+        finally:
+            del error  # otherwise, it and this frame keep each other and the whole call
+
     async def _advance(self, pieces: list[Piece], end: AnswerEnd | None) -> list[Piece]:
         """Pass pieces through all stages. If a stage fails, it and the later stages are abandoned."""
         for stage in self._stages:
@@ -236,10 +245,11 @@ class AnswerPipeline:
                 pieces = await stage.abandon()
         return pieces
 
-    def record_screens(self) -> None:
-        """Record the runs of the screens. Call this after the end of the answer."""
+    def close(self) -> None:
+        """Record the runs of the screens, and free the stages. Call this after the end of the answer."""
         for screen in self._screens:
             self._engine.record_screen(screen, self.call.session, self._read_bytes)
+        self._stages.clear()  # they refer to the pipeline
 
     # ---- whole and streamed answers
 

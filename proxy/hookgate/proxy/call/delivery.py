@@ -334,4 +334,4 @@ async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Rep
             encoded.append(framing.encode(piece.frame, piece.data()))
     await reply.write(b"".join(encoded))
     if pipeline.pending_exception is not None:
-        raise pipeline.pending_exception
+        pipeline.raise_pending()

@@ -165,7 +165,7 @@ class GenerationCall:
                 if reply.framing is not None:
                     reply.framing.reset_decoder()
             finally:
-                pipeline.record_screens()
+                pipeline.close()
 
     def _pipeline(self, outgoing: OutgoingCall, *, answer_rejected: bool, may_retry: bool) -> AnswerPipeline:
         """Return the pipeline for one answer of the model.

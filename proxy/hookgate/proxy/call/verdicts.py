@@ -55,7 +55,10 @@ def enforce(verdict: Verdict, event: str, call: JudgedCall) -> None:
         return
     response = client_response(verdict, event, call)
     if isinstance(response, ApiError):
-        raise response
+        try:
+            raise response
+        finally:
+            del response  # otherwise, the exception and this frame keep each other and the whole call
     if response is not None:
         raise ReplacementAnswer(response, is_complete=is_whole(verdict.llm_response))
 

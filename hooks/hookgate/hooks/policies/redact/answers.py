@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from hookgate.hooks.policies.redact.fields import (
@@ -294,7 +295,7 @@ class AnswerScreen:
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
         self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
-        self._outbox = Outbox(self._waits, redaction.piece)
+        self._outbox = Outbox(partial(_waits, self._texts), redaction.piece)
 
     @property
     def slow(self) -> bool:
@@ -441,9 +442,6 @@ class AnswerScreen:
             if self._silent[key] >= _MAX_SILENCE:
                 text.release()
 
-    def _waits(self, place: PartPlace, text_key: TextKey) -> bool:
-        return text_key in self._texts and self._texts[text_key].waits(place)
-
     def _finish(self, text_keys: Sequence[TextKey], *, cut_off: bool = False) -> None:
         for text_key in text_keys:
             text = self._texts.pop(text_key)
@@ -451,6 +449,10 @@ class AnswerScreen:
                 text.cut_off()
             else:
                 text.finish()
+
+
+def _waits(texts: Mapping[TextKey, ChunkedText[PartPlace]], place: PartPlace, text_key: TextKey) -> bool:
+    return text_key in texts and texts[text_key].waits(place)
 
 
 def _plain_part(body: JsonObject) -> tuple[int, JsonObject] | None:

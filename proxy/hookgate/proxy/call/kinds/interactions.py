@@ -120,7 +120,7 @@ class InteractionReading:
             try:
                 await delivery.deliver(answer, pipeline)
             finally:
-                pipeline.record_screens()
+                pipeline.close()
                 if earlier is not None and not earlier.counted and delivery.usage != Usage():
                     await self._count_use(call, earlier, delivery)
             if succeeded and self._framing is not None and self._framing.is_skipping:
