@@ -20,9 +20,9 @@ from hookgate.proxy.config.values import (
     Location,
     ModelPattern,
     Origin,
+    Positive,
     Project,
     ProxyUrl,
-    Seconds,
     Section,
     Sha256,
     StoreUrl,
@@ -163,7 +163,7 @@ class SignInSettings(Section):
     admins: tuple[RoleMember, ...] = ()
     """The same for people who may also switch hooks on and off."""
 
-    session_hours: Seconds = 8
+    session_hours: Positive = 8
     """Hours after which people have to sign in again. Until then they keep the role that they signed in
     with."""
 
@@ -210,13 +210,13 @@ class UpstreamSettings(Section):
     ca_bundle: File | None = None
     """A PEM file with the certificate authorities to trust instead of the system's."""
 
-    connect_timeout: Seconds = 10
+    connect_timeout: Positive = 10
     """Seconds to set up a connection, including TLS, and to wait for an access token of a credential."""
 
-    header_timeout: Seconds = 300
+    header_timeout: Positive = 300
     """Seconds to wait for all headers of an answer: the model may think before its first word."""
 
-    idle_timeout: Seconds = 300
+    idle_timeout: Positive = 300
     """Seconds that an answer may pause once it has begun."""
 
     @model_validator(mode="after")
@@ -269,13 +269,13 @@ class LimitSettings(Section):
     """Bytes of memory for all requests that are shown to hooks. A request that does not fit waits for
     `limits.body_timeout`, and is then refused."""
 
-    header_timeout: Seconds = 10
+    header_timeout: Positive = 10
     """Seconds from the first byte of a request to the end of its headers."""
 
-    body_timeout: Seconds = 30
+    body_timeout: Positive = 30
     """Seconds that a request's body may pause."""
 
-    reader_timeout: Seconds = 60
+    reader_timeout: Positive = 60
     """Seconds that a client may pause while it reads its answer."""
 
     connections: Count = 10_000
@@ -295,18 +295,18 @@ class LimitSettings(Section):
     """Seconds for which a gateway that is stopping accepts connections and keeps idle ones open, so that
     a load balancer can switch to other gateways. It must be longer than the balancer's idle timeout."""
 
-    drain_timeout: Seconds = 60
+    drain_timeout: Positive = 60
     """Seconds to wait for calls in progress when the gateway stops, after `limits.drain_delay`."""
 
 
 class StreamSettings(Section):
     """How streamed answers are kept alive while hooks run."""
 
-    header_timeout: Seconds = 45
+    header_timeout: Positive = 45
     """Seconds after which a streamed answer is started even if hooks have not decided: Gemini CLI waits
     60."""
 
-    keep_alive: Seconds = 15
+    keep_alive: Positive = 15
     """Seconds without data after which a line break is sent to keep the connection alive."""
 
 
@@ -525,10 +525,10 @@ class StoreSettings(Section):
     url_file: File | None = None
     """A file that contains only that URL. It is read when the database is opened."""
 
-    session_hours: Seconds = 24
+    session_hours: Positive = 24
     """Hours that the database keeps a session after its last use, with what hooks changed in it."""
 
-    interaction_days: Seconds = 55
+    interaction_days: Positive = 55
     """Days that the database remembers an interaction that has passed, after its creation. Google stores
     interactions for up to 55 days."""
 
@@ -561,13 +561,13 @@ class AuditSettings(Section):
     jsonl: File | None = None
     """A file to which each record is also written as a line of JSON; `-` for stdout, with one worker."""
 
-    retention_days: Seconds | None = None
+    retention_days: Positive | None = None
     """Days after which records are removed. By default they are kept."""
 
     retention_bytes: Count | None = None
     """Maximum size of the records in the database in bytes. The oldest records are removed first."""
 
-    deadline: Seconds = 5
+    deadline: Positive = 5
     """Seconds that a call waits for its record to be on disk before it is refused."""
 
 

@@ -250,7 +250,7 @@ ApiKey = Annotated[
 Project = Annotated[str, AfterValidator(_project), Field(json_schema_extra={"pattern": f"^{_PROJECT}$"})]
 Location = Annotated[str, AfterValidator(_location), Field(json_schema_extra={"pattern": f"^{_LOCATION}$"})]
 ModelPattern = Annotated[str, Field(min_length=1, max_length=128)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Delay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0)]
 
