@@ -1,4 +1,4 @@
-"""What a call has used is freed as soon as it ends, without the garbage collector.
+"""What a call and its connection have used is freed as soon as they end, without the garbage collector.
 
 An exception and a frame that refer to each other would keep the request, which may be large, until the next
 collection, and make that collection slow.
@@ -17,8 +17,9 @@ from support.wire import HI, SSE, UNARY, post
 from hookgate.hooks import BeforeModel, HookError, Run
 from hookgate.proxy.call.answer import AnswerPipeline
 from hookgate.proxy.call.context import CallContext
+from hookgate.proxy.http.connection import Connection
 
-OF_A_CALL = (CallContext, AnswerPipeline, BeforeModel, Run, HookError)
+OF_A_CALL = (Connection, CallContext, AnswerPipeline, BeforeModel, Run, HookError)
 DENIES = {"decision": "deny", "reason": "no"}
 STOPS = {"continue": False, "stopReason": "enough"}
 REDACT = {"type": "builtin", "builtin": "redact", "name": "redact", "options": {"action": "block"}}

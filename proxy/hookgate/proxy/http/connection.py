@@ -124,6 +124,7 @@ class TimedConnection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._open_transport = None
+        self._body = EMPTY_PAYLOAD  # the body refers to this connection
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
@@ -339,6 +340,11 @@ _TLS_HANDSHAKE = b"\x16"
 """The first byte of a TLS connection."""
 
 
+def _is_closed() -> bool:
+    """Return True, as TrackedConnection.close does for a connection that has been closed."""
+    return True
+
+
 class Connection(TimedConnection):
     """A client's connection. Invalid and late requests are answered with errors in Google's format."""
 
@@ -365,6 +371,10 @@ class Connection(TimedConnection):
         self.tracked.close = self.close_for_another
         if self._server.stopping:  # the server was stopped during the TLS handshake
             self._loop.call_soon(self.stop)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        self.tracked.close = _is_closed  # its own method refers to this connection
 
     def data_received(self, data: bytes) -> None:
         if not self._request_count:
