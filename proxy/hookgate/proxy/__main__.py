@@ -3,12 +3,12 @@
 import gc
 import sys
 
-_COLLECTION_THRESHOLDS = (20_000, 20, 50)
+_COLLECTION_THRESHOLDS = (20_000, 5, 200)
 """Allocations after which young objects are traversed, and how many of these traversals precede older ones.
 
 The defaults (700, 10, 10) would traverse the modules several times while they are imported, and the parsed
 body of a large request as well. What a call leaves in reference cycles is small: a transport of asyncio for
-each connection. Young garbage of 20,000 objects takes some 20 ms to free, during which nothing else runs.
+each connection. To free 20,000 objects takes some 20 ms, during which nothing else runs.
 """
 
 
