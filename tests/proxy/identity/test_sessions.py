@@ -11,6 +11,7 @@ from hookgate.proxy.call.events import Rates
 from hookgate.proxy.config.session_bounds import MAX_SESSIONS
 from hookgate.proxy.identity import effects
 from hookgate.proxy.identity import sessions as local
+from hookgate.proxy.identity.callers import AcceptedKeys
 from hookgate.proxy.identity.memory import HookEffect
 from hookgate.proxy.identity.sessions import (
     MAX_CONTEXT,
@@ -20,7 +21,6 @@ from hookgate.proxy.identity.sessions import (
     SessionState,
     text_fingerprint,
 )
-from hookgate.proxy.identity.shares import AcceptedKeys
 from hookgate.proxy.observe import record as kept
 from hookgate.proxy.observe.record import CallRecord, Receipts
 

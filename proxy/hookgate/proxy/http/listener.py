@@ -21,7 +21,7 @@ from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.http.bodies import BodyWorker
 from hookgate.proxy.http.connection import Connection, Phase, Request, Server, TrackedConnection
 from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.identity.shares import FairMapping
+from hookgate.proxy.identity.callers import FairMapping
 
 log = logging.getLogger("hookgate.gateway")
 

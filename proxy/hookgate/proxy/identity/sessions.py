@@ -16,9 +16,9 @@ from weakref import WeakValueDictionary
 from hookgate.hooks import BeforeModel, SessionContext
 from hookgate.proxy.config.session_bounds import MAX_KEY_BYTES, MAX_SESSION_BYTES, MAX_SESSIONS
 from hookgate.proxy.errors import ApiError, policy_denied
+from hookgate.proxy.identity.callers import AcceptedKeys, FairMapping
 from hookgate.proxy.identity.effects import take_new_effects
 from hookgate.proxy.identity.memory import ConversationMemory
-from hookgate.proxy.identity.shares import AcceptedKeys, FairMapping
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -17,6 +17,7 @@ from cachetools import LRUCache, TTLCache
 from hookgate.hooks import SessionContext
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity import memory
+from hookgate.proxy.identity.callers import KEPT_KEYS, AcceptedKeys
 from hookgate.proxy.identity.effects import effect_of, take_new_effects
 from hookgate.proxy.identity.memory import ConversationMemory, HookEffect, StartClaim
 from hookgate.proxy.identity.sessions import (
@@ -27,7 +28,6 @@ from hookgate.proxy.identity.sessions import (
     session_key,
     text_fingerprint,
 )
-from hookgate.proxy.identity.shares import KEPT_KEYS, AcceptedKeys
 from hookgate.proxy.store import StoreError
 from hookgate.proxy.store.sessions import (
     ANY_SESSION,

@@ -19,7 +19,7 @@ from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
-from hookgate.proxy.identity.shares import FairMapping
+from hookgate.proxy.identity.callers import FairMapping
 from hookgate.proxy.observe.blocked import MAX_BLOCKED, BlockedOutput
 from hookgate.proxy.observe.content import CallContent
 from hookgate.proxy.observe.trace_context import Trace, new_span

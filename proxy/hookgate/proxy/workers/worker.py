@@ -14,7 +14,7 @@ from hookgate.proxy.audit import Audit
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.connection import error_response
 from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.identity.shares import AcceptedKeys
+from hookgate.proxy.identity.callers import AcceptedKeys
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import KEPT_RECEIPTS, Receipts
 from hookgate.proxy.workers.sockets import WorkerSockets
