@@ -5,15 +5,16 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, insert, select, update
 from support.audits import entries_of, ledger_in, opened, reading, record_of
+from support.databases import postgres
 
 from hookgate.hooks import SessionContext
 from hookgate.proxy.audit import reading as queries
 from hookgate.proxy.audit.chain import Columns, audit_entry, event_entry
-from hookgate.proxy.audit.reading import AuditReader, RecordFilter
+from hookgate.proxy.audit.reading import AuditReader, NewCalls, RecordFilter
 from hookgate.proxy.observe.record import make_receipt
-from hookgate.proxy.store.models import audit_writers
+from hookgate.proxy.store.models import audit_records, audit_writers
 
 BEGAN, PAUSE = 1_750_000_000_000, 40_000  # milliseconds; a record may be a minute older than one before it
 CALLS = [
@@ -114,12 +115,33 @@ def test_pages_contain_each_call_once_and_the_newest_first(
     assert len(every) == (3 if wanted.partial else len(CALLS) + 1)
 
 
-def test_new_calls_come_after_a_position_with_the_oldest_first(audit: AuditReader) -> None:
-    every = audit.calls(RecordFilter())[::-1]
-    assert audit.after(0) == every
-    assert audit.after(every[2].position, limit=2) == every[3:5]
-    assert audit.after(audit.last()) == []
-    assert audit.last() > every[-1].position
+def test_new_calls_are_those_that_ended_since_with_the_oldest_first(tmp_path: Path) -> None:
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        new = NewCalls(database)
+        assert new.read() == []
+        for ids in (["a"], ["b", "c"]):
+            ledger.write(entries_of(*(record_of(id=each * 32) for each in ids)))
+            assert [call.id[0] for call in new.read()] == ids
+        assert [call.id[0] for call in NewCalls(database).read()] == []
+        ledger.close()
+
+
+def test_calls_that_are_committed_late_are_new_calls(tmp_path: Path) -> None:
+    """Of two writers, the one that took the lower positions may commit them later."""
+    with postgres() as url, opened(tmp_path, url) as database:
+        new = NewCalls(database)
+        with ledger_in(database, tmp_path / "late") as late, ledger_in(database, tmp_path / "other") as other:
+            late.write(entries_of(record_of(id="a" * 32)))
+            with database.engine.begin() as connection:
+                kept = connection.execute(select(audit_records).where(audit_records.c.outcome.is_not(None)))
+                [row] = kept.mappings()
+                connection.execute(delete(audit_records).where(audit_records.c.position == row["position"]))
+            other.write(entries_of(record_of(id="b" * 32)))
+            assert [call.id[0] for call in new.read()] == ["b"]
+            with database.engine.begin() as connection:
+                connection.execute(insert(audit_records).values(**row))
+            assert [call.id[0] for call in new.read()] == ["a"]
+            assert new.read() == []
 
 
 def test_an_event_is_a_call_without_a_start(audit: AuditReader) -> None:

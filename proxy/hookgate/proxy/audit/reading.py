@@ -121,12 +121,6 @@ class AuditReader:
             latest = sorted(rows, key=lambda row: -row.position)[:limit]
             return _with_starts(connection, latest)
 
-    def after(self, position: int, limit: int = 50) -> list[EndedCall]:
-        """Return the calls that ended after the one at a position, the oldest first."""
-        with self._engine.begin() as connection:
-            query = _ended().where(audit_records.c.position > position).order_by(audit_records.c.position)
-            return _with_starts(connection, connection.execute(query.limit(limit)).all())
-
     def changes(self, since: int | None = None, limit: int = 50) -> list[RecordedChange]:
         """Return changes of policy and keys, the newest first, from `since` in milliseconds since 1970.
 
@@ -154,11 +148,6 @@ class AuditReader:
                     if len(found) == limit:
                         break
             return found
-
-    def last(self) -> int:
-        """Return the highest position, or 0 if there are no records."""
-        with self._engine.begin() as connection:
-            return connection.execute(select(func.max(audit_records.c.position))).scalar() or 0
 
     def running(self, limit: int = 100) -> list[BegunCall]:
         """Return calls without an end, in no particular order.
@@ -192,6 +181,47 @@ class AuditReader:
             return None
         start = next((stored for stored in records if stored.record.type == "start"), None)
         return CallDetail(start, next((stored for stored in records if stored.record.type != "start"), None))
+
+
+_LATE_COMMITS = 1000
+"""The number of positions before the last one at which a record may still appear.
+
+The writers of a server take positions when they write records, and may commit these in another order.
+"""
+
+
+class NewCalls:
+    """The calls that end from now on, including those whose records are committed late."""
+
+    def __init__(self, database: Database) -> None:
+        self._engine = database.engine
+        with self._engine.begin() as connection:
+            self._first = _last_position(connection) - _LATE_COMMITS
+            self._known = self._ended(connection)
+
+    def read(self) -> list[EndedCall]:
+        """Return the calls that have ended since the last time, in the order of their records."""
+        with self._engine.begin() as connection:
+            last = _last_position(connection)
+            ended = self._ended(connection)
+            new = sorted(ended - self._known)
+            rows: list[Any] = []
+            for start in range(0, len(new), _PAGE):
+                query = _ended().where(audit_records.c.position.in_(new[start : start + _PAGE]))
+                rows += connection.execute(query.order_by(audit_records.c.position))
+            self._first = last - _LATE_COMMITS
+            self._known = {position for position in ended if position > self._first}
+            return _with_starts(connection, rows)
+
+    def _ended(self, connection: Connection) -> set[int]:
+        query = select(audit_records.c.position).where(
+            audit_records.c.outcome.is_not(None), audit_records.c.position > self._first
+        )
+        return set(connection.execute(query).scalars())
+
+
+def _last_position(connection: Connection) -> int:
+    return connection.execute(select(func.max(audit_records.c.position))).scalar() or 0
 
 
 def receipt_of(detail: CallDetail) -> JsonObject | None:

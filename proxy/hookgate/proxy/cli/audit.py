@@ -12,7 +12,7 @@ from typing import BinaryIO, get_args
 from hookgate.proxy.audit.chain import canonical_json
 from hookgate.proxy.audit.heads import HEADS_FILE, Head, heads_document, load_heads, read_heads
 from hookgate.proxy.audit.jsonl import exported_record, registration_line
-from hookgate.proxy.audit.reading import AuditReader, RecordFilter
+from hookgate.proxy.audit.reading import AuditReader, NewCalls, RecordFilter
 from hookgate.proxy.audit.stored import StoredRecord, around_time, registrations, walk_records, whole_view
 from hookgate.proxy.audit.verifying import VerificationReport, count_records, verify_database, verify_lines
 from hookgate.proxy.cli.common.flags import add_state_flags
@@ -189,14 +189,13 @@ def _check_prefix(text: str) -> str:
 
 
 async def _tail(database: Database, given: argparse.Namespace) -> int:
-    reading = AuditReader(database)
-    calls = reading.calls(RecordFilter(), _TAIL)[::-1]
-    position = calls[-1].position if calls else 0
+    new = NewCalls(database)
+    calls = AuditReader(database).calls(RecordFilter(), _TAIL)[::-1]
     print_calls(calls, as_json=given.json)
+    shown = {call.position for call in calls}
     while given.follow:
         await asyncio.sleep(_POLL_SECONDS)
-        if calls := reading.after(position):
-            position = calls[-1].position
+        if calls := [call for call in new.read() if call.position not in shown]:
             print_calls(calls, as_json=given.json, head=False)
     return 0
 
