@@ -42,7 +42,10 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditReader]:
             chain.write([start._replace(at=at - 1000), end._replace(at=at)])
         event = record_of(id=EVENT, kind="event", event="BeforeTool", session=SessionContext("s-event"))
         running, _ = entries_of(record_of(id=RUNNING))
-        later = [event_entry(event, make_receipt(event)), audit_entry("policy"), running]
+        policy = audit_entry("policy")._replace(
+            id="9" * 32
+        )  # instead of any, which may begin with any digits
+        later = [event_entry(event, make_receipt(event)), policy, running]
         chain.write([entry._replace(at=TIMES[-1] + PAUSE) for entry in later])
         chain.close()
     with reading(state) as reader:
