@@ -19,7 +19,7 @@ from hookgate.hooks.settings.json_mistakes import JsonMistake, repeated_keys, sy
 from hookgate.translator import BodyError
 from hookgate.translator.strictjson import object_of_distinct_keys
 
-_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
