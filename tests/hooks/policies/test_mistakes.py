@@ -108,6 +108,15 @@ ONE_MODEL = (
             "deny.0.when.command: must be a JSON Pointer, which begins with /",
             id="pointer as a key",
         ),
+        pytest.param(
+            "redact",
+            {"patterns": {"KEY": "[a-", "FINE": "x", "CODE": "(a)(b)"}, "words": {"A_B": [], "lower": "x"}},
+            "patterns: the pattern of KEY is not a valid RE2 pattern: missing ]: [a-; "
+            "the pattern of CODE has 2 groups: write (?:…) for all but one; "
+            "words: A_B needs words, none of them empty; "
+            "'lower' is not a valid kind: use 2 to 24 capitals, digits and underscores, a capital first",
+            id="several definitions",
+        ),
         pytest.param("redact", {"cap": 1}, "cap: must be at least 256", id="too small"),
         pytest.param(
             "redact",
