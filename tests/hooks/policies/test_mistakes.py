@@ -75,6 +75,8 @@ ONE_MODEL = (
             id="no follow-up",
         ),
         pytest.param("limits", {"rules": []}, "rules: is empty", id="empty"),
+        pytest.param("tools", {}, "has no effect; set allow, deny or pin", id="no options"),
+        pytest.param("tools", {"deny": []}, "has no effect; set allow, deny or pin", id="no rules"),
         pytest.param(
             "models",
             {"rename": {"gemini-*-pro": "gemini-2.5-flash"}},
@@ -179,6 +181,9 @@ def route_when(**condition: int) -> Json:
         ("limits", {"rules": [{**RULE, "requests": 1}]}, {"rules": [{**RULE, "requests": 0}]}),
         ("limits", {"rules": [{**RULE, "tokens": 1}]}, {"rules": [{**RULE, "tokens": 0}]}),
         ("limits", {"rules": [{**RULE, "requests": 1}]}, {"rules": []}),
+        ("tools", {"allow": []}, {"allow": None}),
+        ("tools", {"pin": "flag"}, {"pin": None}),
+        ("tools", {"deny": [{}]}, {"deny": []}),
     ],
 )
 def test_a_bound_itself_is_taken_and_what_is_beyond_it_refused(
