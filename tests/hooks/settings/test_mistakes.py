@@ -188,6 +188,13 @@ NEVER = "probably never matches: names are whole and without prefixes, with the 
             {"allow": ["*-flash", "gemini-.*"]},
             f"options.allow: 'gemini-.*' {NEVER}did you mean 'gemini-*'?",
         ),
+        (
+            "models",
+            {"allow": r"gemini-2\.5-(pro|flash)"},
+            f"options.allow: 'gemini-2\\\\.5-(pro|flash)' {NEVER}"
+            + 'did you mean ["gemini-2.5-pro", "gemini-2.5-flash"]?',
+        ),
+        ("models", {"deny": "x-(lite)?"}, f"options.deny: 'x-(lite)?' {NEVER}".removesuffix("; ")),
         ("models", {"deny": "^x-pro$"}, f"options.deny: '^x-pro$' {NEVER}did you mean 'x-pro'?"),
         (
             "models",
