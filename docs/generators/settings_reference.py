@@ -41,9 +41,10 @@ and variables they are relative to the current folder. `~` is the home folder.
 **Variables** are named `HOOKGATE_SECTION__KEY`; a few also have a short name. In a list, `:` separates
 paths and `,` separates names; a JSON list is accepted too. An empty variable is treated as not set. For
 secrets, add `_FILE` to the name of any variable and set it to the path of a file that contains the value:
-`HOOKGATE_UPSTREAM__PROXY_FILE=/run/secrets/proxy`. It is an error if two variables give the same setting,
-or if a variable with `__` belongs to no setting. Tables that you name yourself, `[keys.NAME]` and
-`[credentials.NAME]`, can only be in the file.
+`HOOKGATE_UPSTREAM__PROXY_FILE=/run/secrets/proxy`. So a policy file itself is named by `HOOKGATE_POLICY`, not
+by `HOOKGATE_POLICY_FILE`. It is an error if two variables give the same setting, if a variable with `__`
+belongs to no setting, or if another name, such as `HOOKGATE_HOOKS_POLICY`, resembles that of a variable.
+Tables that you name yourself, `[keys.NAME]` and `[credentials.NAME]`, can only be in the file.
 
 **Errors** are reported together, each with its file and line, variable or flag. The gateway does not start
 until they are corrected. `config check` exits with status 1 if there are errors.

@@ -18,6 +18,8 @@ from support.pages import ALL_BLOCKS, block_of, write_guard
 from support.program import COMMAND, Ended, environment, run, serving
 from support.wire import HI, KEY, UNARY, post
 
+from hookgate.hooks import load_settings
+
 pytestmark = pytest.mark.e2e
 
 NOT_RUN = {
@@ -113,6 +115,24 @@ async def test_the_guard_of_the_readme_stops_a_key_before_the_embedded_upstream(
     tried = await run("hooks", "test", "BeforeModel", "--hooks", "guard/settings.json", env=state)
     assert tried.code == 0, tried
     assert "no-keys" in tried.out
+
+
+async def test_the_guard_of_the_readme_is_not_let_down_by_escapes_and_fails_closed() -> None:
+    write_guard(Path("guard"))
+    [hook] = load_settings([Path("guard/settings.json")]).hooks()
+    assert hook.on_error == "deny"
+    assert (
+        json.loads((await guarded(r'{"a": {"-----BEGIN PRIVATE KEY\u002d----": 1}}')).out)["continue"]
+        is False
+    )
+    assert json.loads((await guarded(r'["PRIVATE\u0020KEY-----"]')).out)["stopReason"] == STOPPED
+    harmless, broken = await guarded('{"a": "PRIVATE KEY"}'), await guarded("{")
+    assert (harmless.code, harmless.out, broken.code) == (0, "", 1)
+
+
+async def guarded(given: str) -> Ended:
+    """The end of the README's guard on this input."""
+    return await shell(f"printf %s {shlex.quote(given)} | python3 guard/no_keys.py")
 
 
 async def test_claude_code_s_settings_become_those_of_the_page() -> None:

@@ -40,6 +40,14 @@ class Case:
     without: str = ""
 
 
+def escaped(value: Any) -> str:
+    """JSON in which every character of every string and key is written as an escape."""
+    text = json.dumps(value)
+    parts = text.split('"')  # strings without escapes are every second part
+    parts[1::2] = ["".join(f"\\u{ord(character):04x}" for character in part) for part in parts[1::2]]
+    return '"'.join(parts)
+
+
 def asks(*texts: str, **more: Any) -> Json:
     contents = [{"role": "user", "parts": [{"text": text}]} for text in texts]
     return {"model": "gemini-2.5-pro", "contents": contents, **more}
@@ -250,6 +258,45 @@ async def test_a_rule_is_added_once(settings: Configuration) -> None:
     once = await outcome_of(settings, "add-house-rules", asks("hi"))
     twice = await outcome_of(settings, "add-house-rules", {"model": "m", **once.event.body})
     assert result_of(twice).count("British") == 1
+
+
+SPELLED = [
+    pytest.param(
+        "gallery/deny_private_keys.sh", {"llm_request": {"messages": [{"role": "user", "content": KEY}]}}
+    ),
+    pytest.param("gallery/block_dangerous_commands.sh", runs("cd /tmp && rm -rf build")),
+    pytest.param("gallery/require_ticket.py", runs("git commit -m mend")),
+    pytest.param(
+        "gallery/stay_in_workspace.py", calls("read_file", file_path="/etc/passwd") | {"cwd": "/srv"}
+    ),
+    pytest.param("deny_private_keys.py", {"llm_request": {"messages": [{"role": "user", "content": KEY}]}}),
+    pytest.param("assistant/hooks/careful_rm.sh", runs("rm -rf /")),
+    pytest.param("assistant/hooks/refuse_secrets.py", calls("write_file", content=KEY)),
+]
+
+
+@pytest.mark.parametrize(("file", "given"), SPELLED)
+async def test_a_guard_is_not_let_down_by_escapes_in_its_input(file: str, given: Json) -> None:
+    program = "bash" if file.endswith(".sh") else sys.executable
+    for text in (json.dumps(given), escaped(given)):
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            program, EXAMPLES / file, stdin=pipe, stdout=pipe, stderr=pipe
+        )
+        stdout, stderr = await process.communicate(text.encode())
+        output = json.loads(stdout or b"{}")
+        denied = (process.returncode, output.get("decision"), output.get("continue"))
+        assert denied in ((2, None, None), (0, "deny", None), (0, None, False)), stderr
+
+
+@pytest.mark.parametrize("hook", ["deny-private-keys", "block-dangerous-commands"])
+async def test_a_guard_denies_what_it_cannot_judge_because_jq_is_missing(
+    hook: str, settings: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bash").symlink_to(str(shutil.which("bash")))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    [harmless] = [case.event for case in CASES if case.hook == hook and case.decision == "allow"][:1]
+    assert decision_of(await outcome_of(settings, hook, harmless)) == "deny"
 
 
 async def test_every_hook_is_short_has_a_case_and_is_on_the_page() -> None:

@@ -75,6 +75,8 @@ ONE_MODEL = (
             id="no follow-up",
         ),
         pytest.param("limits", {"rules": []}, "rules: is empty", id="empty"),
+        pytest.param("tools", {}, "has no effect; set allow, deny or pin", id="no options"),
+        pytest.param("tools", {"deny": []}, "has no effect; set allow, deny or pin", id="no rules"),
         pytest.param(
             "models",
             {"rename": {"gemini-*-pro": "gemini-2.5-flash"}},
@@ -107,6 +109,15 @@ ONE_MODEL = (
             {"deny": [{"when": {"command": {}}}]},
             "deny.0.when.command: must be a JSON Pointer, which begins with /",
             id="pointer as a key",
+        ),
+        pytest.param(
+            "redact",
+            {"patterns": {"KEY": "[a-", "FINE": "x", "CODE": "(a)(b)"}, "words": {"A_B": [], "lower": "x"}},
+            "patterns: the pattern of KEY is not a valid RE2 pattern: missing ]: [a-; "
+            "the pattern of CODE has 2 groups: write (?:…) for all but one; "
+            "words: A_B needs words, none of them empty; "
+            "'lower' is not a valid kind: use 2 to 24 capitals, digits and underscores, a capital first",
+            id="several definitions",
         ),
         pytest.param("redact", {"cap": 1}, "cap: must be at least 256", id="too small"),
         pytest.param(
@@ -170,6 +181,9 @@ def route_when(**condition: int) -> Json:
         ("limits", {"rules": [{**RULE, "requests": 1}]}, {"rules": [{**RULE, "requests": 0}]}),
         ("limits", {"rules": [{**RULE, "tokens": 1}]}, {"rules": [{**RULE, "tokens": 0}]}),
         ("limits", {"rules": [{**RULE, "requests": 1}]}, {"rules": []}),
+        ("tools", {"allow": []}, {"allow": None}),
+        ("tools", {"pin": "flag"}, {"pin": None}),
+        ("tools", {"deny": [{}]}, {"deny": []}),
     ],
 )
 def test_a_bound_itself_is_taken_and_what_is_beyond_it_refused(

@@ -68,3 +68,9 @@ def test_a_missing_value_has_no_span() -> None:
     text = '{"a": [1, {"b": 2}]}'
     for path in (["b"], ["a", 2], ["a", 0, "b"], ["a", "0"], ["a", 1, 0]):
         assert files.span_of(text, path) is None
+
+
+def test_a_string_that_is_not_closed_takes_linear_time() -> None:
+    """Reading it anew from each of its quotation marks would take hours."""
+    text = '{"a": "' + '\\"' * 1_000_000
+    assert files.without_comments(text) == text

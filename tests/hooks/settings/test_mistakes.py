@@ -188,6 +188,13 @@ NEVER = "probably never matches: names are whole and without prefixes, with the 
             {"allow": ["*-flash", "gemini-.*"]},
             f"options.allow: 'gemini-.*' {NEVER}did you mean 'gemini-*'?",
         ),
+        (
+            "models",
+            {"allow": r"gemini-2\.5-(pro|flash)"},
+            f"options.allow: 'gemini-2\\\\.5-(pro|flash)' {NEVER}"
+            + 'did you mean ["gemini-2.5-pro", "gemini-2.5-flash"]?',
+        ),
+        ("models", {"deny": "x-(lite)?"}, f"options.deny: 'x-(lite)?' {NEVER}".removesuffix("; ")),
         ("models", {"deny": "^x-pro$"}, f"options.deny: '^x-pro$' {NEVER}did you mean 'x-pro'?"),
         (
             "models",
@@ -281,12 +288,24 @@ def scripts(tmp_path: Path) -> Path:
         ("options.py", "#!/usr/bin/env -S none -x\n"),
         ("environment.sh", "#!/usr/bin/env sh\n"),
         ("windows.py", "print()\r\n"),
+        ("bare.py", "import json\n"),
+        ("bare.sh", "echo\n"),
+        ("late.mjs", "\n#!/usr/bin/env node\n"),
+        ("marked", "\ufeff#!/bin/sh\n"),
+        ("empty", ""),
+        ("binary", "\x7fELF\2\1\1\0"),
+        ("binary.py", "\0"),
     ):
         (tmp_path / name).write_bytes(text.encode())
         (tmp_path / name).chmod(0o755)
     (tmp_path / "folder").mkdir()
     (tmp_path / "script.js").write_text("")
     return tmp_path
+
+
+NO_LINE = "does not begin with a #! line, so "
+NOT_STARTED = "it cannot be started; begin it with a line such as #!"
+AS_SHELL = "a shell would read it as its own commands; begin it with a line such as #!/usr/bin/env"
 
 
 @pytest.mark.parametrize(
@@ -304,6 +323,12 @@ def scripts(tmp_path: Path) -> Path:
         pytest.param("bash windows.sh", "which bash would run, has Windows line ends; ", id="CRLF for bash"),
         pytest.param(["./nowhere.sh"], "'/no/such/shell' of its #! line does not exist; ", id="interpreter"),
         pytest.param("./misspelled.py", "pyton3 of its #! line is not on the PATH; ", id="program of env"),
+        pytest.param("./bare.py", f"./bare.py {NO_LINE}{AS_SHELL} python3", id="no #! line"),
+        pytest.param(["./bare.py"], f"./bare.py {NO_LINE}{NOT_STARTED}/usr/bin/env python3", id="list of it"),
+        pytest.param(["./bare.sh"], f"./bare.sh {NO_LINE}{NOT_STARTED}/bin/sh", id="list of a shell script"),
+        pytest.param("./late.mjs", f"./late.mjs {NO_LINE}{AS_SHELL} node", id="late #! line"),
+        pytest.param(["./marked"], f"./marked {NO_LINE}{NOT_STARTED}/bin/sh", id="byte order mark"),
+        pytest.param(["./empty"], f"./empty {NO_LINE}{NOT_STARTED}/bin/sh", id="empty script"),
         pytest.param("bash ./x.sh", "./x.sh, which bash would run, does not exist in ", id="bash"),
         pytest.param("sh -e x.sh", "x.sh, which sh would run, ", id="sh with an option"),
         pytest.param("bash -euo pipefail x.sh", "x.sh, which bash would run, ", id="an option with a value"),
@@ -376,6 +401,10 @@ def test_a_variable_that_is_not_set_is_reported_at_its_line(
         "~/none.sh",
         "./options.py",
         "./environment.sh",
+        "./bare.sh",
+        "./empty",
+        ["./binary"],
+        "./binary.py",
         "python3 windows.py",
         "none",
         "if [ -e x ]; then ./none.sh; fi",

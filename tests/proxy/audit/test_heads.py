@@ -181,15 +181,58 @@ def test_a_truncated_export_is_found_whatever_is_missing(
         assert (code, "missing" in reported) == (1, True), name
 
 
-def test_lines_that_do_not_say_where_they_end_are_not_called_complete(
+UP_TO_THE_END = (
+    "none is changed, and of each writer, none is missing up to the last one; whether later ones are missing "
+    "is not proved, because nothing says where the records end (see: hookgate audit heads)"
+)
+FROM_THE_BEGINNING = (
+    "none is changed, and of each writer, none is missing from the first one on; whether earlier ones are "
+    "missing is not proved, because nothing says where the records begin (the last line of an export does)"
+)
+WITHIN = (
+    "none is changed, and of each writer, none is missing between the first and the last one; whether "
+    "earlier or later ones are missing is not proved, because nothing says where the records begin and end "
+    "(see: hookgate audit heads)"
+)
+
+
+@pytest.mark.parametrize(
+    ("cut", "with_heads", "expected"),
+    [
+        pytest.param(slice(None, -1), False, UP_TO_THE_END, id="the last line"),
+        pytest.param(slice(None, -3), False, UP_TO_THE_END, id="the last records"),
+        pytest.param(slice(6, -1), False, WITHIN, id="the first records"),
+        pytest.param(slice(6, -3), False, WITHIN, id="both"),
+        pytest.param(slice(6, -1), True, FROM_THE_BEGINNING, id="the first records, with heads"),
+    ],
+)
+def test_the_conclusion_about_a_cut_export_says_what_is_proved(
+    cut: slice,
+    with_heads: bool,
+    expected: str,
+    *,
+    export: Path,
+    heads: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = export.read_bytes().splitlines(keepends=True)
+    kept = lines[cut] if cut.start is None else [*lines[:3], *lines[cut]]
+    export.write_bytes(b"".join(kept))
+    code, reported = verified(capsys, export, *(["--expect", heads] if with_heads else []))
+    assert code == 0
+    *_, conclusion = reported.splitlines()
+    assert conclusion == f"{len(kept) - 3} records of 3 writers: {expected}."
+
+
+def test_an_export_that_ends_within_a_line_is_not_sound(
     export: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = export.read_bytes().splitlines(keepends=True)
-    export.write_bytes(b"".join(lines[:3] + lines[6:-1]))
+    export.write_bytes(b"".join(lines[:9])[:-20])
     code, reported = verified(capsys, export)
-    assert code == 0
-    assert "records 4 to 9, closed" in reported
-    assert "Nothing outside of these records determines where they begin and end" in reported
+    assert code == 1
+    assert "line 9: it is not a record: the file ends within it" in reported
+    assert reported.endswith("records are missing or changed.\n")
 
 
 @IN_ANY_STORE
@@ -208,7 +251,7 @@ def test_a_database_from_before_is_sound_and_says_that_its_end_is_not_shown(
     (state / HEADS_FILE).unlink()
     code, reported = verified(capsys, "--state", state)
     assert code == 0
-    assert "Nothing outside of these records determines where they begin and end" in reported
+    assert reported.endswith(f": {UP_TO_THE_END}.\n")
 
 
 def test_what_retention_removes_is_not_missed(

@@ -112,7 +112,8 @@ def test_what_was_written_is_sound() -> None:
     report = checked(first, dead, empty, heir, expected={"a": first.head()})
     assert report.sound
     assert (report.problems, report.records, report.writers) == ([], 8, 4)
-    assert (report.running, report.removed, report.partial, report.more) == (1, 0, False, 0)
+    assert (report.running, report.removed, report.more) == (1, 0, 0)
+    assert (report.proves_begin, report.proves_end) == (True, True)
     assert report.chains == [
         "writer a: records 1 to 3, closed",
         "writer b: records 1 to 2, ended by another writer",
@@ -377,7 +378,7 @@ def test_records_that_are_saved_elsewhere_must_exist(
     head = Head(**{**{name: getattr(chain.head(), name) for name in Head.__slots__}, **change})
     report = checked(chain, expected={"a": head}, whole=whole)
     assert report.problems == ([f"writer a: {problem}"] if problem else [])
-    assert report.partial is not whole
+    assert (report.proves_begin, report.proves_end) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +416,7 @@ def test_an_export_ends_as_its_last_line_says(change: dict[str, Any], problems: 
     head = Head(**{**{name: getattr(chain.head(2), name) for name in Head.__slots__}, **change})
     del chain.records[0]
     report = checked(chain, whole=False, named={"a": head})
-    assert (report.problems, report.partial) == (problems, False)
+    assert (report.problems, report.proves_begin, report.proves_end) == (problems, True, True)
 
 
 def test_an_export_names_a_writer_that_it_does_not_contain() -> None:
@@ -447,7 +448,31 @@ def test_a_part_of_the_records_may_begin_and_end_anywhere() -> None:
     chain = whole()
     del chain.records[0], chain.records[-1]
     report = checked(chain, whole=False)
-    assert (report.problems, report.partial) == ([], True)
+    assert (report.problems, report.proves_begin, report.proves_end) == ([], False, False)
+
+
+def test_a_part_from_the_first_record_on_proves_its_beginning() -> None:
+    first, second = call(chains("a", "b")[0]), call(chains("a", "b")[1])
+    report = checked(first, second, whole=False)
+    assert (report.problems, report.proves_begin, report.proves_end) == ([], True, False)
+    for some in (
+        [second],
+        [first, chains("a", "b")[1]],
+    ):  # without the first writer; with one that wrote nothing
+        report = checked(*some, whole=False)
+        assert (report.problems, report.proves_begin, report.proves_end) == ([], False, False)
+
+
+def test_heads_from_elsewhere_prove_the_end_of_a_part_but_not_its_beginning() -> None:
+    chain = whole()
+    del chain.records[0]
+    report = checked(chain, whole=False, expected={"a": chain.head()})
+    assert (report.problems, report.proves_begin, report.proves_end) == ([], False, True)
+
+
+def test_a_database_without_heads_does_not_prove_its_end() -> None:
+    report = checked(whole())
+    assert (report.problems, report.proves_begin, report.proves_end) == ([], True, False)
 
 
 def test_a_record_that_cannot_be_read_is_one_problem() -> None:

@@ -103,6 +103,9 @@ async def test_an_owner_with_several_keys_is_ambiguous(tmp_path: Path) -> None:
     assert "there is no valid key of this ID or owner" in unknown.complaint
 
 
+IS_REGEX = "is a regular expression, but names with the wildcards *, ? and […] are expected"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -123,6 +126,13 @@ async def test_an_owner_with_several_keys_is_ambiguous(tmp_path: Path) -> None:
             ("alice", "--models", "models/gemini-*"),
             "--models: 'models/gemini-*' has a prefix; write 'gemini-*'",
         ),
+        (
+            ("alice", "--models", "gemini-3-pro", "gemini-.*"),
+            f"--models: 'gemini-.*' {IS_REGEX}; write 'gemini-*'",
+        ),
+        (("alice", "--models", "^gemma-3$"), f"--models: '^gemma-3$' {IS_REGEX}; write gemma-3"),
+        (("alice", "--models", "x-(pro|lite)"), f"--models: 'x-(pro|lite)' {IS_REGEX}; write x-pro x-lite"),
+        (("alice", "--models", r"gemini-[0-9]+"), f"--models: 'gemini-[0-9]+' {IS_REGEX}"),
         (("alice", "--expires", "2001-01-01"), "--expires: '2001-01-01' is in the past"),
         (
             ("alice", "--expires", "soon"),
@@ -151,6 +161,20 @@ async def test_a_key_that_cannot_be_issued_is_refused_with_the_reason(
     ended = await keys("create", *words, state=tmp_path, code=1)
     assert message in ended.complaint
     assert os.listdir(tmp_path) == []
+
+
+async def test_names_with_wildcards_are_not_taken_for_regular_expressions(tmp_path: Path) -> None:
+    models = (
+        "gemini-2.*",
+        "gemini-[23].*-pro",
+        "?.*",
+        "[a-c]*",
+        "tunedModels/my.model",
+        "google/gemini-2.5-pro",
+    )
+    await keys("create", "alice", "--models", *models, state=tmp_path)
+    [key] = await listed(state=tmp_path)
+    assert key["models"] == list(models)
 
 
 async def test_a_key_in_place_of_an_owner_is_not_repeated(tmp_path: Path) -> None:

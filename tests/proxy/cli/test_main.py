@@ -135,7 +135,7 @@ async def test_the_environment_is_checked_like_the_command_line() -> None:
             "settings.json:1: hooks.BeforeModle: ",
             "did you mean BeforeModel?",
         ),
-        ('{"hooks": {"BeforeModel": [', "settings.json:1:28: ", "close each {, [ and quotation mark"),
+        ('{"hooks": {"BeforeModel": [', "settings.json:1:28: ", "end the file with ]}}"),
         (
             '{"hooks": {"BeforeModel": [{"hooks": [{"type": "command"}]}]}}',
             "hooks.BeforeModel[0].hooks[0].command: ",

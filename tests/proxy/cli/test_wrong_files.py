@@ -83,7 +83,12 @@ def write(name: str, content: str | bytes) -> None:
             "--hooks",
             "guard.json:2:20: is not valid JSON: there is a comma before the closing ]; remove the comma",
         ),
-        ("guard.json", '{"a": [,1]}', "--hooks", "guard.json:1:8: is not valid JSON: Expecting value"),
+        (
+            "guard.json",
+            '{"a": [,1]}',
+            "--policy",
+            "guard.json:1:8: is not valid JSON: there is a comma after the opening [; remove the comma",
+        ),
         ("settings.yaml", YAML, "--hooks", f"settings.yaml: {IS_YAML}"),
         ("settings.yml", "[]: [\n", "--policy", f"settings.yml: {IS_YAML}"),
         ("guard.json", "---\n{}\n", "--policy", f"guard.json: {IS_YAML}"),

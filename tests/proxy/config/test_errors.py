@@ -139,6 +139,15 @@ def test_what_can_be_wrong_in_a_file(text: str, expected: str, wrong: Wrong) -> 
         ({"HOOKGATE_ADMIN__COLOR": "1"}, "is not known; known are HOOKGATE_ADMIN__ADDRESS, HOOKGATE_ADMIN__"),
         ({"HOOKGATE_LOG__LEVEL": "info"}, "is not known; did you mean HOOKGATE_LOGS__LEVEL?"),
         ({"HOOKGATE_ZZZ__QQQ": "1"}, "HOOKGATE_ZZZ__QQQ: is not known; remove it"),
+        ({"HOOKGATE_POLICIES": "a"}, "HOOKGATE_POLICIES: is not known; did you mean HOOKGATE_POLICY?"),
+        ({"HOOKGATE_POLICY_FILES": "a"}, "is not known; did you mean HOOKGATE_POLICY?"),
+        ({"HOOKGATE_POLICY_PATH": "a"}, "is not known; did you mean HOOKGATE_POLICY?"),
+        ({"HOOKGATE_HOOKS_POLICY": "a"}, "is not known; did you mean HOOKGATE_HOOKS__POLICY?"),
+        ({"HOOKGATE_ADMIN_TOKEN": "a"}, "is not known; did you mean HOOKGATE_ADMIN__TOKEN?"),
+        ({"HOOKGATE_LOG_LEVEL": "info"}, "is not known; did you mean HOOKGATE_LOGS__LEVEL?"),
+        ({"HOOKGATE_ADMIN": "off"}, "is not known; did you mean HOOKGATE_ADMIN__ADDRESS?"),
+        ({"HOOKGATE_TRUST_PROJECT": "1"}, "is not known; did you mean HOOKGATE_HOOKS__TRUST_PROJECT?"),
+        ({"HOOKGATE_CONFIG_FILE": "a"}, "is not known; did you mean HOOKGATE_CONFIG?"),
         ({"HOOKGATE_ROUTES__UNHOOKED": "live,x"}, "routes.unhooked[1]: must be 'interactions', 'openai'"),
     ],
     ids=lambda value: str(value)[:60],
@@ -154,9 +163,58 @@ def test_the_base_url_of_an_upstream_may_have_a_path_without_a_version(tmp_path:
         assert effective.config.upstream.gemini == url
 
 
-def test_variables_that_are_not_settings_are_left_alone(tmp_path: Path) -> None:
-    environ = {"HOOKGATE_PORT": "tcp://10.0.0.1:80", "HOOKGATE_RUN": "x", "HOOKGATE_CONFIG": "/dev/null"}
+OF_SERVICES = [
+    f"HOOKGATE_{service}{name}"
+    for service in ("", "ADMIN_", "LISTEN_", "STORE_")
+    for name in (
+        "SERVICE_HOST",
+        "SERVICE_PORT",
+        "SERVICE_PORT_HTTP",
+        "PORT",
+        "PORT_80_TCP",
+        "PORT_80_TCP_ADDR",
+    )
+]
+"""Variables that Kubernetes sets for services."""
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        *OF_SERVICES,
+        "HOOKGATE_RUN",
+        "HOOKGATE_WORKER",
+        "HOOKGATE_LAUNCHED",
+        "HOOKGATE_VERSION",
+        "HOOKGATE_TAG",
+    ],
+)
+def test_variables_that_are_not_settings_are_left_alone(variable: str) -> None:
+    environ = {variable: "tcp://10.0.0.1:80", "HOOKGATE_CONFIG": "/dev/null"}
     assert read_config({}, environ).places == {}
+
+
+@pytest.mark.parametrize("variable", ["HOOKGATE_POLICY", "HOOKGATE_HOOKS__POLICY", "HOOKGATE_STATE"])
+@pytest.mark.parametrize("content", ['{"hooks": {}}', '\ufeff{"hooks": {}}', '// ours\n{"hooks": {}}\n'])
+def test_a_file_that_should_contain_a_path_is_not_taken_for_the_path(
+    variable: str, content: str, tmp_path: Path, wrong: Wrong
+) -> None:
+    policy = tmp_path / "policy.json"
+    policy.write_text(content, encoding="utf-8")
+    [problem] = wrong("", {f"{variable}_FILE": str(policy)})
+    assert problem.startswith(f"{variable}_FILE: hooks.")
+    remedy = f"does not contain a path; if that file itself is meant, use {variable}={policy}"
+    assert problem.endswith(f": {policy} {remedy}")
+
+
+@pytest.mark.parametrize(
+    "content", ["/a.json:/b.json\n", '[\n"/a.json",\n"/b.json"]\n', "\ufeff/a.json:/b.json"]
+)
+def test_a_file_may_contain_the_paths_of_policy_files(content: str, tmp_path: Path) -> None:
+    paths = tmp_path / "paths"
+    paths.write_text(content, encoding="utf-8")
+    environ = {"HOOKGATE_POLICY_FILE": str(paths), "HOOKGATE_CONFIG": "/dev/null"}
+    assert read_config({}, environ).config.hooks.policy == (Path("/a.json"), Path("/b.json"))
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ As a BeforeToolSelection hook it removes tools that may never be called; as a Be
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hookgate.hooks.policies.conditions import Condition, PlaceOrAll, check_all
 from hookgate.hooks.policies.options import (
@@ -65,6 +65,12 @@ class ToolsOptions(Options):
 
     pin: Literal["flag", "refuse"] | None = None
     """Whether to flag or refuse tools whose declaration differs from the accepted one."""
+
+    @model_validator(mode="after")
+    def _check_effect(self) -> Self:
+        if self.allow is None and not self.deny and self.pin is None:
+            raise ValueError("has no effect; set allow, deny or pin")
+        return self
 
 
 def tools_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:

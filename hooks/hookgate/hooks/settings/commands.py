@@ -32,6 +32,8 @@ _SHELL_WORDS = re.compile(
 """The reserved words and built-in commands of shells, which are not programs."""
 _UNIX_LINES = "save it with Unix line ends"
 _MAX_FIRST_LINE = 4096
+_LANGUAGES = {".py": "python3", ".rb": "ruby", ".pl": "perl"} | dict.fromkeys((".js", ".mjs", ".cjs"), "node")
+"""The interpreters of scripts that are no shell scripts, by the suffixes of their names."""
 
 _QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""", re.DOTALL)
 _QUOTED_SIGN = "\ue000"  # stands for a ">" between quotes, which redirects nothing
@@ -163,10 +165,10 @@ def _program_problem(word: str, config: CommandConfig, root: Path) -> str | None
 
 
 def _first_line_problem(word: str, path: Path, config: CommandConfig) -> str | None:
-    """Return the reason why a script cannot be started by its `#!` line, or None."""
+    """Return the reason why a script cannot be started by its `#!` line, or without one, or None."""
     line = _first_line(path)
     if not line.startswith("#!"):
-        return None
+        return _missing_line_problem(word, path, line, in_line=isinstance(config.command, str))
     if line.endswith("\r"):
         return f"{word} has Windows line ends; {_UNIX_LINES}"
     interpreter, *arguments = line[2:].split() or [""]
@@ -177,6 +179,21 @@ def _first_line_problem(word: str, path: Path, config: CommandConfig) -> str | N
     if "PATH" in config.env or shutil.which(arguments[0]):
         return None
     return f"{word} cannot be started: {arguments[0]} of its #! line is not on the PATH; correct the line"
+
+
+def _missing_line_problem(word: str, path: Path, line: str, *, in_line: bool) -> str | None:
+    """Return the reason why a file that begins with `line` needs a `#!` line, or None.
+
+    The kernel starts only binaries without one. A shell, which runs command lines, reads the text itself.
+    """
+    if "\0" in line or not path.is_file() or not os.access(path, os.R_OK):
+        return None
+    language = _LANGUAGES.get(path.suffix)
+    if in_line and language is None:
+        return None
+    effect = "a shell would read it as its own commands" if in_line else "it cannot be started"
+    interpreter = f"#!/usr/bin/env {language}" if language else "#!/bin/sh"
+    return f"{word} does not begin with a #! line, so {effect}; begin it with a line such as {interpreter}"
 
 
 def _first_line(path: Path) -> str:

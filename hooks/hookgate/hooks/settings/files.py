@@ -15,10 +15,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError, describe_mistake
+from hookgate.hooks.settings.json_mistakes import JsonMistake, repeated_keys, syntax_mistake
 from hookgate.translator import BodyError
 from hookgate.translator.strictjson import object_of_distinct_keys
 
-_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
@@ -195,24 +196,39 @@ def parse_settings(path: Path, text: str, *, strict: bool = False) -> SettingsFi
     Raises SettingsError.
     """
     try:
-        settings = parse_jsonc(text)
+        settings = _parse_distinct(path, text)
     except json.JSONDecodeError as error:
         raise SettingsError([_describe_json_error(path, text, error)]) from None
-    except BodyError as error:
-        raise SettingsError([Problem(path, error.message)]) from None
-    except (ValueError, RecursionError) as error:  # a number with thousands of digits, or deep nesting
-        raise SettingsError([Problem(path, f"cannot be read as JSON: {error}")]) from None
+    except RecursionError:
+        raise SettingsError(
+            [Problem(path, "cannot be read as JSON: it nests too deeply; flatten it")]
+        ) from None
+    except SettingsError:
+        raise
+    except ValueError:
+        message = "cannot be read as JSON: it contains a number with thousands of digits; shorten it"
+        raise SettingsError([Problem(path, message)]) from None
     if not isinstance(settings, dict):
         raise SettingsError([Problem(path, 'must contain an object such as {"hooks": {…}}')])
     return SettingsFile(path, text, settings, strict=strict)
 
 
-_TRAILING_COMMA = re.compile(r",\s*([}\]])")
+def _parse_distinct(path: Path, text: str) -> Any:
+    """Parse JSON with comments. Raises SettingsError for repeated keys, and the errors of json.loads."""
+    try:
+        return parse_jsonc(text)
+    except BodyError:
+        text = without_comments(text)
+        json.loads(text)  # a mistake after the repeated key would come first
+        raise SettingsError([_problem_at(path, text, mistake) for mistake in repeated_keys(text)]) from None
 
 
 def _describe_json_error(path: Path, text: str, error: json.JSONDecodeError) -> Problem:
-    """Return the problem of a file that is not JSON, with a remedy for the usual causes."""
+    """Return the problem of a file that is not JSON."""
+    unclosed = _unclosed_comment(text)
     text = without_comments(text)
+    if unclosed and error.pos >= len(text.rstrip()):
+        return _problem_at(path, text, unclosed)
     if not text.strip():
         return Problem(path, 'is empty; hook settings are JSON, such as {"hooks": {…}}')
     if is_toml(text):
@@ -223,16 +239,21 @@ def _describe_json_error(path: Path, text: str, error: json.JSONDecodeError) -> 
             'write it as JSON, such as {"hooks": {…}}, or, if it is the gateway\'s configuration, as TOML'
         )
         return Problem(path, f"is YAML, but hook settings are JSON; {remedy}")
-    comma = text.rfind(",", 0, error.pos + 1)
-    trailing = _TRAILING_COMMA.match(text, max(comma, 0))
-    if trailing and trailing.end() > error.pos:
-        line, column = text.count("\n", 0, comma) + 1, comma - text.rfind("\n", 0, comma)
-        message = f"is not valid JSON: there is a comma before the closing {trailing[1]}; remove the comma"
-        return Problem(path, message, line, column)
-    reason = error.msg
-    if error.pos >= len(text.rstrip()):
-        reason = "it ends before it is complete; close each {, [ and quotation mark"
-    return Problem(path, f"is not valid JSON: {reason}", error.lineno, error.colno)
+    mistake = syntax_mistake(text, error)
+    return _problem_at(path, text, mistake)
+
+
+def _unclosed_comment(text: str) -> JsonMistake | None:
+    for match in _STRING_OR_COMMENT.finditer(text):
+        if match[0].startswith("/*") and not match[0].endswith("*/", 2):
+            return JsonMistake("this comment has no end; close it with */", match.start())
+    return None
+
+
+def _problem_at(path: Path, text: str, mistake: JsonMistake) -> Problem:
+    line_start = text.rfind("\n", 0, mistake.offset) + 1
+    line = text.count("\n", 0, mistake.offset) + 1
+    return Problem(path, f"is not valid JSON: {mistake.message}", line, mistake.offset - line_start + 1)
 
 
 def closest_name(key: str, known: Iterable[str]) -> str | None:

@@ -108,16 +108,15 @@ def _values_at(value: Any, path: Sequence[str]) -> Iterator[tuple[str, Any]]:
 
 def _name_mistake(kind: str, name: str) -> str | None:
     """Return why a name with wildcards probably never matches, with a remedy, or None."""
-    meant = name.removeprefix("^").removesuffix("$")
+    meant = [name.removeprefix("^").removesuffix("$")]
     if kind in ("models", "tools"):  # other names may have a dot before a wildcard, or a bar
-        meant = re.sub(r"(?<!\d)\.[*+]", "*", meant)
-        if "|" in meant:
-            alternatives = [each.strip("()") for each in meant.split("|")]
-            return f"{name!r} probably never matches: {_NAMES}; did you mean {json.dumps(alternatives)}?"
+        meant = regex_as_wildcards(name)
     if kind == "models":
-        meant = meant.removeprefix("models/")
-    if meant != name:
-        return f"{name!r} probably never matches: {_NAMES}; did you mean {meant or '*'!r}?"
+        meant = [each.removeprefix("models/") for each in meant]
+    if meant != [name]:
+        shown = repr(meant[0] or "*") if len(meant) == 1 else json.dumps(meant)
+        remedy = f"; did you mean {shown}?" if meant else ""
+        return f"{name!r} probably never matches: {_NAMES}{remedy}"
     return _tool_name_mistake(name) if kind == "tools" else None
 
 
@@ -128,6 +127,25 @@ def _tool_name_mistake(name: str) -> str | None:
     migrated, _ = claude_names.tools(name)
     similar = [migrated] if migrated in KNOWN_TOOLS else get_close_matches(name, KNOWN_TOOLS, 1, _SIMILAR)
     return f"{name!r} is not a tool of Gemini CLI; did you mean {similar[0]!r}?" if similar else None
+
+
+def regex_as_wildcards(name: str) -> list[str]:
+    """Return the names with wildcards that a regular expression probably means in their place.
+
+    Another name is returned unchanged. The list is empty if names with wildcards cannot say the same.
+    """
+    meant = name.removeprefix("^").removesuffix("$")
+    meant = re.sub(r"(?<![\d\]?\\])\.[*+]", "*", meant)  # names contain versions, such as 2.*
+    meant = re.sub(r"\\([^\w])", r"\1", meant)
+    group = re.fullmatch(r"([^()|]*)\((?:\?:)?([^()]*)\)([^()|]*)", meant)
+    before, alternatives, after = group.groups() if group else ("", meant, "")
+    names = [f"{before}{each}{after}" for each in alternatives.split("|")]
+    has_other = re.search(r"\)[?*+{]|\[[^\]]*\|", name) or any(_REGEX_SIGNS & set(each) for each in names)
+    return [] if has_other else names
+
+
+_REGEX_SIGNS = frozenset("^$()|+{}\\")
+"""Characters of regular expressions that are in no name of a model or tool, and are no wildcards."""
 
 
 def wildcards_as_regex(pattern: str) -> str | None:

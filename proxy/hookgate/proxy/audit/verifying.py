@@ -30,8 +30,10 @@ class VerificationReport:
     """Calls that have not ended, of writers that may still be running."""
     chains: list[str] = field(default_factory=list)
     """The first and the last record of each chain, as text."""
-    partial: bool = False
-    """Whether the ends of chains could not be verified, because no heads were saved elsewhere."""
+    proves_begin: bool = True
+    """Whether no records can be missing before the first of each writer."""
+    proves_end: bool = True
+    """Whether heads say which records are the last, at the time when they were written."""
     problems: list[str] = field(default_factory=list)
     more: int = 0
     """Problems beyond those that are listed."""
@@ -155,6 +157,7 @@ class Checker:
         `registered` are the registrations of all writers in order, each with its stored hash. `ended` says
         how writers ended, by number.
         """
+        self.report.proves_end = bool(self._expected or self._named)
         self._check_registrations(registered)
         numbers = {str(document.get("writer")): document.get("number", 0) for document, _ in registered}
         hashes = {str(document.get("writer")): own for document, own in registered}
@@ -208,7 +211,6 @@ class Checker:
                 self.report.add_problem(f"writer {writer}: its last record is a different one")
 
     def _describe_chains(self, numbers: Mapping[str, int]) -> None:
-        self.report.partial = not (self._whole and self._expected) and not self._named
         for writer in sorted(self._chains, key=lambda writer: numbers.get(writer, 0)):
             chain = self._chains[writer]
             state = "closed" if chain.closed is not None else "open"
@@ -223,6 +225,8 @@ class Checker:
     def _check_registrations(self, registered: list[tuple[JsonObject, str]]) -> None:
         self.report.writers = len(registered)
         before: tuple[int, str] | None = (0, "0" * 64) if self._whole else None
+        if not before and [document.get("number") for document, _ in registered[:1]] != [1]:
+            self._lacks_begin()
         for document, own in registered:
             number, previous = document.get("number", 0), str(document.get("previous", ""))
             writer = document.get("writer")
@@ -245,17 +249,24 @@ class Checker:
             self.report.removed += 1
         elif self._whole:
             self.report.add_problem(f"writer {writer}: {_span(1, chain.first - 1)} missing")
+        else:
+            self._lacks_begin()
         self._check_tail(writer, chain, self._sealed.get(number), ended)
 
     def _check_absent(self, writer: str, number: int, removed: tuple[int, str] | None, ended: str) -> None:
         """Check a writer that has no records."""
         if not self._whole:
+            self._lacks_begin()
             return
         sealed = self._sealed.get(number)
         if number in self._gone or (removed and (sealed == removed or not ended)):
             self.report.removed += 1
         elif ended == "closed" or (sealed and sealed[0]) or (ended == "recovered" and not sealed):
             self.report.add_problem(f"writer {writer}: all its records are missing")
+
+    def _lacks_begin(self) -> None:
+        """Note that earlier records may be missing, unless the last line of an export names the first."""
+        self.report.proves_begin = bool(self._named)
 
     def _check_tail(
         self, writer: str, chain: _Chain, sealed: tuple[int, str | None] | None, ended: str
@@ -335,7 +346,8 @@ def verify_lines(
             document = loads(line, depth=MAX_RECORD_DEPTH)
             _feed(checker, registered, document)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            checker.report.add_problem(f"line {number}: it is not a record: {_describe_error(error)}")
+            why = _describe_error(error) if line.endswith(b"\n") else "the file ends within it"
+            checker.report.add_problem(f"line {number}: it is not a record: {why}")
         progress(len(line))
     by_number = sorted(registered.values(), key=lambda pair: int(pair[0].get("number", 0)))
     return checker.finish(by_number, {})

@@ -271,6 +271,24 @@ def _verified_file(file: Path, expected: dict[str, Head]) -> VerificationReport:
     return report
 
 
+def _conclusion(report: VerificationReport) -> str:
+    """Return what is proved about records without problems, and what is not."""
+    match report.proves_begin, report.proves_end:
+        case True, True:
+            return "nothing is missing or changed"
+        case True, False:
+            span, other, limit = "up to the last one", "later", "end (see: hookgate audit heads)"
+        case False, True:
+            span, other, limit = "from the first one on", "earlier", "begin (the last line of an export does)"
+        case _:
+            span, other = "between the first and the last one", "earlier or later"
+            limit = "begin and end (see: hookgate audit heads)"
+    return (
+        f"none is changed, and of each writer, none is missing {span}; whether {other} ones are missing is "
+        f"not proved, because nothing says where the records {limit}"
+    )
+
+
 def _print_report(report: VerificationReport) -> int:
     """Print the report. Returns 1 if records are missing or changed, else 0."""
     for problem in report.problems:
@@ -280,16 +298,14 @@ def _print_report(report: VerificationReport) -> int:
     if report.removed:
         of = pluralize(report.removed, "writer")
         print(f"Of {of}, retention has removed the first records; the others continue the chain.")
-    if report.running:
+    if report.running and report.proves_end:
         print(f"{pluralize(report.running, 'call has', 'calls have')} not ended yet.")
+    elif report.running:
+        print(f"{pluralize(report.running, 'call has', 'calls have')} no end among these records.")
     for chain in report.chains[-_CHAINS:]:
         print(f"{chain}.")
     if len(report.chains) > _CHAINS:
         print(f"{pluralize(len(report.chains) - _CHAINS, 'more writer')} before these.")
-    if report.partial:
-        print(
-            "Nothing outside of these records determines where they begin and end; see: hookgate audit heads."
-        )
-    what = "nothing is missing or changed" if report.sound else "records are missing or changed"
+    what = _conclusion(report) if report.sound else "records are missing or changed"
     print(f"{pluralize(report.records, 'record')} of {pluralize(report.writers, 'writer')}: {what}.")
     return 0 if report.sound else 1

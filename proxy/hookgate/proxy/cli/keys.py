@@ -6,6 +6,7 @@ Also `hookgate key-hash`, for keys that the configuration names.
 import argparse
 import json
 import re
+import shlex
 import sys
 import time
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from typing import Any
 from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.counters import MEASURES, LimitRule
 from hookgate.hooks.policies.options import read_options
+from hookgate.hooks.settings.matcher_advice import regex_as_wildcards
 from hookgate.proxy.audit.changes import RecordOwnChange, operator_name, recording_changes
 from hookgate.proxy.cli.common.flags import add_state_flags
 from hookgate.proxy.cli.common.tables import print_table
@@ -178,6 +180,10 @@ def _printable(text: str, flag: str, longest: int) -> str:
 def _model(text: str) -> str:
     if text.startswith("models/"):
         raise ValueError(f"--models: {text!r} has a prefix; write {text.removeprefix('models/')!r}")
+    if (meant := regex_as_wildcards(text)) != [text]:
+        remedy = f"; write {shlex.join(meant)}" if meant else ""
+        expected = "names with the wildcards *, ? and […] are expected"
+        raise ValueError(f"--models: {text!r} is a regular expression, but {expected}{remedy}")
     return _printable(text, "--models", _LONGEST_MODEL)
 
 

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -73,15 +73,16 @@ def read_environment(environ: Mapping[str, str], problems: list[str]) -> dict[st
     for variable in sorted(name for name, text in environ.items() if name.startswith(PREFIX) and text):
         setting = _VARIABLES.get(variable) or _VARIABLES.get(variable.removesuffix(_FROM_FILE))
         if setting is None:
-            # Others may set variables without `__`: Kubernetes sets HOOKGATE_PORT for a service.
-            if "__" in variable or _resembles_setting(variable):
+            if "__" in variable:
                 problems.append(f"{variable}: {_unknown_variable_remedy(variable.upper())}")
+            elif meant := _meant_variable(variable):
+                problems.append(f"{variable}: is not known; did you mean {meant}?")
             continue
         if other := given.get(setting.name):
             problems.append(f"{variable}: {setting.name}: is also set by {other.place}; remove one")
             continue
         try:
-            value = _value(setting, _text(variable, environ[variable]))
+            value = _value(setting, _text(setting, variable, environ[variable]))
         except ValueError as error:
             problems.append(f"{variable}: {setting.name}: {error}")
         else:
@@ -89,11 +90,25 @@ def read_environment(environ: Mapping[str, str], problems: list[str]) -> dict[st
     return given
 
 
-def _resembles_setting(variable: str) -> bool:
-    """Return whether a short variable is probably a misspelled one of hookgate's."""
-    known = [name.removeprefix(PREFIX) for name in (*_VARIABLES, *_OTHER_VARIABLES) if "__" not in name]
+_OF_SERVICES = re.compile(r"(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)")
+"""Matches variables that Kubernetes sets for a service whose name begins with `hookgate`."""
+_ENDING = re.compile(r"(_(FILE|PATH)S?|IES)$")
+
+
+def _meant_variable(variable: str) -> str | None:
+    """Return the variable that one without `__` probably misspells; None if it may be another program's."""
     name = variable.removeprefix(PREFIX)
-    return name not in known and bool(get_close_matches(name, known, n=1, cutoff=0.8))
+    if variable in _OTHER_VARIABLES or _OF_SERVICES.fullmatch(name):
+        return None
+    flag = f"--{name.lower().replace('_', '-')}"
+    of_flag = [setting.variables[0] for setting in SETTINGS.values() if setting.flag == flag]
+    known = {each.removeprefix(PREFIX).replace("__", "_"): each for each in (*_VARIABLES, *_OTHER_VARIABLES)}
+    similar = [near for each in (name, _ENDING.sub("", name)) for near in _similar(each, known)]
+    return next(iter([*of_flag, *(known[near] for near in similar)]), None)
+
+
+def _similar(name: str, known: Iterable[str]) -> list[str]:
+    return get_close_matches(name, known, n=1, cutoff=0.8)
 
 
 def _unknown_variable_remedy(variable: str) -> str:
@@ -114,16 +129,20 @@ def _unknown_variable_remedy(variable: str) -> str:
     return f"is not known; {remedy}"
 
 
-def _text(variable: str, text: str) -> str:
+def _text(setting: Setting, variable: str, text: str) -> str:
     """Return the variable's text, or the text of the file that it names. Raises ValueError."""
     if variable in _VARIABLES:
         return text
     try:
-        return Path(text).read_text(encoding="utf-8").rstrip("\r\n")
+        content = Path(text).read_text(encoding="utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:
         raise ValueError(f"{text} is not UTF-8; save it as UTF-8") from None
     except OSError as error:
         raise ValueError(f"{text} cannot be read: {error.strerror}; check the path") from None
+    if setting.holds_paths and not content.startswith("[") and re.search(r"^\s*\{|\n", content):
+        meant = variable.removesuffix(_FROM_FILE)
+        raise ValueError(f"{text} does not contain a path; if that file itself is meant, use {meant}={text}")
+    return content
 
 
 def _value(setting: Setting, text: str) -> Any:

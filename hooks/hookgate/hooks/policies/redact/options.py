@@ -1,9 +1,9 @@
 """The options of the policy `redact`."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -65,15 +65,13 @@ class RedactOptions(Options):
     @field_validator("patterns")
     @classmethod
     def _check_patterns(cls, patterns: Mapping[str, str]) -> Mapping[str, str]:
-        for kind, pattern in patterns.items():
-            pattern_detector(kind, pattern)
+        _check_each(pattern_detector, patterns)
         return patterns
 
     @field_validator("words")
     @classmethod
     def _check_words(cls, words: Mapping[str, Globs]) -> Mapping[str, Globs]:
-        for kind, phrases in words.items():
-            words_detector(kind, phrases)
+        _check_each(words_detector, words)
         return words
 
     @field_validator("detect", "skip", "actions")
@@ -142,6 +140,18 @@ class RedactOptions(Options):
             act for glob, act in self.actions.items() if any(fnmatchcase(name, glob) for name in names)
         )
         return next(matches, self.action)
+
+
+def _check_each(make: Callable[[str, Any], Detector], definitions: Mapping[str, Any]) -> None:
+    """Make the detector of each kind. Raises one ValueError for all that are invalid."""
+    mistakes = []
+    for kind, definition in definitions.items():
+        try:
+            make(kind, definition)
+        except ValueError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise ValueError("; ".join(mistakes))
 
 
 def _remedy(glob: str, known: Collection[str], groups: Collection[str]) -> str:
