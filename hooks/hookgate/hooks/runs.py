@@ -127,14 +127,14 @@ class Run:
         return self.output is None and self.failure is None and not self.warning
 
     @property
-    def observed(self) -> bool:
+    def only_observes(self) -> bool:
         """Whether the hook only observes: its output is recorded, but not applied."""
         return self.hook.config.mode == "observe"
 
     @property
     def changes_input(self) -> bool:
         """Whether this run changes the input of later hooks."""
-        return bool(self.edit) and not self.observed
+        return bool(self.edit) and not self.only_observes
 
     @property
     def changes(self) -> JsonObject:
@@ -159,7 +159,7 @@ class Run:
 
     def applied_output(self) -> Output | None:
         """Return `output_or_denial()`, or None if the hook only observes."""
-        return None if self.silent or self.observed else self.output_or_denial()
+        return None if self.silent or self.only_observes else self.output_or_denial()
 
     def output_or_denial(self) -> Output | None:
         """Return the hook's output, or the denial that replaces it if the hook failed closed."""
@@ -400,7 +400,8 @@ class Health:
             status = (self.off if key in self.off else self.hooks).setdefault(key, HookStatus())
             status.runs += 1
             status.seconds = run.seconds
-            if run.output is None and run.failure is None and not run.warning:  # silent, without a call
+            # `run.silent`, written out to save a function call
+            if run.output is None and run.failure is None and not run.warning:
                 status.error, status.summary, status.warning = "", NO_OUTPUT, ""
                 continue
             output = run.output or {}

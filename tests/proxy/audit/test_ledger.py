@@ -112,7 +112,7 @@ def test_a_writer_whose_lock_another_process_holds_is_not_registered(server: boo
         database = stack.enter_context(opened(tmp_path, url))
         other = stack.enter_context(closing(writer_locks(database, tmp_path)))
         assert other.acquire(1)
-        with pytest.raises(StoreError, match="another process is its writer 1, although"):
+        with pytest.raises(StoreError, match="another process holds the lock of writer 1, but"):
             stack.enter_context(open_ledger(url, tmp_path, None, 1))
         other.release(1)
         assert report_of(tmp_path, url).writers == 0

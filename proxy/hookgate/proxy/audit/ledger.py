@@ -154,8 +154,8 @@ _REGISTERING = 0x686F6F6B61756474
 _NO_HASH = "0" * 64
 
 _IN_USE = (
-    "the audit {name} cannot be written: another process is its writer {number}, although it has none; "
-    "stop gateways that were started before the database was replaced"
+    "the audit {name} cannot be written: another process holds the lock of writer {number}, but the "
+    "database has no such writer; stop gateways that were started before the database was replaced"
 )
 
 
@@ -225,8 +225,9 @@ class Ledger:
         return records
 
     def adopt_committed_attempt(self) -> list[NewRecord]:
-        """Continue after the records of the last `write` if it failed after its commit: the connection broke.
+        """Continue after the records of the last `write` if they were committed although it failed.
 
+        This happens when the connection breaks during the commit.
         Returns these records, or an empty list if they were not written.
         """
         tried = self._attempt

@@ -98,21 +98,27 @@ class Retention:
         first, last = _bounds(connection)
         if first is None or last is None:
             return None
-        until = max(self._too_old(connection, last), self._too_much(connection, is_file, first, last))
+        until = max(
+            self._first_recent_position(connection, last),
+            self._first_fitting_position(connection, is_file, first, last),
+        )
         if until <= first:
             return None
         end = min(until, first + _BATCH)
         return _remove(connection, end, more=end < until)
 
-    def _too_old(self, connection: Connection, last: int) -> int:
+    def _first_recent_position(self, connection: Connection, last: int) -> int:
         """Return the first position whose record is recent enough to be kept."""
         if self.days is None:
             return 0
         position = first_since(connection, now() - int(self.days * _DAY))
         return last + 1 if position is None else position
 
-    def _too_much(self, connection: Connection, is_file: bool, first: int, last: int) -> int:
-        """Return the first position that may stay by size: an estimate, which the next run refines."""
+    def _first_fitting_position(self, connection: Connection, is_file: bool, first: int, last: int) -> int:
+        """Return the first position that the size limit allows to keep.
+
+        This is an estimate, which the next run refines.
+        """
         if self.size is None:
             return 0
         used = used_bytes(connection, is_file, first, last)

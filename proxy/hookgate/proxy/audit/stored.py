@@ -197,7 +197,7 @@ def note_ends(connection: Connection, entries: Iterable[Entry]) -> None:
 
 
 def chain_tip(connection: Connection, writer: int) -> tuple[int, str] | None:
-    """Return number and hash of a writer's last record, or None if it has none."""
+    """Return the sequence number and the hash of a writer's last record, or None if it has none."""
     query = (
         select(audit_records.c.seq, audit_records.c.hash)
         .where(audit_records.c.writer == writer)
@@ -250,7 +250,7 @@ Begin = Callable[[], AbstractContextManager[Connection]]
 
 @contextmanager
 def whole_view(database: Database) -> Iterator[Begin]:
-    """Yield what begins transactions in which no record is missing that has one after it.
+    """Yield a function that begins transactions. Each sees every record up to the last one that it sees.
 
     Records of a file are committed in the order of their positions, so later transactions see more of them.
     Those of a server are not: there, all transactions of the block are one, and see the same records.

@@ -65,7 +65,7 @@ class Audit:
     """Writes the records of calls. Call `watch` for each call before anything else."""
 
     def __init__(self, writer: Writer, contents: "Contents | None", reader: AuditReader) -> None:
-        """Write records with `writer`, and with the `contents` of calls if they are given."""
+        """Records are written with `writer`, and contain the `contents` of calls if they are given."""
         self.writer = writer
         self._contents, self._reader = contents, reader
         self._starts: dict[str, PendingRecords] = {}
@@ -121,7 +121,7 @@ class Audit:
             if record.audit_state is AuditState.START_FAILED:
                 raise AuditError("its start could not be written")  # attempted when its answer began
             if record.audit_state is AuditState.PENDING:
-                await self._write_start(record, hooks_run=False)
+                await self._write_start(record, hooks_pending=False)
         except AuditError as error:
             raise _refusal(record, error) from None
 
@@ -140,15 +140,18 @@ class Audit:
     async def ensure_start_recorded(self, record: CallRecord, status: int) -> None:
         """Make sure that a call's start, or an event, is on disk before an answer to it is sent.
 
-        The start of a call that has been sent upstream already is. Otherwise the answer is the gateway's own,
-        and is sent even if writing fails: `record_start` then keeps the call from being sent upstream.
+        If the call has been sent upstream, its start is on disk already. Otherwise the answer is the
+        gateway's own, and is sent even if writing fails: `record_start` then keeps the call from being sent
+        upstream.
         """
         with contextlib.suppress(AuditError, ApiError):  # both have noted the state of the record
             if record.audit_state is AuditState.PENDING and record.kind == "event":
                 await self.record_event(record, status)
             elif record.audit_state is AuditState.PENDING:
                 # Without an outcome or error, this is a stream that begins before hooks have decided.
-                await self._write_start(record, hooks_run=record.outcome is None and status == HTTPStatus.OK)
+                await self._write_start(
+                    record, hooks_pending=record.outcome is None and status == HTTPStatus.OK
+                )
 
     def record_policy(self, changes: Changes) -> None:
         """Record a change of the hooks' settings. Does not wait."""
@@ -184,12 +187,14 @@ class Audit:
                 ),
             )
 
-    async def _write_start(self, record: CallRecord, *, hooks_run: bool) -> None:
+    async def _write_start(self, record: CallRecord, *, hooks_pending: bool) -> None:
         """Wait until a call's start is on disk. If this is cancelled, a queued start is still written."""
         try:
             if record.id not in self._starts:
                 contents = self._contents
-                content = None if contents is None else await contents.at_start(record, hooks_run=hooks_run)
+                content = (
+                    None if contents is None else await contents.at_start(record, hooks_pending=hooks_pending)
+                )
                 if record.id not in self._starts:  # otherwise the headers of a stream have begun it
                     self._starts[record.id] = self.writer.begin(start_entry(record, content))
             await self.writer.wait_for(self._starts[record.id])

@@ -76,13 +76,20 @@ class Checker:
         self._whole = whole
         self._chains: dict[str, _Chain] = {}
         self._open: dict[str, str] = {}
+        # Problems of ends without a start. They count only if retention has not removed anything.
         self._unbegun: list[str] = []
+        # The last record that retention removed of a writer, by its number: sequence number and hash.
         self._tips: dict[int, tuple[int, str]] = {}
+        # The numbers of the writers of which retention removed all records.
         self._gone: set[int] = set()
+        # The last record of a writer that died, by its number, as the writer that ended it has recorded it.
         self._sealed: dict[int, tuple[int, str | None]] = {}
         self._expected = set(expected)
+        # The records in `_awaited` that have been found.
         self._confirmed: set[tuple[str, int, str]] = set()
+        # The last records according to the expected heads: writer, sequence number and hash.
         self._awaited = {(writer, head.seq, head.hash) for writer, head in self._expected}
+        # The heads that are named in the lines of an export.
         self._named: list[dict[str, Head]] = []
 
     def record(self, document: JsonObject, own_hash: str, content: JsonObject | None) -> None:

@@ -1,4 +1,4 @@
-"""Derives events from model calls, for sessions whose agent has no shim."""
+"""Derives events from model calls, and applies to them what a session's earlier events decided."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass

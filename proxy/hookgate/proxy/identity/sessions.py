@@ -271,7 +271,9 @@ class LocalSessions(Sessions):
         super().__init__(keys)
         self._states: FairMapping[SessionKey, _KeptSession] = FairMapping(MAX_SESSIONS)
         self._added = 0  # bytes of effects since their sum was last computed
+        # The IDs of shims' sessions, by the key and the fingerprint of the prompt of a turn.
         self._prompts: FairMapping[SessionKey, str] = FairMapping(MAX_SESSIONS)
+        # The IDs of shims' sessions to which unnamed calls belong, by the key and the ID of the conversation.
         self._links: FairMapping[SessionKey, str] = FairMapping(MAX_SESSIONS)
 
     async def exist(self) -> bool:

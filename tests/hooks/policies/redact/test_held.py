@@ -144,7 +144,7 @@ def naive(text: str, cap: int, at_cap: str) -> str:
         if not final and end - at == cap:
             if at_cap == "block":
                 return out
-            out += f"[{SMALL.suspect(data, until).kind}]"
+            out += f"[{SMALL.open_detector(data, until).kind}]"
             at, dropping = end, True
     return out
 

@@ -76,8 +76,9 @@ class OutgoingEvent:
     """The event with everything redacted but its texts."""
     text_keys: dict[PartPlace, TextKey] = field(default_factory=dict)
     """The places of its texts, and the keys of the texts that they belong to."""
-    plain: bool = True
-    """Whether it contains only text, so that it may be released in pieces."""
+    may_be_split: bool = True
+    """Whether it may be released in several pieces: it is part of a stream, contains only text, and does not
+    finish a candidate."""
     overlapping: bool = False
     """Whether its parts are those of steps of an interaction that overlapped."""
     partly_released: bool = False
@@ -90,7 +91,7 @@ class OutgoingEvent:
         original = read_list(self.original, "candidates")
         if not same_items(candidates, original):
             self.body = write(self.body, "candidates", candidates)
-        self.plain = self.plain and bool(self.text_keys)
+        self.may_be_split = self.may_be_split and bool(self.text_keys)
         self.unreleased_parts = [
             [
                 (PartPlace(self.number, position, number), part)
@@ -141,13 +142,13 @@ class Outbox:
                 self._events.popleft()
                 out.append((event.number, event.original))
                 continue
-            if waits and not event.plain:
+            if waits and not event.may_be_split:
                 break
             if not waits:
                 self._events.popleft()
             if waits or not (event.partly_released and self._move_to_next(event)):
                 body = self._body(event)
-                if not (event.plain and _is_empty(body)) or body is event.original:
+                if not (event.may_be_split and _is_empty(body)) or body is event.original:
                     out.append((event.number, body))
                     event.partly_released = True
             if waits:
@@ -195,9 +196,10 @@ class Outbox:
         new = []
         for candidate, left in zip(candidates, event.unreleased_parts, strict=True):
             content = read_object(candidate, "content")
-            # The texts beside a part hide the beginning or end of a secret in it, although clients show
-            # them separately, such as around a function call. Pieces of a stream are not such parts.
-            separate = not event.plain and len(left) > 1
+            # The texts of one event were searched joined. A secret at the border of two of them can be hidden
+            # by the neighbouring text, although clients show them separately, so each is searched again
+            # alone. This does not apply to consecutive pieces of a stream.
+            separate = not event.may_be_split and len(left) > 1
             parts, released = read_list(content, "parts"), self._take_released(left, separate)
             unchanged = same_items(released, parts)
             new.append(
@@ -332,7 +334,7 @@ class AnswerScreen:
         rest = redacted_fields(self._redaction, body, "answers", {"candidates": handled_by_caller})
         event = self._outbox.begin(body, rest)
         candidates = read_list(body, "candidates")
-        event.plain, event.overlapping = not whole, "events" in body
+        event.may_be_split, event.overlapping = not whole, "events" in body
         numbered = enumerate(zip(indexes(candidates), candidates, strict=True))
         event.complete([self._candidate(event, at, index, item) for at, (index, item) in numbered])
 
@@ -371,7 +373,8 @@ class AnswerScreen:
         if with_rest is not content:
             candidate = write(candidate, "content", with_rest)
         if read(candidate, "finishReason") is not None:
-            event.plain = False  # its texts are not finished: some upstreams send a reason in every event
+            # Its texts are not finished: some upstreams send a reason in every event.
+            event.may_be_split = False
         return self._redact_rest(candidate)
 
     def _part(self, event: OutgoingEvent, place: PartPlace, index: int, part: JsonObject) -> JsonObject:
@@ -387,11 +390,11 @@ class AnswerScreen:
             if len(part) == 1:
                 return part
         else:
-            event.plain = False
+            event.may_be_split = False
             self._interrupt(index, "text", "thought")
         redacted = redacted_part(self._redaction, part, "answers")
         if isinstance(original := read(part, "functionCall"), dict):
-            event.plain = False
+            event.may_be_split = False
             self._arguments(event, place, index, original, read_object(redacted, "functionCall"))
         return redacted
 

@@ -184,7 +184,7 @@ def redacted_argument(redaction: Redaction, piece: Any) -> Any:
 
 
 def _text(redaction: Redaction, value: Any, scope: Scope) -> Any:
-    """Redact a `text` that is not a string: it is not treated as text handled_by_caller."""
+    """Redact a `text` that is not a string, because it is not treated as text elsewhere."""
     return value if isinstance(value, str) or scope not in redaction.scopes else redaction.value(value)
 
 
@@ -333,7 +333,7 @@ def _redacted_run(redaction: Redaction, contents: list[Any], scope: Scope) -> li
 
     Clients that stream may store a turn as several contents, one per event.
     """
-    if redaction.only_checks and (values := _plain_values(redaction, contents)) is not None:
+    if redaction.may_join_values and (values := _plain_values(redaction, contents)) is not None:
         redaction.value(values)
         for joined in _joined_texts(contents):
             redaction.is_clean(joined)

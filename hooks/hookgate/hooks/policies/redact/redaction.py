@@ -123,8 +123,11 @@ class Search:
 class Redaction:
     """Redacts texts and JSON values, and counts the findings."""
 
-    only_checks = False
-    """Whether this only searches for findings, which may be outside its scopes, and redacts nothing."""
+    may_join_values = False
+    """Whether the values of several contents may be searched as one, which is faster.
+
+    This requires that nothing is replaced, and that all scopes are searched.
+    """
 
     def __init__(
         self,
@@ -307,11 +310,9 @@ class CleanCheck(Redaction):
     Most requests are. Any other one is left to a Redaction.
     """
 
-    only_checks = True
-
     def __init__(self, redaction: Redaction) -> None:
         super().__init__(redaction._search, _raise_found, redaction.scopes)
-        self.only_checks = set(redaction.scopes) >= SCOPES
+        self.may_join_values = set(redaction.scopes) >= SCOPES
         self._long = Redaction(redaction._search, _raise_found, redaction.scopes, brief=redaction._brief)
         self._texts: list[str] = []
         self._values: list[Any] = []

@@ -133,16 +133,16 @@ class Scanner:
         self._bytes_left: float = math.inf
         self._by_first = [[c for c in self._detectors if _may_begin(c, byte)] for byte in range(256)]
 
-    def limited(self, suspects: int, *, brief: bool = False) -> "Scanner":
+    def limited(self, max_checks: int, *, brief: bool = False) -> "Scanner":
         """Return a copy of the scanner for one body.
 
-        The copy raises Withheld after `suspects` checks or, if `brief` is true, TakesLong after a few. Each
+        The copy raises Withheld after `max_checks` checks or, if `brief` is true, TakesLong after a few. Each
         check takes some microseconds, and a crafted text may require many, or require the same bytes to be
         searched again and again.
         """
         limited = copy.copy(self)
-        limited._checks_left = min(suspects, _FEW) if brief else suspects
-        limited._is_brief = brief and suspects > _FEW
+        limited._checks_left = min(max_checks, _FEW) if brief else max_checks
+        limited._is_brief = brief and max_checks > _FEW
         limited._bytes_left = _BRIEF_BYTES if brief else math.inf
         return limited
 
@@ -194,17 +194,17 @@ class Scanner:
         if self._bytes_left < 0:
             raise TakesLong
 
-    def suspect(self, data: bytes, start: int) -> Detector:
+    def open_detector(self, data: bytes, start: int) -> Detector:
         """Return the first detector for which everything from `start` on is undecided. There must be one.
 
         If it is undecided only because other content stands before it, the text before it does not count.
         """
         return next(
-            candidate.detector
+            compiled.detector
             for text, begin in ((data, start), (data[start:], 0))
             for place in range(begin, min(begin + LONGEST_ESCAPE + 1, len(text)))
-            for candidate in self._detectors
-            if candidate.is_open(text, place)
+            for compiled in self._detectors
+            if compiled.is_open(text, place)
         )
 
     def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
@@ -231,8 +231,8 @@ class Scanner:
         return None
 
     def _at(self, data: bytes, place: int, end: int) -> Finding | None:
-        for candidate in self._by_first[data[place]]:
-            if finding := _accepted_finding(candidate, data, place, end):
+        for compiled in self._by_first[data[place]]:
+            if finding := _accepted_finding(compiled, data, place, end):
                 return finding
         return None
 
@@ -242,19 +242,19 @@ def searchable(data: bytes) -> bytes:
     return _SURROGATE.sub("\ufffd".encode(), data) if _SURROGATE_HEAD in data else data
 
 
-def _accepted_finding(candidate: _CompiledDetector, data: bytes, begin: int, end: int) -> Finding | None:
-    match = candidate.matches.match(data, begin, end)
-    if match is None or not candidate.may_stand(data, begin):
+def _accepted_finding(compiled: _CompiledDetector, data: bytes, begin: int, end: int) -> Finding | None:
+    match = compiled.matches.match(data, begin, end)
+    if match is None or not compiled.may_stand(data, begin):
         return None
-    if candidate.detector.extent:
-        stop, _ = candidate.detector.extent.end(data, match.end(), end, final=True)
-        return None if stop == match.end() else Finding(candidate.detector, begin, begin, stop)
+    if compiled.detector.extent:
+        stop, _ = compiled.detector.extent.end(data, match.end(), end, final=True)
+        return None if stop == match.end() else Finding(compiled.detector, begin, begin, stop)
     start, stop = match.span(match.re.groups)
     if start == stop:  # the group to replace did not participate in the match
         return None
     if _is_hash(data, start, stop):
         return None
-    return _checked_finding(candidate.detector, data, begin, start, stop)
+    return _checked_finding(compiled.detector, data, begin, start, stop)
 
 
 def _checked_finding(detector: Detector, data: bytes, begin: int, start: int, stop: int) -> Finding | None:
@@ -353,13 +353,11 @@ def _at_end(prefixes: list[str]) -> str:
     return rf"(?:{'|'.join(prefixes)})\z"
 
 
-def _may_begin(candidate: _CompiledDetector, byte: int) -> bool:
+def _may_begin(compiled: _CompiledDetector, byte: int) -> bool:
     """Return whether a match may begin with this byte. Always true for bytes that are not ASCII."""
     if byte >= 0x80:
         return True
-    return any(
-        candidate.undecided.match(before + bytes([byte]), len(before)) for before in _PRECEDING_SAMPLES
-    )
+    return any(compiled.undecided.match(before + bytes([byte]), len(before)) for before in _PRECEDING_SAMPLES)
 
 
 def _compile(pattern: str) -> Any:

@@ -163,11 +163,11 @@ class Redactor:
             self._held = ""
             return [DroppedPiece(held)]
         data = _encoded(self._context + held)
-        suspect = self._scanner.suspect(searchable(data), len(_encoded(self._context)))
-        if len(held) <= _HARMLESS_LENGTH or (suspect.kind in _WORD_KINDS and _WORD.fullmatch(held)):
+        detector = self._scanner.open_detector(searchable(data), len(_encoded(self._context)))
+        if len(held) <= _HARMLESS_LENGTH or (detector.kind in _WORD_KINDS and _WORD.fullmatch(held)):
             return self.finish()
         self._held = ""
-        return [ReplacedPiece(suspect.kind, held, self._replace(suspect.kind, held))]
+        return [ReplacedPiece(detector.kind, held, self._replace(detector.kind, held))]
 
     def _emit_decided(self, pieces: list[TextPiece], final: bool) -> None:
         """Move the decided part of the held text to the pieces."""
@@ -215,15 +215,15 @@ class Redactor:
 
     def _meet_cap(self, pieces: list[TextPiece]) -> None:
         data = _encoded(self._context + self._held)
-        suspect = self._scanner.suspect(searchable(data), len(_encoded(self._context)))
-        kind = suspect.kind
+        detector = self._scanner.open_detector(searchable(data), len(_encoded(self._context)))
+        kind = detector.kind
         if self._at_cap == "block":
             pieces.append(BlockedPiece(kind, self._held))
             self._blocked = True
         else:
             pieces.append(ReplacedPiece(kind, self._held, self._replace(kind, self._held)))
-            self._extent = suspect.extent
-            self._dropping = suspect.extent is None
+            self._extent = detector.extent
+            self._dropping = detector.extent is None
         self._context, self._held, self._interruptions = self._held[-1], "", []
 
     def _drop_extent(self, pieces: list[TextPiece], extent: Extent, *, final: bool = False) -> bool:

@@ -27,11 +27,11 @@ from hookgate.proxy.call.kinds.batches import BATCHED, answer_event, map_respons
 from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate, ToolSelection
 from hookgate.proxy.call.verdicts import (
     ReplacementAnswer,
-    before_model_in_client_body,
     before_model_or_refuse,
     before_tool_selection,
     before_tool_selection_or_refuse,
     enforce,
+    fire_before_model,
 )
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
 from hookgate.proxy.errors import ApiError
@@ -170,7 +170,7 @@ class Replay:
             body = await run_session_events(
                 engine, call, open_session, body, opened.reported, _ignore_results
             )
-        event, _ = await before_model_in_client_body(engine, call, model, body, client_body)
+        event, _ = await fire_before_model(engine, call, model, body, client_body)
         model = event.model
         body, opened.selection = await before_tool_selection(engine, call, model, event.body)
         engine.record.model = opened.model = model
