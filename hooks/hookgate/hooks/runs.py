@@ -290,14 +290,14 @@ class HookExecutor:
         check_start: Callable[[], None],
     ) -> Output | None:
         """Run the hook in a slot of the queue. `check_start` is called when the slot is available."""
-        queue, call = self._queue, session.call_state
+        queue, call_state = self._queue, session.call_state
         await queue.acquire(session.session_id, session.key)
         try:
             check_start()
-            if call.offload is None:
+            if call_state.offload is None:
                 document = make_document(hook, event, session)
             else:
-                document = await call.offload(_prepare_document, hook, event, session)
+                document = await call_state.offload(_prepare_document, hook, event, session)
             return await self._runners[hook].run(event.name, session, document)
         finally:
             queue.release()

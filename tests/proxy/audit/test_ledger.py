@@ -126,7 +126,7 @@ def test_a_head_is_of_the_registration_until_there_are_records(tmp_path: Path) -
         [head] = load_heads(tmp_path / HEADS_FILE).values()
         assert (head.number, head.first, head.seq, head.hash) == (1, 0, 0, head.registration)
         records = ledger.write(entries_of(record_of()))
-        ledger.keep_head()
+        ledger.save_head()
         [kept] = load_heads(tmp_path / HEADS_FILE).values()
         assert kept == Head(1, head.registration, 1, 2, records[-1].hash)
         locks.close()

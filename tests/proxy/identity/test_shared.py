@@ -246,7 +246,7 @@ async def test_a_nameless_call_is_found_by_its_prompt_and_later_by_its_conversat
             assert (await other.open(nameless, asked)).context == nameless
         await one.link_prompt(ALICE, "what now?")
         found = await other.open(nameless, prompts)
-        assert (found.context.session_id, found.state.stopped) == ("s", "enough")
+        assert (found.session.session_id, found.state.stopped) == ("s", "enough")
         assert (await one.open(nameless, [])).context.session_id == "s"
         assert (await one.open(nameless)).context == nameless  # a session that the client names
         stranger = SessionContext("conversation", key="bob")

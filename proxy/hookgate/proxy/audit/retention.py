@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, text
+from sqlalchemy import Connection, delete, select, text
 
 from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit.chain import now
-from hookgate.proxy.audit.stored import first_since, record_body
+from hookgate.proxy.audit.stored import first_since, position_bounds, record_body
 from hookgate.proxy.store.models import audit_content, audit_records
 from hookgate.translator.fields import JsonObject
 
@@ -95,9 +95,10 @@ class Retention:
         return removed
 
     def _remove_excess(self, connection: Connection, is_file: bool) -> Removed | None:
-        first, last = _bounds(connection)
-        if first is None or last is None:
+        bounds = position_bounds(connection)
+        if bounds is None:
             return None
+        first, last = bounds
         until = max(
             self._first_recent_position(connection, last),
             self._first_fitting_position(connection, is_file, first, last),
@@ -150,11 +151,6 @@ def _shrink(connection: Connection) -> None:
     for _ in range(min(free, _SHRINK_PAGES)):
         # It frees a page with each step. Of a statement without columns, sqlite3 takes only the first step.
         cursor.execute("PRAGMA incremental_vacuum(1)")
-
-
-def _bounds(connection: Connection) -> tuple[int | None, int | None]:
-    first = connection.execute(select(func.min(audit_records.c.position))).scalar()
-    return first, connection.execute(select(func.max(audit_records.c.position))).scalar()
 
 
 def _remove(connection: Connection, end: int, *, more: bool) -> Removed:

@@ -89,16 +89,24 @@ _STRAY = 60_000
 """Milliseconds by which records may be out of order: some wait before they are written."""
 
 
+def position_bounds(connection: Connection) -> tuple[int, int] | None:
+    """Return the positions of the first and the last record, or None if there are no records."""
+    # Two queries: SQLite finds both values in the index only if they are queried separately.
+    first = connection.execute(select(func.min(audit_records.c.position))).scalar()
+    last = connection.execute(select(func.max(audit_records.c.position))).scalar()
+    return None if first is None or last is None else (first, last)
+
+
 def first_since(connection: Connection, at: int) -> int | None:
     """Return the first position after all records that are older than `at`, or None if all are older.
 
     `at` is in milliseconds since 1970. Records up to a minute younger may come before that position.
     """
-    lowest = connection.execute(select(func.min(audit_records.c.position))).scalar()
-    highest = connection.execute(select(func.max(audit_records.c.position))).scalar()
-    if lowest is None or highest is None:
+    bounds = position_bounds(connection)
+    if bounds is None:
         return None
-    low, high = lowest, highest + 1
+    low, highest = bounds
+    high = highest + 1
     while low < high:
         middle = (low + high) // 2
         query = (
@@ -225,10 +233,24 @@ class StoredRecord:
     """The reason why the record cannot be read, or an empty string."""
 
 
-def registrations(connection: Connection) -> list[tuple[int, JsonObject, str, str]]:
-    """Return all writers in order: number, registration, its stored hash, and how the writer ended."""
+class Registration(NamedTuple):
+    """The registration of a writer."""
+
+    number: int
+    document: JsonObject
+    hash: str
+    """The stored hash, in hex."""
+    ended: str
+    """How the writer ended: `closed`, `recovered`, or an empty string."""
+
+
+def registrations(connection: Connection) -> list[Registration]:
+    """Return the registrations of all writers, in order."""
     rows = connection.execute(select(audit_writers).order_by(audit_writers.c.number))
-    return [(row.number, _document(row.document), row.hash.hex(), row.ended) for row in rows.mappings()]
+    return [
+        Registration(row["number"], _document(row["document"]), row["hash"].hex(), row["ended"])
+        for row in rows.mappings()
+    ]
 
 
 def _writer_names(connection: Connection, numbers: set[int]) -> dict[int, str]:

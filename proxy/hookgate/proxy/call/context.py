@@ -407,7 +407,7 @@ class CallContext:
     ) -> tuple[JudgedCall, OpenSession]:
         call, texts = await self.run_step(self._describe, body, adapter, session_in_body)
         open_session = await self.services.sessions.open(call.session, texts)
-        session = open_session.context
+        session = open_session.session
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
         if self.record.request_bytes > SMALL_BODY and not self._part_is_small:

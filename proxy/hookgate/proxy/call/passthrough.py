@@ -156,7 +156,7 @@ class _Body:
     """The client's request body, which also reports whether reading it failed."""
 
     def __init__(self, request: web.BaseRequest, max_bytes: int | None = None) -> None:
-        """Accept at most `max_bytes` bytes, uncompressed; any number if `max_bytes` is None."""
+        """At most `max_bytes` bytes are accepted, uncompressed; any number if `max_bytes` is None."""
         self._request, self._max_bytes = request, max_bytes
         self._coding = content_coding(request)
         if max_bytes is not None and (

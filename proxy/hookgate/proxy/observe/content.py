@@ -125,7 +125,7 @@ class Transcripts:
     """The transcripts of all sessions."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
-        """Write transcripts into `folder`. A file of more than `max_bytes` is continued in a new one."""
+        """Transcripts are written into `folder`. A file of more than `max_bytes` is continued in a new one."""
         self._folder, self._max_bytes = folder, max_bytes
         self._failing = False
 

@@ -27,7 +27,7 @@ from hookgate.hooks.policies.redact import (
 
 SMALL = Scanner(
     [
-        Detector("PAIR", r"\bab\b", after=r"[^b]"),
+        Detector("PAIR", r"\bab\b", preceded_by=r"[^b]"),
         Detector("EVEN", r"a(b{1,4})a", lambda text: len(text) % 2 == 0),
         pattern_detector("LONG", r"xa*[bx]"),
         pattern_detector("TAIL", r"é.?b|^b|a$"),

@@ -14,6 +14,7 @@ from hookgate.hooks.policies.redact.fields import (
     opaque,
     redacted_fields,
     redacted_part,
+    with_arguments,
 )
 from hookgate.hooks.policies.redact.redaction import ChunkedText, Redaction, Scope
 from hookgate.translator.fields import (
@@ -105,13 +106,13 @@ class Outbox:
     """The events that have not been released."""
 
     def __init__(
-        self, waits: Callable[[PartPlace, TextKey], bool], redact_piece: Callable[[str], str]
+        self, is_undecided: Callable[[PartPlace, TextKey], bool], redact_piece: Callable[[str], str]
     ) -> None:
-        """`waits` returns whether some of the text at a place is undecided.
+        """`is_undecided` returns whether some of the text at a place is undecided.
 
         `redact_piece` redacts a piece of a text that was redacted as a whole.
         """
-        self._undecided, self._redact_piece = waits, redact_piece
+        self._is_text_undecided, self._redact_piece = is_undecided, redact_piece
         self._text_keys: dict[PartPlace, TextKey] = {}
         self._texts: dict[PartPlace, str] = {}  # decided and not released
         self._events: deque[OutgoingEvent] = deque()
@@ -137,21 +138,21 @@ class Outbox:
         out: list[tuple[int, JsonObject]] = []
         while self._events:
             event = self._events[0]
-            waits = any(self._waits(place) for place in event.text_keys)
-            if not waits and self._is_unchanged(event):
+            undecided = any(self._is_undecided(place) for place in event.text_keys)
+            if not undecided and self._is_unchanged(event):
                 self._events.popleft()
                 out.append((event.number, event.original))
                 continue
-            if waits and not event.may_be_split:
+            if undecided and not event.may_be_split:
                 break
-            if not waits:
+            if not undecided:
                 self._events.popleft()
-            if waits or not (event.partly_released and self._move_to_next(event)):
+            if undecided or not (event.partly_released and self._move_to_next(event)):
                 body = self._body(event)
                 if not (event.may_be_split and _is_empty(body)) or body is event.original:
                     out.append((event.number, body))
                     event.partly_released = True
-            if waits:
+            if undecided:
                 break
             for place in event.text_keys:
                 del self._text_keys[place]
@@ -173,8 +174,8 @@ class Outbox:
         del self._text_keys[place]
         return True
 
-    def _waits(self, place: PartPlace) -> bool:
-        return self._undecided(place, self._text_keys[place])
+    def _is_undecided(self, place: PartPlace) -> bool:
+        return self._is_text_undecided(place, self._text_keys[place])
 
     def _move_to_next(self, event: OutgoingEvent) -> bool:
         """Move the rest of an event to the beginning of the next one, if it continues the same texts."""
@@ -216,34 +217,26 @@ class Outbox:
         released = []
         while left:
             place, part = left.pop(0)
-            part = self._arguments(place, part)
+            part = with_arguments(part, partial(self._take_argument, place))
             if place not in self._text_keys:
                 released.append(part)
                 continue
-            text, waits = self._texts.pop(place, ""), self._waits(place)
+            text, undecided = self._texts.pop(place, ""), self._is_undecided(place)
             text = self._redact_piece(text) if separate else text
-            if text == part["text"] and not waits:
+            if text == part["text"] and not undecided:
                 released.append(part)
-            elif text or not (waits or _is_bare(part)):
+            elif text or not (undecided or _is_bare(part)):
                 released.append({**part, "text": text})
-            if waits:  # the part's other fields were released with its first piece
+            if undecided:  # the part's other fields were released with its first piece
                 bare: JsonObject = {key: part[key] for key in part if key in _BARE}
                 left.insert(0, (place, bare if text else part))
                 break
         return released
 
-    def _arguments(self, place: PartPlace, part: JsonObject) -> JsonObject:
-        call = read_object(part, "functionCall")
-        pieces = read_list(call, "partialArgs")
-        new: list[Any] = []
-        for number, piece in enumerate(pieces):
-            here = place._replace(piece=number)
-            text = self._texts.pop(here, "") if here in self._text_keys else None
-            same = text is None or text == read(piece, "stringValue")
-            new.append(piece if same else write(piece, "stringValue", text))
-        if same_items(new, pieces):
-            return part
-        return write(part, "functionCall", write(call, "partialArgs", new))
+    def _take_argument(self, place: PartPlace, number: int) -> str | None:
+        """Remove and return the string of a piece of arguments; None if it is not one of the texts."""
+        here = place._replace(piece=number)
+        return self._texts.pop(here, "") if here in self._text_keys else None
 
 
 def _first_texts(event: OutgoingEvent) -> dict[tuple[TextKey, TextSource], PartPlace]:
@@ -297,7 +290,7 @@ class AnswerScreen:
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
         self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
-        self._outbox = Outbox(partial(_waits, self._texts), redaction.piece)
+        self._outbox = Outbox(partial(_is_undecided, self._texts), redaction.piece)
 
     @property
     def slow(self) -> bool:
@@ -320,7 +313,7 @@ class AnswerScreen:
 
     def findings_output(self) -> JsonObject:
         """Return the hook output that reports the findings, or an empty object if there are none."""
-        counts = {kind: count for kind, count in self._redaction.findings.items() if count}
+        counts = self._redaction.finding_counts()
         if not counts:
             return {}
         return {"hookSpecificOutput": {"redacted": True, "findings": counts, "llm_response": {"raw": {}}}}
@@ -454,8 +447,10 @@ class AnswerScreen:
                 text.finish()
 
 
-def _waits(texts: Mapping[TextKey, ChunkedText[PartPlace]], place: PartPlace, text_key: TextKey) -> bool:
-    return text_key in texts and texts[text_key].waits(place)
+def _is_undecided(
+    texts: Mapping[TextKey, ChunkedText[PartPlace]], place: PartPlace, text_key: TextKey
+) -> bool:
+    return text_key in texts and texts[text_key].is_undecided(place)
 
 
 def _plain_part(body: JsonObject) -> tuple[int, JsonObject] | None:

@@ -460,18 +460,21 @@ def _part(redaction: Redaction, part: Any, scope: Scope, at: tuple[int, int], te
     redacted = redacted_part(redaction, part, scope)
     if not texts:
         return redacted
-    redacted = _with_arguments(redacted, at, texts)
+    redacted = with_arguments(redacted, lambda number: texts.get((*at, number)))
     text = texts.get((*at, -1))
     return redacted if text is None or text == part["text"] else {**redacted, "text": text}
 
 
-def _with_arguments(part: JsonObject, at: tuple[int, int], texts: Texts) -> JsonObject:
-    """Return the part with these strings in its call's partial arguments."""
+def with_arguments(part: JsonObject, text_of: Callable[[int], str | None]) -> JsonObject:
+    """Return the part with other strings in its call's partial arguments.
+
+    `text_of` returns the string of the piece with this index, or None if it does not change.
+    """
     call = read_object(part, "functionCall")
     pieces = read_list(call, "partialArgs")
-    new = []
+    new: list[Any] = []
     for number, piece in enumerate(pieces):
-        text = texts.get((*at, number))
+        text = text_of(number)
         same = text is None or text == read(piece, "stringValue")
         new.append(piece if same else write(piece, "stringValue", text))
     if same_items(new, pieces):

@@ -262,5 +262,4 @@ def _subject(event: dict[str, Any]) -> Any:
 def _output(redaction: Redaction, field: str, edit: JsonObject) -> Output | None:
     if not edit:
         return None
-    counts = {kind: count for kind, count in redaction.findings.items() if count}
-    return {"hookSpecificOutput": {field: edit, "findings": counts}}
+    return {"hookSpecificOutput": {field: edit, "findings": redaction.finding_counts()}}

@@ -59,7 +59,7 @@ class ChunkedText(Generic[Place]):
         if held := self._redactor.held_text:
             self._add(None, len(held))
 
-    def waits(self, place: Place) -> bool:
+    def is_undecided(self, place: Place) -> bool:
         """Return whether some of the text at a place is undecided."""
         return place in self._counts
 
@@ -148,6 +148,10 @@ class Redaction:
         self._clean: set[str] = set()
         self._plain_names: set[str] = set()
         self._clean_values: deque[JsonObject] = deque(maxlen=_REPEATED)
+
+    def finding_counts(self) -> dict[str, int]:
+        """Return the number of findings by kind, without kinds of which nothing was replaced."""
+        return {kind: count for kind, count in self.findings.items() if count}
 
     def chunked_text(self, put: Callable[[Place, str], None]) -> ChunkedText[Place]:
         """Return a text to feed in chunks; `put` receives its output."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hookgate.hooks.policies.redact.detectors.detector import LONGEST_ESCAPE, Extent
-from hookgate.hooks.policies.redact.scanner import Finding, Scanner, searchable
+from hookgate.hooks.policies.redact.scanner import Finding, Scanner, previous_character, searchable
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +204,7 @@ class Redactor:
 
     def _keep(self, data: bytes, start: int) -> None:
         """Hold the data from `start` on, and the character before it as context."""
-        before = start - 1
-        while before > 0 and data[before] & 0xC0 == 0x80:
-            before -= 1
-        self._context = _decoded(data[max(before, 0) : start])
+        self._context = _decoded(data[previous_character(data, start) : start])
         held = _decoded(data[start:])
         gone = len(self._held) - len(held)
         self._interruptions = [offset - gone for offset in self._interruptions if offset >= gone]

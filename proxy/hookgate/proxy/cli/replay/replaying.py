@@ -162,7 +162,7 @@ class Replay:
         engine, adapter = opened.engine, ADAPTERS[start.route.dialect]()
         client_body = start.request or {}
         model, body = open_request_body(adapter, start.route, client_body)
-        call = call_in_session(open_session.context, start.route, body, adapter, named=True)
+        call = call_in_session(open_session.session, start.route, body, adapter, named=True)
         engine.record.note_call(call.session)
         contents = read_list(body, "contents")
         opened.reported = frozenset(open_session.state.reported_kinds(""))
