@@ -127,7 +127,7 @@ class Sessions(ABC):
     """
 
     def __init__(self, keys: AcceptedKeys | None = None) -> None:
-        """Sessions are kept in fair shares: one for each accepted key of `keys`, and one for all other keys."""
+        """Each accepted key of `keys` has a fair share of the sessions; all other keys have one together."""
         self.keys = keys or AcceptedKeys()
         self._start_locks: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
 
