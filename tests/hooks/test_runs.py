@@ -182,7 +182,7 @@ async def test_what_a_hook_in_observe_mode_says_is_recorded_and_not_applied(
     assert outcome.event is event
     assert not outcome.verdict.denied
     [run] = outcome.runs
-    assert (run.observed, run.output and run.output["decision"], list(run.edit)) == (
+    assert (run.only_observes, run.output and run.output["decision"], list(run.edit)) == (
         True,
         "deny",
         ["messages"],

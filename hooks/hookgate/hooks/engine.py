@@ -59,7 +59,7 @@ class Outcome(Generic[E]):
     @property
     def failed_closed(self) -> bool:
         """Whether the event is denied because a hook failed."""
-        return any(run.fails_closed and not run.observed for run in self.runs)
+        return any(run.fails_closed and not run.only_observes for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +396,7 @@ async def apply_edit(run: Run, event: E, session: SessionContext) -> tuple[Run, 
         return replace(run, output=None, edit={}, failure=failure), event
     except Exception as error:
         return replace(run, output=None, edit={}, failure=internal_failure(error)), event
-    return run, event if run.observed else edited
+    return run, event if run.only_observes else edited
 
 
 def _is_enforced_policy(hook: Hook) -> bool:
@@ -449,21 +449,22 @@ async def _gather(calls: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
 
 def _for_next_hook(run: Run, event: E) -> E:
     specific = (run.output or {}).get("hookSpecificOutput")
-    return event.for_next_hook(specific) if specific and not run.observed else event
+    return event.for_next_hook(specific) if specific and not run.only_observes else event
 
 
 def _log_run(event: str, run: Run, session: SessionContext) -> None:
     """Log a failure, warning, denial or message of a run, but no content of the call."""
-    would = "would have " if run.observed else ""
+    would = "would have " if run.only_observes else ""
     if run.error:
-        then = "; the call is denied" if run.fails_closed and not run.observed else "; the failure is ignored"
+        denied = run.fails_closed and not run.only_observes
+        then = "; the call is denied" if denied else "; the failure is ignored"
         log.warning("%s hook %r failed: %s%s", event, run.hook.name, run.error, then)
     if run.warning:
         log.warning("%s hook %r %s", event, run.hook.name, run.warning)
     output = run.output or {}
     if output.get("decision") == "deny" or output.get("continue") is False:
         log.info("%s hook %r %sdenied a call of session %s", event, run.hook.name, would, session.session_id)
-    elif run.observed and run.changes:
+    elif run.only_observes and run.changes:
         log.info("%s hook %r would have edited %s", event, run.hook.name, ", ".join(sorted(run.changes)))
     message = output.get("systemMessage")
     if message and not output.get("suppressOutput"):

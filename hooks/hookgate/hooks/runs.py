@@ -127,14 +127,14 @@ class Run:
         return self.output is None and self.failure is None and not self.warning
 
     @property
-    def observed(self) -> bool:
+    def only_observes(self) -> bool:
         """Whether the hook only observes: its output is recorded, but not applied."""
         return self.hook.config.mode == "observe"
 
     @property
     def changes_input(self) -> bool:
         """Whether this run changes the input of later hooks."""
-        return bool(self.edit) and not self.observed
+        return bool(self.edit) and not self.only_observes
 
     @property
     def changes(self) -> JsonObject:
@@ -159,7 +159,7 @@ class Run:
 
     def applied_output(self) -> Output | None:
         """Return `output_or_denial()`, or None if the hook only observes."""
-        return None if self.silent or self.observed else self.output_or_denial()
+        return None if self.silent or self.only_observes else self.output_or_denial()
 
     def output_or_denial(self) -> Output | None:
         """Return the hook's output, or the denial that replaces it if the hook failed closed."""
@@ -290,14 +290,14 @@ class HookExecutor:
         check_start: Callable[[], None],
     ) -> Output | None:
         """Run the hook in a slot of the queue. `check_start` is called when the slot is available."""
-        queue, call = self._queue, session.call_state
+        queue, call_state = self._queue, session.call_state
         await queue.acquire(session.session_id, session.key)
         try:
             check_start()
-            if call.offload is None:
+            if call_state.offload is None:
                 document = make_document(hook, event, session)
             else:
-                document = await call.offload(_prepare_document, hook, event, session)
+                document = await call_state.offload(_prepare_document, hook, event, session)
             return await self._runners[hook].run(event.name, session, document)
         finally:
             queue.release()
@@ -400,7 +400,8 @@ class Health:
             status = (self.off if key in self.off else self.hooks).setdefault(key, HookStatus())
             status.runs += 1
             status.seconds = run.seconds
-            if run.output is None and run.failure is None and not run.warning:  # silent, without a call
+            # `run.silent`, written out to save a function call
+            if run.output is None and run.failure is None and not run.warning:
                 status.error, status.summary, status.warning = "", NO_OUTPUT, ""
                 continue
             output = run.output or {}

@@ -17,12 +17,12 @@ from hookgate.proxy.audit.chain import (
     content_hash,
     end_entry,
     event_entry,
-    interrupted,
+    interrupted_entry,
     new_record,
     registration,
     start_entry,
 )
-from hookgate.proxy.audit.jsonl import exported_record, record_line, registration_line
+from hookgate.proxy.audit.jsonl import record_line, registration_line, stored_record_line
 from hookgate.proxy.audit.stored import StoredRecord, pack, unpack
 from hookgate.proxy.audit.verifying import Checker, VerificationReport, verify_lines
 from hookgate.proxy.observe.record import CallRecord, make_receipt
@@ -47,7 +47,7 @@ def chain(calls: int = 3) -> list[bytes]:
         hashed = content_hash(content) if content else None
         record = ChainRecord("00ff", seq, entry.at, entry.type, entry.id, previous, entry.body, hashed)
         previous = record.hash()
-        lines.append(exported_record(StoredRecord(seq, record, previous, None, content)))
+        lines.append(stored_record_line(StoredRecord(seq, record, previous, None, content)))
     return lines
 
 
@@ -185,7 +185,7 @@ def test_an_event_has_its_name_and_the_fields_of_a_call() -> None:
 
 def test_an_interrupted_call_is_found_like_any_other() -> None:
     start = start_entry(record_of())
-    entry = interrupted(start.id, start.body, 3)
+    entry = interrupted_entry(start.id, start.body, 3)
     assert (entry.id, entry.body) == (start.id, {"outcome": "interrupted", "writer": 3})
     assert entry.columns == Columns("0" * 32, "alice", "gemini-2.5-flash", "interrupted")
 
@@ -207,7 +207,7 @@ def test_a_record_to_write_has_the_hash_and_the_line_of_its_document(body: Any, 
     hashed = content_hash(content) if content else None
     record = ChainRecord("00ff", 7, entry.at, entry.type, entry.id, "cd" * 32, body, hashed)
     assert (new.record, new.hash) == (record, record.hash())
-    assert record_line(new) == exported_record(StoredRecord(1, record, record.hash(), None, content))
+    assert record_line(new) == stored_record_line(StoredRecord(1, record, record.hash(), None, content))
 
 
 def test_bodies_that_an_earlier_version_packed_can_be_read() -> None:

@@ -42,7 +42,7 @@ def state(tmp_path: Path, store: str | None) -> Path:
             ledger = Ledger(database, locks, heads=HeadsFile(tmp_path / "state"))
             ledger.register()
             ledger.write(entries_of(*(record_of(number * 10 + call) for call in range(CALLS))))
-            ledger.keep_head()
+            ledger.save_head()
             if number < 2:
                 ledger.close()
             locks.close()

@@ -112,7 +112,7 @@ def test_a_writer_whose_lock_another_process_holds_is_not_registered(server: boo
         database = stack.enter_context(opened(tmp_path, url))
         other = stack.enter_context(closing(writer_locks(database, tmp_path)))
         assert other.acquire(1)
-        with pytest.raises(StoreError, match="another process is its writer 1, although"):
+        with pytest.raises(StoreError, match="another process holds the lock of writer 1, but"):
             stack.enter_context(open_ledger(url, tmp_path, None, 1))
         other.release(1)
         assert report_of(tmp_path, url).writers == 0
@@ -126,7 +126,7 @@ def test_a_head_is_of_the_registration_until_there_are_records(tmp_path: Path) -
         [head] = load_heads(tmp_path / HEADS_FILE).values()
         assert (head.number, head.first, head.seq, head.hash) == (1, 0, 0, head.registration)
         records = ledger.write(entries_of(record_of()))
-        ledger.keep_head()
+        ledger.save_head()
         [kept] = load_heads(tmp_path / HEADS_FILE).values()
         assert kept == Head(1, head.registration, 1, 2, records[-1].hash)
         locks.close()

@@ -52,8 +52,8 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditReader]:
         yield reader
 
 
-def times(audit: AuditReader, wanted: RecordFilter, **page: int) -> list[int]:
-    return [call.at for call in audit.calls(wanted, **page) if call.id != EVENT]
+def times(audit: AuditReader, record_filter: RecordFilter, **page: int) -> list[int]:
+    return [call.at for call in audit.calls(record_filter, **page) if call.id != EVENT]
 
 
 def contains(whole: str, part: str) -> bool:
@@ -85,8 +85,8 @@ def test_a_filter_matches_the_calls_with_all_of_its_fields(
             and matches(call.model, model)
             and equals_if_given(call.outcome, outcome)
         ]
-        wanted = RecordFilter(session, key, model, outcome, partial=partial)
-        assert times(audit, wanted) == expected[::-1], wanted
+        record_filter = RecordFilter(session, key, model, outcome, partial=partial)
+        assert times(audit, record_filter) == expected[::-1], record_filter
 
 
 @pytest.mark.parametrize("since", [None, *TIMES[::3], TIMES[-1] + 1])
@@ -103,19 +103,21 @@ def test_no_call_is_so_recent(audit: AuditReader) -> None:
     assert audit.calls(RecordFilter(model="gemini", partial=True, since=TIMES[-1] + 10 * PAUSE)) == []
 
 
-@pytest.mark.parametrize("wanted", [RecordFilter(), RecordFilter(key="ob", session="ONE", partial=True)])
+@pytest.mark.parametrize(
+    "record_filter", [RecordFilter(), RecordFilter(key="ob", session="ONE", partial=True)]
+)
 @pytest.mark.parametrize("limit", [1, 2, 5, 100])
 def test_pages_contain_each_call_once_and_the_newest_first(
-    wanted: RecordFilter, limit: int, audit: AuditReader
+    record_filter: RecordFilter, limit: int, audit: AuditReader
 ) -> None:
-    every = audit.calls(wanted)
+    every = audit.calls(record_filter)
     pages, before = [], None
-    while page := audit.calls(wanted, limit, before):
+    while page := audit.calls(record_filter, limit, before):
         assert len(page) <= limit
         pages += page
         before = page[-1].position
     assert pages == every
-    assert len(every) == (3 if wanted.partial else len(CALLS) + 1)
+    assert len(every) == (3 if record_filter.partial else len(CALLS) + 1)
 
 
 def test_new_calls_are_those_that_ended_since_with_the_oldest_first(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from support.wire import HI, UNARY, connected, post
 from hookgate.proxy.audit import AuditError
 from hookgate.proxy.audit.ledger import Locks, writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
-from hookgate.proxy.audit.trail import Recovery, open_audit_trail, recover
+from hookgate.proxy.audit.recovery import Recovery, recover
+from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.audit.writer import Writer
 from hookgate.proxy.config.models import AuditSettings
 from hookgate.proxy.store.database import Database
@@ -189,12 +190,12 @@ async def test_writers_whose_recovery_failed_are_left_to_the_next_one(
         dead = [dead_writer(database, tmp_path) for _ in range(2)]
         with locks_of(database, tmp_path) as locks, ledger_in(database, tmp_path) as ledger:
             recovery, writer = Recovery(database, locks, patience=0), Writer(ledger, 5)
-            writer.problem = "no room"
+            writer.write_error = "no room"
             with pytest.raises(AuditError, match="no room"):
                 await recover(recovery, locks, writer, ledger.number)
             with locks_of(database, tmp_path) as others:
                 assert [others.acquire(number) for number in dead] == [True, True]
-            writer.problem = None
+            writer.write_error = None
             writer.start()
             recovered = 0
             while recovered < 2:  # a server takes its time to see that the connection is gone

@@ -17,9 +17,10 @@ from support.life import until
 from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit import chain, retention
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
+from hookgate.proxy.audit.recovery import Recovery
 from hookgate.proxy.audit.retention import Retention, used_bytes
 from hookgate.proxy.audit.stored import unpack
-from hookgate.proxy.audit.trail import Recovery, open_audit_trail
+from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.audit.writer import Writer
 from hookgate.proxy.config.models import AuditSettings
 from hookgate.proxy.store.database import Database
@@ -193,7 +194,7 @@ async def test_a_removal_that_fails_is_logged_once_a_minute_and_no_call_is_refus
         writer.start()
         for number in range(5):
             await writer.append(*entries_of(record_of(number)))
-            assert writer.trouble is None
+            assert writer.refusal_reason is None
         await asyncio.to_thread(writer.close, 5)
         assert writer.failures == 0
     problem = "old audit records cannot be removed: no room; it is tried again every minute"
@@ -337,7 +338,7 @@ async def test_heads_and_retention_are_due_after_a_time_and_not_with_every_write
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    monkeypatch.setattr(Ledger, "keep_head", lambda _: done.append("head"))
+    monkeypatch.setattr(Ledger, "save_head", lambda _: done.append("head"))
     monkeypatch.setattr(Ledger, "retain", lambda *_: bool(done.append("retention")))
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
         done.clear()  # the ledger has saved its registration

@@ -87,9 +87,9 @@ async def test_an_unexpected_error_is_reported_and_the_records_are_written_once_
             patch.setattr(Ledger, "write", fail)
             append = asyncio.create_task(writer.append(*entries_of(record_of(1))))
             await until(lambda: writer.failures > 1)
-            assert writer.problem == "ZeroDivisionError"
+            assert writer.write_error == "ZeroDivisionError"
         await append
-        assert (writer.problem, count(tmp_path)) == (None, 2)
+        assert (writer.write_error, count(tmp_path)) == (None, 2)
     assert "audit records cannot be written; please report this" in caplog.text
 
 
@@ -139,12 +139,12 @@ async def test_a_locked_database_is_waited_for_no_longer_than_the_deadline(tmp_p
         with locked(tmp_path):
             with pytest.raises(AuditError, match="too slow") as first:
                 await writer.append(*began)
-            assert writer.trouble == "the database is too slow"
+            assert writer.refusal_reason == "the database is too slow"
             with pytest.raises(AuditError, match="too slow") as second:
                 await writer.append(*late)
             assert writer.queued == len(began)  # the second was refused at once, without a place in the queue
             assert (first.value.under_way, second.value.under_way) == (True, False)
-        await until(lambda: writer.trouble is None)
+        await until(lambda: writer.refusal_reason is None)
         await writer.append(*entries_of(record_of(3)))
         assert count(tmp_path) == 4  # what was under way is there, what was refused is not
     assert report_of(tmp_path).sound
@@ -183,8 +183,8 @@ async def test_a_database_that_cannot_be_written_is_in_trouble_until_it_can_be(
         with locked(tmp_path):
             writer.request_check()
             await until(lambda: writer.failures >= 3)
-            assert writer.trouble == "database is locked"
-        await until(lambda: writer.trouble is None)
+            assert writer.refusal_reason == "database is locked"
+        await until(lambda: writer.refusal_reason is None)
 
 
 async def test_the_trouble_is_the_latest_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,9 +196,9 @@ async def test_the_trouble_is_the_latest_one(tmp_path: Path, monkeypatch: pytest
 
             monkeypatch.setattr(writer._ledger, "check", fail)
             writer.request_check()
-            await until(lambda problem=problem: writer.trouble == problem)  # type: ignore[misc]  # as above
+            await until(lambda problem=problem: writer.refusal_reason == problem)  # type: ignore[misc]  # as above
         monkeypatch.undo()
-        await until(lambda: writer.trouble is None)
+        await until(lambda: writer.refusal_reason is None)
 
 
 async def test_the_head_of_the_chain_is_saved_while_it_grows_and_when_it_is_closed(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ async def test_a_connection_that_is_cut_during_a_write_is_no_failure(
 
             monkeypatch.setattr(ledger, "insert_records", insert_after_a_cut)
             await writer.append(*entries_of(record_of()))
-            assert (names, writer.failures, writer.trouble) == ([], 0, None)
+            assert (names, writer.failures, writer.refusal_reason) == ([], 0, None)
         report = report_of(tmp_path, url)
     assert (report.problems, report.records) == ([], 3)
 
@@ -375,10 +375,10 @@ async def test_with_a_full_disk_calls_are_refused_until_there_is_room(tmp_path: 
                     break
             asked = len(recorded)
             await refused(gateway.url, path)
-            assert gateway.audit.trouble
+            assert gateway.audit.refusal_reason
             assert len(recorded) == asked
             ballast.unlink()
-            await until(lambda: gateway.audit.trouble is None)
+            await until(lambda: gateway.audit.refusal_reason is None)
             assert (await post(gateway.url, path, HI)).status == 200
         assert report_of(state).problems == []
 
@@ -392,7 +392,7 @@ async def test_with_a_locked_database_nothing_goes_upstream(tmp_path: Path) -> N
             await refused(gateway.url)
             await refused(gateway.url, "/v1beta/models/gemini-2.5-flash:countTokens")
             assert len(recorded) == 0
-        await until(lambda: gateway.audit.trouble is None)
+        await until(lambda: gateway.audit.refusal_reason is None)
         assert (await post(gateway.url, UNARY, HI)).status == 200
     assert report_of(tmp_path).problems == []
     with reading(tmp_path) as audit:
@@ -481,7 +481,7 @@ async def refused_at_once(audit: Audit, record: CallRecord, state: Path) -> None
     """Another record has waited for too long already."""
     with locked(state):
         audit.writer.append_soon(*entries_of(record_of()))
-        await until(lambda: audit.writer.trouble)
+        await until(lambda: audit.writer.refusal_reason)
         with pytest.raises(ApiError):
             await audit.record_event(record, 200)
     assert record.outcome == "refused"
@@ -497,7 +497,7 @@ async def test_an_event_is_recorded_once_even_if_a_write_fails(record_event: Any
         audit, record = Audit(writer, None, None), CallRecord(kind="event", audit_state=AuditState.PENDING)
         await record_event(audit, record, tmp_path)
         if record_event is not written:
-            await until(lambda: writer.trouble is None)
+            await until(lambda: writer.refusal_reason is None)
         audit.settle(record, make_receipt(record))
         await until(lambda: writer.queued == 0)
     with reading(tmp_path) as audited:

@@ -7,7 +7,7 @@ from support.gateway import FORWARDS_FILES, gateway_before
 from support.http import peer as talking
 from support.wire import Answer, connected, ok
 
-from hookgate.proxy.call.passthrough import UploadRoute
+from hookgate.proxy.call.passthrough import UploadUrls
 from hookgate.proxy.errors import ApiError
 
 PATH = "/upload/v1beta/files"
@@ -76,13 +76,13 @@ async def test_an_upload_to_another_address_is_refused(header: str, elsewhere: s
 
 @pytest.mark.parametrize("port", ["", ":443"])
 def test_the_default_port_of_a_scheme_may_be_left_out(port: str) -> None:
-    route = UploadRoute("http", "gate.example", "", "https://api.example", uploads=True)
+    route = UploadUrls("http", "gate.example", "", "https://api.example", uploads=True)
     assert route.gateway_url_for(f"https://api.example{port}/upload?a=b") == "http://gate.example/upload?a=b"
 
 
 @pytest.mark.parametrize("place", [":0/upload", ":80/upload", ":444/upload", "/upload/é", "/upload a"])
 def test_a_url_with_another_port_or_other_characters_is_refused(place: str) -> None:
-    route = UploadRoute("http", "gate.example", "", "https://api.example", uploads=True)
+    route = UploadUrls("http", "gate.example", "", "https://api.example", uploads=True)
     with pytest.raises(ApiError):
         route.gateway_url_for(f"https://api.example{place}")
 

@@ -71,7 +71,7 @@ async def test_one_keys_sessions_do_not_displace_those_of_another() -> None:
     await flood(sessions, "mallory")
     assert await stopped(sessions, session("alice", "mine")) == "enough"
     said = [text_fingerprint("what now?")]
-    assert (await sessions.open(session("alice", "x"), said)).context.session_id == "mine"
+    assert (await sessions.open(session("alice", "x"), said)).session.session_id == "mine"
 
 
 async def test_invented_keys_do_not_displace_one_that_works() -> None:

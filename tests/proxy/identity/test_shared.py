@@ -243,14 +243,14 @@ async def test_a_nameless_call_is_found_by_its_prompt_and_later_by_its_conversat
         await one.change(ALICE, stop)
         prompts = ["x", text_fingerprint("what now?")]
         for asked in ([], prompts):
-            assert (await other.open(nameless, asked)).context == nameless
+            assert (await other.open(nameless, asked)).session == nameless
         await one.link_prompt(ALICE, "what now?")
         found = await other.open(nameless, prompts)
-        assert (found.context.session_id, found.state.stopped) == ("s", "enough")
-        assert (await one.open(nameless, [])).context.session_id == "s"
-        assert (await one.open(nameless)).context == nameless  # a session that the client names
+        assert (found.session.session_id, found.state.stopped) == ("s", "enough")
+        assert (await one.open(nameless, [])).session.session_id == "s"
+        assert (await one.open(nameless)).session == nameless  # a session that the client names
         stranger = SessionContext("conversation", key="bob")
-        assert (await one.open(stranger, [text_fingerprint("what now?")])).context == stranger
+        assert (await one.open(stranger, [text_fingerprint("what now?")])).session == stranger
 
 
 async def started(known: OpenSession, judged: list[str], name: str) -> None:

@@ -204,7 +204,7 @@ def test_an_answer_in_place_of_the_rest_leaves_a_well_formed_stream(at: int, tex
 # ---- redaction
 
 
-KEY = Detector("KEY", r"sk_live_[0-9]{10}\b", group="credentials", after=WORD)
+KEY = Detector("KEY", r"sk_live_[0-9]{10}\b", group="credentials", preceded_by=WORD)
 
 
 def redacted(data: bytes) -> bytes:

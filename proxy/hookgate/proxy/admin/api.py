@@ -103,8 +103,8 @@ class PanelApi:
     async def _page(self, asked: PanelRequest) -> JsonObject:
         query = asked.query
         session, key, model, outcome = (query.get(name, "") for name in FILTERS)
-        wanted = RecordFilter(session, key, model, outcome, partial="exact" not in query)
-        page = await asyncio.to_thread(self.calls.page, wanted, _limit(query), query.get("before", ""))
+        record_filter = RecordFilter(session, key, model, outcome, partial="exact" not in query)
+        page = await asyncio.to_thread(self.calls.page, record_filter, _limit(query), query.get("before", ""))
         found = {"calls": page.rows, "older": page.older, "source": self.calls.source}
         return {**found, "currency": self.currency}
 

@@ -91,7 +91,7 @@ class Calls(Protocol):
     source: str
     """Where the calls come from: `audit` or `memory`."""
 
-    def page(self, wanted: RecordFilter, limit: int, before: str) -> CallPage:
+    def page(self, record_filter: RecordFilter, limit: int, before: str) -> CallPage:
         """Return a page of the list. `before` is the `older` of another page, or empty for the first page.
 
         Raises ApiError (400) if this source makes no such `older`.
@@ -118,13 +118,13 @@ class ReceivedCalls:
     def __init__(self, receipts: Receipts) -> None:
         self._receipts = receipts
 
-    def page(self, wanted: RecordFilter, limit: int, before: str) -> CallPage:
+    def page(self, record_filter: RecordFilter, limit: int, before: str) -> CallPage:
         if before and not CALL_ID.fullmatch(before):
             raise _not_a_page()
         rows: list[JsonObject] = []
         for receipt in self._receipts.latest(before):
             row = receipt_row(receipt)
-            if not _wants(wanted, row):
+            if not _wants(record_filter, row):
                 continue
             if len(rows) == limit:
                 return CallPage(rows, str(rows[-1]["id"]))
@@ -140,10 +140,10 @@ FILTERS = ("session", "key", "model", "outcome")
 """The first fields of a filter, which rows have as well."""
 
 
-def _wants(wanted: RecordFilter, row: JsonObject) -> bool:
-    given = {name: text for name in FILTERS if (text := getattr(wanted, name))}
+def _wants(record_filter: RecordFilter, row: JsonObject) -> bool:
+    given = {name: text for name in FILTERS if (text := getattr(record_filter, name))}
     return all(
-        text.lower() in row[name].lower() if wanted.partial and name in PARTIAL else text == row[name]
+        text.lower() in row[name].lower() if record_filter.partial and name in PARTIAL else text == row[name]
         for name, text in given.items()
     )
 
@@ -183,10 +183,10 @@ class AuditedCalls:
     def __init__(self, reading: AuditReader, receipts: Receipts) -> None:
         self._reading, self._receipts = reading, receipts
 
-    def page(self, wanted: RecordFilter, limit: int, before: str) -> CallPage:
+    def page(self, record_filter: RecordFilter, limit: int, before: str) -> CallPage:
         if before and not (_POSITION.fullmatch(before) and int(before) <= _LARGEST_POSITION):
             raise _not_a_page()
-        found = self._reading.calls(wanted, limit + 1, int(before) if before else None)
+        found = self._reading.calls(record_filter, limit + 1, int(before) if before else None)
         older = str(found[limit - 1].position) if len(found) > limit else ""
         return CallPage([_row(each) for each in found[:limit]], older)
 

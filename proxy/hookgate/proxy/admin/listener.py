@@ -108,8 +108,8 @@ class AdminListener:
             return 503, {"status": "draining", "reason": "the gateway is stopping"}
         if self.reloader is None:
             return 503, {"status": "starting", "reason": "the gateway does not accept clients yet"}
-        if self.audit is not None and (trouble := self.audit.trouble):
-            return 503, {"status": "unready", "reason": f"audit records cannot be written: {trouble}"}
+        if self.audit is not None and (refusal := self.audit.refusal_reason):
+            return 503, {"status": "unready", "reason": f"audit records cannot be written: {refusal}"}
         pushed = {} if self.pushed is None else {"policy": self.pushed.summary()}
         return 200, {"status": "ready", **state_of_hooks(self.reloader), **pushed}
 

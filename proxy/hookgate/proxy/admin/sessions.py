@@ -50,7 +50,7 @@ class PanelSessions:
     def __init__(
         self, url: str | None, state: Path, token: str, clock: Callable[[], float] = time.time
     ) -> None:
-        """Keep sessions in the database at the URL, or else in a file, which are opened on first use.
+        """Sessions are kept in the database at the URL, or else in a file, which are opened on first use.
 
         They are valid at all gateways with the same database and admin token. `clock` returns seconds since
         1970.

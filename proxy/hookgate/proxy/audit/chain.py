@@ -27,6 +27,9 @@ class AuditError(Exception):
 
 VERSION = 1
 
+NO_HASH = "0" * 64
+"""What stands for the previous hash in the first registration."""
+
 
 def canonical_json(value: Any) -> bytes:
     """Return the canonical encoding of a JSON value: sorted keys, no whitespace."""
@@ -191,7 +194,7 @@ def audit_entry(name: str, **about: object) -> Entry:
     return Entry("event", uuid4().hex, now(), {"event": name, **about})
 
 
-def interrupted(call: str, start: JsonObject, writer: int) -> Entry:
+def interrupted_entry(call: str, start: JsonObject, writer: int) -> Entry:
     """Return the entry for the end of a call whose writer died before the call ended."""
     columns = entry_columns(start, "interrupted")
     return Entry("end", call, now(), {"outcome": "interrupted", "writer": writer}, columns)

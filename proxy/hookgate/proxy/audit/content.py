@@ -50,15 +50,15 @@ class Contents:
         judged = route.kind == "judged" and (route.verb in _SCANNED or self._scanner is None)
         return CallContent(route) if judged or route.kind == "event" else None
 
-    async def at_start(self, record: CallRecord, *, hooks_run: bool) -> JsonObject | None:
+    async def at_start(self, record: CallRecord, *, hooks_pending: bool) -> JsonObject | None:
         """Return the content to store with a start, or None if there is none.
 
-        If hooks still run (`hooks_run`), what they will let through is stored with the end.
+        If hooks still run (`hooks_pending`), what they will let through is stored with the end.
         """
         content = record.content
         if content is None:
             return None
-        if hooks_run and self._scanner is not None:
+        if hooks_pending and self._scanner is not None:
             content.request_awaited = True
             return None
         loop = asyncio.get_running_loop()
@@ -96,13 +96,13 @@ class Contents:
             return None
         if self._scanner is None:
             return make(content, None)
-        concealed = Concealed.from_record(record)
+        effects = RedactionEffects.from_record(record)
         redaction = Redaction(Search(self._scanner), lambda kind, _: f"[{kind}]")
-        made = make(content, concealed)
+        made = make(content, effects)
         return {name: _redacted(redaction, content.route, name, value) for name, value in made.items()}
 
 
-class Concealed:
+class RedactionEffects:
     """What redaction policies did to a call, so that nothing is stored that they removed."""
 
     def __init__(self, *, restored: bool, found: bool) -> None:
@@ -112,7 +112,7 @@ class Concealed:
         """Whether something was found in the upstream's answer, which must not be stored either."""
 
     @classmethod
-    def from_record(cls, record: CallRecord) -> "Concealed | None":
+    def from_record(cls, record: CallRecord) -> "RedactionEffects | None":
         """Return the state for a call, or None if no redaction policy has seen it."""
         tallies = [tally for tally in record.hooks.values() if tally.type == "builtin:redact"]
         if not tallies:
@@ -123,7 +123,7 @@ class Concealed:
         )
 
 
-Make = Callable[[CallContent, Concealed | None], JsonObject]
+Make = Callable[[CallContent, RedactionEffects | None], JsonObject]
 
 
 def _redacted(redaction: Redaction, route: Route, name: str, value: Any) -> Any:
@@ -163,23 +163,23 @@ def _redacted_answer(redaction: Redaction, answer: JsonObject) -> Any:
     return redacted
 
 
-def _start(content: CallContent, concealed: Concealed | None) -> JsonObject:
-    return {"request": content.upstream_request if concealed else content.request}
+def _start(content: CallContent, effects: RedactionEffects | None) -> JsonObject:
+    return {"request": content.upstream_request if effects else content.request}
 
 
-def _end(content: CallContent, concealed: Concealed | None) -> JsonObject:
-    request = _start(content, concealed) if content.request_awaited else {}
-    return {**request, **_outcome(content, concealed)}
+def _end(content: CallContent, effects: RedactionEffects | None) -> JsonObject:
+    request = _start(content, effects) if content.request_awaited else {}
+    return {**request, **_outcome(content, effects)}
 
 
-def _outcome(content: CallContent, concealed: Concealed | None) -> JsonObject:
+def _outcome(content: CallContent, effects: RedactionEffects | None) -> JsonObject:
     answer, given = _joined(content.answer, content.route), _joined(content.client_answer, content.route)
     earlier = [_joined(kept, content.route) for kept in content.earlier]
-    attempts = {"earlier": earlier} if earlier and not (concealed and concealed.found) else {}
-    if concealed:
-        stored = given if not concealed.restored else _LEFT_OUT if concealed.found else answer
-        left: JsonObject = {"sent": None, "answer": stored, "given": None, "edits": []}
-        return {**left, **attempts, "blocked": content.blocked}
+    attempts = {"earlier": earlier} if earlier and not (effects and effects.found) else {}
+    if effects:
+        shown = given if not effects.restored else _LEFT_OUT if effects.found else answer
+        stored: JsonObject = {"sent": None, "answer": shown, "given": None, "edits": []}
+        return {**stored, **attempts, "blocked": content.blocked}
     return {
         **attempts,
         "sent": None if content.upstream_request == content.request else content.upstream_request,
@@ -190,8 +190,8 @@ def _outcome(content: CallContent, concealed: Concealed | None) -> JsonObject:
     }
 
 
-def _event(content: CallContent, concealed: Concealed | None) -> JsonObject:
-    shown = None if concealed else content.request
+def _event(content: CallContent, effects: RedactionEffects | None) -> JsonObject:
+    shown = None if effects else content.request
     return {"input": shown, "output": content.upstream_request, "blocked": content.blocked}
 
 

@@ -72,9 +72,9 @@ def read_heads(connection: Connection) -> dict[str, Head]:
     )
     firsts = {row.writer: row.first for row in connection.execute(query)}
     heads = {}
-    for number, document, own, _ in registrations(connection):
-        seq, tip = chain_tip(connection, number) or (0, own)
-        heads[str(document.get("writer"))] = Head(number, own, firsts.get(number, 0), seq, tip)
+    for number, document, own_hash, _ in registrations(connection):
+        seq, tip = chain_tip(connection, number) or (0, own_hash)
+        heads[str(document.get("writer"))] = Head(number, own_hash, firsts.get(number, 0), seq, tip)
     return heads
 
 
@@ -98,17 +98,17 @@ class HeadsFile:
     def __init__(self, state: Path) -> None:
         self._path = state / HEADS_FILE
         self._failing = False
-        self._kept: Head | None = None
+        self._saved: Head | None = None
 
     def save(self, writer: str, head: Head) -> None:
         """Save the head of a writer. A failure is logged, and the next call tries again."""
-        if head == self._kept:
+        if head == self._saved:
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with _locked(self._path):
                 self._merge(writer, head)
-            self._kept, self._failing = head, False
+            self._saved, self._failing = head, False
         except (OSError, ValueError) as error:
             if not self._failing:
                 log.warning("%s cannot be written: %s", self._path, error)

@@ -33,7 +33,7 @@ def record_line(new: NewRecord) -> bytes:
     return canonical_json(document) + b"\n"
 
 
-def exported_record(stored: StoredRecord) -> bytes:
+def stored_record_line(stored: StoredRecord) -> bytes:
     """Return a stored record as a line, with the stored hash, so that damage can be found in the line too."""
     document = {**stored.record.document(), "hash": stored.hash}
     if stored.content is not None:

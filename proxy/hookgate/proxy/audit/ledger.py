@@ -13,6 +13,7 @@ from typing import Protocol
 from sqlalchemy import Connection, insert, select, text, update
 
 from hookgate.proxy.audit.chain import (
+    NO_HASH,
     Entry,
     NewRecord,
     audit_entry,
@@ -151,11 +152,9 @@ def writer_locks(database: Database, state: Path) -> Locks:
 _REGISTERING = 0x686F6F6B61756474
 """The key of the advisory lock under which writers are registered in PostgreSQL."""
 
-_NO_HASH = "0" * 64
-
 _IN_USE = (
-    "the audit {name} cannot be written: another process is its writer {number}, although it has none; "
-    "stop gateways that were started before the database was replaced"
+    "the audit {name} cannot be written: another process holds the lock of writer {number}, but the "
+    "database has no such writer; stop gateways that were started before the database was replaced"
 )
 
 
@@ -173,7 +172,7 @@ class Ledger:
         self._attempt: list[NewRecord] = []
         self.writer = secrets.token_hex(8)
         self.number = 0
-        self._seq, self._tip, self._registration = 0, _NO_HASH, _NO_HASH
+        self._seq, self._tip, self._registration = 0, NO_HASH, NO_HASH
         self._open_connection: Connection | None = None
 
     def register(self) -> JsonObject:
@@ -191,7 +190,7 @@ class Ledger:
             )
             last = connection.execute(query).first()
             self.number = last.number + 1 if last else 1
-            previous = last.hash.hex() if last else _NO_HASH
+            previous = last.hash.hex() if last else NO_HASH
             document = registration(
                 self.writer, self.number, previous, socket.gethostname(), os.getpid(), now()
             )
@@ -206,10 +205,10 @@ class Ledger:
                 "ended": "",
             }
             connection.execute(insert(audit_writers), row)
-        self.keep_head()
+        self.save_head()
         return document
 
-    def keep_head(self) -> None:
+    def save_head(self) -> None:
         """Save the head of the chain outside of the database; cheap if it has not changed."""
         if self._heads is not None:
             first = min(1, self._seq)
@@ -225,8 +224,9 @@ class Ledger:
         return records
 
     def adopt_committed_attempt(self) -> list[NewRecord]:
-        """Continue after the records of the last `write` if it failed after its commit: the connection broke.
+        """Continue after the records of the last `write` if they were committed although it failed.
 
+        This happens when the connection breaks during the commit.
         Returns these records, or an empty list if they were not written.
         """
         tried = self._attempt
@@ -265,7 +265,7 @@ class Ledger:
     def close(self) -> None:
         """Close the chain and release its lock."""
         self.write([audit_entry("closed", writer=self.number, count=self._seq + 1)])
-        self.keep_head()
+        self.save_head()
         self._locks.release(self.number)
         if self._open_connection is not None:
             self._open_connection.close()

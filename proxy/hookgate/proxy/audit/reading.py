@@ -38,7 +38,7 @@ class RecordFilter:
     partial: bool = False
     """Whether session, key and model match parts of names, ignoring case."""
 
-    def wanted(self) -> list[tuple[Any, str]]:
+    def column_values(self) -> list[tuple[Any, str]]:
         """Return the columns to compare and their values, the most selective one first."""
         common = self.outcome == "answered"
         pairs = [
@@ -106,11 +106,13 @@ class AuditReader:
     def __init__(self, database: Database) -> None:
         self._engine = database.engine
 
-    def calls(self, wanted: RecordFilter, limit: int = 50, before: int | None = None) -> list[EndedCall]:
+    def calls(
+        self, record_filter: RecordFilter, limit: int = 50, before: int | None = None
+    ) -> list[EndedCall]:
         """Return calls, the newest first. For the next page pass the last call's position as `before`."""
         with self._engine.begin() as connection:
             rows: list[Any] = []
-            for each in _with_whole_names(connection, wanted):
+            for each in _with_whole_names(connection, record_filter):
                 conditions = _conditions(connection, each)
                 if conditions is None:
                     continue
@@ -247,19 +249,19 @@ _MAX_NAMES = 50
 """The maximum number of names to query one by one. If more names match, a scan soon finds enough calls."""
 
 
-def _with_whole_names(connection: Connection, wanted: RecordFilter) -> list[RecordFilter]:
+def _with_whole_names(connection: Connection, record_filter: RecordFilter) -> list[RecordFilter]:
     """Return the filters with whole names that are equivalent to a filter with parts of names.
 
     Unlike the filter itself, each of them can read an index in order. If there would be too many filters,
     returns the given one.
     """
-    if not wanted.partial:
-        return [wanted]
-    names = [_names_with(connection, name, getattr(wanted, name)) for name in PARTIAL]
+    if not record_filter.partial:
+        return [record_filter]
+    names = [_names_with(connection, name, getattr(record_filter, name)) for name in PARTIAL]
     if prod(map(len, names)) > _MAX_NAMES:
-        return [wanted]
+        return [record_filter]
     return [
-        replace(wanted, session=session, key=key, model=model, partial=False)
+        replace(record_filter, session=session, key=key, model=model, partial=False)
         for session, key, model in product(*names)
     ]
 
@@ -282,24 +284,24 @@ def _contains(column: Any, text: str) -> ColumnElement[bool]:
     return found
 
 
-def _conditions(connection: Connection, wanted: RecordFilter) -> list[ColumnElement[bool]] | None:
+def _conditions(connection: Connection, record_filter: RecordFilter) -> list[ColumnElement[bool]] | None:
     """Return the conditions for a filter, or None if no record is recent enough."""
-    pairs = wanted.wanted()
+    pairs = record_filter.column_values()
     conditions: list[ColumnElement[bool]] = []
-    if wanted.partial:
-        given = ((audit_records.c[name], getattr(wanted, name)) for name in PARTIAL)
+    if record_filter.partial:
+        given = ((audit_records.c[name], getattr(record_filter, name)) for name in PARTIAL)
         conditions = [_contains(column, text) for column, text in given if text]
-        pairs = [(audit_records.c.outcome, wanted.outcome)] if wanted.outcome else []
+        pairs = [(audit_records.c.outcome, record_filter.outcome)] if record_filter.outcome else []
     conditions += [column == value for column, value in pairs[:1]]
     # The other columns are wrapped, or SQLite might choose the index of a less selective one.
     conditions += [func.coalesce(column, "") == value for column, value in pairs[1:]]
-    if wanted.since is not None:
-        first = around_time(connection, wanted.since)
+    if record_filter.since is not None:
+        first = around_time(connection, record_filter.since)
         if first is None:
             return None
-        conditions += [audit_records.c.position >= first, audit_records.c.at >= wanted.since]
-    if wanted.until is not None:
-        conditions.append(audit_records.c.at < wanted.until)
+        conditions += [audit_records.c.position >= first, audit_records.c.at >= record_filter.since]
+    if record_filter.until is not None:
+        conditions.append(audit_records.c.at < record_filter.until)
     return conditions
 
 

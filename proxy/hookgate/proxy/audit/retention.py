@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, text
+from sqlalchemy import Connection, delete, select, text
 
 from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit.chain import now
-from hookgate.proxy.audit.stored import first_since, record_body
+from hookgate.proxy.audit.stored import first_since, position_bounds, record_body
 from hookgate.proxy.store.models import audit_content, audit_records
 from hookgate.translator.fields import JsonObject
 
@@ -95,24 +95,31 @@ class Retention:
         return removed
 
     def _remove_excess(self, connection: Connection, is_file: bool) -> Removed | None:
-        first, last = _bounds(connection)
-        if first is None or last is None:
+        bounds = position_bounds(connection)
+        if bounds is None:
             return None
-        until = max(self._too_old(connection, last), self._too_much(connection, is_file, first, last))
+        first, last = bounds
+        until = max(
+            self._first_recent_position(connection, last),
+            self._first_fitting_position(connection, is_file, first, last),
+        )
         if until <= first:
             return None
         end = min(until, first + _BATCH)
         return _remove(connection, end, more=end < until)
 
-    def _too_old(self, connection: Connection, last: int) -> int:
+    def _first_recent_position(self, connection: Connection, last: int) -> int:
         """Return the first position whose record is recent enough to be kept."""
         if self.days is None:
             return 0
         position = first_since(connection, now() - int(self.days * _DAY))
         return last + 1 if position is None else position
 
-    def _too_much(self, connection: Connection, is_file: bool, first: int, last: int) -> int:
-        """Return the first position that may stay by size: an estimate, which the next run refines."""
+    def _first_fitting_position(self, connection: Connection, is_file: bool, first: int, last: int) -> int:
+        """Return the first position that the size limit allows to keep.
+
+        This is an estimate, which the next run refines.
+        """
         if self.size is None:
             return 0
         used = used_bytes(connection, is_file, first, last)
@@ -144,11 +151,6 @@ def _shrink(connection: Connection) -> None:
     for _ in range(min(free, _SHRINK_PAGES)):
         # It frees a page with each step. Of a statement without columns, sqlite3 takes only the first step.
         cursor.execute("PRAGMA incremental_vacuum(1)")
-
-
-def _bounds(connection: Connection) -> tuple[int | None, int | None]:
-    first = connection.execute(select(func.min(audit_records.c.position))).scalar()
-    return first, connection.execute(select(func.max(audit_records.c.position))).scalar()
 
 
 def _remove(connection: Connection, end: int, *, more: bool) -> Removed:

@@ -89,16 +89,24 @@ _STRAY = 60_000
 """Milliseconds by which records may be out of order: some wait before they are written."""
 
 
+def position_bounds(connection: Connection) -> tuple[int, int] | None:
+    """Return the positions of the first and the last record, or None if there are no records."""
+    # Two queries: SQLite finds both values in the index only if they are queried separately.
+    first = connection.execute(select(func.min(audit_records.c.position))).scalar()
+    last = connection.execute(select(func.max(audit_records.c.position))).scalar()
+    return None if first is None or last is None else (first, last)
+
+
 def first_since(connection: Connection, at: int) -> int | None:
     """Return the first position after all records that are older than `at`, or None if all are older.
 
     `at` is in milliseconds since 1970. Records up to a minute younger may come before that position.
     """
-    lowest = connection.execute(select(func.min(audit_records.c.position))).scalar()
-    highest = connection.execute(select(func.max(audit_records.c.position))).scalar()
-    if lowest is None or highest is None:
+    bounds = position_bounds(connection)
+    if bounds is None:
         return None
-    low, high = lowest, highest + 1
+    low, highest = bounds
+    high = highest + 1
     while low < high:
         middle = (low + high) // 2
         query = (
@@ -197,7 +205,7 @@ def note_ends(connection: Connection, entries: Iterable[Entry]) -> None:
 
 
 def chain_tip(connection: Connection, writer: int) -> tuple[int, str] | None:
-    """Return number and hash of a writer's last record, or None if it has none."""
+    """Return the sequence number and the hash of a writer's last record, or None if it has none."""
     query = (
         select(audit_records.c.seq, audit_records.c.hash)
         .where(audit_records.c.writer == writer)
@@ -225,10 +233,24 @@ class StoredRecord:
     """The reason why the record cannot be read, or an empty string."""
 
 
-def registrations(connection: Connection) -> list[tuple[int, JsonObject, str, str]]:
-    """Return all writers in order: number, registration, its stored hash, and how the writer ended."""
+class Registration(NamedTuple):
+    """The registration of a writer."""
+
+    number: int
+    document: JsonObject
+    hash: str
+    """The stored hash, in hex."""
+    ended: str
+    """How the writer ended: `closed`, `recovered`, or an empty string."""
+
+
+def registrations(connection: Connection) -> list[Registration]:
+    """Return the registrations of all writers, in order."""
     rows = connection.execute(select(audit_writers).order_by(audit_writers.c.number))
-    return [(row.number, _document(row.document), row.hash.hex(), row.ended) for row in rows.mappings()]
+    return [
+        Registration(row["number"], _document(row["document"]), row["hash"].hex(), row["ended"])
+        for row in rows.mappings()
+    ]
 
 
 def _writer_names(connection: Connection, numbers: set[int]) -> dict[int, str]:
@@ -250,7 +272,7 @@ Begin = Callable[[], AbstractContextManager[Connection]]
 
 @contextmanager
 def whole_view(database: Database) -> Iterator[Begin]:
-    """Yield what begins transactions in which no record is missing that has one after it.
+    """Yield a function that begins transactions. Each sees every record up to the last one that it sees.
 
     Records of a file are committed in the order of their positions, so later transactions see more of them.
     Those of a server are not: there, all transactions of the block are one, and see the same records.

@@ -2,42 +2,34 @@
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sqlalchemy import select
-
 from hookgate.hooks.engine_reloader import Changes
 from hookgate.proxy.audit.chain import (
     AuditError,
-    Entry,
     audit_entry,
     end_entry,
     event_entry,
-    interrupted,
     start_entry,
 )
-from hookgate.proxy.audit.ledger import Locks, open_ledger, writer_locks
+from hookgate.proxy.audit.ledger import open_ledger
 from hookgate.proxy.audit.reading import AuditReader, CallDetail, receipt_of
+from hookgate.proxy.audit.recovery import recovering
 from hookgate.proxy.audit.retention import Retention
-from hookgate.proxy.audit.stored import chain_tip, record_body
 from hookgate.proxy.audit.writer import PendingRecords, Writer
 from hookgate.proxy.config.models import AuditSettings as Settings
-from hookgate.proxy.errors import ApiError, pluralize
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import CALL_ID, AuditState, CallRecord, make_receipt
 from hookgate.proxy.routing.table import Route
-from hookgate.proxy.store.database import FAILURES, Database, open_audit, reason
-from hookgate.proxy.store.models import audit_open, audit_records, audit_writers
+from hookgate.proxy.store.database import FAILURES, open_audit, reason
 from hookgate.translator.fields import JsonObject
 
 if TYPE_CHECKING:
     from hookgate.proxy.audit.content import Contents
-
-log = logging.getLogger("hookgate.audit")
 
 _REFUSED = (
     "hookgate cannot write its audit record, so it refuses calls ({}). "
@@ -65,17 +57,17 @@ class Audit:
     """Writes the records of calls. Call `watch` for each call before anything else."""
 
     def __init__(self, writer: Writer, contents: "Contents | None", reader: AuditReader) -> None:
-        """Write records with `writer`, and with the `contents` of calls if they are given."""
+        """Records are written with `writer`, and contain the `contents` of calls if they are given."""
         self.writer = writer
         self._contents, self._reader = contents, reader
         self._starts: dict[str, PendingRecords] = {}
         """The starts of calls that have not ended, by the IDs of the calls."""
 
     @property
-    def trouble(self) -> str | None:
+    def refusal_reason(self) -> str | None:
         """The reason for refusing calls, or None if calls are accepted. Reading it triggers a check."""
         self.writer.request_check()
-        return self.writer.trouble
+        return self.writer.refusal_reason
 
     async def receipt_for(self, receipt: str, key: str | None = None) -> JsonObject | None:
         """Return the receipt of a call that any gateway with this audit has recorded.
@@ -121,7 +113,7 @@ class Audit:
             if record.audit_state is AuditState.START_FAILED:
                 raise AuditError("its start could not be written")  # attempted when its answer began
             if record.audit_state is AuditState.PENDING:
-                await self._write_start(record, hooks_run=False)
+                await self._write_start(record, hooks_pending=False)
         except AuditError as error:
             raise _refusal(record, error) from None
 
@@ -140,15 +132,18 @@ class Audit:
     async def ensure_start_recorded(self, record: CallRecord, status: int) -> None:
         """Make sure that a call's start, or an event, is on disk before an answer to it is sent.
 
-        The start of a call that has been sent upstream already is. Otherwise the answer is the gateway's own,
-        and is sent even if writing fails: `record_start` then keeps the call from being sent upstream.
+        If the call has been sent upstream, its start is on disk already. Otherwise the answer is the
+        gateway's own, and is sent even if writing fails: `record_start` then keeps the call from being sent
+        upstream.
         """
         with contextlib.suppress(AuditError, ApiError):  # both have noted the state of the record
             if record.audit_state is AuditState.PENDING and record.kind == "event":
                 await self.record_event(record, status)
             elif record.audit_state is AuditState.PENDING:
                 # Without an outcome or error, this is a stream that begins before hooks have decided.
-                await self._write_start(record, hooks_run=record.outcome is None and status == HTTPStatus.OK)
+                await self._write_start(
+                    record, hooks_pending=record.outcome is None and status == HTTPStatus.OK
+                )
 
     def record_policy(self, changes: Changes) -> None:
         """Record a change of the hooks' settings. Does not wait."""
@@ -184,12 +179,14 @@ class Audit:
                 ),
             )
 
-    async def _write_start(self, record: CallRecord, *, hooks_run: bool) -> None:
+    async def _write_start(self, record: CallRecord, *, hooks_pending: bool) -> None:
         """Wait until a call's start is on disk. If this is cancelled, a queued start is still written."""
         try:
             if record.id not in self._starts:
                 contents = self._contents
-                content = None if contents is None else await contents.at_start(record, hooks_run=hooks_run)
+                content = (
+                    None if contents is None else await contents.at_start(record, hooks_pending=hooks_pending)
+                )
                 if record.id not in self._starts:  # otherwise the headers of a stream have begun it
                     self._starts[record.id] = self.writer.begin(start_entry(record, content))
             await self.writer.wait_for(self._starts[record.id])
@@ -201,91 +198,6 @@ class Audit:
 def _refusal(record: CallRecord, error: AuditError) -> ApiError:
     record.outcome = "refused"
     return ApiError(403, _REFUSED.format(error), "AUDIT_UNAVAILABLE")
-
-
-class Recovery:
-    """Finds writers that have died. Every method may raise database errors."""
-
-    def __init__(self, database: Database, locks: Locks, patience: int) -> None:
-        """Create a recovery.
-
-        A writer counts as dead if its lock is free in more than `patience` successive checks: a running
-        writer that lost its connection acquires the lock again.
-        """
-        self._database, self._locks, self._patience = database, locks, patience
-        self._free: dict[int, int] = {}
-
-    def dead(self, own: int) -> list[int]:
-        """Return the numbers of the dead writers, and acquire their locks."""
-        with self._database.engine.begin() as connection:
-            query = select(audit_writers.c.number).where(
-                audit_writers.c.ended == "", audit_writers.c.number != own
-            )
-            numbers = list(connection.execute(query).scalars())
-        with ExitStack() as held:
-            dead: list[int] = []
-            for number in numbers:
-                if self._is_dead(number):
-                    held.callback(self._locks.release, number)
-                    dead.append(number)
-            held.pop_all()
-        return dead
-
-    def ends(self, number: int) -> Sequence[Entry]:
-        """Return the entries to write for a dead writer: the ends of its calls, and the end of its chain."""
-        with self._database.engine.begin() as connection:
-            ended = select(audit_writers.c.ended).where(audit_writers.c.number == number)
-            if connection.execute(ended).scalar_one():
-                return ()
-            tip = chain_tip(connection, number)
-            open_ids = select(audit_open.c.id).where(audit_open.c.writer == number)
-            starts = select(audit_records.c.id, audit_records.c.body).where(
-                audit_records.c.id.in_(open_ids), audit_records.c.type == "start"
-            )
-            ends = [
-                interrupted(row.id.hex(), record_body(row.body), number) for row in connection.execute(starts)
-            ]
-        seq, tip_hash = tip or (0, None)
-        event = audit_entry("recovered", writer=number, seq=seq, hash=tip_hash, interrupted=len(ends))
-        return (*ends, event)
-
-    def _is_dead(self, number: int) -> bool:
-        if not self._locks.acquire(number):
-            self._free.pop(number, None)
-            return False
-        times = self._free[number] = self._free.get(number, 0) + 1
-        if times > self._patience:
-            del self._free[number]
-            return True
-        self._locks.release(number)
-        return False
-
-
-async def recover(recovery: Recovery, locks: Locks, writer: Writer, own: int) -> int:
-    """Close the chains of all dead writers, and return how many there were.
-
-    Raises AuditError or a database error if that fails. Their locks are then released for the next attempt,
-    except that of a writer whose ends are still being written: they must not be written twice.
-    """
-    dead = await asyncio.to_thread(recovery.dead, own)
-    held = set(dead)
-    try:
-        for number in dead:
-            if entries := await asyncio.to_thread(recovery.ends, number):
-                await writer.append(*entries)
-    except AuditError as error:
-        if error.under_way:
-            held.remove(number)
-        raise
-    finally:
-        async with AsyncExitStack() as releasing:
-            for number in held:
-                releasing.push_async_callback(asyncio.to_thread, locks.release, number)
-    return len(dead)
-
-
-_RECOVERY_SECONDS = 10.0
-"""Seconds between two checks for dead writers."""
 
 
 @asynccontextmanager
@@ -310,7 +222,7 @@ async def open_audit_trail(settings: Settings, url: str | None, state: Path) -> 
         contents = _contents(settings.content)
         if contents is not None:
             stack.push_async_callback(asyncio.to_thread, contents.close)
-        await stack.enter_async_context(_recovering(database, state, writer, ledger.number))
+        await stack.enter_async_context(recovering(database, state, writer, ledger.number))
         reading = await asyncio.to_thread(open_audit, url, state, writes=False)
         stack.push_async_callback(asyncio.to_thread, reading.close)
         yield Audit(writer, contents, AuditReader(reading))
@@ -329,33 +241,3 @@ def _retention(settings: Settings) -> Retention | None:
     if settings.retention_days is None and settings.retention_bytes is None:
         return None
     return Retention(settings.retention_days, settings.retention_bytes)
-
-
-@asynccontextmanager
-async def _recovering(database: Database, state: Path, writer: Writer, own: int) -> AsyncIterator[None]:
-    """Recover writers that have died, first at once and then at intervals while the block runs."""
-    locks = writer_locks(database, state)
-    recovery = Recovery(database, locks, patience=0 if database.is_file else 1)
-
-    async def recover_dead_writers() -> None:
-        try:
-            if count := await recover(recovery, locks, writer, own):
-                gateways = pluralize(count, "gateway")
-                log.warning("%s ended unexpectedly; open calls are marked as interrupted", gateways)
-        except (AuditError, *FAILURES) as error:
-            log.warning("calls of gateways that ended unexpectedly cannot be marked yet: %s", error)
-
-    async def watch() -> None:
-        while True:
-            await asyncio.sleep(_RECOVERY_SECONDS)
-            await recover_dead_writers()
-
-    await recover_dead_writers()
-    task = asyncio.create_task(watch())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        await asyncio.to_thread(locks.close)

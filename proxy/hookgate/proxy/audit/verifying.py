@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
-from hookgate.proxy.audit.chain import chain_hash, content_hash, entry_columns
+from hookgate.proxy.audit.chain import NO_HASH, chain_hash, content_hash, entry_columns
 from hookgate.proxy.audit.heads import Head, parse_heads
-from hookgate.proxy.audit.stored import StoredRecord, registrations, walk_records, whole_view
+from hookgate.proxy.audit.stored import StoredRecord, position_bounds, registrations, walk_records, whole_view
 from hookgate.proxy.store.database import Database
-from hookgate.proxy.store.models import audit_records
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
 
@@ -76,13 +75,20 @@ class Checker:
         self._whole = whole
         self._chains: dict[str, _Chain] = {}
         self._open: dict[str, str] = {}
+        # Problems of ends without a start. They count only if retention has not removed anything.
         self._unbegun: list[str] = []
+        # The last record that retention removed of a writer, by its number: sequence number and hash.
         self._tips: dict[int, tuple[int, str]] = {}
+        # The numbers of the writers of which retention removed all records.
         self._gone: set[int] = set()
+        # The last record of a writer that died, by its number, as the writer that ended it has recorded it.
         self._sealed: dict[int, tuple[int, str | None]] = {}
         self._expected = set(expected)
+        # The records in `_awaited` that have been found.
         self._confirmed: set[tuple[str, int, str]] = set()
+        # The last records according to the expected heads: writer, sequence number and hash.
         self._awaited = {(writer, head.seq, head.hash) for writer, head in self._expected}
+        # The heads that are named in the lines of an export.
         self._named: list[dict[str, Head]] = []
 
     def record(self, document: JsonObject, own_hash: str, content: JsonObject | None) -> None:
@@ -224,7 +230,7 @@ class Checker:
 
     def _check_registrations(self, registered: list[tuple[JsonObject, str]]) -> None:
         self.report.writers = len(registered)
-        before: tuple[int, str] | None = (0, "0" * 64) if self._whole else None
+        before: tuple[int, str] | None = (0, NO_HASH) if self._whole else None
         if not before and [document.get("number") for document, _ in registered[:1]] != [1]:
             self._lacks_begin()
         for document, own in registered:
@@ -321,18 +327,18 @@ def verify_database(
             registered = registrations(connection)
             if damage := _damage(connection, database):
                 checker.report.add_problem(damage)
-    ended = {number: how for number, _, _, how in registered}
-    return checker.finish([(document, own) for _, document, own, _ in registered], ended)
+    ended = {each.number: each.ended for each in registered}
+    return checker.finish([(each.document, each.hash) for each in registered], ended)
 
 
 def count_records(database: Database) -> int:
     """Return the approximate number of records."""
     with database.engine.begin() as connection:
-        bounds = connection.execute(
-            select(func.min(audit_records.c.position), func.max(audit_records.c.position))
-        )
-        first, last = bounds.one()
-    return last - first + 1 if first is not None else 0
+        bounds = position_bounds(connection)
+    if bounds is None:
+        return 0
+    first, last = bounds
+    return last - first + 1
 
 
 def verify_lines(

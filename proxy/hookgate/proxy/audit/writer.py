@@ -83,17 +83,17 @@ class Queue:
 
     # ---- for calls
 
-    def put(self, waiting: PendingRecords, *, bounded: bool) -> bool:
+    def put(self, pending: PendingRecords, *, bounded: bool) -> bool:
         """Add records. Returns False if they are `bounded` and the queue is full.
 
         If a call waits for them, call `flush` soon afterwards.
         """
         with self._condition:
-            if bounded and self._count + len(waiting.entries) > MAX_WAITING:
+            if bounded and self._count + len(pending.entries) > MAX_WAITING:
                 return False
-            self._waiting.append(waiting)
-            self._count += len(waiting.entries)
-            if self._idle and waiting.ended is None:
+            self._waiting.append(pending)
+            self._count += len(pending.entries)
+            if self._idle and pending.ended is None:
                 self._condition.notify()
         return True
 
@@ -103,11 +103,11 @@ class Queue:
             self._call_waits = bool(self._waiting)
             self._condition.notify()
 
-    def withdraw(self, waiting: PendingRecords) -> bool:
+    def withdraw(self, pending: PendingRecords) -> bool:
         """Withdraw records. Returns False if they are being written already."""
         with self._condition:
-            waiting.withdrawn = not waiting.writing
-            return waiting.withdrawn
+            pending.withdrawn = not pending.writing
+            return pending.withdrawn
 
     def request_check(self) -> None:
         """Make `take` return even if the queue is empty."""
@@ -135,15 +135,15 @@ class Queue:
                 self._wait(within)
             room = 0 if self.batch else _BATCH
             while self._waiting and room > 0:
-                waiting = self._waiting.popleft()
-                if waiting.withdrawn:
-                    self._count -= len(waiting.entries)
+                pending = self._waiting.popleft()
+                if pending.withdrawn:
+                    self._count -= len(pending.entries)
                     continue
-                waiting.writing = True
-                self.batch.append(waiting)
-                room -= len(waiting.entries)
+                pending.writing = True
+                self.batch.append(pending)
+                room -= len(pending.entries)
             check_requested, self._check_requested = self._check_requested, False
-            self._call_waits = any(waiting.ended is not None for waiting in self._waiting)
+            self._call_waits = any(pending.ended is not None for pending in self._waiting)
         return check_requested
 
     def _wait(self, within: float) -> None:
@@ -160,7 +160,7 @@ class Queue:
         """Remove and return the batch, which is on disk."""
         with self._condition:
             batch, self.batch = self.batch, []
-            self._count -= sum(len(waiting.entries) for waiting in batch)
+            self._count -= sum(len(pending.entries) for pending in batch)
         return batch
 
     def pause(self, seconds: float) -> None:
@@ -176,7 +176,7 @@ _IDLE_SECONDS = 5.0
 _CHECK_SECONDS = 5.0
 """Seconds between two checks of the lock while records are written. An idle writer checks it as well."""
 
-_KEEP_SECONDS = 5.0
+_SAVE_SECONDS = 5.0
 """Seconds between two saves of the chain's head."""
 
 _RETENTION_SECONDS = 60.0
@@ -193,11 +193,11 @@ class Writer:
         self._queue = Queue()
         self._flush_scheduled = False
         self._check_at = 0.0
-        self._keep_at = 0.0
+        self._save_at = 0.0
         self._retain_at = 0.0
         self._log_lost_at = 0.0
         self._thread = threading.Thread(target=self._work, name="hookgate-audit", daemon=True)
-        self.problem: str | None = None
+        self.write_error: str | None = None
         """The reason why records cannot be written, or None."""
         self.failures = 0
         """The number of failed attempts to write."""
@@ -221,10 +221,10 @@ class Writer:
         return self._queue.lag_seconds
 
     @property
-    def trouble(self) -> str | None:
+    def refusal_reason(self) -> str | None:
         """The reason for refusing calls, or None if calls are accepted."""
-        if self.problem is not None:
-            return self.problem
+        if self.write_error is not None:
+            return self.write_error
         if self.lag_seconds > self._deadline:
             return "the database is too slow"
         return None
@@ -241,29 +241,29 @@ class Writer:
 
         Raises AuditError if the records cannot be queued.
         """
-        if trouble := self.trouble:
-            raise AuditError(trouble)
-        waiting = PendingRecords(entries, asyncio.get_running_loop().create_future())
-        if not self._queue.put(waiting, bounded=True):
+        if refusal := self.refusal_reason:
+            raise AuditError(refusal)
+        pending = PendingRecords(entries, asyncio.get_running_loop().create_future())
+        if not self._queue.put(pending, bounded=True):
             raise AuditError("too many records are waiting to be written")
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._flush_later(asyncio.get_running_loop(), _ITERATIONS)
-        return waiting
+        return pending
 
-    async def wait_for(self, waiting: PendingRecords) -> None:
+    async def wait_for(self, pending: PendingRecords) -> None:
         """Wait until records are on disk. Several tasks may wait for the same records.
 
         After the deadline, withdraws the records and raises AuditError.
         """
-        if waiting.ended is not None and not waiting.ended.done():
-            timer = asyncio.get_running_loop().call_later(self._deadline, self._give_up, waiting)
+        if pending.ended is not None and not pending.ended.done():
+            timer = asyncio.get_running_loop().call_later(self._deadline, self._give_up, pending)
             try:
-                await asyncio.shield(waiting.ended)
+                await asyncio.shield(pending.ended)
             finally:
                 timer.cancel()
-        if waiting.error is not None:
-            raise waiting.error
+        if pending.error is not None:
+            raise pending.error
 
     def append_soon(self, *entries: Entry, bounded: bool = False) -> bool:
         """Queue records without waiting. Returns False if `bounded` ones find no room: they are lost."""
@@ -289,12 +289,12 @@ class Writer:
             self._flush_scheduled = False
             self._queue.flush()
 
-    def _give_up(self, waiting: PendingRecords) -> None:
-        under_way = not self._queue.withdraw(waiting)
-        waiting.end(AuditError(self.trouble or "the database is too slow", under_way=under_way))
+    def _give_up(self, pending: PendingRecords) -> None:
+        under_way = not self._queue.withdraw(pending)
+        pending.end(AuditError(self.refusal_reason or "the database is too slow", under_way=under_way))
 
     def request_check(self) -> None:
-        """Schedule a check of whether records can be written. The check updates `trouble`."""
+        """Schedule a check of whether records can be written. The check updates `refusal_reason`."""
         self._queue.request_check()
 
     def close(self, within: float) -> None:
@@ -302,20 +302,20 @@ class Writer:
         self._queue.close(time.monotonic() + within)
         self._thread.join(within + 1)
         if left := self.queued:
-            log.error("%d audit records could not be written: %s", left, self.problem or "too slow")
+            log.error("%d audit records could not be written: %s", left, self.write_error or "too slow")
 
     # ---- the thread
 
     def _work(self) -> None:
         while not self._finished():
-            check_requested = self._queue.take(_RETRY_SECONDS if self.problem else _IDLE_SECONDS)
+            check_requested = self._queue.take(_RETRY_SECONDS if self.write_error else _IDLE_SECONDS)
             try:
                 self._step(check_requested=check_requested)
             except FAILURES as error:
-                self._failed(reason(error))
+                self._note_failure(reason(error))
             except Exception as error:
                 log.exception("audit records cannot be written; please report this")
-                self._failed(type(error).__name__)
+                self._note_failure(type(error).__name__)
 
     def _step(self, *, check_requested: bool) -> None:
         """Write the batch, again on a new connection if the server cut the old one, and do what is due."""
@@ -342,25 +342,25 @@ class Writer:
         return True
 
     def _write(self, *, check_requested: bool) -> None:
-        entries = [entry for waiting in self._queue.batch for entry in waiting.entries]
+        entries = [entry for pending in self._queue.batch for entry in pending.entries]
         if not entries or time.monotonic() >= self._check_at:
-            self._ledger.check(writes=not entries and (check_requested or self.problem is not None))
+            self._ledger.check(writes=not entries and (check_requested or self.write_error is not None))
             self._check_at = time.monotonic() + _CHECK_SECONDS
         if not entries:
-            self._recovered()
+            self._note_success()
             return
         records = self._ledger.adopt_committed_attempt()
         if not records or records[0].record.id != entries[0].id:
             records = self._ledger.write(entries)
-        self._recovered()
+        self._note_success()
         self.written += len(records)
         _announce(self._queue.pop_written())
 
     def _maintain(self) -> None:
         """Save the head of the chain and apply retention, when they are due."""
-        if time.monotonic() >= self._keep_at:
-            self._ledger.keep_head()
-            self._keep_at = time.monotonic() + _KEEP_SECONDS
+        if time.monotonic() >= self._save_at:
+            self._ledger.save_head()
+            self._save_at = time.monotonic() + _SAVE_SECONDS
         if self._retention is not None and time.monotonic() >= self._retain_at:
             self._retain_at = time.monotonic() + _RETENTION_SECONDS
             if self._retain(self._retention):
@@ -378,26 +378,26 @@ class Writer:
             log.exception("old audit records cannot be removed; please report this")
         return False
 
-    def _failed(self, problem: str) -> None:
+    def _note_failure(self, error: str) -> None:
         self.failures += 1
-        if self.problem is None:
-            log.error("audit records cannot be written, so calls are refused: %s", problem)
-        self.problem = problem
+        if self.write_error is None:
+            log.error("audit records cannot be written, so calls are refused: %s", error)
+        self.write_error = error
         self._queue.pause(_RETRY_SECONDS)
 
-    def _recovered(self) -> None:
-        if self.problem is not None:
+    def _note_success(self) -> None:
+        if self.write_error is not None:
             log.warning("audit records can be written again")
-        self.problem = None
+        self.write_error = None
 
 
 def _announce(batch: list[PendingRecords]) -> None:
     """Wake the calls that wait for these records, all at once."""
 
     def end() -> None:
-        for waiting in batch:
-            waiting.end()
+        for pending in batch:
+            pending.end()
 
-    if loop := next((waiting.ended.get_loop() for waiting in batch if waiting.ended), None):
+    if loop := next((pending.ended.get_loop() for pending in batch if pending.ended), None):
         with contextlib.suppress(RuntimeError):  # the event loop is closed, so no call waits
             loop.call_soon_threadsafe(end)

@@ -84,7 +84,7 @@ class RecordingEngine:
     """An engine that records its runs in the call record."""
 
     def __init__(self, engine: Engine, record: CallRecord, layer: Layer | None = None) -> None:
-        """With a `layer`, run only the hooks of this layer. The record gets the revision of the engine."""
+        """The engine runs only the hooks of `layer`, if given. The record gets the revision of the engine."""
         self._engine, self.record, self._layer = engine, record, layer
         record.revision = engine.revision
 
@@ -162,7 +162,7 @@ class GatewayServices:
         issued_keys: "IssuedKeys | None" = None,
         interactions: KnownInteractions | None = None,
     ) -> None:
-        """Record calls in `audit`, if given. Without `sessions`, sessions are kept in memory.
+        """Calls are recorded in `audit`, if given. Without `sessions`, sessions are kept in memory.
 
         Without `issued_keys`, no keys of the gateway are accepted. Without `interactions`, earlier
         interactions are unknown.
@@ -358,7 +358,10 @@ class CallContext:
             await self._admission.check_again()
 
     async def check_key_limits(self, model: str) -> None:
-        """Check the limits of the caller's issued key again, in a session. Raises ApiError (403)."""
+        """Check the limits of the caller's issued key for the next turn of a Live session.
+
+        Raises ApiError (403).
+        """
         if self._admission is not None:
             await self._admission.check_limits(model)
 
@@ -404,7 +407,7 @@ class CallContext:
     ) -> tuple[JudgedCall, OpenSession]:
         call, texts = await self.run_step(self._describe, body, adapter, session_in_body)
         open_session = await self.services.sessions.open(call.session, texts)
-        session = open_session.context
+        session = open_session.session
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
         if self.record.request_bytes > SMALL_BODY and not self._part_is_small:
@@ -446,8 +449,8 @@ class CallContext:
     ) -> AsyncIterator[UpstreamAnswer]:
         """Send the request upstream and yield the answer before its body is read.
 
-        Raises ApiError if there is no answer, or before sending if the start of the call cannot be recorded.
-        Raises UpstreamError if reading the answer fails.
+        Raises ApiError if there is no answer, and before sending if the start of the call cannot be recorded
+        or the caller's key is no longer valid. Raises UpstreamError if reading the answer fails.
         """
         await self.services.record_start(self.record)
         await self.check_key_again()

@@ -49,7 +49,7 @@ class Reply:
         adapter: DialectAdapter,
         observers: Sequence[CallObserver] = (),
     ) -> None:
-        """Pass everything that is sent to the client to `observers`."""
+        """Everything that is sent to the client is passed to `observers`."""
         self.framing = framing
         """The framing of a stream; None for a call with one whole answer."""
         self._request = request

@@ -1,4 +1,4 @@
-"""Derives events from model calls, for sessions whose agent has no shim."""
+"""Derives events from model calls, and applies to them what a session's earlier events decided."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,15 +44,15 @@ from hookgate.translator.fields import (
 )
 
 
-def mark_context(context: str) -> str:
-    """Return the context in the markup of Gemini CLI. The context must not contain markup."""
-    return f"<hook_context>{context}</hook_context>"
+def mark_context(added: str) -> str:
+    """Return added context in the markup of Gemini CLI. The context must not contain markup."""
+    return f"<hook_context>{added}</hook_context>"
 
 
-def with_context(body: JsonObject, context: str) -> JsonObject:
-    """Return the request with the context appended to its last user turn, or as a new one."""
+def with_context(body: JsonObject, added: str) -> JsonObject:
+    """Return the request with added context appended to its last user turn, or as a new one."""
     contents = read_list(body, "contents")
-    part = {"text": mark_context(context)}
+    part = {"text": mark_context(added)}
     if contents and contents[-1].get("role", "user") == "user":
         last = contents[-1]
         contents = [*contents[:-1], write(last, "parts", [*read_list(last, "parts"), part])]
@@ -252,15 +252,15 @@ class ToolResultEvents:
     adds_context: bool
     """Whether the context that hooks add is added here; otherwise, the shim adds it."""
 
-    async def judge(self, call: JsonObject, result: JsonObject) -> HookEffect:
-        """Return the effect of hooks on a functionResponse; `call` is the functionCall, or empty.
+    async def judge(self, tool_call: JsonObject, result: JsonObject) -> HookEffect:
+        """Return the effect of hooks on a functionResponse; `tool_call` is the functionCall, or empty.
 
         Raises ReplacementAnswer or ApiError if a hook stops the agent.
         """
         value = read_object(result, "response")
         key = _result_field(value)
-        name = result.get("name") or call.get("name") or ""
-        event = AfterTool(str(name), read_object(call, "args"), _shown_response(value, key))
+        name = result.get("name") or tool_call.get("name") or ""
+        event = AfterTool(str(name), read_object(tool_call, "args"), _shown_response(value, key))
         outcome = await self.engine.fire(event, self.call.session)
         verdict = outcome.verdict
         if verdict.stop:
@@ -369,10 +369,11 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
         await check_results(await run_step(tool_results, read_list(body, "contents")))
     if engine.listens_to(*RequestEvents.EVENTS):
         body = await RequestEvents(engine, call, open_session, reported).run(body)
-    if not open_session.state.context or call.requires_json:  # calls that require JSON are the agent's own
+    # Calls that require JSON are the agent's own.
+    if not open_session.state.pending_context or call.requires_json:
         return body
-    waiting = await open_session.change(SessionState.take_context)
-    return with_context(body, waiting) if waiting else body
+    added = await open_session.change(SessionState.take_context)
+    return with_context(body, added) if added else body
 
 
 async def check_bypass(

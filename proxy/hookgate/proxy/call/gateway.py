@@ -107,7 +107,7 @@ class Gateway:
             self._finish(request, line)
 
     def _finish(self, request: Request, line: logs.CallLine) -> None:
-        """Release the memory of a call that has ended, and report its end, whichever step fails."""
+        """Release the memory of a call that has ended, and report its end, even if a step fails."""
         record = request.record
         steps: list[Callable[[], None]] = [
             request.memory_lease.release,
@@ -207,20 +207,23 @@ class Gateway:
         if context.route.verb == UPLOAD:
             return UploadCalls(context, recording_engine).run()
         if not (engine.configuration.groups or self._needs_content(context)):
-            return self._forward_unless_followed(context, recording_engine)
+            return self._forward_unless_sessions(context, recording_engine)
         return self._judge(context, recording_engine)
 
-    async def _forward_unless_followed(
+    async def _forward_unless_sessions(
         self, context: CallContext, engine: RecordingEngine
     ) -> web.StreamResponse:
-        """Forward a call without hooks, or process it if there are sessions to be followed."""
+        """Forward a call without hooks; process it if any session is known.
+
+        Such a session may be stopped or have context to add.
+        """
         if await self._services.sessions.exist():
             return await self._judge(context, engine)
         return await forward_unread(context)
 
     @staticmethod
     def _judge(context: CallContext, engine: RecordingEngine) -> Awaitable[web.StreamResponse]:
-        """Return the coroutine that judges a call: its class depends on the API's method and dialect."""
+        """Return the coroutine that judges a call, chosen by the API's method and dialect."""
         verb, dialect = context.route.verb, context.route.dialect
         if verb in BATCHED:
             return Batches(context, engine).run()

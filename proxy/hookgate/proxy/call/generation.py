@@ -19,7 +19,7 @@ from hookgate.proxy.call.derived_events import (
     run_session_events,
 )
 from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate
-from hookgate.proxy.call.verdicts import before_model_in_client_body, before_tool_selection
+from hookgate.proxy.call.verdicts import before_tool_selection, fire_before_model
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.upstream_client import to_upstream
 from hookgate.proxy.identity.memory import prompt_of
@@ -97,7 +97,7 @@ class GenerationCall:
         if engine.needs_session_events(open_session, reported):
             check_results = partial(check_bypass, context, engine, call, open_session)
             body = await run_session_events(engine, call, open_session, body, reported, check_results)
-        event, client_body = await before_model_in_client_body(engine, call, model, body, client_body)
+        event, client_body = await fire_before_model(engine, call, model, body, client_body)
         model = event.model
         await context.name_model(model)
         body, allowed = await before_tool_selection(engine, call, model, event.body)

@@ -22,7 +22,7 @@ _UPLOAD_URLS = ("X-Goog-Upload-URL", "X-Goog-Upload-Control-URL")
 
 
 @dataclass(frozen=True, slots=True)
-class UploadRoute:
+class UploadUrls:
     """The URL by which a client reached the gateway, and the upstream's origin."""
 
     scheme: str
@@ -33,8 +33,8 @@ class UploadRoute:
     """Whether the request is part of an upload; if so, Location is the URL of the next part."""
 
     @classmethod
-    def from_request(cls, request: web.BaseRequest, route: Route, origin: str) -> "UploadRoute":
-        """Return the route of a request."""
+    def from_request(cls, request: web.BaseRequest, route: Route, origin: str) -> "UploadUrls":
+        """Return the URLs of a request."""
         host = request.headers.get(hdrs.HOST, "")
         return cls(request.scheme, host, route.session, origin, route.path.startswith("/upload/"))
 
@@ -56,10 +56,10 @@ class UploadRoute:
         return f"{self.scheme}://{self.host}{session}{path}{query}"
 
 
-def rewrite_upload_urls(headers: Mapping[str, str], upload_route: UploadRoute) -> dict[str, str]:
+def rewrite_upload_urls(headers: Mapping[str, str], upload_urls: UploadUrls) -> dict[str, str]:
     """Return the headers of an answer that contain upload URLs, rewritten to the gateway's URL."""
-    names = (*_UPLOAD_URLS, hdrs.LOCATION) if upload_route.uploads else _UPLOAD_URLS
-    return {name: upload_route.gateway_url_for(headers[name]) for name in names if name in headers}
+    names = (*_UPLOAD_URLS, hdrs.LOCATION) if upload_urls.uploads else _UPLOAD_URLS
+    return {name: upload_urls.gateway_url_for(headers[name]) for name in names if name in headers}
 
 
 def _split(url: str) -> SplitResult | None:
@@ -101,15 +101,15 @@ async def forward_unread(
     body = _Body(request, MAX_UNSEEN if route.small_body else None) if request.body_exists else None
     response = web.StreamResponse()
     try:
-        headers |= body.described() if body else {}
+        headers |= body.headers() if body else {}
         data = await _data(body, context) if body else None
         async with context.send(route, headers, data, decompress=False) as answer:
             reason = answer.reason or ""
             response.set_status(answer.status, None if has_controls(reason) else reason)
-            upload_route = UploadRoute.from_request(
+            upload_urls = UploadUrls.from_request(
                 request, route, context.services.upstreams.origins[route.api]
             )
-            response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, upload_route))
+            response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, upload_urls))
             if before_answer is not None:
                 await before_answer(answer.status)
             await response.prepare(request)
@@ -156,7 +156,7 @@ class _Body:
     """The client's request body, which also reports whether reading it failed."""
 
     def __init__(self, request: web.BaseRequest, max_bytes: int | None = None) -> None:
-        """Accept at most `max_bytes` bytes, uncompressed; any number if `max_bytes` is None."""
+        """At most `max_bytes` bytes are accepted, uncompressed; any number if `max_bytes` is None."""
         self._request, self._max_bytes = request, max_bytes
         self._coding = content_coding(request)
         if max_bytes is not None and (
@@ -165,7 +165,7 @@ class _Body:
             raise _body_too_large(max_bytes)
         self._failure: Exception | None = None
 
-    def described(self) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
         """Return the headers for its encoding, and for its length if it is streamed and that is known."""
         length = None if self.has_arrived else self._request.headers.get(hdrs.CONTENT_LENGTH)
         described: dict[str, str] = {hdrs.CONTENT_LENGTH: length} if length else {}

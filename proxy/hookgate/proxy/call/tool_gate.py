@@ -20,7 +20,9 @@ BLOCKED = "Tool execution blocked: {}"
 """The message that the model receives for a refused call, as in Gemini CLI."""
 
 _NOT_ALLOWED = "this tool is not allowed here"
-_NOT_RUN = "not run, because another tool call of this turn was blocked; repeat this one without that"
+_NOT_RUN = (
+    "not run, because another tool call of this turn was blocked; you may make this call again on its own"
+)
 
 
 _MAX_PARTS = 10_000

@@ -1,6 +1,6 @@
-"""Runs the hooks before the model, and converts a verdict of any hooks to the client's answer.
+"""Runs the hooks before the model, and converts verdicts to answers for the client.
 
-The shapes are those that real clients display and do not retry: an error status for a user's turn, and text
+Answers have the forms that real clients display and do not retry: an error status for a user's turn, and text
 where an error would make the client prompt the model again or retry.
 """
 
@@ -85,20 +85,20 @@ def check_edit(before: JsonObject, after: JsonObject, event: str) -> None:
         raise policy_denied(EDIT_NOT_JSON, event)
 
 
-async def before_model_in_client_body(
+async def fire_before_model(
     engine: RecordingEngine, call: JudgedCall, model: str, body: JsonObject, client_body: JsonObject
 ) -> tuple[BeforeModel, JsonObject]:
     """Return the event with the model and the request, and the client's whole body, after BeforeModel.
 
     Raises ReplacementAnswer or ApiError if a hook ends the call.
     """
-    beside = call.adapter.other_fields(client_body)
-    outcome = await engine.fire(BeforeModel(model, body, beside), call.session)
+    other_fields = call.adapter.other_fields(client_body)
+    outcome = await engine.fire(BeforeModel(model, body, other_fields), call.session)
     enforce(outcome.verdict, BeforeModel.name, call)
     event = outcome.event
-    if event.beside is not beside:
+    if event.beside is not other_fields:
         client_body = {
-            name: value for name, value in client_body.items() if name not in beside
+            name: value for name, value in client_body.items() if name not in other_fields
         } | event.beside
     return event, client_body
 

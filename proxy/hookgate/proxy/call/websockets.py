@@ -24,15 +24,15 @@ Close = tuple[int, bytes]
 
 async def tunnel(context: CallContext) -> web.StreamResponse:
     """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError if refused."""
-    async with connected(context) as (client, upstream, mask):
-        inward = relayed(client, upstream, context.request.incoming.counted(copying(upstream)))
-        outward = relayed(upstream, client, copying(client, mask), mask)
+    async with open_sockets(context) as (client, upstream, mask):
+        inward = relay(client, upstream, context.request.incoming.counted(make_copier(upstream)))
+        outward = relay(upstream, client, make_copier(client, mask), mask)
         await run_until_closed(context, client, upstream, inward, outward)
     return client
 
 
 @asynccontextmanager
-async def connected(
+async def open_sockets(
     context: CallContext,
 ) -> AsyncIterator[tuple[web.WebSocketResponse[bool], Socket, KeyMask | None]]:
     """Yield the WebSocket of the client and that to the upstream, with the mask for what the latter sends.
@@ -97,7 +97,7 @@ async def _memory_refusal(context: CallContext) -> Close:
     return WSCloseCode.TRY_AGAIN_LATER, (await context.request.incoming.refusal()).encode()
 
 
-def copying(target: Socket, mask: KeyMask | None = None) -> Receive:
+def make_copier(target: Socket, mask: KeyMask | None = None) -> Receive:
     """Return a function that sends messages to `target`."""
 
     async def copy(data: str | bytes) -> None:
@@ -109,7 +109,7 @@ def copying(target: Socket, mask: KeyMask | None = None) -> Receive:
     return copy
 
 
-async def relayed(
+async def relay(
     source: Socket,
     target: Socket,
     receive: Receive,

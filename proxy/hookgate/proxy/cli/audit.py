@@ -11,7 +11,7 @@ from typing import BinaryIO, get_args
 
 from hookgate.proxy.audit.chain import canonical_json
 from hookgate.proxy.audit.heads import HEADS_FILE, Head, heads_document, load_heads, read_heads
-from hookgate.proxy.audit.jsonl import exported_record, registration_line
+from hookgate.proxy.audit.jsonl import registration_line, stored_record_line
 from hookgate.proxy.audit.reading import AuditReader, NewCalls, RecordFilter
 from hookgate.proxy.audit.stored import StoredRecord, around_time, registrations, walk_records, whole_view
 from hookgate.proxy.audit.verifying import VerificationReport, count_records, verify_database, verify_lines
@@ -151,8 +151,10 @@ def _list(database: Database, given: argparse.Namespace) -> int:
     outcomes = get_args(CallOutcome)
     if given.outcome and given.outcome not in outcomes:
         raise ValueError(f"--outcome: {given.outcome!r} is not an outcome; use one of {', '.join(outcomes)}")
-    wanted = RecordFilter(given.session, given.key, given.model, given.outcome, parse_moment(given.since))
-    print_calls(AuditReader(database).calls(wanted, given.limit), as_json=given.json)
+    record_filter = RecordFilter(
+        given.session, given.key, given.model, given.outcome, parse_moment(given.since)
+    )
+    print_calls(AuditReader(database).calls(record_filter, given.limit), as_json=given.json)
     return 0
 
 
@@ -209,9 +211,9 @@ def export_records(database: Database, since: int | None, until: int | None, out
     with whole_view(database) as begin:
         with begin() as connection:
             first = around_time(connection, since) if since is not None else 0
-            for number, document, own, _ in registrations(connection):
-                heads[str(document.get("writer"))] = Head(number, own, 0, 0, own)
-                out.write(registration_line(document))
+            for each in registrations(connection):
+                heads[str(each.document.get("writer"))] = Head(each.number, each.hash, 0, 0, each.hash)
+                out.write(registration_line(each.document))
         if first is not None:
             with progress("exporting", count_records(database)) as more:
                 for page in walk_records(begin, first):
@@ -219,7 +221,7 @@ def export_records(database: Database, since: int | None, until: int | None, out
                         if (since is None or stored.record.at >= since) and (
                             until is None or stored.record.at < until
                         ):
-                            out.write(exported_record(stored))
+                            out.write(stored_record_line(stored))
                             _note(heads, stored)
                     more(len(page))
     out.write(canonical_json(heads_document(heads)) + b"\n")

@@ -301,7 +301,7 @@ class Request(web.BaseRequest):
     @property
     def incoming(self) -> IncomingMessages:
         """What the client sends over the WebSocket that the request has become."""
-        connection: Connection = self._protocol  # type: ignore[assignment]  # ours are
+        connection: Connection = self._protocol  # type: ignore[assignment]  # our server creates only this class
         return connection.incoming
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
@@ -386,7 +386,7 @@ class Connection(TimedConnection):
 
     def set_parser(self, parser: Any, data_received_cb: Callable[[], None] | None = None) -> None:
         """Count what the client sends in the memory of its request: the connection becomes a WebSocket."""
-        request: Request = self._current_request  # type: ignore[assignment]  # ours are
+        request: Request = self._current_request  # type: ignore[assignment]  # our server creates only this class
         self.incoming = IncomingMessages(parser, request.memory_lease)
         super().set_parser(self.incoming, data_received_cb)  # type: ignore[arg-type]  # it has its methods
 

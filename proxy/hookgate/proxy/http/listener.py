@@ -168,7 +168,7 @@ async def readable(listener: socket.socket) -> None:
         loop.remove_reader(listener)
 
 
-class Connections(Server):
+class ConnectionServer(Server):
     """A server with at most `limits.connections` open connections.
 
     At the limit, a connection without a whole request is closed for a new one (see `OpenConnections`). With
@@ -223,7 +223,7 @@ class Connections(Server):
     async def _receive(
         self, connection: socket.socket, address: Any, certificate: Certificate | None, *, waits: bool
     ) -> None:
-        """Start serving an accepted connection, or close it. Does not raise what goes wrong, but logs it."""
+        """Start serving an accepted connection, or close it. Errors are logged, not raised."""
         try:
             await self._begin(connection, address_of(address[0] if address else ""), certificate, waits=waits)
         except asyncio.CancelledError:
@@ -238,7 +238,8 @@ class Connections(Server):
     ) -> None:
         """Start serving a connection when there is room.
 
-        If there is none, it is closed if its address has too many connections, or unless it `waits`.
+        If there is none, the connection waits; it is closed instead if `waits` is false or its address has
+        too many connections.
         """
         while self._open.is_full(address):
             self._changed.clear()
@@ -385,7 +386,7 @@ async def accepting(  # noqa: PLR0913, PLR0917  # the parts of a listener
     Idle connections of operators are closed after `limits.header_timeout`. Connections are accepted with
     `acceptor`, by default as soon as they arrive.
     """
-    server = Connections(handler, limits, acceptor, calls=purpose is CLIENTS)
+    server = ConnectionServer(handler, limits, acceptor, calls=purpose is CLIENTS)
     tasks = [asyncio.create_task(server.accept(listener, certificate)) for listener in listeners]
     try:
         yield

@@ -59,7 +59,7 @@ class SessionState:
     """The kinds of events that a shim reports. The gateway does not derive them from the session's calls."""
     stopped: str | None = None
     """The reason why hooks stopped the session, until a new turn or session begins."""
-    context: str = ""
+    pending_context: str = ""
     """Context that hooks added for the model, for agents that cannot pass it on."""
     memory: ConversationMemory = field(default_factory=ConversationMemory)
     """What the gateway derives from the session's calls."""
@@ -111,12 +111,12 @@ class SessionState:
 
     def add_context(self, text: str) -> None:
         """Add context for the next call; only the last `MAX_CONTEXT` characters are kept."""
-        joined = f"{self.context}\n{text}" if self.context else text
-        self.context = joined[-MAX_CONTEXT:]
+        joined = f"{self.pending_context}\n{text}" if self.pending_context else text
+        self.pending_context = joined[-MAX_CONTEXT:]
 
     def take_context(self) -> str:
         """Remove and return the context that was kept."""
-        taken, self.context = self.context, ""
+        taken, self.pending_context = self.pending_context, ""
         return taken
 
 
@@ -127,7 +127,7 @@ class Sessions(ABC):
     """
 
     def __init__(self, keys: AcceptedKeys | None = None) -> None:
-        """Keep sessions in fair shares: one for each accepted key of `keys`, and one for all other keys."""
+        """Each accepted key of `keys` has a fair share of the sessions; all other keys have one together."""
         self.keys = keys or AcceptedKeys()
         self._start_locks: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
 
@@ -184,7 +184,7 @@ class OpenSession:
     """A session as one call sees it."""
 
     sessions: Sessions
-    context: SessionContext
+    session: SessionContext
     state: SessionState
     """The state when the call began, or after its last change. Use `change` to change it."""
     is_known: bool
@@ -192,7 +192,7 @@ class OpenSession:
 
     async def change(self, step: Callable[[SessionState], T]) -> T:
         """Return the result of a step that may change the state (see `Sessions.change`)."""
-        result, self.state = await self.sessions.change(self.context, step)
+        result, self.state = await self.sessions.change(self.session, step)
         self.is_known = True
         return result
 
@@ -208,7 +208,7 @@ class OpenSession:
         The block must change `memory.started` if the session may start.
         """
         claimant, pause = uuid4().hex, _FIRST_PAUSE
-        async with self.sessions.start_lock(self.context):
+        async with self.sessions.start_lock(self.session):
             while not await self._claim_start(claimant):
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _MAX_PAUSE)
@@ -271,7 +271,9 @@ class LocalSessions(Sessions):
         super().__init__(keys)
         self._states: FairMapping[SessionKey, _KeptSession] = FairMapping(MAX_SESSIONS)
         self._added = 0  # bytes of effects since their sum was last computed
+        # The IDs of shims' sessions, by the key and the fingerprint of the prompt of a turn.
         self._prompts: FairMapping[SessionKey, str] = FairMapping(MAX_SESSIONS)
+        # The IDs of shims' sessions to which unnamed calls belong, by the key and the ID of the conversation.
         self._links: FairMapping[SessionKey, str] = FairMapping(MAX_SESSIONS)
 
     async def exist(self) -> bool:

@@ -304,7 +304,7 @@ def _document(state: SessionState) -> bytes:
         {
             "reported": sorted(state.reported),
             "stopped": state.stopped,
-            "context": state.context,
+            "context": state.pending_context,
             "turn": state.turn,
             "recorded": state.transcript_turns,
             "announced": dict(state.announced),
@@ -333,7 +333,7 @@ def _state_of(document: bytes) -> SessionState:
     return SessionState(
         reported=set(fields["reported"]),
         stopped=fields["stopped"],
-        context=fields["context"],
+        pending_context=fields["context"],
         memory=conversation,
         turn=fields["turn"],
         transcript_turns=fields["recorded"],

@@ -44,4 +44,4 @@ def denying_hooks(runs: Iterable[Run]) -> tuple[str, ...]:
 
 def selecting_hooks(runs: Iterable[Run]) -> tuple[str, ...]:
     """Return the names of the BeforeToolSelection hooks that selected tools."""
-    return tuple(dict.fromkeys(run.hook.name for run in runs if run.changes and not run.observed))
+    return tuple(dict.fromkeys(run.hook.name for run in runs if run.changes and not run.only_observes))

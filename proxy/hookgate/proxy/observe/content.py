@@ -125,7 +125,7 @@ class Transcripts:
     """The transcripts of all sessions."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
-        """Write transcripts into `folder`. A file of more than `max_bytes` is continued in a new one."""
+        """Transcripts are files in `folder`. A file of more than `max_bytes` is continued in a new one."""
         self._folder, self._max_bytes = folder, max_bytes
         self._failing = False
 
@@ -185,12 +185,12 @@ def _private(path: str, flags: int) -> int:
 class SessionTranscript(CallObserver):
     """Writes one call of a session into the transcript of the session."""
 
-    __slots__ = ("_lines", "_session", "_transcripts", "_turns_written")
+    __slots__ = ("_lines", "_open_session", "_transcripts", "_turns_written")
 
-    def __init__(self, transcripts: Transcripts, session: OpenSession) -> None:
-        self._transcripts, self._session = transcripts, session
+    def __init__(self, transcripts: Transcripts, open_session: OpenSession) -> None:
+        self._transcripts, self._open_session = transcripts, open_session
         self._lines: list[dict[str, object]] = []
-        self._turns_written = session.state.transcript_turns
+        self._turns_written = open_session.state.transcript_turns
 
     @property
     def wants_answer(self) -> bool:
@@ -206,8 +206,8 @@ class SessionTranscript(CallObserver):
         self._lines.append({"type": "answer", "answer": answer})
 
     async def save(self) -> None:
-        if self._turns_written != self._session.state.transcript_turns:
-            await self._session.change(lambda state: state.note_transcript_turns(self._turns_written))
+        if self._turns_written != self._open_session.state.transcript_turns:
+            await self._open_session.change(lambda state: state.note_transcript_turns(self._turns_written))
         lines, self._lines = self._lines, []
         for line in lines:
-            await self._transcripts.append(self._session.context, **line)
+            await self._transcripts.append(self._open_session.session, **line)

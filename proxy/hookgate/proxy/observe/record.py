@@ -129,7 +129,7 @@ class HookTally:
         decision = _decision(run)
         self.decisions[decision] += 1
         self.denials += decision in ("deny", "stop") and run.failure is None
-        self.redacted |= specific.get("redacted") is True and not run.observed
+        self.redacted |= specific.get("redacted") is True and not run.only_observes
         findings = specific.get("findings")
         for kind, count in findings.items() if isinstance(findings, dict) else ():
             if type(count) is int and count > 0:  # hooks may return anything under this key

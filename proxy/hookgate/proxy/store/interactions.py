@@ -100,7 +100,7 @@ class InteractionTable:
     """Interactions in a database. Every coroutine raises StoreError if the database cannot be used."""
 
     def __init__(self, database: Database, days: float) -> None:
-        """Keep interactions for some days after they were created."""
+        """Interactions are kept for some days after they were created."""
         self._seconds = days * _DAY_SECONDS
         self._reading, self._writing = database.reading, database.writing
         row = database.insert(interactions)

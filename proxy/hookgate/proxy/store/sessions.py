@@ -299,7 +299,7 @@ class SessionStore:
     """Runs transactions on sessions in threads, and removes old sessions now and then."""
 
     def __init__(self, database: Database, hours: float, marks: ChangeMarks | None = None) -> None:
-        """Keep sessions for some hours after their last use.
+        """Sessions are kept for some hours after their last use.
 
         Changes are marked in `marks`, which all processes that use the database must share.
         """

@@ -27,7 +27,7 @@ from hookgate.hooks.policies.redact import (
 
 SMALL = Scanner(
     [
-        Detector("PAIR", r"\bab\b", after=r"[^b]"),
+        Detector("PAIR", r"\bab\b", preceded_by=r"[^b]"),
         Detector("EVEN", r"a(b{1,4})a", lambda text: len(text) % 2 == 0),
         pattern_detector("LONG", r"xa*[bx]"),
         pattern_detector("TAIL", r"é.?b|^b|a$"),
@@ -146,7 +146,7 @@ def naive(text: str, cap: int, at_cap: str) -> str:
         if not final and end - at == cap:
             if at_cap == "block":
                 return out
-            out += f"[{SMALL.suspect(data, until).kind}]"
+            out += f"[{SMALL.open_detector(data, until).kind}]"
             at, dropping = end, True
     return out
 

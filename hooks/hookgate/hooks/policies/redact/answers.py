@@ -14,6 +14,7 @@ from hookgate.hooks.policies.redact.fields import (
     opaque,
     redacted_fields,
     redacted_part,
+    with_arguments,
 )
 from hookgate.hooks.policies.redact.redaction import ChunkedText, Redaction, Scope
 from hookgate.translator.fields import (
@@ -76,8 +77,9 @@ class OutgoingEvent:
     """The event with everything redacted but its texts."""
     text_keys: dict[PartPlace, TextKey] = field(default_factory=dict)
     """The places of its texts, and the keys of the texts that they belong to."""
-    plain: bool = True
-    """Whether it contains only text, so that it may be released in pieces."""
+    may_be_split: bool = True
+    """Whether it may be released in several pieces: it is part of a stream, contains only text, and does not
+    finish a candidate."""
     overlapping: bool = False
     """Whether its parts are those of steps of an interaction that overlapped."""
     partly_released: bool = False
@@ -90,7 +92,7 @@ class OutgoingEvent:
         original = read_list(self.original, "candidates")
         if not same_items(candidates, original):
             self.body = write(self.body, "candidates", candidates)
-        self.plain = self.plain and bool(self.text_keys)
+        self.may_be_split = self.may_be_split and bool(self.text_keys)
         self.unreleased_parts = [
             [
                 (PartPlace(self.number, position, number), part)
@@ -104,13 +106,13 @@ class Outbox:
     """The events that have not been released."""
 
     def __init__(
-        self, waits: Callable[[PartPlace, TextKey], bool], redact_piece: Callable[[str], str]
+        self, is_undecided: Callable[[PartPlace, TextKey], bool], redact_piece: Callable[[str], str]
     ) -> None:
-        """`waits` returns whether some of the text at a place is undecided.
+        """`is_undecided` returns whether some of the text at a place is undecided.
 
         `redact_piece` redacts a piece of a text that was redacted as a whole.
         """
-        self._undecided, self._redact_piece = waits, redact_piece
+        self._is_text_undecided, self._redact_piece = is_undecided, redact_piece
         self._text_keys: dict[PartPlace, TextKey] = {}
         self._texts: dict[PartPlace, str] = {}  # decided and not released
         self._events: deque[OutgoingEvent] = deque()
@@ -136,21 +138,21 @@ class Outbox:
         out: list[tuple[int, JsonObject]] = []
         while self._events:
             event = self._events[0]
-            waits = any(self._waits(place) for place in event.text_keys)
-            if not waits and self._is_unchanged(event):
+            undecided = any(self._is_undecided(place) for place in event.text_keys)
+            if not undecided and self._is_unchanged(event):
                 self._events.popleft()
                 out.append((event.number, event.original))
                 continue
-            if waits and not event.plain:
+            if undecided and not event.may_be_split:
                 break
-            if not waits:
+            if not undecided:
                 self._events.popleft()
-            if waits or not (event.partly_released and self._move_to_next(event)):
+            if undecided or not (event.partly_released and self._move_to_next(event)):
                 body = self._body(event)
-                if not (event.plain and _is_empty(body)) or body is event.original:
+                if not (event.may_be_split and _is_empty(body)) or body is event.original:
                     out.append((event.number, body))
                     event.partly_released = True
-            if waits:
+            if undecided:
                 break
             for place in event.text_keys:
                 del self._text_keys[place]
@@ -172,8 +174,8 @@ class Outbox:
         del self._text_keys[place]
         return True
 
-    def _waits(self, place: PartPlace) -> bool:
-        return self._undecided(place, self._text_keys[place])
+    def _is_undecided(self, place: PartPlace) -> bool:
+        return self._is_text_undecided(place, self._text_keys[place])
 
     def _move_to_next(self, event: OutgoingEvent) -> bool:
         """Move the rest of an event to the beginning of the next one, if it continues the same texts."""
@@ -195,9 +197,10 @@ class Outbox:
         new = []
         for candidate, left in zip(candidates, event.unreleased_parts, strict=True):
             content = read_object(candidate, "content")
-            # The texts beside a part hide the beginning or end of a secret in it, although clients show
-            # them separately, such as around a function call. Pieces of a stream are not such parts.
-            separate = not event.plain and len(left) > 1
+            # The texts of one event were searched joined. A secret at the border of two of them can be hidden
+            # by the neighbouring text, although clients show them separately, so each is searched again
+            # alone. This does not apply to consecutive pieces of a stream.
+            separate = not event.may_be_split and len(left) > 1
             parts, released = read_list(content, "parts"), self._take_released(left, separate)
             unchanged = same_items(released, parts)
             new.append(
@@ -214,34 +217,26 @@ class Outbox:
         released = []
         while left:
             place, part = left.pop(0)
-            part = self._arguments(place, part)
+            part = with_arguments(part, partial(self._take_argument, place))
             if place not in self._text_keys:
                 released.append(part)
                 continue
-            text, waits = self._texts.pop(place, ""), self._waits(place)
+            text, undecided = self._texts.pop(place, ""), self._is_undecided(place)
             text = self._redact_piece(text) if separate else text
-            if text == part["text"] and not waits:
+            if text == part["text"] and not undecided:
                 released.append(part)
-            elif text or not (waits or _is_bare(part)):
+            elif text or not (undecided or _is_bare(part)):
                 released.append({**part, "text": text})
-            if waits:  # the part's other fields were released with its first piece
+            if undecided:  # the part's other fields were released with its first piece
                 bare: JsonObject = {key: part[key] for key in part if key in _BARE}
                 left.insert(0, (place, bare if text else part))
                 break
         return released
 
-    def _arguments(self, place: PartPlace, part: JsonObject) -> JsonObject:
-        call = read_object(part, "functionCall")
-        pieces = read_list(call, "partialArgs")
-        new: list[Any] = []
-        for number, piece in enumerate(pieces):
-            here = place._replace(piece=number)
-            text = self._texts.pop(here, "") if here in self._text_keys else None
-            same = text is None or text == read(piece, "stringValue")
-            new.append(piece if same else write(piece, "stringValue", text))
-        if same_items(new, pieces):
-            return part
-        return write(part, "functionCall", write(call, "partialArgs", new))
+    def _take_argument(self, place: PartPlace, number: int) -> str | None:
+        """Remove and return the string of a piece of arguments; None if it is not one of the texts."""
+        here = place._replace(piece=number)
+        return self._texts.pop(here, "") if here in self._text_keys else None
 
 
 def _first_texts(event: OutgoingEvent) -> dict[tuple[TextKey, TextSource], PartPlace]:
@@ -295,7 +290,7 @@ class AnswerScreen:
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
         self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
-        self._outbox = Outbox(partial(_waits, self._texts), redaction.piece)
+        self._outbox = Outbox(partial(_is_undecided, self._texts), redaction.piece)
 
     @property
     def slow(self) -> bool:
@@ -318,7 +313,7 @@ class AnswerScreen:
 
     def findings_output(self) -> JsonObject:
         """Return the hook output that reports the findings, or an empty object if there are none."""
-        counts = {kind: count for kind, count in self._redaction.findings.items() if count}
+        counts = self._redaction.finding_counts()
         if not counts:
             return {}
         return {"hookSpecificOutput": {"redacted": True, "findings": counts, "llm_response": {"raw": {}}}}
@@ -332,7 +327,7 @@ class AnswerScreen:
         rest = redacted_fields(self._redaction, body, "answers", {"candidates": handled_by_caller})
         event = self._outbox.begin(body, rest)
         candidates = read_list(body, "candidates")
-        event.plain, event.overlapping = not whole, "events" in body
+        event.may_be_split, event.overlapping = not whole, "events" in body
         numbered = enumerate(zip(indexes(candidates), candidates, strict=True))
         event.complete([self._candidate(event, at, index, item) for at, (index, item) in numbered])
 
@@ -371,7 +366,8 @@ class AnswerScreen:
         if with_rest is not content:
             candidate = write(candidate, "content", with_rest)
         if read(candidate, "finishReason") is not None:
-            event.plain = False  # its texts are not finished: some upstreams send a reason in every event
+            # Its texts are not finished: some upstreams send a reason in every event.
+            event.may_be_split = False
         return self._redact_rest(candidate)
 
     def _part(self, event: OutgoingEvent, place: PartPlace, index: int, part: JsonObject) -> JsonObject:
@@ -387,11 +383,11 @@ class AnswerScreen:
             if len(part) == 1:
                 return part
         else:
-            event.plain = False
+            event.may_be_split = False
             self._interrupt(index, "text", "thought")
         redacted = redacted_part(self._redaction, part, "answers")
         if isinstance(original := read(part, "functionCall"), dict):
-            event.plain = False
+            event.may_be_split = False
             self._arguments(event, place, index, original, read_object(redacted, "functionCall"))
         return redacted
 
@@ -451,8 +447,10 @@ class AnswerScreen:
                 text.finish()
 
 
-def _waits(texts: Mapping[TextKey, ChunkedText[PartPlace]], place: PartPlace, text_key: TextKey) -> bool:
-    return text_key in texts and texts[text_key].waits(place)
+def _is_undecided(
+    texts: Mapping[TextKey, ChunkedText[PartPlace]], place: PartPlace, text_key: TextKey
+) -> bool:
+    return text_key in texts and texts[text_key].is_undecided(place)
 
 
 def _plain_part(body: JsonObject) -> tuple[int, JsonObject] | None:

@@ -184,7 +184,7 @@ def redacted_argument(redaction: Redaction, piece: Any) -> Any:
 
 
 def _text(redaction: Redaction, value: Any, scope: Scope) -> Any:
-    """Redact a `text` that is not a string: it is not treated as text handled_by_caller."""
+    """Redact a `text` that is not a string, because it is not treated as text elsewhere."""
     return value if isinstance(value, str) or scope not in redaction.scopes else redaction.value(value)
 
 
@@ -333,7 +333,7 @@ def _redacted_run(redaction: Redaction, contents: list[Any], scope: Scope) -> li
 
     Clients that stream may store a turn as several contents, one per event.
     """
-    if redaction.only_checks and (values := _plain_values(redaction, contents)) is not None:
+    if redaction.may_join_values and (values := _plain_values(redaction, contents)) is not None:
         redaction.value(values)
         for joined in _joined_texts(contents):
             redaction.is_clean(joined)
@@ -460,18 +460,21 @@ def _part(redaction: Redaction, part: Any, scope: Scope, at: tuple[int, int], te
     redacted = redacted_part(redaction, part, scope)
     if not texts:
         return redacted
-    redacted = _with_arguments(redacted, at, texts)
+    redacted = with_arguments(redacted, lambda number: texts.get((*at, number)))
     text = texts.get((*at, -1))
     return redacted if text is None or text == part["text"] else {**redacted, "text": text}
 
 
-def _with_arguments(part: JsonObject, at: tuple[int, int], texts: Texts) -> JsonObject:
-    """Return the part with these strings in its call's partial arguments."""
+def with_arguments(part: JsonObject, text_of: Callable[[int], str | None]) -> JsonObject:
+    """Return the part with other strings in its call's partial arguments.
+
+    `text_of` returns the string of the piece with this index, or None if it does not change.
+    """
     call = read_object(part, "functionCall")
     pieces = read_list(call, "partialArgs")
-    new = []
+    new: list[Any] = []
     for number, piece in enumerate(pieces):
-        text = texts.get((*at, number))
+        text = text_of(number)
         same = text is None or text == read(piece, "stringValue")
         new.append(piece if same else write(piece, "stringValue", text))
     if same_items(new, pieces):

@@ -79,10 +79,10 @@ class Replacer:
         """Whether any kind is pseudonymised."""
         return "pseudonymise" in self._actions_by_kind.values()
 
-    def masker(self, pseudonyms: MutableMapping[str, str] | None) -> Callable[[str, str], str]:
+    def replacer(self, pseudonyms: MutableMapping[str, str] | None) -> Callable[[str, str], str]:
         """Return a function that replaces findings. Kinds that are blocked are masked.
 
-        New ones are added to `pseudonyms` with their originals. If it is None, masks are used instead.
+        It adds new pseudonyms to `pseudonyms`, with their originals. If that is None, it uses masks instead.
         """
 
         def replace(kind: str, original: str) -> str:
@@ -97,9 +97,9 @@ class Replacer:
 
         return replace
 
-    def blocker(self, pseudonyms: MutableMapping[str, str] | None) -> Callable[[str, str], str]:
+    def replacer_or_block(self, pseudonyms: MutableMapping[str, str] | None) -> Callable[[str, str], str]:
         """Return a function that replaces findings, and raises Withheld for kinds that are blocked."""
-        replace = self.masker(pseudonyms)
+        replace = self.replacer(pseudonyms)
 
         def block(kind: str, original: str) -> str:
             if self._actions_by_kind.get(kind) == "block":
@@ -199,7 +199,7 @@ class _Redact:
 
     def screen(self, session: SessionContext) -> Screen:
         """Return a screen for one streamed answer."""
-        replace = self._replacer.blocker(self._pseudonyms(session))
+        replace = self._replacer.replacer_or_block(self._pseudonyms(session))
         return AnswerScreen(Redaction(self._search, replace, self._options.scopes))
 
     def _request(
@@ -208,10 +208,10 @@ class _Redact:
         """Redact a request, given in the view `body`."""
         request, beside = llm_request["raw"], llm_request.get("beside") or {}
         if self._replacer.blocks:  # older turns were allowed before, or masked then
-            blocking = create_redaction(self._replacer.blocker(None))
+            blocking = create_redaction(self._replacer.replacer_or_block(None))
             redacted_request(blocking, newest(request))
             redacted_fields(blocking, beside, "other", {})
-        redaction = create_redaction(self._replacer.masker(self._pseudonyms(session)))
+        redaction = create_redaction(self._replacer.replacer(self._pseudonyms(session)))
         new = {
             "raw": redacted_request(redaction, request),
             "beside": redacted_fields(redaction, beside, "other", {}),
@@ -222,7 +222,7 @@ class _Redact:
     def _answer(
         self, create_redaction: _CreateRedaction, original: JsonObject, session: SessionContext
     ) -> Output | None:
-        redaction = create_redaction(self._replacer.blocker(self._pseudonyms(session)))
+        redaction = create_redaction(self._replacer.replacer_or_block(self._pseudonyms(session)))
         [(_, new)] = AnswerScreen(redaction).judge([original], last=True)
         return _output(redaction, "llm_response", {} if new is original else {"raw": new})
 
@@ -232,7 +232,7 @@ class _Redact:
         """Redact arguments or a result from a shim. They are masked, as pseudonyms would not be restored."""
         if scope not in self._options.scopes:
             return None
-        redaction = create_redaction(self._replacer.blocker(None))
+        redaction = create_redaction(self._replacer.replacer_or_block(None))
         new = redaction.value(original)
         return _output(redaction, field, {} if new is original else new)
 
@@ -262,5 +262,4 @@ def _subject(event: dict[str, Any]) -> Any:
 def _output(redaction: Redaction, field: str, edit: JsonObject) -> Output | None:
     if not edit:
         return None
-    counts = {kind: count for kind, count in redaction.findings.items() if count}
-    return {"hookSpecificOutput": {field: edit, "findings": counts}}
+    return {"hookSpecificOutput": {field: edit, "findings": redaction.finding_counts()}}

@@ -59,7 +59,7 @@ class ChunkedText(Generic[Place]):
         if held := self._redactor.held_text:
             self._add(None, len(held))
 
-    def waits(self, place: Place) -> bool:
+    def is_undecided(self, place: Place) -> bool:
         """Return whether some of the text at a place is undecided."""
         return place in self._counts
 
@@ -123,8 +123,11 @@ class Search:
 class Redaction:
     """Redacts texts and JSON values, and counts the findings."""
 
-    only_checks = False
-    """Whether this only searches for findings, which may be outside its scopes, and redacts nothing."""
+    may_join_values = False
+    """Whether the values of several contents may be searched as one, which is faster.
+
+    This requires that nothing is replaced, and that all scopes are searched.
+    """
 
     def __init__(
         self,
@@ -145,6 +148,10 @@ class Redaction:
         self._clean: set[str] = set()
         self._plain_names: set[str] = set()
         self._clean_values: deque[JsonObject] = deque(maxlen=_REPEATED)
+
+    def finding_counts(self) -> dict[str, int]:
+        """Return the number of findings by kind, without kinds of which nothing was replaced."""
+        return {kind: count for kind, count in self.findings.items() if count}
 
     def chunked_text(self, put: Callable[[Place, str], None]) -> ChunkedText[Place]:
         """Return a text to feed in chunks; `put` receives its output."""
@@ -307,11 +314,9 @@ class CleanCheck(Redaction):
     Most requests are. Any other one is left to a Redaction.
     """
 
-    only_checks = True
-
     def __init__(self, redaction: Redaction) -> None:
         super().__init__(redaction._search, _raise_found, redaction.scopes)
-        self.only_checks = set(redaction.scopes) >= SCOPES
+        self.may_join_values = set(redaction.scopes) >= SCOPES
         self._long = Redaction(redaction._search, _raise_found, redaction.scopes, brief=redaction._brief)
         self._texts: list[str] = []
         self._values: list[Any] = []

@@ -87,13 +87,13 @@ class _CompiledDetector:
     detector: Detector
     matches: Any
     undecided: Any
-    after: Any
+    preceded_by: Any
 
     def may_stand(self, data: bytes, at: int) -> bool:
         """Return whether the text before this place allows a match here."""
-        if not self.after or at == 0:
+        if not self.preceded_by or at == 0:
             return True
-        return bool(self.after.match(data, _previous_character(data, at))) or follows_lead(data, at)
+        return bool(self.preceded_by.match(data, previous_character(data, at))) or follows_lead(data, at)
 
     def is_open(self, data: bytes, at: int) -> bool:
         """Return whether everything from this place on is undecided."""
@@ -113,17 +113,17 @@ class Scanner:
         if not detectors:
             raise ValueError("at least one detector is required")
         languages = [(detector, _language(detector)) for detector in detectors]
-        patterns, prefixes = _by_after(languages)
+        patterns, prefixes = _by_preceding(languages)
         self._any = _compile(
-            "|".join(_in_lines(_head(after) + either(patterns[after])) for after in patterns)
+            "|".join(_in_lines(_head(preceding) + either(patterns[preceding])) for preceding in patterns)
         )
         # Two patterns, for words and for everything else: one for both would have too many states.
-        words = [after for after in prefixes if after in ("", WORD)]
-        others = [after for after in prefixes if after not in words]
+        words = [preceding for preceding in prefixes if preceding in ("", WORD)]
+        others = [preceding for preceding in prefixes if preceding not in words]
         self._undecided = [
-            _compile(_at_end([*(_lead(after) + either(prefixes[after]) for after in afters), *_LEADS]))
-            for afters in (words, others)
-            if afters
+            _compile(_at_end([*(_lead(each) + either(prefixes[each]) for each in group), *_LEADS]))
+            for group in (words, others)
+            if group
         ]
         self._all_undecided = _compile(rf"\A{either([either(closures) for closures in prefixes.values()])}\z")
         self._extents = [d.extent for d, _ in languages if d.extent]
@@ -133,16 +133,16 @@ class Scanner:
         self._bytes_left: float = math.inf
         self._by_first = [[c for c in self._detectors if _may_begin(c, byte)] for byte in range(256)]
 
-    def limited(self, suspects: int, *, brief: bool = False) -> "Scanner":
+    def limited(self, max_checks: int, *, brief: bool = False) -> "Scanner":
         """Return a copy of the scanner for one body.
 
-        The copy raises Withheld after `suspects` checks or, if `brief` is true, TakesLong after a few. Each
+        The copy raises Withheld after `max_checks` checks or, if `brief` is true, TakesLong after a few. Each
         check takes some microseconds, and a crafted text may require many, or require the same bytes to be
         searched again and again.
         """
         limited = copy.copy(self)
-        limited._checks_left = min(suspects, _FEW) if brief else suspects
-        limited._is_brief = brief and suspects > _FEW
+        limited._checks_left = min(max_checks, _FEW) if brief else max_checks
+        limited._is_brief = brief and max_checks > _FEW
         limited._bytes_left = _BRIEF_BYTES if brief else math.inf
         return limited
 
@@ -181,7 +181,7 @@ class Scanner:
             return 0
         first = len(data)
         for undecided in self._undecided:
-            if match := undecided.search(data, _previous_character(data, start)):
+            if match := undecided.search(data, previous_character(data, start)):
                 first = min(first, _undecided_start(data, match.start(), start))
         for extent in self._extents:
             if extent.head in data and (begin := extent.first_open(data, start)) is not None:
@@ -194,21 +194,21 @@ class Scanner:
         if self._bytes_left < 0:
             raise TakesLong
 
-    def suspect(self, data: bytes, start: int) -> Detector:
+    def open_detector(self, data: bytes, start: int) -> Detector:
         """Return the first detector for which everything from `start` on is undecided. There must be one.
 
         If it is undecided only because other content stands before it, the text before it does not count.
         """
         return next(
-            candidate.detector
+            compiled.detector
             for text, begin in ((data, start), (data[start:], 0))
             for place in range(begin, min(begin + LONGEST_ESCAPE + 1, len(text)))
-            for candidate in self._detectors
-            if candidate.is_open(text, place)
+            for compiled in self._detectors
+            if compiled.is_open(text, place)
         )
 
     def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
-        at = _previous_character(data, start)
+        at = previous_character(data, start)
         while match := self._any.search(data, at, end):
             self._note_search(end - at)  # it may have read all of the rest to see where the match ends
             self._checks_left -= 1
@@ -231,8 +231,8 @@ class Scanner:
         return None
 
     def _at(self, data: bytes, place: int, end: int) -> Finding | None:
-        for candidate in self._by_first[data[place]]:
-            if finding := _accepted_finding(candidate, data, place, end):
+        for compiled in self._by_first[data[place]]:
+            if finding := _accepted_finding(compiled, data, place, end):
                 return finding
         return None
 
@@ -242,19 +242,19 @@ def searchable(data: bytes) -> bytes:
     return _SURROGATE.sub("\ufffd".encode(), data) if _SURROGATE_HEAD in data else data
 
 
-def _accepted_finding(candidate: _CompiledDetector, data: bytes, begin: int, end: int) -> Finding | None:
-    match = candidate.matches.match(data, begin, end)
-    if match is None or not candidate.may_stand(data, begin):
+def _accepted_finding(compiled: _CompiledDetector, data: bytes, begin: int, end: int) -> Finding | None:
+    match = compiled.matches.match(data, begin, end)
+    if match is None or not compiled.may_stand(data, begin):
         return None
-    if candidate.detector.extent:
-        stop, _ = candidate.detector.extent.end(data, match.end(), end, final=True)
-        return None if stop == match.end() else Finding(candidate.detector, begin, begin, stop)
+    if compiled.detector.extent:
+        stop, _ = compiled.detector.extent.end(data, match.end(), end, final=True)
+        return None if stop == match.end() else Finding(compiled.detector, begin, begin, stop)
     start, stop = match.span(match.re.groups)
     if start == stop:  # the group to replace did not participate in the match
         return None
     if _is_hash(data, start, stop):
         return None
-    return _checked_finding(candidate.detector, data, begin, start, stop)
+    return _checked_finding(compiled.detector, data, begin, start, stop)
 
 
 def _checked_finding(detector: Detector, data: bytes, begin: int, start: int, stop: int) -> Finding | None:
@@ -279,7 +279,7 @@ def _is_hash(data: bytes, start: int, stop: int) -> bool:
     return begin >= 0 and _HASH.fullmatch(data, begin, stop + 1) is not None
 
 
-def _previous_character(data: bytes, at: int) -> int:
+def previous_character(data: bytes, at: int) -> int:
     """Return where the character before `at` begins, or 0 at the beginning."""
     at -= 1
     while at > 0 and data[at] & 0xC0 == 0x80:
@@ -311,24 +311,29 @@ def _with_lines(group: re.Match[str]) -> str:
     return f"(?{on}{'-' if off else ''}{off}:"
 
 
-def _by_after(
+def _by_preceding(
     languages: list[tuple[Detector, Language]],
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return the patterns to search with and their prefix closures, by `Detector.after`."""
+    """Return the patterns to search with and their prefix closures, by `Detector.preceded_by`."""
     patterns: dict[str, list[str]] = defaultdict(list)
     prefixes: dict[str, list[str]] = defaultdict(list)
     for detector, pattern_language in languages:
-        patterns[detector.after].append(pattern_language.loose)
-        prefixes[detector.after].append(str(pattern_language.prefixes))
+        patterns[detector.preceded_by].append(pattern_language.loose)
+        prefixes[detector.preceded_by].append(str(pattern_language.prefixes))
     return patterns, prefixes
 
 
-def _head(after: str) -> str:
-    return f"(?:^|{after}|{LEAD})" if after else ""
+def _head(preceded_by: str) -> str:
+    """Return what must stand before a match: the start of a line, such a character, or a lead.
+
+    The pattern is empty if anything may stand there.
+    """
+    return f"(?:^|{preceded_by}|{LEAD})" if preceded_by else ""
 
 
-def _lead(after: str) -> str:
-    return f"(?:{after}|{LEAD})" if after else r"\C"
+def _lead(preceded_by: str) -> str:
+    """Return the same pattern without the start of a line; any byte matches if anything may stand there."""
+    return f"(?:{preceded_by}|{LEAD})" if preceded_by else r"\C"
 
 
 def _undecided_start(data: bytes, lead: int, start: int) -> int:
@@ -341,9 +346,9 @@ def _undecided_start(data: bytes, lead: int, start: int) -> int:
 
 def _compiled(detector: Detector, pattern_language: Language) -> _CompiledDetector:
     try:
-        after = _compile(detector.after) if detector.after else None
+        preceded_by = _compile(detector.preceded_by) if detector.preceded_by else None
         undecided = _compile(_at_end([str(pattern_language.prefixes)]))
-        return _CompiledDetector(detector, _compile(detector.pattern), undecided, after)
+        return _CompiledDetector(detector, _compile(detector.pattern), undecided, preceded_by)
     except ValueError as error:
         raise ValueError(f"{detector.kind}: {error}") from None
 
@@ -353,13 +358,11 @@ def _at_end(prefixes: list[str]) -> str:
     return rf"(?:{'|'.join(prefixes)})\z"
 
 
-def _may_begin(candidate: _CompiledDetector, byte: int) -> bool:
+def _may_begin(compiled: _CompiledDetector, byte: int) -> bool:
     """Return whether a match may begin with this byte. Always true for bytes that are not ASCII."""
     if byte >= 0x80:
         return True
-    return any(
-        candidate.undecided.match(before + bytes([byte]), len(before)) for before in _PRECEDING_SAMPLES
-    )
+    return any(compiled.undecided.match(before + bytes([byte]), len(before)) for before in _PRECEDING_SAMPLES)
 
 
 def _compile(pattern: str) -> Any:

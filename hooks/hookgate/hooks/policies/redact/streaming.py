@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hookgate.hooks.policies.redact.detectors.detector import LONGEST_ESCAPE, Extent
-from hookgate.hooks.policies.redact.scanner import Finding, Scanner, searchable
+from hookgate.hooks.policies.redact.scanner import Finding, Scanner, previous_character, searchable
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +163,11 @@ class Redactor:
             self._held = ""
             return [DroppedPiece(held)]
         data = _encoded(self._context + held)
-        suspect = self._scanner.suspect(searchable(data), len(_encoded(self._context)))
-        if len(held) <= _HARMLESS_LENGTH or (suspect.kind in _WORD_KINDS and _WORD.fullmatch(held)):
+        detector = self._scanner.open_detector(searchable(data), len(_encoded(self._context)))
+        if len(held) <= _HARMLESS_LENGTH or (detector.kind in _WORD_KINDS and _WORD.fullmatch(held)):
             return self.finish()
         self._held = ""
-        return [ReplacedPiece(suspect.kind, held, self._replace(suspect.kind, held))]
+        return [ReplacedPiece(detector.kind, held, self._replace(detector.kind, held))]
 
     def _emit_decided(self, pieces: list[TextPiece], final: bool) -> None:
         """Move the decided part of the held text to the pieces."""
@@ -204,10 +204,7 @@ class Redactor:
 
     def _keep(self, data: bytes, start: int) -> None:
         """Hold the data from `start` on, and the character before it as context."""
-        before = start - 1
-        while before > 0 and data[before] & 0xC0 == 0x80:
-            before -= 1
-        self._context = _decoded(data[max(before, 0) : start])
+        self._context = _decoded(data[previous_character(data, start) : start])
         held = _decoded(data[start:])
         gone = len(self._held) - len(held)
         self._interruptions = [offset - gone for offset in self._interruptions if offset >= gone]
@@ -215,15 +212,15 @@ class Redactor:
 
     def _meet_cap(self, pieces: list[TextPiece]) -> None:
         data = _encoded(self._context + self._held)
-        suspect = self._scanner.suspect(searchable(data), len(_encoded(self._context)))
-        kind = suspect.kind
+        detector = self._scanner.open_detector(searchable(data), len(_encoded(self._context)))
+        kind = detector.kind
         if self._at_cap == "block":
             pieces.append(BlockedPiece(kind, self._held))
             self._blocked = True
         else:
             pieces.append(ReplacedPiece(kind, self._held, self._replace(kind, self._held)))
-            self._extent = suspect.extent
-            self._dropping = suspect.extent is None
+            self._extent = detector.extent
+            self._dropping = detector.extent is None
         self._context, self._held, self._interruptions = self._held[-1], "", []
 
     def _drop_extent(self, pieces: list[TextPiece], extent: Extent, *, final: bool = False) -> bool:

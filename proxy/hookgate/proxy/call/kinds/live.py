@@ -27,8 +27,8 @@ from hookgate.proxy.call.verdicts import (
 from hookgate.proxy.call.websockets import (
     Close,
     Socket,
-    connected,
-    relayed,
+    open_sockets,
+    relay,
     run_until_closed,
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
@@ -108,15 +108,15 @@ class LiveSession:
         if self._tools.listens_to(AfterTool.name):
             self._results = ToolResultEvents(self._tools, self._call, "tools" not in reported)
         self._record.live = dict.fromkeys(_COUNTS, 0)
-        async with connected(context) as (client, upstream, mask):
+        async with open_sockets(context) as (client, upstream, mask):
             self._client, self._upstream, self._mask = client, upstream, mask
             receive = context.request.incoming.counted(self._from_client)
-            inward = self._closing(relayed(client, upstream, receive))
+            inward = self._closing(relay(client, upstream, receive))
             await run_until_closed(self._context, client, upstream, inward, self._closing(self._outward()))
         return client
 
     async def _outward(self) -> Close:
-        end = await relayed(self._upstream, self._client, self._from_upstream, self._mask)
+        end = await relay(self._upstream, self._client, self._from_upstream, self._mask)
         await self._release()
         return end
 

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from hookgate.hooks import BeforeModel, SessionContext
 from hookgate.proxy.call.context import CallContext, RecordingEngine
-from hookgate.proxy.call.passthrough import UploadRoute, rewrite_upload_urls
+from hookgate.proxy.call.passthrough import UploadUrls, rewrite_upload_urls
 from hookgate.proxy.call.verdicts import refuse_ended_call
 from hookgate.proxy.errors import ApiError, body_refused, pluralize, policy_denied
 from hookgate.proxy.http.bodies import content_coding, read_bytes, read_request, read_whole
@@ -70,8 +70,8 @@ class UploadCalls:
                 body = await read_whole(answer.chunks())
         except UpstreamError as error:
             raise error.as_api_error() from None
-        upload_route = UploadRoute.from_request(request, route, context.services.upstreams.origins[route.api])
-        sent = to_client(answer.headers) | rewrite_upload_urls(answer.headers, upload_route)
+        upload_urls = UploadUrls.from_request(request, route, context.services.upstreams.origins[route.api])
+        sent = to_client(answer.headers) | rewrite_upload_urls(answer.headers, upload_urls)
         return web.Response(status=answer.status, headers=sent, body=body)
 
     # ---- the description of the file

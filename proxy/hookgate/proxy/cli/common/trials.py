@@ -166,7 +166,7 @@ def _print_run(run: Run, event: Event, given: bytes | None, shown: str) -> str:
         print("--- output", json.dumps(run.output, indent=2, ensure_ascii=False), sep="\n")
     for warning in _warnings(run, event):
         print(f"--- warning: the hook {warning}")
-    if run.observed:
+    if run.only_observes:
         print("--- mode is 'observe': the output is not applied")
     return shown
 

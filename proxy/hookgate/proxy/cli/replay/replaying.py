@@ -27,11 +27,11 @@ from hookgate.proxy.call.kinds.batches import BATCHED, answer_event, map_respons
 from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate, ToolSelection
 from hookgate.proxy.call.verdicts import (
     ReplacementAnswer,
-    before_model_in_client_body,
     before_model_or_refuse,
     before_tool_selection,
     before_tool_selection_or_refuse,
     enforce,
+    fire_before_model,
 )
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
 from hookgate.proxy.errors import ApiError
@@ -162,7 +162,7 @@ class Replay:
         engine, adapter = opened.engine, ADAPTERS[start.route.dialect]()
         client_body = start.request or {}
         model, body = open_request_body(adapter, start.route, client_body)
-        call = call_in_session(open_session.context, start.route, body, adapter, named=True)
+        call = call_in_session(open_session.session, start.route, body, adapter, named=True)
         engine.record.note_call(call.session)
         contents = read_list(body, "contents")
         opened.reported = frozenset(open_session.state.reported_kinds(""))
@@ -170,7 +170,7 @@ class Replay:
             body = await run_session_events(
                 engine, call, open_session, body, opened.reported, _ignore_results
             )
-        event, _ = await before_model_in_client_body(engine, call, model, body, client_body)
+        event, _ = await fire_before_model(engine, call, model, body, client_body)
         model = event.model
         body, opened.selection = await before_tool_selection(engine, call, model, event.body)
         engine.record.model = opened.model = model

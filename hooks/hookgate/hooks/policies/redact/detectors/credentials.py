@@ -118,13 +118,15 @@ _EMPHASIS = r"(?:[*_~]{1,3}|</?[a-z]{1,6}>)?"
 _IS = rf"{MARK}{{0,4}}{_GAP}(?::[ \t]?[a-z]{{2,12}}[ \t]?)?{_EQUALS}{_EMPHASIS}{_GAP}"
 
 
-def _issued(kind: str, pattern: str, check: Callable[[str], bool] | None = None, after: str = "") -> Detector:
-    return Detector(kind, pattern, check, "credentials", after=after)
+def _issued(
+    kind: str, pattern: str, check: Callable[[str], bool] | None = None, preceded_by: str = ""
+) -> Detector:
+    return Detector(kind, pattern, check, "credentials", preceded_by=preceded_by)
 
 
 def _word(kind: str, pattern: str, check: Callable[[str], bool] | None = None) -> Detector:
     """Return a detector whose matches begin at the start of a word."""
-    return _issued(kind, pattern, check, after=WORD)
+    return _issued(kind, pattern, check, preceded_by=WORD)
 
 
 CREDENTIALS: tuple[Detector, ...] = (
@@ -185,7 +187,7 @@ CREDENTIALS: tuple[Detector, ...] = (
         "CONNECTION_STRING",
         rf"[A-Za-z][A-Za-z0-9+.-]{{1,30}}:{_SLASH}{_SLASH}[!$%&(-.0-9;=A-Z^_a-z{{-~]*:([!#$%&(-.0-:;=?A-\[\]-_a-z{{-~]+)@",
         is_password,
-        after="[^A-Za-z0-9_.+%-]",
+        preceded_by="[^A-Za-z0-9_.+%-]",
     ),
     _word("BEARER", rf"(?i:bearer){_BLANKS}([A-Za-z0-9._~+/-]{{16,}}={{0,2}})", is_opaque),
     _word(

@@ -11,7 +11,7 @@ from hookgate.hooks.policies.options import describe_pattern_error
 from hookgate.hooks.policies.redact.closure import language
 
 WORD = r"\W"
-"""The character before a word, for `Detector.after`."""
+"""The character before a word, for `Detector.preceded_by`."""
 
 WORD_END = r"(?:\b|_{1,3}\b)"
 """The end of a word, with or without Markdown emphasis: `_word_`."""
@@ -99,7 +99,7 @@ class Detector:
     country: str = ""
     """The country that issues such numbers (ISO 3166), or an empty string."""
 
-    after: str = ""
+    preceded_by: str = ""
     """A class of characters, one of which must precede a match, unless it is at the start of the text.
 
     An escape such as `\\n` or `%20` may precede it as well, whatever its last character is.

@@ -110,9 +110,11 @@ def _card_pattern() -> str:
     return "|".join([r"[2-6]\d{12,18}", *grouped])
 
 
-def _personal(kind: str, pattern: str, check: Callable[[str], bool] | None, after: str = WORD) -> Detector:
+def _personal(
+    kind: str, pattern: str, check: Callable[[str], bool] | None, preceded_by: str = WORD
+) -> Detector:
     """Return a detector whose matches end at the end of a word."""
-    return Detector(kind, f"({pattern}){WORD_END}", check, "personal", after=after)
+    return Detector(kind, f"({pattern}){WORD_END}", check, "personal", preceded_by=preceded_by)
 
 
 def _international(groups: int) -> Detector:
@@ -120,17 +122,17 @@ def _international(groups: int) -> Detector:
     between = rf"(?:[./-]|{_BLANK})"
     area = rf"\d{{0,2}}{between}?\(0?\d{{1,4}}\)|\d{{0,5}}{between}\d{{1,5}}"
     pattern = rf"\+[1-9](?:{area}){between}?\d{{2,8}}(?:{between}\d{{2,8}}){{{groups - 2}}}"
-    return _personal("PHONE", pattern, is_international_phone, after=_BEFORE_PLUS)
+    return _personal("PHONE", pattern, is_international_phone, preceded_by=_BEFORE_PLUS)
 
 
 PERSONAL: tuple[Detector, ...] = (
-    _personal("EMAIL", f"{_LOCAL}{_AT}{_DOMAIN}", is_email, after=_BEFORE_LOCAL),
-    _personal("CARD", _card_pattern(), is_card, after=_BEFORE_DIGITS),
+    _personal("EMAIL", f"{_LOCAL}{_AT}{_DOMAIN}", is_email, preceded_by=_BEFORE_LOCAL),
+    _personal("CARD", _card_pattern(), is_card, preceded_by=_BEFORE_DIGITS),
     _personal("IBAN", _iban_pattern(_ibans), is_iban),
     _personal("IBAN", _iban_pattern(_lower_case_ibans), is_iban),
     # Most groups first: if they have too many digits, the last group is not part of the telephone number.
     *(_international(groups) for groups in (5, 4, 3, 2)),
-    _personal("PHONE", r"\+[1-9]\d{7,14}", None, after=_BEFORE_PLUS),
+    _personal("PHONE", r"\+[1-9]\d{7,14}", None, preceded_by=_BEFORE_PLUS),
     Detector(
         "PHONE", rf"((?:\b1[-. ])?\(\d{{3}}\) ?\d{{3}}[-.]\d{{4}}){WORD_END}", is_american_phone, "personal"
     ),
@@ -157,7 +159,7 @@ def _national(
 ) -> Detector:
     """Return a detector of a country's number, as a separate word after the pattern `before`."""
     return Detector(
-        kind, rf"{before}({number}){WORD_END}", check, "personal", country=country, after=_NO_FRACTION
+        kind, rf"{before}({number}){WORD_END}", check, "personal", country=country, preceded_by=_NO_FRACTION
     )
 
 
