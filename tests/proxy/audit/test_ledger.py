@@ -230,7 +230,8 @@ def test_records_of_a_server_that_are_committed_late_are_not_missing(
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b"{", "line 1: it is not a record: the body is not valid JSON"),
+        (b"{\n", "line 1: it is not a record: the body is not valid JSON"),
+        (b"{", "line 1: it is not a record: the file ends within it"),
         (b"{}", "line 1: it is not a record: it has no 'type'"),
         (b"[]", "line 1: it is not a record: one of its fields has the wrong type"),
         (b'{"type":"heads"}', "line 1: it is not a record: it contains no heads"),

@@ -195,7 +195,7 @@ async def test_progress_is_for_terminals(state: Path) -> None:
     command = [*COMMAND, "audit", "verify", "--state", str(state)]
     async with in_terminal(command, state, {"HOOKGATE_CONFIG": "/dev/null"}) as terminal:
         assert await terminal.ended() == 0
-        await terminal.until(lambda: "nothing is missing or changed" in terminal.text)
+        await terminal.until(lambda: "none is changed" in terminal.text)
         assert "verifying" in terminal.text
 
 

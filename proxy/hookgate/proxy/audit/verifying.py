@@ -10,7 +10,7 @@ from hookgate.proxy.audit.chain import NO_HASH, chain_hash, content_hash, entry_
 from hookgate.proxy.audit.heads import Head, parse_heads
 from hookgate.proxy.audit.stored import StoredRecord, position_bounds, registrations, walk_records, whole_view
 from hookgate.proxy.store.database import Database
-from hookgate.translator.fields import JsonObject
+from hookgate.translator.fields import BodyError, JsonObject
 from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
 
 MAX_PROBLEMS = 100
@@ -352,7 +352,8 @@ def verify_lines(
             document = loads(line, depth=MAX_RECORD_DEPTH)
             _feed(checker, registered, document)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            why = _describe_error(error) if line.endswith(b"\n") else "the file ends within it"
+            is_cut = isinstance(error, BodyError) and not line.endswith(b"\n")
+            why = "the file ends within it" if is_cut else _describe_error(error)
             checker.report.add_problem(f"line {number}: it is not a record: {why}")
         progress(len(line))
     by_number = sorted(registered.values(), key=lambda pair: int(pair[0].get("number", 0)))
