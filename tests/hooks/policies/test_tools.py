@@ -1,5 +1,7 @@
 """The policy `tools`: what may be offered, and what may be called with which arguments."""
 
+import inspect
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ from support.builtins import made
 from support.hooks import write_file
 
 from hookgate.hooks import load_settings
+from hookgate.hooks.policies import tools
 from hookgate.hooks.policies.tools import tools_policy
 
 Json = dict[str, Any]
@@ -102,3 +105,45 @@ def test_a_policy_that_cannot_judge_lets_nothing_pass(tmp_path: Path) -> None:
         file = write_file(tmp_path, {"hooks": {"BeforeTool": [{"hooks": [config]}]}})
         [read] = load_settings([file]).hooks()
         assert read.on_error == means
+
+
+MANY = {
+    "many texts": ["ls"] * 1_100,
+    "many control characters": ["a | b"] * 600,
+    "many bytes": ["x" * 9_000] * 4,
+}
+
+
+@pytest.mark.parametrize("texts", MANY.values(), ids=MANY)
+@pytest.mark.parametrize("as_lists", [False, True], ids=["texts", "lists of words"])
+async def test_texts_that_exceed_the_limits_of_one_command_together_are_unreadable(
+    texts: list[str], as_lists: bool
+) -> None:
+    """Otherwise, a request could make hookgate parse any number of crafted commands."""
+    lines = {str(number): [text, "-x"] if as_lists else text for number, text in enumerate(texts)}
+    reason = await read_in_a_thread(NO_RM, lines)
+    assert reason is not None
+    assert "in several texts" in reason
+    assert await read_in_a_thread(NO_RM, {number: lines[number] for number in "012"}) is None
+
+
+async def test_a_long_list_of_words_is_unreadable() -> None:
+    reason = await read_in_a_thread(NO_RM, ["ls", "x" * 40_000])
+    assert reason is not None
+    assert await read_in_a_thread(NO_RM, ["ls", "x" * 400]) is None
+
+
+async def read_in_a_thread(options: Json, command: Any) -> str | None:
+    event = {"hook_event_name": "BeforeTool", "tool_name": "run_shell_command"}
+    said: Any = made(tools_policy, options)({**event, "tool_input": {"command": command}})
+    said = await said if inspect.isawaitable(said) else said
+    return said["reason"] if said else None
+
+
+async def test_long_commands_are_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[threading.Thread] = []
+    monkeypatch.setattr(tools, "refusal", lambda *_: used.append(threading.current_thread()))
+    for command in ("ls", "ls " * 100):
+        assert await read_in_a_thread(NO_RM, command) is None
+    assert used[0] is threading.main_thread()
+    assert used[1] is not threading.main_thread()

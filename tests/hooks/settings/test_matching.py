@@ -65,6 +65,14 @@ def test_a_pattern_may_name_groups_as_javascript_does(pattern: str, matching: st
     assert not matcher.matches(Subject(tools=(others,)))
 
 
+@pytest.mark.parametrize("tool", ["x" * 257, "write_" * 50_000 + "\n", "write\nfile", "\u202ewrite"])
+def test_a_name_that_no_tool_has_matches_every_pattern(tool: str) -> None:
+    """A search in a long name may take any time, and `.` does not match a line end."""
+    for pattern in ("read_file", ".*write.*", "(a?_)?(.*_)?b"):
+        assert Matcher("BeforeTool", pattern).matches(Subject(tools=("glob", tool)))
+    assert not Matcher("BeforeTool", "read_file").matches(Subject(tools=("x" * 256,)))
+
+
 @given(st.sampled_from(sorted(TRIGGER_EVENTS)), st.text(min_size=1), st.text())
 def test_a_trigger_is_matched_exactly(event: str, pattern: str, trigger: str) -> None:
     if pattern.strip() not in ("", "*"):

@@ -229,6 +229,15 @@ def test_each_run_of_a_tool_is_announced_and_used_once() -> None:
     assert (state.announced, state.denied) == ({}, {})
 
 
+def test_long_names_of_tools_take_no_more_memory_than_short_ones() -> None:
+    state, tool = SessionState(), "t" * 1_000_000
+    for runs in (True, False):
+        state.count_announcement(tool, runs=runs)
+        assert max(map(len, [*state.announced, *state.denied])) <= 64
+        assert not state.use_announcement(tool + "x", ran=runs)
+        assert state.use_announcement(tool, ran=runs)
+
+
 def test_context_is_kept_in_lines_until_it_is_taken() -> None:
     state = SessionState()
     state.add_context("one")

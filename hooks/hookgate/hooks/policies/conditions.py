@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from hookgate.hooks.policies.options import Globs, Options, Pattern, compile_pattern, matches_name, pointer
-from hookgate.hooks.policies.shell import CommandLine, Word, read_arguments, read_line, require_parser
+from hookgate.hooks.policies.shell import CommandLine, Word, read_lines, require_parser
 
 _SAME_FLAGS: Mapping[str, Mapping[str, str]] = {
     "rm": {"R": "r", "recursive": "r", "force": "f"},
@@ -46,7 +46,7 @@ class Runs(Options):
 
     def check(self, value: Any) -> "ConditionFinding":
         """Look for the program in a command line, in a list of arguments, or in all texts of an object."""
-        findings = [self._check_line(line) for line in _lines_in(value)]
+        findings = [self._check_line(line) for line in read_lines(_lines_in(value))]
         return next(
             (finding for finding in findings if finding.holds and not finding.unreadable),
             next((finding for finding in findings if finding.holds), ConditionFinding(False)),
@@ -114,12 +114,12 @@ def _is_word(word: Word, wanted: str) -> bool:
     return word.text == wanted or (wanted.startswith("--") and word.head.startswith(f"{wanted}="))
 
 
-def _lines_in(value: Any) -> Iterator[CommandLine]:
+def _lines_in(value: Any) -> Iterator[str | list[str]]:
     """Yield the command lines in a tool's argument: a string, a list of words, or an object with these."""
     if isinstance(value, str):
-        yield read_line(value)
+        yield value
     elif isinstance(value, list) and value and all(isinstance(item, str | int | float) for item in value):
-        yield read_arguments(map(str, value))
+        yield [str(item) for item in value]
     elif isinstance(value, list | dict):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _lines_in(item)

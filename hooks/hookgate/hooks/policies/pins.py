@@ -1,6 +1,7 @@
 """Pinned tool declarations: the policy `tools` flags or refuses tools whose declaration has changed."""
 
 import asyncio
+import inspect
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -251,7 +252,8 @@ def check_pins(policy: Policy, mode: Literal["flag", "refuse"], stored: PinnedTo
     pins = Pins(stored or MemoryPins())
 
     async def judge(event: dict[str, Any], session: SessionContext) -> dict[str, Any] | None:
-        output: dict[str, Any] | None = policy(event, session)
+        result = policy(event, session)
+        output: dict[str, Any] | None = await result if inspect.isawaitable(result) else result
         if event["hook_event_name"] == "BeforeToolSelection":
             tools = {"tools": event.get("available_tools")}
             changed = await _changed(pins, tools, session)

@@ -8,6 +8,7 @@
 As a BeforeToolSelection hook it removes tools that may never be called; as a BeforeTool hook it denies calls.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
@@ -26,6 +27,7 @@ from hookgate.hooks.policies.pins import check_pins
 from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
 from hookgate.translator import declared_names
+from hookgate.translator.fields import is_larger
 
 _NOT_LISTED = "The tool {name!r} is not on the list of tools that are allowed here."
 _DENIED = "The tool {name!r} is not allowed here."
@@ -73,16 +75,27 @@ class ToolsOptions(Options):
         return self
 
 
+_LONG_ARGUMENTS = 200
+"""Commands in arguments with more characters and values are read in a thread, as crafted ones take 100 ms."""
+
+
 def tools_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     settings = read_options(ToolsOptions, options)
+    reads_commands = any(each.runs for rule in settings.deny for each in rule.when.values())
 
-    def judge(event: dict[str, Any], session: SessionContext) -> dict[str, Any] | None:
+    def judge_call(name: str, arguments: Any) -> dict[str, Any] | None:
+        reason = refusal(settings, name, arguments)
+        return {"decision": "deny", "reason": reason} if reason else None
+
+    def judge(event: dict[str, Any], session: SessionContext) -> Any:
         if event["hook_event_name"] == "BeforeToolSelection":
             return _selection(settings, declared_names({"tools": event.get("available_tools")}))
         if event["hook_event_name"] == "BeforeTool":
-            reason = refusal(settings, str(event.get("tool_name")), event.get("tool_input"))
-            return {"decision": "deny", "reason": reason} if reason else None
+            name, arguments = str(event.get("tool_name")), event.get("tool_input")
+            if reads_commands and is_larger(arguments, _LONG_ARGUMENTS):
+                return asyncio.to_thread(judge_call, name, arguments)
+            return judge_call(name, arguments)
         return None
 
     return judge if settings.pin is None else check_pins(judge, settings.pin, environment.pins)

@@ -6,6 +6,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import inspect
+import logging
 import sys
 import threading
 import traceback
@@ -105,6 +106,8 @@ def _load_file(path: Path) -> Any:
     loader.exec_module(module)
     return module
 
+
+log = logging.getLogger("hookgate.hooks")
 
 MAX_THREADS = 256
 """The maximum number of concurrent threads of one hook, including those that have timed out."""
@@ -347,8 +350,15 @@ class BuiltinRunner:
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
         async def act(value: dict[str, Any]) -> Any:
-            result = self._policy(value, session)
-            return await result if inspect.isawaitable(result) else result
+            try:
+                result = self._policy(value, session)
+                return await result if inspect.isawaitable(result) else result
+            except HookError:
+                raise
+            except Exception as error:
+                if not is_exhaustion(error):
+                    log.exception("the policy %r failed inside hookgate; please report this", self._hook.name)
+                raise
 
         return await run_action(self._hook, act, event, document.view(), self._clock)
 

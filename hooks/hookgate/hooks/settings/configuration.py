@@ -63,6 +63,9 @@ class Subject:
     """The stream mode of the hooks that a piece of a streamed answer is for; empty for all other events."""
 
 
+_LONGEST_TOOL = 256
+"""The maximum length of a tool's name that is compared with patterns; the APIs allow 64 or 128 characters."""
+
 _NAMED_GROUPS = re.compile(
     r"""\\k<(?P<reference>\w+)> | \(\?<(?=[A-Za-z_])
     | \\. | \[\^?\]?(?:\\.|[^\]\\])*\]""",
@@ -103,8 +106,17 @@ class Matcher:
         if self.pattern == "*":
             return True
         if self._regex is not None:
-            return any(self._regex.fullmatch(tool) for tool in subject.tools)
+            return any(self._matches_tool(self._regex, tool) for tool in subject.tools)
         return self._event not in TRIGGER_EVENTS or self.pattern == subject.trigger
+
+    @staticmethod
+    def _matches_tool(regex: re.Pattern[str], tool: str) -> bool:
+        """Return whether a tool's name matches. A name that no tool has matches every pattern.
+
+        Clients and models choose names. In a long one, the search may take time that grows with its square,
+        and `.` does not match a line end.
+        """
+        return len(tool) > _LONGEST_TOOL or not tool.isprintable() or regex.fullmatch(tool) is not None
 
     def hint(self) -> str | None:
         """Suggest another pattern if this one matches parts of known tool names, but no whole name."""

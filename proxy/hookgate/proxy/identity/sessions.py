@@ -83,13 +83,13 @@ class SessionState:
 
     def count_announcement(self, tool: str, *, runs: bool) -> None:
         """Count a run of a tool that a shim has announced: one that runs, or one that was denied."""
-        counts = self.announced if runs else self.denied
+        counts, tool = self.announced if runs else self.denied, _short_name(tool)
         if len(counts) < MAX_TOOLS or tool in counts:
             counts[tool] += 1
 
     def use_announcement(self, tool: str, *, ran: bool) -> bool:
         """Use up one announced run of a tool. Returns False if there is none."""
-        counts = self.announced if ran else self.denied
+        counts, tool = self.announced if ran else self.denied, _short_name(tool)
         if counts[tool] < 2:
             return bool(counts.pop(tool, 0))
         counts[tool] -= 1
@@ -342,6 +342,14 @@ class LocalSessions(Sessions):
     def _keep(self, mapping: "FairMapping[SessionKey, V]", key: SessionKey, value: V) -> V:
         mapping.store(self.keys.shares(key[0])[0], key, value)
         return value
+
+
+_LONGEST_TOOL = 64
+"""The maximum length of a tool's name that is kept; of a longer one, its hash is."""
+
+
+def _short_name(tool: str) -> str:
+    return tool if len(tool) <= _LONGEST_TOOL else text_fingerprint(tool)
 
 
 def text_fingerprint(text: str) -> str:

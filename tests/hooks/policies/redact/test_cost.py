@@ -117,3 +117,27 @@ async def test_a_long_request_is_searched_in_a_thread(request_shown: Any) -> Non
     said = policy({"hook_event_name": "BeforeModel", "llm_request": request_shown}, SessionContext("s"))
     assert inspect.isawaitable(said)
     await said
+
+
+def test_many_names_of_fields_that_become_one_mask_cost_the_same_each() -> None:
+    """Eight times the names may take twenty times as long; a search of all numbers would take 64 times."""
+    policy: Any = redact_policy({"detect": ["EMAIL"]}, PolicyEnvironment(Path("/")))
+
+    def seconds(count: int) -> float:
+        names = {f"mail-{number}@example.org": 1 for number in range(count)}
+        calls = [{"functionCall": {"name": "f", "args": names}}]
+        body = {"contents": [{"role": "model", "parts": calls}]}
+        begin = time.process_time()
+        said = policy._judge(
+            {"hook_event_name": "BeforeModel", "llm_request": {"raw": body}}, SessionContext("s"), brief=False
+        )
+        took = time.process_time() - begin
+        [part] = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"]
+        assert list(part["functionCall"]["args"]) == [
+            "[EMAIL]",
+            *(f"[EMAIL]_{n}" for n in range(2, count + 1)),
+        ]
+        return took
+
+    small = min(seconds(1_000) for _ in range(3))
+    assert any(seconds(8_000) < 20 * small + 0.005 for _ in range(3))

@@ -288,11 +288,12 @@ class Redaction:
 
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
         new: dict[str, Any] = {}
+        numbers: dict[str, int] = {}
         same = True
         for name, item in value.items():
             new_name, redacted = self.text(name), self._redacted(item, name)
             same = same and new_name == name and redacted is item
-            new[_unique_name(new, new_name)] = redacted
+            new[_unique_name(new, new_name, numbers)] = redacted
         return value if same else new
 
     def _redactor(self) -> Redactor:
@@ -382,9 +383,13 @@ def names_a_secret(name: str) -> bool:
     return _SECRET_NAMES.search(name) is not None
 
 
-def _unique_name(taken: Collection[str], name: str) -> str:
-    """Return the name, with a number added if it is taken, so that no field is lost."""
-    unique, number = name, 2
+def _unique_name(taken: Collection[str], name: str, numbers: dict[str, int]) -> str:
+    """Return the name, with a number added if it is taken, so that no field is lost.
+
+    `numbers` are the next numbers to try for each name, which are updated.
+    """
+    unique = name
     while unique in taken:
-        unique, number = f"{name}_{number}", number + 1
+        number = numbers.get(name, 2)
+        unique, numbers[name] = f"{name}_{number}", number + 1
     return unique

@@ -1,11 +1,17 @@
 """Finds the commands that a shell command line would run, including those run by other commands."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from hookgate.hooks.policies.shell.parsing import SimpleCommand, parse_script
+from hookgate.hooks.policies.shell.parsing import (
+    MAX_BYTES,
+    MAX_CONTROLS,
+    SimpleCommand,
+    count_controls,
+    parse_script,
+)
 from hookgate.hooks.policies.shell.words import UNKNOWN, Word, join_words, literal
 from hookgate.hooks.policies.shell.wrappers import (
     CODE_OPTIONS,
@@ -57,6 +63,24 @@ def read_line(text: str) -> CommandLine:
     reader = _Reader()
     reader.read_script(text, 0)
     return reader.found
+
+
+def read_lines(lines: Iterable[str | Sequence[str]]) -> Iterator[CommandLine]:
+    """Read several command lines, each a text or a program and its arguments.
+
+    Together they have the limits of one line, beyond which the rest is reported as unreadable.
+    """
+    size = controls = 0
+    for number, line in enumerate(lines):
+        text = line if isinstance(line, str) else " ".join(line)
+        source = text.encode(errors="surrogatepass")
+        size, controls = size + len(source), controls + count_controls(source) + 1
+        # A single text may be longer, because its here-documents do not count.
+        if (number or text is not line) and (size > MAX_BYTES or controls > MAX_CONTROLS):
+            limits = f"{MAX_BYTES} bytes or {MAX_CONTROLS} control characters"
+            yield CommandLine(unreadable=f"it has more than {limits} in several texts")
+            return
+        yield read_line(line) if isinstance(line, str) else read_arguments(line)
 
 
 def read_arguments(arguments: Iterable[str]) -> CommandLine:

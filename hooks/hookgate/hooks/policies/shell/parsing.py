@@ -74,7 +74,12 @@ def parse_script(text: str) -> ParsedScript:
 
 
 def _is_too_long(source: bytes) -> bool:
-    return len(source) > MAX_BYTES or sum(map(source.count, _CONTROLS)) > MAX_CONTROLS
+    return len(source) > MAX_BYTES or count_controls(source) > MAX_CONTROLS
+
+
+def count_controls(source: bytes) -> int:
+    """Return the number of characters that may be control characters of a shell."""
+    return sum(map(source.count, _CONTROLS))
 
 
 def _without_heredocs(source: bytes) -> tuple[bytes, dict[bytes, bytes]]:
@@ -229,7 +234,7 @@ def _outer_redirects(node: "Node") -> list["Node"]:
     while outer is not None and outer.type in {"redirected_statement", "list", "pipeline", "negated_command"}:
         if outer.type == "redirected_statement":
             redirects += [child for child in outer.children if child.type.endswith("_redirect")]
-        elif outer.named_children[-1] != inner:
+        elif inner.next_named_sibling is not None:
             break
         inner, outer = outer, outer.parent
     return redirects
