@@ -127,10 +127,12 @@ async def test_texts_that_exceed_the_limits_of_one_command_together_are_unreadab
     assert await read_in_a_thread(NO_RM, {number: lines[number] for number in "012"}) is None
 
 
-async def test_a_long_list_of_words_is_unreadable() -> None:
-    reason = await read_in_a_thread(NO_RM, ["ls", "x" * 40_000])
-    assert reason is not None
-    assert await read_in_a_thread(NO_RM, ["ls", "x" * 400]) is None
+async def test_a_long_here_document_in_a_list_of_words_is_readable() -> None:
+    """Some agents edit files like this."""
+    script = "cat > f <<'END'\n{}\nEND\n{}".format("(x)\n" * 2_500, "{} -rf x")
+    for program, denies in (("ls", False), ("rm", True)):
+        reason = await read_in_a_thread(NO_RM, ["bash", "-lc", script.format(program)])
+        assert (reason is not None) == denies
 
 
 async def read_in_a_thread(options: Json, command: Any) -> str | None:

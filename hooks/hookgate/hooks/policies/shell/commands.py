@@ -75,8 +75,8 @@ def read_lines(lines: Iterable[str | Sequence[str]]) -> Iterator[CommandLine]:
         text = line if isinstance(line, str) else " ".join(line)
         source = text.encode(errors="surrogatepass")
         size, controls = size + len(source), controls + count_controls(source) + 1
-        # A single text may be longer, because its here-documents do not count.
-        if (number or text is not line) and (size > MAX_BYTES or controls > MAX_CONTROLS):
+        # The first line has its own limits, in which here-documents do not count.
+        if number and (size > MAX_BYTES or controls > MAX_CONTROLS):
             limits = f"{MAX_BYTES} bytes or {MAX_CONTROLS} control characters"
             yield CommandLine(unreadable=f"it has more than {limits} in several texts")
             return
