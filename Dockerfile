@@ -1,6 +1,6 @@
-# One base for both stages. To pin it exactly, add its digest:
-# FROM python:3.11.14-slim-bookworm@sha256:…; `docker buildx imagetools inspect python:3.11.14-slim-bookworm` prints it.
-FROM python:3.11.14-slim-bookworm AS base
+# One base for both stages, by its digest, because tags can be moved. The digest is that of all platforms:
+# `docker buildx imagetools inspect python:3.11.14-slim-bookworm` prints it.
+FROM python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d AS base
 
 FROM base AS build
 WORKDIR /src

@@ -34,6 +34,25 @@ def test_only_a_tag_publishes() -> None:
     assert push == "${{ github.ref_type == 'tag' }}"
 
 
+def test_every_action_is_pinned_to_a_commit() -> None:
+    used = re.findall(r"uses: (.+)", FILE.read_text())
+    assert used
+    assert [each for each in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", each)] == []
+
+
+def test_only_jobs_after_the_checks_have_rights() -> None:
+    jobs = WORKFLOW["jobs"]
+    assert "permissions" not in jobs["package"]  # so it has those of the workflow: to read
+    assert jobs["image"]["needs"] == "package"
+    assert "package" in jobs["publish"]["needs"]
+
+
+def test_the_base_of_the_image_is_pinned_by_its_digest() -> None:
+    bases = re.findall(r"^FROM (\S+:\S+)", (PROJECT / "Dockerfile").read_text(), re.M)
+    assert bases
+    assert [base for base in bases if not re.search(r"@sha256:[0-9a-f]{64}$", base)] == []
+
+
 def test_it_runs_targets_that_the_makefile_has() -> None:
     targets = {*re.findall(r"^([\w-]+):", (PROJECT / "Makefile").read_text(), re.M)}
     used = {*re.findall(r"run: make ([\w-]+)", FILE.read_text())}
