@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 from support.browser import VIEWS, Scheme, browsing, go, running_browser, violations
 from support.gateway import runs, says, write_settings
 from support.panel import TOKEN, Paneled, panel_gateway
@@ -169,6 +169,41 @@ async def test_a_hook_is_switched_off_and_on_and_calls_change(browser: Browser, 
         await expect(page.locator(".result")).to_contain_text("'guard' is on")
         await expect(switch).to_be_checked()
         assert (await called(gateway, "forbidden")).status == 403
+
+
+PUSHED = {"number": 3, "state": "current", "newest": 3, "pushed_by": "ops", "pushed": "", "sha256": ""}
+
+
+async def test_overview_names_the_pushed_policy_instead_of_no_settings(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with shown(browser, tmp_path) as (_, page):
+
+        async def push(route: Route) -> None:
+            answer = await route.fetch()
+            await route.fulfill(json={**await answer.json(), "files": [], "pushed": PUSHED})
+
+        await page.route("**/api/overview", push)
+        await page.reload()
+        await expect(page.get_by_role("link", name="revision 3 of the pushed policy")).to_be_visible()
+        await expect(page.get_by_text("Calls are copied through")).to_have_count(0)
+
+
+async def test_overview_does_not_hide_runs_that_failed_before_the_last_one(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with shown(browser, tmp_path) as (_, page):
+
+        async def recover(route: Route) -> None:
+            answer = await (await route.fetch()).json()
+            hooks = [{**hook, "state": "on"} for hook in answer["hooks"]]
+            await route.fulfill(json={**answer, "hooks": hooks})
+
+        await page.route("**/api/overview", recover)
+        await page.reload()
+        await expect(
+            page.get_by_text("Earlier ones failed: 1 of 6 since this gateway started.")
+        ).to_be_visible()
 
 
 async def test_a_diff_shows_what_a_hook_changed(browser: Browser, tmp_path: Path) -> None:

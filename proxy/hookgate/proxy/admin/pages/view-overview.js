@@ -55,7 +55,7 @@ function numbers(overview, { total, since, span }) {
   const degraded = running.filter((hook) => hook.state === "degraded").length;
   const share = total.calls ? `${((100 * denied) / total.calls).toFixed(1)} % of calls` : "no calls";
   return el("dl", { class: "tiles" },
-    tile("Calls", count(total.calls), Date.now() - since < LENGTHS[span] ? `since ${when(since)}` : SPANS[span].toLowerCase()),
+    tile("Calls of this gateway", count(total.calls), Date.now() - since < LENGTHS[span] ? `since its start, ${when(since)}` : SPANS[span].toLowerCase()),
     tile("Denied or stopped", count(denied), share),
     tile("Latency, median", ms(total.p50_ms), `95 % within ${ms(total.p95_ms)}`),
     tile("Tokens", count(total.tokens), "in and out"),
@@ -107,7 +107,7 @@ function lately({ calls, currency }) {
     el("p", {}, link("#/calls", "All calls, live")));
 }
 
-function inForce({ revision, files, hooks, calls_from, content, version }) {
+function inForce({ revision, files, pushed, hooks, calls_from, content, version }) {
   const events = new Set(hooks.filter((hook) => hook.state !== "off").map((hook) => hook.event));
   return section("Policy in force",
     facts([
@@ -117,9 +117,11 @@ function inForce({ revision, files, hooks, calls_from, content, version }) {
       ["content stored", content],
       ["hookgate", version],
     ]),
-    el("h3", {}, "Settings files"),
-    files.length
-      ? el("ul", { class: "list" }, files.map((file) => el("li", {}, el("code", {}, file.path), " ", el("span", { class: "muted" }, file.layer))))
+    el("h3", {}, "Settings of hooks"),
+    files.length || pushed
+      ? el("ul", { class: "list" },
+        pushed && el("li", {}, link("#/policy", `revision ${pushed.number} of the pushed policy`)),
+        files.map((file) => el("li", {}, el("code", {}, file.path), " ", el("span", { class: "muted" }, file.layer))))
       : el("p", { class: "muted" }, "None. Calls are copied through."));
 }
 
@@ -128,7 +130,14 @@ function troubles({ hooks, settings_error: refused }) {
   return section("Needs attention",
     refused && el("p", {}, badge("refused"), ` Changed settings are not in use: ${refused}`),
     found.length === 0
-    ? el("p", {}, badge("on"), "The last run of every hook succeeded.")
+    ? el("p", {}, badge("on"), runs(hooks))
     : el("ul", { class: "list" }, found.map((hook) => el("li", {}, badge(hook.state), " ",
       link("#/hooks", hook.name), ` on ${hook.event}: `, hook.last_error || hook.refusal || "failed"))));
+}
+
+function runs(hooks) {
+  const [made, failed] = ["count", "failures"].map((name) => hooks.reduce((sum, hook) => sum + hook[name], 0));
+  if (made === 0) return "No hook has run since this gateway started.";
+  const earlier = failed ? ` Earlier ones failed: ${count(failed)} of ${count(made)} since this gateway started.` : "";
+  return `The last run of every hook succeeded.${earlier}`;
 }
