@@ -101,6 +101,7 @@ async def test_a_gateway_that_already_runs_is_recognized(tmp_path: Path) -> None
     assert f"ok    admin.address: a healthy gateway already runs on {admin}\n" in ended.out
     assert f"ok    the database {tmp_path}/audit.db can be opened and has tables of version" in ended.out
     assert "upstream.gemini" not in ended.out
+    assert "/healthz" not in gateway.log  # it would count as a refused call
 
 
 async def test_the_upstream_is_not_called_if_a_flag_says_so(tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def test_a_wrong_script_is_one_line_with_place_and_remedy(tmp_path: Path, here: 
     ended = here("upstream", "--script", str(script))
     assert ended.code == 1
     assert f"{script}: rules[0].answer.chunks: " in ended.complaint
-    assert "docs/embedded-upstream.md" in ended.complaint
+    assert "The embedded upstream" in ended.complaint
 
 
 # ---- serving

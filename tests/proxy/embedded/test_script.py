@@ -172,7 +172,7 @@ def test_a_mistake_is_named_with_its_place_and_remedy(
     message = mistake(tmp_path, orjson.dumps({"rules": [good, rule]}))
     assert message.startswith(f"{place}: ")
     assert problem in message
-    assert "docs/embedded-upstream.md" in message
+    assert "The embedded upstream" in message
 
 
 def test_a_script_that_is_not_an_object_is_a_mistake(tmp_path: Path) -> None:

@@ -157,6 +157,8 @@ async def test_fewer_connections_than_configured_are_reported_at_the_start(tmp_p
         assert "limits.connections is 227 instead of 10000" in gateway.server.log
     async with guarded(tmp_path, (1024, 1024), HOOKGATE_LIMITS__CONNECTIONS="200") as gateway:
         assert "limits.connections" not in gateway.server.log
+    async with guarded(tmp_path, (8192, 8192)) as gateway:  # more than a team needs
+        assert "limits.connections" not in gateway.server.log
 
 
 async def test_too_few_descriptors_for_any_gateway_are_an_error_with_a_remedy() -> None:

@@ -109,23 +109,24 @@ async def _check_listener(address: str, purpose: ListenerPurpose, scheme: str) -
     try:
         await check_address(host, port, purpose)
     except OSError as error:
-        running = await _running_gateway(url_of(scheme, (host, port)))
+        running = await _running_gateway(url_of(scheme, (host, port)) + _PROBED[purpose])
         if running:
             return Diagnosis(f"{purpose.setting}: {running} on {address}", "ok")
         return Diagnosis(f"{purpose.setting}: {error}")
     return Diagnosis(f"{purpose.setting}: {address} is free", "ok")
 
 
-async def _running_gateway(url: str) -> str:
-    """Describe the gateway that answers at a URL, or return an empty string if there is none.
+_PROBED = {OPERATORS: "/healthz", CLIENTS: f"/hookgate/v1/receipts/{'0' * 32}"}
+"""The path that tells whether a gateway listens. The receipt does not exist: the error names hookgate, and
+unlike a path that the gateway does not serve, it does not count as a refused call."""
 
-    The admin listener reports its health at `/healthz`. The listener for clients refuses this path with an
-    error that names hookgate.
-    """
+
+async def _running_gateway(url: str) -> str:
+    """Describe the gateway that answers at this URL, or return an empty string if there is none."""
     try:
         async with (
             aiohttp.ClientSession(timeout=_PROBE_TIMEOUT) as session,
-            session.get(f"{url}/healthz", ssl=False, allow_redirects=False) as response,
+            session.get(url, ssl=False, allow_redirects=False) as response,
         ):
             body = await response.json()
             if response.status == 200 and body == {"status": "ok"}:

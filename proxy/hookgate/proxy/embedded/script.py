@@ -25,7 +25,7 @@ _NOT_JSON = (
     "rules[%d] of the script answers a call that requires JSON with other text, so the client may ask again "
     'and again; to leave such calls to the default answers, write "json": false in its "when"'
 )
-_MANUAL = "The format is in docs/embedded-upstream.md."
+_MANUAL = 'The format is on the page "The embedded upstream" of the documentation.'
 
 
 class ScriptError(ValueError):

@@ -19,6 +19,9 @@ ADMIN = 64
 MIN_CONNECTIONS = 16
 """The smallest number of client connections with which the gateway starts."""
 
+_MANY_CONNECTIONS = 1_000
+"""A number of client connections that few teams reach."""
+
 _PROGRAM = 4  # descriptors of a running program: three pipes and the process itself
 _START = 8  # descriptors of a program while it is started
 _CONNECTION = 2.5  # descriptors of a client: its connection, one upstream, and a share of the idle ones
@@ -67,12 +70,14 @@ class Budget:
         )
 
     def log_limits(self, limits: LimitSettings, *, is_set: bool) -> None:
-        """Log that the descriptors allow fewer connections than the limits, if they do.
+        """Warn that the descriptors allow fewer connections than the limits, if they do.
 
-        `is_set`: the operator has set the number of connections, so that this is a warning.
+        The default limit is more than most teams need. Unless the operator has set it (`is_set`), only a
+        number that a team may reach is logged.
         """
-        if shortage := self.describe_shortage(limits):
-            log.log(logging.WARNING if is_set else logging.INFO, "%s", shortage)
+        shortage = self.describe_shortage(limits)
+        if shortage and (is_set or self.connections < _MANY_CONNECTIONS):
+            log.warning("%s", shortage)
 
     def check(self, configuration: Configuration) -> None:
         """Log an error if new settings of hooks may need more descriptors than were reserved."""

@@ -537,7 +537,7 @@ def _explain_end(path: str) -> str:
         return _OPENAI_BASE
     return (
         "hookgate does not serve this path: hooks could not judge its answers. It serves the Gemini API, "
-        "Vertex AI and Code Assist, each also under /s/{session}; docs/gateway.md lists their paths."
+        "Vertex AI and Code Assist, each also under /s/{session}."
     )
 
 

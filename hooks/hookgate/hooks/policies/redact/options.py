@@ -157,7 +157,9 @@ def _check_each(make: Callable[[str, Any], Detector], definitions: Mapping[str, 
 def _remedy(glob: str, known: Collection[str], groups: Collection[str]) -> str:
     if suggestion := closest_option(glob, known):
         return f"did you mean {suggestion}?"
-    return f"groups are {', '.join(sorted(groups))}; their kinds are listed in docs/redaction.md"
+    return (
+        f'groups are {", ".join(sorted(groups))}; the page "Redaction" of the documentation lists their kinds'
+    )
 
 
 def _is_listed(detector: Detector, globs: Globs) -> bool:

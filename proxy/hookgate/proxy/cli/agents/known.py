@@ -192,7 +192,7 @@ AGENTS = (
         code="from google.adk.agents import LlmAgent\nfrom google.adk.models import Gemini\n\n"
         'model = Gemini(model="gemini-2.5-flash", base_url="{url}")\n'
         'agent = LlmAgent(name="helper", model=model)',
-        notes=("The plugin of docs/shim.md reports its tools to the gateway.", _SDK_NOTE),
+        notes=("The plugin `hookgate.shim.adk` reports its tools to the gateway.", _SDK_NOTE),
     ),
     Agent(
         "google-adk-apigee",
@@ -222,7 +222,7 @@ AGENTS = (
         "config = LocalAgentConfig(models=[text, image])",
         notes=(
             "Without an image model, the SDK adds one whose calls do not pass through the gateway.",
-            "The hooks of docs/shim.md report its session to the gateway.",
+            "The hooks of `hookgate.shim.antigravity` report its session to the gateway.",
         ),
     ),
     Agent(
