@@ -5,6 +5,7 @@ import os
 import platform
 import statistics
 import subprocess
+import sysconfig
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -105,12 +106,14 @@ def about_this_machine() -> dict[str, str]:
         if line.startswith("model name"):
             processor = line.partition(": ")[2]
             break
+    optimized = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
+    build = f"configured {'with' if optimized else 'without'} --enable-optimizations"
     packages = ", ".join(f"{name} {version(name)}" for name in ("aiohttp", "orjson", "uvloop"))
     return {
         "measured": f"{datetime.now(UTC):%Y-%m-%d}",
         "commit": _commit(),
         "machine": f"{processor}, {len(os.sched_getaffinity(0))} cores, Linux {platform.release()}",
-        "software": f"Python {platform.python_version()}, {packages}",
+        "software": f"Python {platform.python_version()} ({build}), {packages}",
     }
 
 
