@@ -380,6 +380,12 @@ A key for a client, and a call with it:
   curl {url}/v1beta/models/gemini-2.5-flash:generateContent -H "x-goog-api-key: $key" \\
     -d '{{"contents": [{{"role": "user", "parts": [{{"text": "hi"}}]}}]}}'
 
+Interns may only use the flash models, by the policy in {policy}. Change a copy, and push it
+to all gateways:
+
+  cp {policy} /tmp/policy.json
+  hookgate policy push /tmp/policy.json --config {config}
+
 {upstream}
 Enter restarts the gateways, one after another. Ctrl-C ends everything.
 """
@@ -400,7 +406,9 @@ async def _try(arguments: argparse.Namespace) -> None:
             stack.push_async_callback(embedded.end)
             words = ["-m", "hookgate.proxy", "upstream", "--listen", upstream.removeprefix("http://")]
             await embedded.run([sys.executable, *words])
-        team = await stack.enter_async_context(running_team(upstream, arguments.hooks))
+        team = await stack.enter_async_context(
+            running_team(upstream, arguments.hooks, policy=arguments.policy)
+        )
         has_prometheus = await team.start_prometheus()
         secrets = (
             "STORE__URL_FILE=store-url",
@@ -420,6 +428,7 @@ async def _try(arguments: argparse.Namespace) -> None:
                 folder=team.folder,
                 variables=" ".join(pairs),
                 config=SETTINGS / "hookgate.toml",
+                policy=arguments.policy,
                 upstream=about,
             ),
             flush=True,
@@ -460,6 +469,13 @@ def main() -> None:
     parser.add_argument("--upstream", metavar="URL", help="an upstream in place of the Gemini API")
     parser.add_argument(
         "--hooks", metavar="FILE", type=Path, help="settings of hooks; by default there are none"
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="FILE",
+        type=Path,
+        default=PROJECT / "examples" / "team" / "settings.json",
+        help="the settings that are pushed to all gateways (default: %(default)s)",
     )
     try:
         asyncio.run(_try(parser.parse_args()))
