@@ -21,13 +21,24 @@ help: ## show this list
 
 install: $(VENV)/.installed ## create the virtual environment .venv with everything in it
 
-$(VENV)/.installed: pyproject.toml requirements.lock
+# pip lists what it downloads, because that may take minutes.
+PIP_INSTALL := $(BIN)/pip install --disable-pip-version-check --progress-bar off
+
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "hookgate needs Python 3.11 or newer; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "Python lacks its venv module; on Debian: apt-get install python3-venv" >&2; exit 1; }
-	@echo "setting up $(VENV) once: downloads and installs packages, which may take minutes on a slow machine"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+
+$(VENV)/.installed: pyproject.toml requirements.lock | $(BIN)/python
+	@echo "setting up $(VENV) once: 750 MB, a few minutes"
+	@$(PIP_INSTALL) --require-hashes --requirement requirements.lock
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $(VENV)/.demo $@
+
+# The demo needs a fifth of what the tests need.
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	@echo "setting up $(VENV) once: 150 MB, a minute or two"
+	@$(PIP_INSTALL) --editable '.[demo]'
 	@touch $@
 
 # The real JavaScript clients of the end-to-end tests. Without Node those tests say so and skip.
@@ -94,7 +105,7 @@ $(FRAMEWORKS_VENV)/.installed: $(FRAMEWORKS_DIR)/requirements.txt
 	$(FRAMEWORKS_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-demo: install ## run a real google-genai client through the gateway, offline, in five checked scenes
+demo: $(VENV)/.demo ## run a real google-genai client through the gateway, offline, in five checked scenes
 	@$(BIN)/hookgate demo
 
 # Without bytecode on disk, each worker compiles every test anew, and each program that a test starts every import.
