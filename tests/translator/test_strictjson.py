@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from support.inspect import exact
 
 from hookgate.translator import BodyError
-from hookgate.translator.strictjson import MAX_DEPTH, Bounds, dumps, loads, parse
+from hookgate.translator.strictjson import MAX_DEPTH, Bounds, dumps, encode_answer, loads, parse
 
 STRINGS = st.one_of(
     st.text(max_size=8),
+    st.sampled_from(["\u0085", "\u2028\u2029", "\x0b\x1c"]),
     st.sampled_from(['":', 'a":', '" :', '"\n:', '{"a":1,"a":2}', "\\", '\\":', "é😀", "a", "b"]),
 )
 VALUES = st.recursive(
@@ -46,6 +47,13 @@ def test_any_json_in_any_layout_loads_as_the_standard_library_loads_it(value: An
 def test_what_was_loaded_is_written_back_with_the_same_values_in_the_same_order(value: Any) -> None:
     assert exact(json.loads(dumps(value))) == exact(value)
     assert exact(loads(dumps(value))) == exact(value)
+
+
+@given(VALUES)
+def test_what_clients_read_is_one_line_with_the_same_values(value: Any) -> None:
+    data = encode_answer(value)
+    assert exact(json.loads(data)) == exact(value)
+    assert len(data.decode().splitlines()) == 1
 
 
 @given(VALUES, STRINGS, VALUES)

@@ -4,9 +4,8 @@ import os
 import socket
 from typing import Any
 
-import orjson
-
 from hookgate.translator.fields import BodyError
+from hookgate.translator.strictjson import encode_answer
 
 
 def pluralize(count: int, one: str, many: str | None = None) -> str:
@@ -98,7 +97,7 @@ class ApiError(Exception):
                     "metadata": self.metadata,
                 }
             ]
-        return orjson.dumps({"error": error})
+        return encode_answer({"error": error})
 
     def at(self, path: str) -> "ApiError":
         """Return the error with the path of the affected part of the body; "" is the whole body."""

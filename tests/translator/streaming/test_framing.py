@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, ServerSentEvents
 from hookgate.translator.streaming.framing import KEEP_ALIVE
+from hookgate.translator.streaming.joining import frame_event
 
 Framed = type[Framing]
 
@@ -263,3 +265,15 @@ def test_a_bare_event_has_no_text_besides_its_data(raw: bytes, bare: bytes) -> N
     framing = ServerSentEvents()
     [frame] = [*framing.feed(raw), *framing.finish()]
     assert framing.bare(frame) == Frame(bare, frame.data)
+
+
+# ---- names of events
+
+
+@pytest.mark.parametrize("name", ["a\ndata: x", "a\rdata: x", "a\n\ndata: x", "a\u2028b", " a", "", None, 1])
+def test_a_name_that_could_contain_lines_is_left_out_of_an_event(name: Any) -> None:
+    assert frame_event(name, {"type": name}).splitlines()[0].startswith(b"data: {")
+
+
+def test_an_event_has_the_name_it_is_given() -> None:
+    assert frame_event("step.delta", {"a": 1}) == b'event: step.delta\ndata: {"a":1}\n\n'

@@ -177,6 +177,22 @@ def dumps(value: Any) -> bytes:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+_LINE_ENDS = {character.encode(): b"\\u%04x" % ord(character) for character in "\u0085\u2028\u2029"}
+
+
+def encode_answer(value: Any) -> bytes:
+    """Return JSON that a client reads: as `dumps`, but with U+0085, U+2028 and U+2029 escaped.
+
+    Some clients split streams at every line end of Unicode, and would cut an event in the middle of a string.
+    JSON itself escapes the others, which are control characters.
+    """
+    data = dumps(value)
+    if not data.isascii():
+        for character, escape in _LINE_ENDS.items():
+            data = data.replace(character, escape)
+    return data
+
+
 def _within(data: bytes, bounds: Bounds) -> Lifted:
     lifted = lift(data) if len(data) > bounds.text else Lifted(data, {})
     if len(lifted.text) > bounds.text:

@@ -18,7 +18,7 @@ from hookgate.proxy.routing.dialects.adapter import DialectAdapter
 from hookgate.translator import BodyError, Frame, join_events
 from hookgate.translator.fields import JsonObject, read, read_list, same_items, without, write
 from hookgate.translator.streaming.events import TextStrand, join_texts
-from hookgate.translator.strictjson import dumps, loads
+from hookgate.translator.strictjson import encode_answer, loads
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -50,7 +50,7 @@ class Piece:
         if self.response is self.body:
             return self.frame.data
         body = self.adapter.close_answer(self.body, self.response)
-        return self.frame.data if body is self.body else dumps(body)
+        return self.frame.data if body is self.body else encode_answer(body)
 
 
 def visible_text(pieces: Sequence[Piece]) -> str:
@@ -142,7 +142,7 @@ class ScreenStage:
         new = self._screen.redact(value)
         if new is value:
             return data
-        return new.encode(errors="surrogateescape") if isinstance(value, str) else dumps(new)
+        return new.encode(errors="surrogateescape") if isinstance(value, str) else encode_answer(new)
 
     async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
         responses: list[JsonObject] = []

@@ -24,7 +24,7 @@ from hookgate.proxy.routing.table import Route
 from hookgate.translator import Framing
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.streaming.framing import KEEP_ALIVE
-from hookgate.translator.strictjson import dumps
+from hookgate.translator.strictjson import encode_answer
 
 _JSON = {"Content-Type": "application/json; charset=UTF-8"}
 
@@ -71,7 +71,7 @@ class Reply:
         await self._send_last(self._adapter.answer(body))
 
     async def _send_last(self, body: JsonObject) -> None:
-        data = dumps(body)
+        data = encode_answer(body)
         if self.framing is None:
             await self.send_whole(200, _JSON, data)
         else:

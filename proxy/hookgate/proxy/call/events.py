@@ -25,7 +25,7 @@ from hookgate.proxy.identity.sessions import Sessions, SessionState
 from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.routing.table import session_name
 from hookgate.translator.fields import JsonObject
-from hookgate.translator.strictjson import dumps
+from hookgate.translator.strictjson import encode_answer
 
 CONTEXT_HEADER = "x-hookgate-context"
 """`deliver`: the agent cannot pass the context to its model, so the gateway adds it."""
@@ -113,7 +113,7 @@ class EventService:
         for observer in context.observers:
             observer.on_upstream_request("", output, output)
         await services.record_event(record)
-        return web.Response(body=dumps(output), content_type="application/json")
+        return web.Response(body=encode_answer(output), content_type="application/json")
 
 
 async def apply_outcome(

@@ -35,7 +35,7 @@ from hookgate.proxy.observe.tracing import Traces
 from hookgate.proxy.routing.table import Route, match
 from hookgate.proxy.routing.uploads import UPLOAD
 from hookgate.translator import INPUTS
-from hookgate.translator.strictjson import dumps
+from hookgate.translator.strictjson import encode_answer
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
     from hookgate.proxy.audit import Audit
@@ -256,7 +256,7 @@ class Gateway:
         receipt = await self._services.receipt_for(id_, context.caller.key)
         if receipt is None:
             raise ApiError(404, NO_RECEIPT, "RECEIPT_UNKNOWN")
-        return web.json_response(receipt, dumps=lambda value: dumps(value).decode())
+        return web.json_response(receipt, dumps=lambda value: encode_answer(value).decode())
 
 
 async def _send_continue(request: web.BaseRequest) -> None:

@@ -11,6 +11,7 @@ import orjson
 
 from hookgate.proxy.embedded.answers import ModelCall, embedding
 from hookgate.proxy.embedded.requests import EmbeddedApiError, Json
+from hookgate.translator.strictjson import encode_answer
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _REASONS = {"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "content_filter"}
@@ -101,7 +102,7 @@ def chat_stream(responses: list[Json], call: ModelCall, *, with_usage: bool) -> 
     chunks.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
     if with_usage:
         chunks.append({**head, "choices": [], "usage": _usage(responses[-1])})
-    return [*(b"data: " + orjson.dumps(chunk) + b"\n\n" for chunk in chunks), b"data: [DONE]\n\n"]
+    return [*(b"data: " + encode_answer(chunk) + b"\n\n" for chunk in chunks), b"data: [DONE]\n\n"]
 
 
 def openai_embeddings(body: Json, dimensions: int) -> Json:

@@ -9,6 +9,7 @@ import orjson
 
 from hookgate.proxy.embedded.answers import ModelCall
 from hookgate.proxy.embedded.requests import EmbeddedApiError, Json
+from hookgate.translator.strictjson import encode_answer
 
 
 def read_interaction(body: Json) -> ModelCall:
@@ -123,7 +124,7 @@ def interaction_stream(answer: Json, after: str = "") -> list[bytes]:
     if after and after not in ids:
         raise EmbeddedApiError(400, f"Invalid value at 'last_event_id': there is no event {after}.")
     rest = events[ids.index(after) + 1 :] if after else events
-    framed = [_framed(event["event_type"], orjson.dumps(event)) for event in rest]
+    framed = [_framed(event["event_type"], encode_answer(event)) for event in rest]
     return [*framed, _framed("done", b"[DONE]")]
 
 

@@ -9,6 +9,7 @@ import orjson
 
 from hookgate.proxy.embedded.answers import ModelCall
 from hookgate.proxy.embedded.requests import EmbeddedApiError, Json
+from hookgate.translator.strictjson import encode_answer
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _INCOMPLETE = {"MAX_TOKENS": "max_output_tokens", "SAFETY": "content_filter"}
@@ -150,7 +151,7 @@ def response_stream(responses: list[Json], answer: Json) -> list[bytes]:
     events.append({"type": f"response.{answer['status']}", "response": answer})
     numbered = ({**event, "sequence_number": number} for number, event in enumerate(events))
     return [
-        b"event: " + event["type"].encode() + b"\ndata: " + orjson.dumps(event) + b"\n\n"
+        b"event: " + event["type"].encode() + b"\ndata: " + encode_answer(event) + b"\n\n"
         for event in numbered
     ]
 

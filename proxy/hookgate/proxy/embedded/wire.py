@@ -12,6 +12,7 @@ from aiohttp.typedefs import Handler
 
 from hookgate.proxy.embedded.requests import EmbeddedApiError, Json
 from hookgate.proxy.embedded.script import Pace
+from hookgate.translator.strictjson import encode_answer
 
 _JSON = "application/json; charset=UTF-8"
 _RECORDS = 1000
@@ -89,7 +90,7 @@ def parse_request_body(request: web.Request) -> Json:
 
 async def send(request: web.Request, body: Json, status: int = 200) -> web.StreamResponse:
     """Send one whole answer."""
-    response = web.Response(body=orjson.dumps(body), status=status, headers={"Content-Type": _JSON})
+    response = web.Response(body=encode_answer(body), status=status, headers={"Content-Type": _JSON})
     return await finish(request, response)
 
 
@@ -126,7 +127,7 @@ async def stream_events(
 
 def _event(chunk: Json, count: int, sse: bool) -> bytes:
     """Return the bytes of one event. In a JSON array they begin with the bracket or comma before it."""
-    line = orjson.dumps(chunk)
+    line = encode_answer(chunk)
     if sse:
         return b"data: " + line + b"\r\n\r\n"
     return (b"\r\n,\r\n" if count else b"[") + line
@@ -230,6 +231,6 @@ class Files:
 
 def _answer(body: Json, status: str) -> web.Response:
     return web.Response(
-        body=orjson.dumps(body),
+        body=encode_answer(body),
         headers={"Content-Type": "application/json", "X-Goog-Upload-Status": status},
     )

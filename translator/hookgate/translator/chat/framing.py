@@ -10,7 +10,7 @@ from hookgate.translator.chat.answer import completion_chunks
 from hookgate.translator.fields import BodyError, JsonObject, read_list
 from hookgate.translator.streaming.framing import Frame
 from hookgate.translator.streaming.joining import DONE, JoinedEvents, read_frame
-from hookgate.translator.strictjson import dumps, may_contain
+from hookgate.translator.strictjson import encode_answer, may_contain
 
 _END = b"data: %b\n\n" % DONE
 _CALLS, _USAGE = b'"tool_calls"', b'"usage"'
@@ -85,4 +85,4 @@ def _is_usage(chunk: JsonObject) -> bool:
 
 
 def _framed(chunk: JsonObject) -> bytes:
-    return b"data: " + dumps(chunk) + b"\n\n"
+    return b"data: " + encode_answer(chunk) + b"\n\n"

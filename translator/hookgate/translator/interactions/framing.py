@@ -11,8 +11,7 @@ from typing import Any
 from hookgate.translator.fields import BodyError, JsonObject, read_object
 from hookgate.translator.interactions.events import NEXT, interaction_events
 from hookgate.translator.streaming.framing import Frame, ServerSentEvents
-from hookgate.translator.streaming.joining import DONE, JoinedEvents, read_frame
-from hookgate.translator.strictjson import dumps
+from hookgate.translator.streaming.joining import DONE, JoinedEvents, frame_event, read_frame
 
 _END = b"event: done\ndata: %b\n\n" % DONE
 _NAME = re.compile(rb"event: ?(?:interaction\.[a-z_]+|step\.[a-z_]+|error|done)[ \t]*(?:\r\n|\n|\r)?")
@@ -214,5 +213,4 @@ def _is(new: Any, old: Any) -> bool:
 
 
 def _framed(event: JsonObject) -> bytes:
-    name = str(event.get("event_type", "")).encode()
-    return b"event: " + name + b"\ndata: " + dumps(event) + b"\n\n"
+    return frame_event(event.get("event_type"), event)

@@ -28,8 +28,8 @@ from hookgate.translator.responses.events import (
 )
 from hookgate.translator.responses.received import ReceivedItems, StreamedText
 from hookgate.translator.streaming.framing import Frame
-from hookgate.translator.streaming.joining import DONE, HeldEvents, read_frame
-from hookgate.translator.strictjson import dumps
+from hookgate.translator.streaming.joining import DONE, HeldEvents, frame_event, read_frame
+from hookgate.translator.strictjson import encode_answer
 
 _NAME = re.compile(rb"event: ?(?:response(?:\.[a-z_]+)+|error|keepalive|done)[ \t]*(?:\r\n|\n|\r)?")
 _NEW_ID = re.compile(r"((?:fc|msg|rs)_hookgate_)-?\d+")
@@ -125,7 +125,8 @@ class ResponseEvents(HeldEvents):
                 raise BodyError("", "an event is not a JSON object with a type")
             for each in self._received.note(event):
                 made = each is not event
-                self._hold(Frame(_framed(each), dumps(each)) if made else Frame(frame.raw, frame.data))
+                data = encode_answer(each) if made else frame.data
+                self._hold(Frame(_framed(each) if made else frame.raw, data))
                 self._note_open(each)
                 if len(self._open) < 2 and not any(self._open.values()):
                     out += self._release()
@@ -295,6 +296,4 @@ def _is(new: Any, old: Any) -> bool:
 
 
 def _framed(event: JsonObject) -> bytes:
-    data = b"data: " + dumps(event) + b"\n\n"
-    kind = event.get("type")
-    return b"event: " + kind.encode() + b"\n" + data if isinstance(kind, str) else data
+    return frame_event(event.get("type"), event)

@@ -1,12 +1,14 @@
 """Server-sent events some of which are joined before they are judged, such as those of one function call."""
 
+import re
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import orjson
 
 from hookgate.translator.fields import BodyError, JsonObject
 from hookgate.translator.streaming.framing import MAX_EVENT, Frame, ServerSentEvents
+from hookgate.translator.strictjson import encode_answer
 
 DONE = b"[DONE]"
 """The data of the event after the last one."""
@@ -90,3 +92,12 @@ def read_frame(data: bytes) -> JsonObject:
     except orjson.JSONDecodeError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+_NAME = re.compile(r"[\w.]+", re.ASCII)
+
+
+def frame_event(name: Any, value: JsonObject) -> bytes:
+    """Return the bytes of an event with this name. If a name could contain further lines, it is left out."""
+    head = b"event: %b\n" % name.encode() if isinstance(name, str) and _NAME.fullmatch(name) else b""
+    return head + b"data: %b\n\n" % encode_answer(value)

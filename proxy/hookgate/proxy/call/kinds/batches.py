@@ -34,7 +34,7 @@ from hookgate.translator import (
     text_response,
 )
 from hookgate.translator.fields import JsonObject, read, read_object, same_items, write
-from hookgate.translator.strictjson import dumps
+from hookgate.translator.strictjson import dumps, encode_answer
 
 IN_FILE = "Send a batch's requests in its body: hooks cannot judge requests in a file."
 _ANSWERS_IN_FILE = "This batch's answers are in a file, where hooks cannot judge them."
@@ -142,7 +142,7 @@ class Batches:
             return text_response(answer.message) if isinstance(answer, ApiError) else answer
 
         new = await map_responses(body, judged)
-        return data if new is body else await worker.run(len(data), dumps, new)
+        return data if new is body else await worker.run(len(data), encode_answer, new)
 
 
 T = TypeVar("T")

@@ -30,7 +30,7 @@ from hookgate.proxy.routing.table import Route, without_parameter
 from hookgate.translator import BodyError, show_request
 from hookgate.translator.fields import JsonObject, read, read_object
 from hookgate.translator.interactions import InteractionEvents, first_event, without_unfinished
-from hookgate.translator.strictjson import dumps
+from hookgate.translator.strictjson import encode_answer
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only calls of the Interactions API need
     from hookgate.proxy.store.interactions import StoredInteraction
@@ -158,7 +158,7 @@ class InteractionReading:
         body = await worker.run(len(data), read_answer, data, worker.bounds) if data else {}
         judged = bool(self._plan(call, _model_in(body)).groups)
         finished = without_unfinished(body) if judged else body
-        answer.unread(data if finished is body else dumps(finished))
+        answer.unread(data if finished is body else encode_answer(finished))
         return body
 
     def _plan(self, call: JudgedCall, model: str) -> EventPlan:

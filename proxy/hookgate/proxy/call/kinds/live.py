@@ -57,7 +57,7 @@ from hookgate.translator.live import (
     blocked_calls,
     with_transcriptions,
 )
-from hookgate.translator.strictjson import Bounds, dumps, loads
+from hookgate.translator.strictjson import Bounds, dumps, encode_answer, loads
 
 _NO_PLACE = "A hook's edit cannot be sent in a Live session: {}"
 _NO_TOKENS = (
@@ -326,7 +326,7 @@ class LiveSession:
     async def _send_to_client(self, message: JsonObject, data: bytes | None) -> None:
         """Send a message, or its bytes if they are those that arrived. An empty message is not sent."""
         if message:
-            await _send(self._client, dumps(message) if data is None else data, as_text=False)
+            await _send(self._client, encode_answer(message) if data is None else data, as_text=False)
 
 
 def _only_candidate(response: JsonObject) -> JsonObject:
