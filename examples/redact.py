@@ -1,6 +1,6 @@
 """AfterModel: mask mail addresses and passwords in answers, in the gateway's own process.
 
-The hook sees each event of a stream separately, so it masks only what is within one event.
+With `"stream": "window", "window": 64`, the hook finds what a stream splits, if it has at most 64 characters.
 """
 
 import re

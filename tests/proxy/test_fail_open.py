@@ -1,6 +1,7 @@
 """Hooks that stop nothing are listed at startup, in checks, lists, readiness and the panel.
 
-These are hooks that fail open, that only observe, or that are switched off.
+These are hooks that fail open, that judge each event of a stream alone, that only observe, or that are
+switched off.
 """
 
 import json
@@ -21,6 +22,7 @@ from hookgate.translator.fields import JsonObject
 
 OPEN = "these hooks fail open (a call passes if they fail): open; "
 OPEN_ON_EXITS = "these hooks fail open when they exit with a code other than 0 or 2: exits; "
+MISSES = "these hooks judge each event of a stream alone (a text split between events passes): alone; "
 OBSERVES = 'these hooks only observe and stop nothing: observed; to enforce them, remove "mode": "observe"'
 
 
@@ -32,7 +34,10 @@ def file(tmp_path: Path) -> Path:
         command(name="closed", on_error="deny"),
         command(name="observed", on_error="allow", mode="observe"),
     )
-    return write_file(tmp_path, one_group(*hooks), "hooks.json")
+    settings = one_group(*hooks)
+    answers = [command(name="alone", on_error="deny", stream="event"), command(name="all", on_error="deny")]
+    settings["hooks"]["AfterModel"] = [{"hooks": answers}]
+    return write_file(tmp_path, settings, "hooks.json")
 
 
 async def test_a_start_names_them(file: Path, tmp_path: Path) -> None:
@@ -40,6 +45,7 @@ async def test_a_start_names_them(file: Path, tmp_path: Path) -> None:
     async with serving("serve", "--listen", "127.0.0.1:0", *named) as gateway:
         assert OPEN in gateway.log
         assert OPEN_ON_EXITS in gateway.log
+        assert MISSES in gateway.log
         assert OBSERVES in gateway.log
 
 
@@ -57,6 +63,7 @@ async def test_a_check_names_them_and_the_slips(slip: Path) -> None:
     assert ended.code == 0
     assert OPEN in ended.out
     assert OPEN_ON_EXITS in ended.out
+    assert MISSES in ended.out
     assert OBSERVES in ended.out
     assert f"{slip}:1: hooks.BeforeModel: the hook 'open': 'on-error' is not known here" in ended.err
     assert f"{slip}:1: hooks.BeforeModel: the hook 'exits': ./none.sh does not exist in " in ended.err
@@ -70,7 +77,7 @@ async def test_a_check_names_them_and_the_slips(slip: Path) -> None:
 )
 async def test_the_doctors_name_each_of_them_once(words: str, file: Path, tmp_path: Path) -> None:
     ended = await run(*words.split(), "--hooks", str(file), env={"HOOKGATE_STATE": str(tmp_path / "state")})
-    for expected in (OPEN, OPEN_ON_EXITS, OBSERVES):
+    for expected in (OPEN, OPEN_ON_EXITS, MISSES, OBSERVES):
         assert ended.out.count(f"note  {expected}") == 1
 
 
@@ -93,6 +100,8 @@ async def test_the_list_has_a_column_for_it(file: Path) -> None:
         "open": "always",
         "exits": "on exit codes",
         "closed": "never",
+        "alone": "never",
+        "all": "never",
         "observed": "never",
     }
     for word in ("list", "show observed"):

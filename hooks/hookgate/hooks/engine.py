@@ -206,8 +206,8 @@ class Engine:
             in_process = isinstance(inline.config, RuntimeConfig | BuiltinConfig)
             inline = inline if in_process and inline.timeout < self.configuration.limits.deadline else None
         windows: dict[StreamMode, int] = {}
-        for config in (hook.config for hook in hooks):
-            windows[config.stream] = max(windows.get(config.stream, 0), config.window)
+        for hook in hooks:
+            windows[hook.stream] = max(windows.get(hook.stream, 0), hook.config.window)
         return EventPlan(groups, inline, {mode: windows[mode] for mode in STREAM_MODES if mode in windows})
 
     async def fire(
@@ -247,12 +247,12 @@ class Engine:
         return Outcome(event, _verdict(event.name, runs), tuple(runs), self.revision)
 
     def screens(self, plan: EventPlan, session: SessionContext) -> list[HookScreen]:
-        """Return screens for a streamed answer, one for each hook with `"stream": "held"`.
+        """Return screens for a streamed answer, one for each policy with the stream mode `held`.
 
         When the answer is complete, the caller passes the run of each screen to `report_runs`.
         """
         hooks = (hook for group in plan.groups for hook in group.hooks)
-        screens = ((hook, self._screen(hook, session)) for hook in hooks if hook.config.stream == "held")
+        screens = ((hook, self._screen(hook, session)) for hook in hooks if hook.stream == "held")
         return [HookScreen(hook, screen) for hook, screen in screens if screen is not None]
 
     def count_use(self, plan: EventPlan, session: SessionContext) -> None:

@@ -8,7 +8,7 @@ import pytest
 from support.hooks import command, one_group, write_file
 
 from hookgate.hooks import Configuration, Engine, SettingsError, load_settings
-from hookgate.hooks.settings import EVENTS, CommandConfig
+from hookgate.hooks.settings import EVENTS, CommandConfig, Layer, SettingsSource, load_sources
 from hookgate.hooks.settings import files as settings_files
 
 
@@ -61,6 +61,30 @@ def test_a_hook_tells_after_which_failures_calls_continue(
 ) -> None:
     [group] = load(tmp_path, one_group(command("x", **config), event=event)).for_event(event)
     assert [hook.fails_open for hook in group.hooks] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("layer", "event", "config", "expected"),
+    [
+        ("policy", "AfterModel", {}, "window"),
+        ("explicit", "AfterModel", {}, "window"),
+        ("project", "AfterModel", {}, "event"),
+        ("extensions", "AfterModel", {}, "event"),
+        ("policy", "AfterModel", {"mode": "observe"}, "event"),
+        ("policy", "AfterModel", {"stream": "event"}, "event"),
+        ("user", "AfterModel", {"stream": "complete"}, "complete"),
+        ("policy", "BeforeModel", {}, "event"),
+    ],
+)
+def test_operators_hook_judges_streams_in_windows_by_default(
+    layer: Layer, event: str, config: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    path = write_file(tmp_path, one_group(command("true", **config), event=event))
+    configuration = load_sources([SettingsSource(path, layer)])
+    [hook] = configuration.hooks()
+    assert hook.stream == expected
+    misses = event == "AfterModel" and expected == "event" and config.get("mode") != "observe"
+    assert configuration.missing_split_text() == (["true"] if misses else [])
 
 
 def test_the_url_of_a_hook_is_shown_without_what_may_be_secret(tmp_path: Path) -> None:
@@ -179,7 +203,7 @@ HOOK = ":1: hooks.BeforeModel[0].hooks[0]"
         ({"type": "command", "comand": "x"}, f"{HOOK}.comand: is not known here; did you mean command?"),
         (
             command(stream="held"),
-            f"{HOOK}.stream: must be event, window or complete; only policies may use held",
+            f"{HOOK}.stream: must be 'event', 'window' or 'complete'",
         ),
         (command(timeout="5"), f"{HOOK}.timeout: must be a number of milliseconds, without quotes"),
         (command(timeout=True), f"{HOOK}.timeout: must be a number of milliseconds, without quotes"),

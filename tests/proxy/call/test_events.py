@@ -273,6 +273,32 @@ async def test_after_any_shim_event_stops_a_session_its_turn_makes_no_more_calls
     assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "enough"}]
 
 
+@pytest.mark.parametrize(
+    "output", [{"decision": "deny", "reason": "enough"}, {"continue": False, "stopReason": "enough"}]
+)
+@pytest.mark.parametrize("believed", [True, False])
+@pytest.mark.parametrize("event", ["SessionStart", "BeforeAgent"])
+async def test_calls_are_refused_if_agent_ignores_decision_about_session_or_turn(
+    event: str, believed: bool, output: dict[str, Any]
+) -> None:
+    outputs = [output]
+    config = Config.model_validate({"shims": {"believed": believed}})
+    hooks = {event: [runs(lambda _: dict(*outputs))]}
+    async with running_gateway(hooks, config=config) as gateway:
+        await tell(gateway.url, "SessionStart", source="startup")
+        await tell(gateway.url, "BeforeAgent", prompt="hi")
+        if believed or event == "SessionStart":  # otherwise, the gateway derives the turn and judges it again
+            outputs.clear()
+        for _ in range(2):
+            refused = await post(gateway.url, f"/s/s-1{UNARY}", HI)
+            assert "enough" in str(refused.json)
+        assert not gateway.generated
+        outputs.clear()
+        await tell(gateway.url, "SessionStart", source="clear")
+        await tell(gateway.url, "BeforeAgent", prompt="hi")
+        assert await sent(gateway) == [{"text": "hi"}]
+
+
 async def test_an_agents_own_question_does_not_lift_a_stop() -> None:
     stop = runs(lambda event: {"continue": False, "stopReason": "enough"})
     question = {"contents": [*HI["contents"]], "generationConfig": {"responseMimeType": "application/json"}}

@@ -46,7 +46,7 @@ def denial(answer: Answer) -> tuple[str, str]:
 def denies(word: str) -> dict[str, Any]:
     """An AfterModel hook that denies the event with this word."""
     verdict = {"decision": "deny", "reason": "Not in this house."}
-    return runs(lambda event: verdict if word in event["llm_response"]["text"] else None)
+    return runs(lambda event: verdict if word in event["llm_response"]["text"] else None, stream="event")
 
 
 async def until_aborted(gateway: RunningGateway) -> None:
@@ -159,7 +159,7 @@ async def test_a_redaction_before_a_denial_keeps_the_array_whole() -> None:
             return {"hookSpecificOutput": {"llm_response": {"text": "1"}}}
         return {"decision": "deny", "reason": "No."}
 
-    async with running_gateway({"AfterModel": [runs(redact_then_deny)]}, CHUNKS) as gateway:
+    async with running_gateway({"AfterModel": [runs(redact_then_deny, stream="event")]}, CHUNKS) as gateway:
         assert spoken(await post(gateway.url, STREAM, HI), STREAM) == "1|No."
 
 

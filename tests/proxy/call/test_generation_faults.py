@@ -9,7 +9,7 @@ import pytest
 from support.gateway import gateway_before, running_gateway, runs, says
 from support.wire import HI, SSE, STREAM, UNARY, connected, ok, peer, post, response
 
-WATCHED = {"BeforeModel": [says()], "AfterModel": [says()]}
+WATCHED = {"BeforeModel": [says()], "AfterModel": [{**says(), "stream": "event"}]}
 BEFORE_ONLY = {"BeforeModel": [says()]}
 EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["unary", "sse", "array"])
 STREAMS = pytest.mark.parametrize("target", [SSE, STREAM], ids=["sse", "array"])

@@ -246,7 +246,7 @@ async def test_a_denial_in_the_middle_of_a_stream_is_a_last_step_with_the_reason
     data = sse(events)
     at = data.index(b"end")
     split = data.rindex(b"event:", 0, at)
-    hooks = {"AfterModel": [runs(no_end)]}
+    hooks = {"AfterModel": [runs(no_end, stream="event")]}
     async with (
         peer(STREAM_HEAD, data[:split], 0.2, data[split:]) as upstream,
         gateway_before(upstream.url, hooks) as url,

@@ -85,7 +85,9 @@ async def test_any_other_verdict_is_reported_as_ever(
 ) -> None:
     decided = asyncio.Event()
     async with (
-        running_gateway({event: [waits(decided, output)]}, TWO_EVENTS, IMPATIENT) as gateway,
+        running_gateway(
+            {event: [{**waits(decided, output), "stream": "event"}]}, TWO_EVENTS, IMPATIENT
+        ) as gateway,
         connected(gateway.url) as wire,
     ):
         await wire.post(target, HI)
@@ -101,7 +103,7 @@ async def test_silence_of_the_upstream_is_broken_too(target: str) -> None:
     config = Config(streams=StreamSettings(header_timeout=60, keep_alive=0.05))
     script = {"rules": [{"answer": {"chunks": ["one", "two"], "chunk_delay_ms": 60_000}}]}
     async with (
-        running_gateway({"AfterModel": [says()]}, script, config) as gateway,
+        running_gateway({"AfterModel": [{**says(), "stream": "event"}]}, script, config) as gateway,
         connected(gateway.url) as wire,
     ):
         await wire.post(target, HI)

@@ -13,7 +13,9 @@ from support.wire import HI, SSE, STREAM, UNARY, ask, connected
 
 EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["unary", "sse", "array"])
 EVERY_PATH = pytest.mark.parametrize(
-    "hooks", [{}, {"BeforeModel": [says()]}, {"AfterModel": [says()]}], ids=["no hooks", "before", "after"]
+    "hooks",
+    [{}, {"BeforeModel": [says()]}, {"AfterModel": [{**says(), "stream": "event"}]}],
+    ids=["no hooks", "before", "after"],
 )
 THINKS = {"rules": [{"times": 1, "answer": {"text": "late", "delay_ms": 60_000}}]}
 STREAMS = {"rules": [{"times": 1, "answer": {"chunks": ["one", "two"], "chunk_delay_ms": 60_000}}]}

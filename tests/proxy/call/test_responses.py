@@ -338,7 +338,7 @@ async def test_a_denial_in_the_middle_of_a_stream_ends_it_with_the_reason() -> N
     events = whole(said(["hello ", "the secret"]))
     async with (
         peer(STREAM_HEAD, sse(events[:5]), 0.2, sse(events[5:])) as upstream,
-        gateway_before(upstream.url, {"AfterModel": [runs(no_secret)]}) as url,
+        gateway_before(upstream.url, {"AfterModel": [runs(no_secret, stream="event")]}) as url,
     ):
         answer = await post(url, PATH, {**HI, "stream": True}, KEY)
     assert text_of(answer) == final_text(answer) == f"hello {REFUSAL}"

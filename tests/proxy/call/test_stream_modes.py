@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.gateway import gateway_before, runs, says
 from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, spoken, sse
 
+from hookgate.hooks.settings import Layer
 from hookgate.proxy.call import answer_stages
 from hookgate.proxy.call.verdicts import EDIT_NOT_JSON
 from hookgate.proxy.routing.dialects import ADAPTERS
@@ -70,9 +71,28 @@ def test_a_secret_is_found_however_it_is_split(mode: str, cuts: list[int]) -> No
     assert len(answer.events) == len(events)
 
 
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        ("policy", f"The key is {MASK}."),
+        ("explicit", f"The key is {MASK}."),
+        ("user", f"The key is {SECRET}."),
+    ],
+)
+async def test_operators_hook_finds_split_secret_unless_it_asks_for_events(
+    layer: Layer, expected: str
+) -> None:
+    writes: list[Any] = [STREAM_HEAD]
+    for event in sse(*split(f"The key is {SECRET}.", 14)):
+        writes += [event, 0.02]
+    hooks = {"AfterModel": [runs(mask)]}
+    async with peer(*writes) as upstream, gateway_before(upstream.url, hooks, layer=layer) as url:
+        assert said(await post(url, SSE, HI)) == expected
+
+
 async def test_a_hook_for_events_sees_each_as_it_comes() -> None:
     seen: list[str] = []
-    note = runs(lambda event: seen.append(event["llm_response"]["text"]))
+    note = runs(lambda event: seen.append(event["llm_response"]["text"]), stream="event")
     await streamed({"AfterModel": [note]}, spoken("a"), spoken("b"), pause=0.05)
     assert seen == ["a", "b"]
 
@@ -85,7 +105,7 @@ async def test_what_arrives_while_a_hook_thinks_is_judged_together() -> None:
         await asyncio.sleep(0.3)
 
     events = [spoken(str(number)) for number in range(10)]
-    answer = await streamed({"AfterModel": [runs(ponder)]}, *events, pause=0.01)
+    answer = await streamed({"AfterModel": [runs(ponder, stream="event")]}, *events, pause=0.01)
     assert "".join(seen) == said(answer) == "0123456789"
     assert len(seen) <= 3
     assert len(answer.events) == 10

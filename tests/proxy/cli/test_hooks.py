@@ -333,6 +333,62 @@ def test_trying_an_answer_says_whether_the_client_gets_pseudonyms(
     assert ("the gateway restores pseudonyms" in output) == (action == "pseudonymise")
 
 
+MASK = """import json, re, sys
+shown = json.load(sys.stdin)["llm_response"]
+text = re.sub(r"KD-[0-9]{6}", "[NUMBER]", shown.get("text", ""))
+print(json.dumps({"hookSpecificOutput": {"llm_response": {"text": text}}}))
+"""
+DENIAL = """import json, sys
+if "KD-654" in json.load(sys.stdin)["llm_response"].get("text", ""):
+    sys.exit(2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "stream", "expected"),
+    [
+        (MASK, {}, "The client receives the same text."),
+        (MASK, {"stream": "event"}, "The client receives another text: 'Call KD-654321.'"),
+        (DENIAL, {}, "A hook ends the stream. Before, the client has received ''."),
+        (DENIAL, {"stream": "event"}, "The stream is not ended by a hook."),
+    ],
+)
+def test_trying_an_answer_judges_it_as_a_stream_too(
+    program: str, stream: dict[str, str], expected: str, project: Path, hookgate: Hookgate
+) -> None:
+    (project / "judge.py").write_text(program)
+    hook = command("python3 judge.py", name="judge", **stream)
+    hooks = configure(project, hook, event="AfterModel", name="hooks.json")
+    answer = {"candidates": [{"content": {"role": "model", "parts": [{"text": "Call KD-654321."}]}}]}
+    given = write_file(project, answer, "input.json")
+    output = hookgate("test", "AfterModel", "--input", str(given), "--hooks", str(hooks))[1]
+    _, found, streamed = output.partition("=== the same answer as a stream of ")
+    assert found
+    assert expected in streamed
+    assert ("'judge' judges each event alone" in streamed) == bool(stream)
+
+
+CANNED = '{"hookSpecificOutput": {"llm_response": {"text": "I am here."}}}'
+
+
+def test_trying_a_hook_that_answers_shows_its_answer(project: Path, hookgate: Hookgate) -> None:
+    hooks = configure(project, command(f"echo '{CANNED}'"), name="hooks.json")
+    code, output = hookgate("test", "BeforeModel", "--hooks", str(hooks))
+    verdict = output.partition("=== verdict: ")[2]
+    assert code == 0
+    assert verdict.startswith("answered by a hook, so the model is not called\n")
+    assert '"text": "I am here."' in verdict
+
+
+def test_trying_a_hook_that_fails_says_how(project: Path, hookgate: Hookgate) -> None:
+    hooks = configure(project, command("exit 3", name="guard", on_error="deny"), name="hooks.json")
+    code, output = hookgate("test", "BeforeModel", "--hooks", str(hooks))
+    assert code == 1
+    assert "--- failed: exited with code 3; the call is denied" in output
+    assert "=== verdict: deny, reason: 'guard' failed (see above)" in output
+    assert "gateway's log" not in output
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [("{", "is not valid JSON"), ("[]", "must contain an object"), ("{}", "needs the field 'tool_name'")],

@@ -219,6 +219,14 @@ def test_a_stop_ends_with_the_turn() -> None:
     assert (state.stopped, state.turn) == (None, "t-2")
 
 
+def test_refusal_of_session_lasts_until_it_starts_again() -> None:
+    state = SessionState(turn="t-1", stopped="turn", refused="session")
+    state.update_turn("t-2")
+    assert (state.stopped, state.refused, state.refusal) == (None, "session", "session")
+    state.begin_session()
+    assert (state.stopped, state.refused, state.refusal) == (None, None, None)
+
+
 def test_each_run_of_a_tool_is_announced_and_used_once() -> None:
     state = SessionState()
     for runs in (True, True, False):

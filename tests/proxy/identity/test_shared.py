@@ -108,6 +108,7 @@ async def test_every_part_of_a_state_is_stored(url: str | None, tmp_path: Path) 
     def fill(state: SessionState) -> None:
         state.note_event("BeforeAgent")
         state.stopped = "enough"
+        state.refused = "never"
         state.add_context("more")
         state.turn, state.transcript_turns = "t", 3
         state.count_announcement("sh", runs=True)

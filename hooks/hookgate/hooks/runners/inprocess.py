@@ -344,9 +344,11 @@ class BuiltinRunner:
         self._hook, self._clock = hook, StallClock()
         self._policy: Any = _create_policy(hook, config, builtins, environment)
         screens = isinstance(self._policy, Screening)
-        if screens is not (config.stream == "held"):
-            supports = "supports only" if screens else "does not support"
-            raise _settings_error(hook, f'this policy {supports} "stream": "held"; remove the key `stream`')
+        if screens is not (hook.stream == "held"):
+            problem = (
+                "decides itself what to hold back of a stream" if screens else "cannot hold back a stream"
+            )
+            raise _settings_error(hook, f"this policy {problem}; remove the key `stream`")
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
         async def act(value: dict[str, Any]) -> Any:

@@ -26,9 +26,15 @@ DEFAULT_TIMEOUT_MS = 60_000
 OnError = Literal["allow", "deny"]
 
 StreamMode = Literal["held", "event", "window", "complete"]
-"""How much of a streamed answer a hook gets at once. The more it gets, the longer the client waits."""
+"""How much of a streamed answer a hook gets at once. The more it gets, the longer the client waits.
+
+`held` is for policies with a screen, which decides itself what to hold back.
+"""
 
 STREAM_MODES: tuple[StreamMode, ...] = ("held", "event", "window", "complete")
+
+_SELECTABLE_MODES = STREAM_MODES[1:]
+"""The modes for settings files: a policy with a screen always has `held`."""
 
 
 def _to_list(value: Any) -> Any:
@@ -127,9 +133,8 @@ class HookConfig(BaseModel):
     view: Literal["text", "parts", "raw", "body"] = "text"
     """How requests are presented: text only, all parts of a turn, the raw contents too, or the whole body."""
 
-    stream: StreamMode = "event"
-    """AfterModel: how much of a streamed answer the hook gets at once: `event`, `window` or `complete`.
-    `held` is for policies that decide themselves what to hold back."""
+    stream: Annotated[StreamMode | None, WithJsonSchema({"enum": list(_SELECTABLE_MODES)})] = None
+    """AfterModel: how much of a streamed answer the hook gets at once: `event`, `window` or `complete`."""
 
     window: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """With `"stream": "window"`: the number of characters that are held back and passed again with the
@@ -144,12 +149,12 @@ class HookConfig(BaseModel):
     when: When = When()
     """Conditions under which the hook runs. By default it always runs."""
 
-    @field_validator("stream")
+    @field_validator("stream", mode="before")
     @classmethod
-    def _held_is_for_policies(cls, value: StreamMode) -> StreamMode:
-        if value == "held" and not issubclass(cls, BuiltinConfig):
-            raise PydanticCustomError("form", "must be event, window or complete; only policies may use held")
-        return value
+    def _check_stream(cls, value: Any) -> Any:
+        if value in _SELECTABLE_MODES or (value == "held" and issubclass(cls, BuiltinConfig)):
+            return value
+        raise PydanticCustomError("form", "must be 'event', 'window' or 'complete'")
 
 
 class CommandConfig(HookConfig):
@@ -221,7 +226,7 @@ _POLICY_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
     "models": {"view": "raw"},
     "cassette": {"view": "raw", "stream": "complete"},
 }
-"""Defaults of policies that differ from those of other hooks."""
+"""Settings of policies that differ from the defaults of other hooks."""
 
 
 class BuiltinConfig(HookConfig):

@@ -15,6 +15,7 @@ from hookgate.hooks.settings.configs import (
     Globs,
     HttpConfig,
     OnError,
+    StreamMode,
     When,
     shown_url,
 )
@@ -235,6 +236,8 @@ class Hook:
     """The command, callable, URL or policy that runs, as configured."""
     key: tuple[str, str, str] = field(init=False)
     """Event, name and target, which identify the hook across reloads."""
+    stream: StreamMode = field(init=False)
+    """How much of a streamed answer the hook gets at once."""
     copy_key: tuple[str, str, str] = field(init=False)
     """The name, the target and the options of a policy, which are equal for copies of a hook."""
 
@@ -243,8 +246,24 @@ class Hook:
         options = repr(config.options) if isinstance(config, BuiltinConfig) else ""
         object.__setattr__(self, "timeout", config.timeout / 1000)
         object.__setattr__(self, "target", config.target)
+        object.__setattr__(self, "stream", config.stream or self._default_stream())
         object.__setattr__(self, "key", (self.event, self.name, self.display_target))
         object.__setattr__(self, "copy_key", (self.name, config.target, options))
+
+    def _default_stream(self) -> StreamMode:
+        """Return the default of `stream`.
+
+        A hook of a file that an operator names gets a window if it may edit or deny the answer. Otherwise, a
+        text that is split between two events would pass it. Gemini CLI shows its hooks each event alone, and
+        a hook that only observes must not delay the answer.
+        """
+        judges = self.event == "AfterModel" and self.config.mode == "enforce"
+        return "window" if judges and self.layer not in GEMINI_LAYERS else "event"
+
+    @property
+    def misses_split_text(self) -> bool:
+        """Whether the hook judges each event of a streamed answer alone."""
+        return self.event == "AfterModel" and self.config.mode == "enforce" and self.stream == "event"
 
     @property
     def fails_open(self) -> FailsOpen:
@@ -296,7 +315,7 @@ class Group:
 
 def _matching_hooks(group: Group, subject: Subject) -> list[Hook]:
     """Return the hooks of a group that run for the subject."""
-    hooks = (hook for hook in group.hooks if subject.stream in ("", hook.config.stream))
+    hooks = (hook for hook in group.hooks if subject.stream in ("", hook.stream))
     return [hook for hook in hooks if holds(hook.config.when, subject)]
 
 
@@ -375,6 +394,10 @@ class Configuration:
     def observing(self) -> list[str]:
         """Return the sorted names of the hooks that only observe, without duplicates."""
         return sorted({hook.name for hook in self.hooks() if hook.config.mode == "observe"})
+
+    def missing_split_text(self) -> list[str]:
+        """Return the sorted, unique names of the hooks that judge each event of a stream alone."""
+        return sorted({hook.name for hook in self.hooks() if hook.misses_split_text})
 
     def failing_open(self, how: FailsOpen) -> list[str]:
         """Return the sorted names of the hooks that fail open in this way, without duplicates."""

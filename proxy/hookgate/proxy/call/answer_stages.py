@@ -253,7 +253,9 @@ class WindowStage(_Stage):
         self._judge, self._window = judge, window
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        held = await self._judge([*self._held, *pieces])
+        held = [*self._held, *pieces]
+        if any(piece.body is not None for piece in pieces):
+            held = await self._judge(held)
         ready = _count_releasable(held, self._window)
         self._held = held[ready:]
         _check_memory(self._held)

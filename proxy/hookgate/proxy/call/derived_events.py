@@ -363,8 +363,8 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
         turn = (await run_step(turn_of, read_list(body, "contents")))[0]
         if turn != open_session.state.turn:
             await open_session.change(lambda state: state.update_turn(turn))
-    if open_session.state.stopped is not None:
-        _record_and_enforce(engine, call, Verdict(stop=True, reason=open_session.state.stopped))
+    if open_session.state.refusal is not None:
+        _record_and_enforce(engine, call, Verdict(stop=True, reason=open_session.state.refusal))
     if "tools" in reported:
         await check_results(await run_step(tool_results, read_list(body, "contents")))
     if engine.listens_to(*RequestEvents.EVENTS):

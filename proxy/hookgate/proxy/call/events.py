@@ -11,14 +11,14 @@ from aiohttp import web
 from cachetools import LRUCache
 from pydantic import ValidationError
 
-from hookgate.hooks import BeforeAgent, BeforeTool, Event, Outcome, SessionContext
+from hookgate.hooks import BeforeAgent, BeforeTool, Event, Outcome, SessionContext, SessionStart
 from hookgate.hooks.engine import combined_output
 from hookgate.hooks.events import INPUTS
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.output import Output
 from hookgate.hooks.settings import ADVISORY
 from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingEngine
-from hookgate.proxy.call.verdicts import STOPPED
+from hookgate.proxy.call.verdicts import DENIED, STOPPED
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import SMALL_BODY, read_request
 from hookgate.proxy.identity.sessions import Sessions, SessionState
@@ -137,10 +137,17 @@ def _note_outcome(state: SessionState, outcome: Outcome[Event], *, deliver: bool
     state.note_event(event)
     if isinstance(outcome.event, BeforeTool):
         state.count_announcement(outcome.event.tool_name, runs=not (verdict.denied or verdict.stop))
-    if event in ("SessionStart", "BeforeAgent"):
-        state.begin_turn()
-    if verdict.stop and event not in ADVISORY:
-        state.stopped = verdict.reason or STOPPED
+    reason = verdict.reason or (STOPPED if verdict.stop else DENIED)
+    match outcome.event:
+        # Agents may ignore these decisions, so the session's next calls are refused.
+        case SessionStart():
+            state.begin_session()
+            state.refused = reason if verdict.stop or verdict.denied else None
+        case BeforeAgent():
+            state.begin_turn()
+            state.stopped = reason if verdict.stop or verdict.denied else None
+        case _ if verdict.stop and event not in ADVISORY:
+            state.stopped = reason
     if deliver and verdict.context:
         state.add_context(verdict.context)
 

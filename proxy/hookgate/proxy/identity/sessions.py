@@ -59,6 +59,8 @@ class SessionState:
     """The kinds of events that a shim reports. The gateway does not derive them from the session's calls."""
     stopped: str | None = None
     """The reason why hooks stopped the session, until a new turn or session begins."""
+    refused: str | None = None
+    """The reason why hooks refused to let the session start, until it starts again."""
     pending_context: str = ""
     """Context that hooks added for the model, for agents that cannot pass it on."""
     memory: ConversationMemory = field(default_factory=ConversationMemory)
@@ -71,6 +73,11 @@ class SessionState:
     """The runs of tools, by name, that were announced and whose results have not been seen in a call."""
     denied: Counter[str] = field(default_factory=Counter)
     """The announced runs that hooks denied, by tool."""
+
+    @property
+    def refusal(self) -> str | None:
+        """The reason why the session's calls are refused; None if they are not."""
+        return self.stopped if self.refused is None else self.refused
 
     def note_event(self, event: str) -> None:
         """Note that a shim has sent an event, and so reports all events of its kind."""
@@ -102,8 +109,12 @@ class SessionState:
             self.begin_turn()
 
     def begin_turn(self) -> None:
-        """Begin a turn or a session: an earlier stop no longer applies."""
+        """Begin a turn: an earlier stop no longer applies."""
         self.stopped = None
+
+    def begin_session(self) -> None:
+        """Begin a session: neither an earlier stop nor an earlier refusal applies."""
+        self.stopped = self.refused = None
 
     def note_transcript_turns(self, turns: int) -> None:
         """Note how many turns are in the session's transcript."""
@@ -198,8 +209,8 @@ class OpenSession:
 
     def refuse_if_stopped(self) -> None:
         """Raise ApiError (403) if hooks have stopped the session. For calls whose answers carry no text."""
-        if self.state.stopped is not None:
-            raise policy_denied(self.state.stopped, BeforeModel.name)
+        if self.state.refusal is not None:
+            raise policy_denied(self.state.refusal, BeforeModel.name)
 
     @asynccontextmanager
     async def starting(self) -> AsyncIterator[bool]:

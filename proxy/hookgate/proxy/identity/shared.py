@@ -304,6 +304,7 @@ def _document(state: SessionState) -> bytes:
         {
             "reported": sorted(state.reported),
             "stopped": state.stopped,
+            "refused": state.refused,
             "context": state.pending_context,
             "turn": state.turn,
             "recorded": state.transcript_turns,
@@ -333,6 +334,7 @@ def _state_of(document: bytes) -> SessionState:
     return SessionState(
         reported=set(fields["reported"]),
         stopped=fields["stopped"],
+        refused=fields.get("refused"),  # older gateways do not store it
         pending_context=fields["context"],
         memory=conversation,
         turn=fields["turn"],

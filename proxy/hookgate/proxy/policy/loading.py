@@ -295,7 +295,11 @@ def describe_hooks(configuration: Configuration) -> str:
 
 
 def hook_warnings(configuration: Configuration) -> list[str]:
-    """Return a warning about hooks that fail open, those that do so on exit codes, and those that observe."""
+    """Return a warning about each kind of hook that stops less than its author may think.
+
+    These are the hooks that fail open, those that do so on exit codes, those that judge each event of a
+    stream alone, and those that only observe.
+    """
     to_deny = 'to deny such calls, set "on_error": "deny"'
     found = (
         (
@@ -307,6 +311,11 @@ def hook_warnings(configuration: Configuration) -> list[str]:
             "these hooks fail open when they exit with a code other than 0 or 2",
             configuration.failing_open("on exit codes"),
             to_deny,
+        ),
+        (
+            "these hooks judge each event of a stream alone (a text split between events passes)",
+            configuration.missing_split_text(),
+            'to judge it as a whole, set "stream": "window"',
         ),
         (
             "these hooks only observe and stop nothing",

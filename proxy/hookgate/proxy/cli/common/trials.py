@@ -23,7 +23,6 @@ from hookgate.hooks import (
     Run,
     SessionContext,
     SettingsError,
-    Verdict,
 )
 from hookgate.hooks.engine import apply_edit
 from hookgate.hooks.events.base import Document, SharedValue
@@ -47,11 +46,13 @@ from hookgate.hooks.settings import (
 )
 from hookgate.hooks.settings.commands import command_problem, search_problem
 from hookgate.hooks.settings.files import decode_text
+from hookgate.proxy.cli.common.streamed_trial import StreamedTrial, judge_as_stream
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.policy import ConfiguredHooks, hook_warnings, read_configured_hooks
-from hookgate.translator import callable_names, declared_names, show_tool_config
+from hookgate.translator import callable_names, declared_names, show_tool_config, synthetic_response
 from hookgate.translator.fields import JsonObject
+from hookgate.translator.streaming.events import join_texts
 
 
 async def try_hooks(
@@ -80,6 +81,10 @@ async def try_hooks(
     try:
         with _logging_all():
             outcome = await engine.fire(event, session)
+            inputs = {run.hook: recorders[run.hook].last_input for run in outcome.runs}
+            streamed = None
+            if isinstance(event, AfterModel) and outcome.runs:
+                streamed = await judge_as_stream(engine, event, SessionContext("hookgate-test"))
     finally:
         await engine.close()
     ran = {run.hook for run in outcome.runs}
@@ -91,9 +96,11 @@ async def try_hooks(
         return 1
     shown = ""
     for run in outcome.runs:
-        shown = _print_run(run, event, recorders[run.hook].last_input, shown)
-    _print_verdict(outcome.verdict)
+        shown = _print_run(run, event, inputs[run.hook], shown)
+    _print_verdict(outcome)
     _print_changes(event, outcome, session.call_state)
+    if streamed is not None:
+        _print_streamed(outcome, streamed)
     return 1 if any(run.error for run in outcome.runs) else 0
 
 
@@ -187,9 +194,21 @@ def _warnings(run: Run, event: Event) -> list[str]:
     return [*warnings, *([f"names tools that the request does not declare: {names}"] if names else [])]
 
 
-def _print_verdict(verdict: Verdict) -> None:
-    reason = f", reason: {verdict.reason}" if verdict.reason else ""
-    print(f"=== verdict: {'stop' if verdict.stop else verdict.decision}{reason}")
+def _print_verdict(outcome: Outcome[Event]) -> None:
+    """Print what becomes of the event, and why."""
+    verdict = outcome.verdict
+    failed = [run.hook.name for run in outcome.runs if run.fails_closed and not run.only_observes]
+    if verdict.stop:
+        decided, reason = "stop", verdict.reason
+    elif verdict.synthetic:
+        decided, reason = "answered by a hook, so the model is not called", ""
+    elif failed:
+        decided, reason = "deny", f"{' and '.join(map(repr, failed))} failed (see above)"
+    else:
+        decided, reason = verdict.decision, verdict.reason
+    print(f"=== verdict: {decided}" + (f", reason: {reason}" if reason else ""))
+    if verdict.synthetic:
+        print(json.dumps(synthetic_response(verdict.llm_response), indent=2, ensure_ascii=False))
 
 
 def _print_changes(before: Event, outcome: Outcome[Event], call: CallState) -> None:
@@ -203,6 +222,24 @@ def _print_changes(before: Event, outcome: Outcome[Event], call: CallState) -> N
         print(difference)
     if isinstance(after, AfterModel) and not ends and call.restore_pseudonyms(after.body) != after.body:
         print("The client receives the original text: the gateway restores pseudonyms in its answer.")
+
+
+def _print_streamed(whole: Outcome[Any], streamed: StreamedTrial) -> None:
+    """Print whether the hooks judge the answer in the same way if it is streamed, and why not."""
+    print(f"=== the same answer as a stream of {pluralize(streamed.events, 'event')}")
+    ended = whole.verdict.stop or whole.verdict.denied
+    texts = [list(join_texts([body]).values()) for body in (whole.event.body, streamed.answer)]
+    if ended != streamed.ended:
+        print(f"The stream is {'ended by a hook' if streamed.ended else 'not ended by a hook'}.")
+    elif ended:
+        print(f"A hook ends the stream. Before, the client has received {''.join(texts[1])!r}.")
+    elif texts[0] == texts[1]:
+        print("The client receives the same text.")
+    else:
+        print(f"The client receives another text: {''.join(texts[1])!r}")
+    for name in sorted({run.hook.name for run in whole.runs if run.hook.misses_split_text}):
+        misses = "judges each event alone, so a text that is split between events passes it"
+        print(f'--- warning: {name!r} {misses}; to judge it as a whole, set "stream": "window"')
 
 
 def _print_selection(body: JsonObject) -> None:

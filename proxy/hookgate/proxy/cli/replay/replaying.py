@@ -100,7 +100,7 @@ class Replay:
         opened = self._open[start.id] = _OpenCall(RecordingEngine(self._engine, record))
         try:
             open_session = await self._sessions.open(session)
-            if open_session.state.stopped is not None and start.route.verb not in _GENERATE:
+            if open_session.state.refusal is not None and start.route.verb not in _GENERATE:
                 return  # it was refused without running hooks
             if start.route.verb in INPUTS:
                 await self._inputs(opened.engine, start)
