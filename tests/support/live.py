@@ -1,6 +1,7 @@
-"""Upstreams of Live sessions, and TLS before a gateway, without which google-genai opens no WebSocket."""
+"""Live sessions, their upstreams, and TLS before a gateway, without which google-genai opens no WebSocket."""
 
 import asyncio
+import base64
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -8,10 +9,24 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import trustme
 from aiohttp import WSMsgType, web
+from support.gateway import gateway_before
+from support.policies import CARD
+from support.wire import KEY, ask
 
+from hookgate.proxy.config import Config
+from hookgate.translator.fields import camel
+
+Json = dict[str, Any]
 LIVE = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
+JUDGES = Config.model_validate({"routes": {"live": "judge"}})
+REDACT = {"type": "builtin", "builtin": "redact", "options": {"words": {"CARD": [CARD]}}}
+MODEL = "models/gemini-live"
+SETUP = {"setup": {"model": MODEL, "generationConfig": {"responseModalities": ["TEXT"]}}}
+SPEECH = base64.b64encode(b"speech").decode()
+END: Json = {"serverContent": {"turnComplete": True}}
 
 
 @asynccontextmanager
@@ -51,7 +66,7 @@ class ScriptedModel:
                 continue
             self.received.append(json.loads(message.data))
             for kind in self.received[-1]:
-                for answer in self._script.get(kind.replace("_c", "C").replace("_r", "R"), []):
+                for answer in self._script.get(camel(kind), []):
                     data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                     await socket.send_bytes(data)
 
@@ -85,3 +100,76 @@ async def with_tls(url: str) -> AsyncIterator[tuple[str, ssl.SSLContext]]:
     server = await asyncio.start_server(relay, "127.0.0.1", 0, ssl=here)
     async with server:
         yield f"https://localhost:{server.sockets[0].getsockname()[1]}", trusts
+
+
+def said(text: str) -> Json:
+    return {"clientContent": {"turns": [{"role": "user", "parts": [{"text": text}]}], "turnComplete": True}}
+
+
+def written(*texts: str) -> list[Json]:
+    turns = [{"role": "model", "parts": [{"text": text}]} for text in texts]
+    return [{"serverContent": {"modelTurn": turn}} for turn in turns]
+
+
+def spoken(text: str) -> list[Json]:
+    audio = {"inlineData": {"mimeType": "audio/pcm;rate=24000", "data": SPEECH}}
+    return [
+        {"serverContent": {"modelTurn": {"role": "model", "parts": [audio]}}},
+        *({"serverContent": {"outputTranscription": {"text": each}}} for each in text.split("|")),
+        {"serverContent": {"generationComplete": True}},
+        END,
+    ]
+
+
+class Session:
+    """A client's side of a session."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse[bool], url: str, receipt: str) -> None:
+        self.socket, self._url, self._receipt = socket, url, receipt
+
+    async def tell(self, *messages: Any) -> None:
+        for message in messages:
+            await self.socket.send_str(message if isinstance(message, str) else json.dumps(message))
+
+    async def hear(self) -> list[Json]:
+        """The messages up to the end of a turn, or of the session."""
+        messages: list[Json] = []
+        while not messages or "turnComplete" not in messages[-1].get("serverContent", {}):
+            message = await self.socket.receive()
+            if message.type is not WSMsgType.BINARY:
+                break
+            messages.append(json.loads(message.data))
+        return messages
+
+    async def receipt(self) -> Json:
+        """The receipt of the session, once it has ended."""
+        while True:
+            answer = await ask(self._url, "GET", f"/hookgate/v1/receipts/{self._receipt}")
+            if answer.status == 200:
+                receipt: Json = answer.json
+                return receipt
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def session(
+    model: Callable[[web.WebSocketResponse], Any],
+    hooks: Json,
+    config: Config = JUDGES,
+    setup: Any = SETUP,
+    path: str = LIVE,
+    **headers: str,
+) -> AsyncIterator[Session]:
+    """A session that has been set up; nothing may take longer than ten seconds."""
+    async with (
+        asyncio.timeout(10),
+        live(model) as upstream,
+        gateway_before(upstream, hooks, config) as url,
+        aiohttp.ClientSession(headers={**KEY, **headers}) as http,
+        http.ws_connect(url + path, max_msg_size=0) as socket,
+    ):
+        client = Session(socket, url, socket._response.headers["x-hookgate-receipt"])
+        if setup is not None:
+            await client.tell(setup)
+            assert json.loads((await socket.receive()).data) == {"setupComplete": {}}
+        yield client

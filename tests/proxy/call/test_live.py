@@ -1,10 +1,8 @@
 """Live sessions with `routes.live = "judge"`: text, speech and calls are judged in both directions."""
 
 import asyncio
-import base64
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,23 @@ from google.genai.errors import APIError
 from google.oauth2.credentials import Credentials
 from support.audits import audited_gateway, reading
 from support.gateway import gateway_before, listens, runs, says
-from support.live import LIVE, ScriptedModel, live, with_tls
+from support.live import (
+    END,
+    JUDGES,
+    LIVE,
+    MODEL,
+    REDACT,
+    SETUP,
+    SPEECH,
+    ScriptedModel,
+    Session,
+    live,
+    said,
+    session,
+    spoken,
+    with_tls,
+    written,
+)
 from support.policies import CARD, REFUSAL, no_rockets, only_weather
 from support.wire import KEY, ask
 from websockets.exceptions import InvalidStatus
@@ -26,93 +40,14 @@ from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import Config
 
 Json = dict[str, Any]
-JUDGES = Config.model_validate({"routes": {"live": "judge"}})
-REDACT = {"type": "builtin", "builtin": "redact", "options": {"words": {"CARD": [CARD]}}}
-MODEL = "models/gemini-live"
 VERTEX = "/ws/google.cloud.aiplatform.v1beta1.LlmBidiService/BidiGenerateContent"
-SETUP = {"setup": {"model": MODEL, "generationConfig": {"responseModalities": ["TEXT"]}}}
-SPEECH = base64.b64encode(b"speech").decode()
 TOOLS = [{"functionDeclarations": [{"name": "get_weather"}, {"name": "launch"}]}]
-END: Json = {"serverContent": {"turnComplete": True}}
-
-
-def said(text: str) -> Json:
-    return {"clientContent": {"turns": [{"role": "user", "parts": [{"text": text}]}], "turnComplete": True}}
-
-
-def written(*texts: str) -> list[Json]:
-    turns = [{"role": "model", "parts": [{"text": text}]} for text in texts]
-    return [{"serverContent": {"modelTurn": turn}} for turn in turns]
-
-
-def spoken(text: str) -> list[Json]:
-    audio = {"inlineData": {"mimeType": "audio/pcm;rate=24000", "data": SPEECH}}
-    return [
-        {"serverContent": {"modelTurn": {"role": "model", "parts": [audio]}}},
-        *({"serverContent": {"outputTranscription": {"text": each}}} for each in text.split("|")),
-        {"serverContent": {"generationComplete": True}},
-        END,
-    ]
 
 
 def beside_audio(**fields: str) -> Json:
     """A message of audio with a text in one of its fields."""
     blob = {"mimeType": "audio/pcm;rate=24000", "data": SPEECH, **fields}
     return {"serverContent": {"modelTurn": {"role": "model", "parts": [{"inlineData": blob}]}}}
-
-
-class Session:
-    """A client's side of a session."""
-
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse[bool], url: str, receipt: str) -> None:
-        self.socket, self._url, self._receipt = socket, url, receipt
-
-    async def tell(self, *messages: Any) -> None:
-        for message in messages:
-            await self.socket.send_str(message if isinstance(message, str) else json.dumps(message))
-
-    async def hear(self) -> list[Json]:
-        """The messages up to the end of a turn, or of the session."""
-        messages: list[Json] = []
-        while not messages or "turnComplete" not in messages[-1].get("serverContent", {}):
-            message = await self.socket.receive()
-            if message.type is not WSMsgType.BINARY:
-                break
-            messages.append(json.loads(message.data))
-        return messages
-
-    async def receipt(self) -> Json:
-        """The receipt of the session, once it has ended."""
-        while True:
-            answer = await ask(self._url, "GET", f"/hookgate/v1/receipts/{self._receipt}")
-            if answer.status == 200:
-                receipt: Json = answer.json
-                return receipt
-            await asyncio.sleep(0.01)
-
-
-@asynccontextmanager
-async def session(
-    model: Callable[[web.WebSocketResponse], Any],
-    hooks: Json,
-    config: Config = JUDGES,
-    setup: Any = SETUP,
-    path: str = LIVE,
-    **headers: str,
-) -> AsyncIterator[Session]:
-    """A session that has been set up; nothing may take longer than ten seconds."""
-    async with (
-        asyncio.timeout(10),
-        live(model) as upstream,
-        gateway_before(upstream, hooks, config) as url,
-        aiohttp.ClientSession(headers={**KEY, **headers}) as http,
-        http.ws_connect(url + path, max_msg_size=0) as socket,
-    ):
-        client = Session(socket, url, socket._response.headers["x-hookgate-receipt"])
-        if setup is not None:
-            await client.tell(setup)
-            assert json.loads((await socket.receive()).data) == {"setupComplete": {}}
-        yield client
 
 
 def no_rocket_anywhere(event: Json) -> Json | None:

@@ -1,16 +1,23 @@
 """Live sessions: a WebSocket whose messages hooks judge, in both directions.
 
 A server sends text and speech in pieces. They are held back until they are complete, and then judged together
-with the transcription of the speech, so that a client receives neither before it was judged.
+with the transcription of the speech, so that a client receives neither before it was judged. What a client
+says is sent on at once, and judged together with what it has said before.
 """
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
 
 from aiohttp import WSCloseCode, web
 
 from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool
 from hookgate.hooks.events.base import SharedValue
-from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
+from hookgate.proxy.call.context import (
+    CallContext,
+    JudgedCall,
+    RecordingEngine,
+    pause_between_steps,
+)
 from hookgate.proxy.call.derived_events import (
     ToolCallEvents,
     ToolResultEvents,
@@ -36,6 +43,7 @@ from hookgate.proxy.http.bodies import checked_answer, unreadable_answer
 from hookgate.proxy.http.key_mask import KeyMask
 from hookgate.proxy.http.websocket_frames import MAX_MESSAGE
 from hookgate.proxy.identity.callers import is_ephemeral
+from hookgate.proxy.identity.memory import tool_results
 from hookgate.proxy.observe.usage import read_usage
 from hookgate.proxy.routing.dialects.generate_content import check_references, named_model, with_model
 from hookgate.translator import BodyError, EditError, declared_descriptions, show_request
@@ -51,6 +59,7 @@ from hookgate.translator.fields import (
 )
 from hookgate.translator.live import (
     ClientMessage,
+    ClientText,
     ModelTurn,
     Segment,
     ServerMessage,
@@ -71,7 +80,7 @@ _CLOSE_REASON = 123
 _MAX_HELD = 10_000
 """The number of messages of a server that are held back."""
 _MAX_CALLS = 1000
-"""The number of tool calls that are remembered until their results arrive."""
+"""The number of tool calls that are remembered for their results and cancellations."""
 
 
 class LiveSession:
@@ -88,6 +97,8 @@ class LiveSession:
         self._model = ""
         self._shown = SharedValue({})
         self._judges: list[ToolCallJudge] = []
+        self._said = ClientText()
+        self._judging = asyncio.Lock()  # what the client writes and what it speaks are one text
         self._called: dict[str, JsonObject] = {}  # calls that the client has received, by their IDs
         self._results: ToolResultEvents | None = None
         self._held: list[tuple[ServerMessage, bytes | None]] = []
@@ -161,29 +172,27 @@ class LiveSession:
                     edited = await self._set_up(sent)
                 else:
                     request = sent.request
-                    if sent.kind == "toolResponse" and self._results is not None:
+                    if self._results is not None:
                         request = await self._judge_results(request, self._results)
                     edited = sent.edited(await self._judge_request(request, len(data)))
             except EditError as error:
-                raise policy_denied(_NO_PLACE.format(error), BeforeModel.name) from None
+                raise _no_place(error, BeforeModel.name) from None
             data = data if edited is sent.message else dumps(edited)
         await _send(self._upstream, data, as_text=isinstance(message, str))
 
     async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
-        """Return the tool results after AfterTool hooks. Raises ApiError or ReplacementAnswer."""
-        [turn] = read_list(request, "contents")
-        parts = read_list(turn, "parts")
-        new = [await self._judge_result(part, events) for part in parts]
-        return request if same_items(new, parts) else {**request, "contents": [{**turn, "parts": new}]}
+        """Return the request with its tool results after AfterTool hooks.
 
-    async def _judge_result(self, part: JsonObject, events: ToolResultEvents) -> JsonObject:
-        result = read_object(part, "functionResponse")
-        effect = await events.judge(self._called.pop(str(read(result, "id")), {}), result)
-        new = effect.response or result
-        if effect.contexts:  # nothing but results may be in such a message
-            context = "\n".join(map(mark_context, effect.contexts))
-            new = write(new, "response", {**read_object(new, "response"), "hook_context": context})
-        return part if new is result else {"functionResponse": new}
+        Raises ApiError or ReplacementAnswer.
+        """
+        contents = read_list(request, "contents")
+        judged: dict[int, JsonObject] = {}  # by the IDs of the objects in their place
+        for number, each in enumerate(tool_results(contents)):
+            await pause_between_steps(number)
+            tool_call = each.call or self._called.get(str(read(each.response, "id")), {})
+            judged[id(each.part)] = await _judge_result(each.part, tool_call, events)
+        new = [_with_parts(turn, judged) for turn in contents]
+        return request if same_items(new, contents) else write(request, "contents", new)
 
     def _count_text(self, size: int) -> None:
         """Count judged bytes. Policies may keep what they found in them, so their number is limited."""
@@ -195,11 +204,16 @@ class LiveSession:
     async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
         """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""
         await self._context.check_key_limits(self._model)
-        event = BeforeModel(self._model, request)
-        outcome = await self._engine.fire(event, self._call.session, size)
-        refuse_ended_call(self._record, outcome.verdict, event.name, self._context.route.verb)
-        self._shown = SharedValue(show_request(self._model, outcome.event.body))
-        return outcome.event.body
+        async with self._judging:
+            shown = self._said.continued(request)
+            event = BeforeModel(self._model, shown)
+            outcome = await self._engine.fire(event, self._call.session, size)
+            refuse_ended_call(self._record, outcome.verdict, event.name, self._context.route.verb)
+            self._shown = SharedValue(show_request(self._model, outcome.event.body))
+            try:
+                return self._said.latest(request, shown, outcome.event.body)
+            except EditError as error:
+                raise _no_place(error, event.name) from None
 
     async def _set_up(self, sent: ClientMessage) -> JsonObject:
         """Return the message that begins the session, after its hooks, with transcriptions of all speech."""
@@ -225,7 +239,7 @@ class LiveSession:
         data = self._mask.data(data) if self._mask else data
         try:
             parsed = await self._parsed(data)
-            server = ServerMessage(parsed)
+            server = ServerMessage(parsed, self._called)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
         self._record.live["media_out"] += server.media_bytes
@@ -296,10 +310,11 @@ class LiveSession:
         event = AfterModel(self._shown, response, self._model)
         outcome = await self._engine.fire(event, self._call.session, len(dumps(response)))
         refuse_ended_call(self._record, outcome.verdict, event.name, self._context.route.verb)
-        judged = {
-            "candidates": [self._turn.latest(kind, candidate, shown, _only_candidate(outcome.event.body))]
-        }
-        return _only_candidate(self._call.session.call_state.restore_pseudonyms(judged))
+        try:
+            judged = self._turn.latest(kind, candidate, shown, _only_candidate(outcome.event.body))
+        except EditError as error:
+            raise _no_place(error, event.name) from None
+        return _only_candidate(self._call.session.call_state.restore_pseudonyms({"candidates": [judged]}))
 
     async def _judge_calls(
         self, calls: Sequence[JsonObject]
@@ -317,16 +332,43 @@ class LiveSession:
         return allowed, blocked
 
     def _remember_calls(self, calls: Sequence[JsonObject]) -> None:
-        """Remember calls until their results arrive."""
-        if self._results is not None:
-            self._called |= {str(call["id"]): call for call in calls if read(call, "id") is not None}
-            while len(self._called) > _MAX_CALLS:
-                del self._called[next(iter(self._called))]
+        """Remember calls, which the server may cancel, until others have displaced them.
+
+        Their arguments are kept for AfterTool hooks.
+        """
+        for call in calls:
+            if (name := read(call, "id")) is not None:
+                self._called[str(name)] = call if self._results is not None else {}
+        while len(self._called) > _MAX_CALLS:
+            del self._called[next(iter(self._called))]
 
     async def _send_to_client(self, message: JsonObject, data: bytes | None) -> None:
         """Send a message, or its bytes if they are those that arrived. An empty message is not sent."""
         if message:
             await _send(self._client, encode_answer(message) if data is None else data, as_text=False)
+
+
+async def _judge_result(part: JsonObject, tool_call: JsonObject, events: ToolResultEvents) -> JsonObject:
+    """Return the part of a tool's result after AfterTool hooks; the same object if they left it alone."""
+    result = read_object(part, "functionResponse")
+    effect = await events.judge(tool_call, result)
+    new = effect.response or result
+    if effect.contexts:  # messages with results may contain nothing else
+        context = "\n".join(map(mark_context, effect.contexts))
+        new = write(new, "response", {**read_object(new, "response"), "hook_context": context})
+    return part if new is result else write(part, "functionResponse", new)
+
+
+def _with_parts(turn: JsonObject, judged: Mapping[int, JsonObject]) -> JsonObject:
+    """Return the turn with judged parts in place of the objects with these IDs."""
+    parts = read_list(turn, "parts")
+    new = [judged.get(id(part), part) for part in parts]
+    return turn if same_items(new, parts) else write(turn, "parts", new)
+
+
+def _no_place(error: EditError, event: str) -> ApiError:
+    """Return the refusal of an edit that a hook made at an event."""
+    return policy_denied(_NO_PLACE.format(error), event)
 
 
 def _only_candidate(response: JsonObject) -> JsonObject:
