@@ -14,6 +14,14 @@ from hookgate.translator.request import (
     ShownRequest,
     apply_request,
     apply_request_parts,
+    show_request,
+    show_request_parts,
+    show_request_raw,
+)
+from hookgate.translator.response import apply_response, show_response, synthetic_response, text_response
+from hookgate.translator.streaming.events import ToolCallFilter, cut_events, join_events
+from hookgate.translator.streaming.framing import Frame, Framing, JsonArray, ServerSentEvents
+from hookgate.translator.tools import (
     apply_tool_config,
     apply_tools,
     callable_names,
@@ -21,15 +29,9 @@ from hookgate.translator.request import (
     declared_names,
     read_tool_config,
     read_tools,
-    show_request,
-    show_request_parts,
-    show_request_raw,
     show_tool_config,
     write_tool_config,
 )
-from hookgate.translator.response import apply_response, show_response, synthetic_response, text_response
-from hookgate.translator.streaming.events import ToolCallFilter, cut_events, join_events
-from hookgate.translator.streaming.framing import Frame, Framing, JsonArray, ServerSentEvents
 
 __all__ = [
     "CACHES",

@@ -3,10 +3,9 @@
 Fields of JSON objects are redacted by handlers; those without a handler of their own, string by string.
 """
 
-import codecs
 import re
 from base64 import b64encode
-from binascii import Error, a2b_base64
+from binascii import Error
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import groupby
@@ -24,37 +23,13 @@ from hookgate.translator.fields import (
     without,
     write,
 )
-
-_TEXT_TYPES = re.compile(
-    r"text/|application/(?:[\w.-]+\+)?(?:json|xml|yaml)|application/x-(?:yaml|sh|ndjson)"
-    r"|application/(?:x-)?(?:javascript|typescript|python|toml|sql)",
-    re.IGNORECASE,
-)
-"""Media types whose data is always treated as text."""
-
-_TO_STANDARD = bytes.maketrans(b"-_", b"+/")
-"""Translates the URL-safe alphabet, which the API also accepts."""
+from hookgate.translator.text_files import decode_text_file
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9+/=_\s-]")
 """Characters that are not base64, although some decoders skip them."""
 
-_BLANKS = b" \t\n\v\f\r"
-
-_BOMS = (
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-"""Byte order marks, longer ones first: that of UTF-32 begins with that of UTF-16."""
-
-_CONTROLS = bytes({*range(32), 127} - {*b"\t\n\f\r\x1b"})
-"""Bytes that hardly occur in text in an 8-bit encoding."""
-
-_HEAD = 4096
-"""The number of bytes that are examined to recognize text: most files are large, and not text."""
-
-_MAX_CONTROLS = 0.03
+_EXAMINED = 4096
+"""The number of characters in which these are looked for."""
 
 
 def redacted_data(redaction: Redaction, data: Any, media_type: str = "") -> Any:
@@ -64,18 +39,13 @@ def redacted_data(redaction: Redaction, data: Any, media_type: str = "") -> Any:
     """
     if not isinstance(data, str):
         return redaction.value(data)
-    named_text = _TEXT_TYPES.match(media_type) is not None
-    head = data[: _HEAD // 3 * 4]
-    if _FOREIGN.search(head):
+    if _FOREIGN.search(data, 0, _EXAMINED):
         data = redaction.value(data)
     try:
-        if not named_text and _encoding(_decoded(head)) is None:
-            return data
-        raw = _decoded(data)
+        found = decode_text_file(data, media_type)
     except Error:
         return redaction.value(data)
-    encoding = _encoding(raw) or ("utf-8" if named_text else None)
-    return data if encoding is None else _redacted_text(redaction, data, raw, encoding)
+    return data if found is None else _redacted_text(redaction, data, *found)
 
 
 def _redacted_text(redaction: Redaction, data: str, raw: bytes, encoding: str) -> str:
@@ -89,35 +59,6 @@ def _redacted_text(redaction: Redaction, data: str, raw: bytes, encoding: str) -
         text = raw.decode(encoding, errors)
     new = redaction.text(text)
     return data if new == text else b64encode(new.encode(encoding, errors) + raw[end:]).decode()
-
-
-def _decoded(data: str) -> bytes:
-    """Decode base64, even after padding in the middle, as some decoders do. Raises binascii.Error."""
-    encoded = data.encode("ascii", "ignore").translate(_TO_STANDARD, _BLANKS).rstrip(b"=")
-    pieces = filter(None, encoded.split(b"="))
-    return b"".join(a2b_base64(piece + b"=" * (-len(piece) % 4)) for piece in pieces)
-
-
-def _encoding(raw: bytes) -> str | None:
-    """Return the encoding of bytes that are text, UTF-8 for all 8-bit encodings. Returns None if not text."""
-    for bom, encoding in _BOMS:
-        if raw.startswith(bom):
-            return encoding
-    head = raw[:_HEAD]
-    zeros = head[::2].count(0), head[1::2].count(0)
-    if max(zeros) * 4 > len(head) and min(zeros) * 16 < len(head):  # ASCII in UTF-16 without a mark
-        return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
-    controls = len(raw) - len(raw.translate(None, _CONTROLS))
-    return "utf-8" if controls <= len(raw) * _MAX_CONTROLS or _is_utf8(raw) else None
-
-
-def _is_utf8(raw: bytes) -> bool:
-    """Return whether the bytes are UTF-8, except for a last character that may be incomplete."""
-    try:
-        raw.decode()
-    except UnicodeDecodeError as error:
-        return error.end == len(raw) and error.reason == "unexpected end of data"
-    return True
 
 
 Handler = Callable[[Redaction, Any, Scope], Any]

@@ -1,0 +1,88 @@
+"""Recognizes and decodes text in base64 data, such as text files in inlineData.
+
+Files are recognized by their content as well as by their media type, since a client chooses both.
+"""
+
+import codecs
+import re
+from binascii import Error, a2b_base64
+
+_TEXT_TYPES = re.compile(
+    r"text/|application/(?:[\w.-]+\+)?(?:json|xml|yaml)|application/x-(?:yaml|sh|ndjson)"
+    r"|application/(?:x-)?(?:javascript|typescript|python|toml|sql)",
+    re.IGNORECASE,
+)
+"""Media types whose data is always treated as text."""
+
+_TO_STANDARD = bytes.maketrans(b"-_", b"+/")
+"""Translates the URL-safe alphabet, which the API also accepts."""
+
+_BLANKS = b" \t\n\v\f\r"
+
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+"""Byte order marks, longer ones first: that of UTF-32 begins with that of UTF-16."""
+
+_CONTROLS = bytes({*range(32), 127} - {*b"\t\n\f\r\x1b"})
+"""Bytes that hardly occur in text in an 8-bit encoding."""
+
+_HEAD = 4096
+"""The number of bytes that are examined to recognize text: most files are large, and not text."""
+
+_MAX_CONTROLS = 0.03
+
+
+def decode_text_file(data: str, media_type: str = "") -> tuple[bytes, str] | None:
+    """Return the bytes of a file and their encoding, or None if the file is not text.
+
+    The encoding is UTF-8 for all 8-bit encodings. Of a file that is not text, only the beginning is decoded.
+    Raises binascii.Error if `data` is not base64.
+    """
+    named_text = _TEXT_TYPES.match(media_type) is not None
+    if not named_text and _encoding(_decoded(data[: _HEAD // 3 * 4])) is None:
+        return None
+    raw = _decoded(data)
+    encoding = _encoding(raw) or ("utf-8" if named_text else None)
+    return None if encoding is None else (raw, encoding)
+
+
+def show_text_file(data: str, media_type: str = "") -> str | None:
+    """Return the text of a file, or None if it is not text. Data that is not base64 is the text itself."""
+    try:
+        found = decode_text_file(data, media_type)
+    except Error:
+        return data
+    return None if found is None else found[0].decode(found[1], "replace")
+
+
+def _decoded(data: str) -> bytes:
+    """Decode base64, even after padding in the middle, as some decoders do. Raises binascii.Error."""
+    encoded = data.encode("ascii", "ignore").translate(_TO_STANDARD, _BLANKS).rstrip(b"=")
+    pieces = filter(None, encoded.split(b"="))
+    return b"".join(a2b_base64(piece + b"=" * (-len(piece) % 4)) for piece in pieces)
+
+
+def _encoding(raw: bytes) -> str | None:
+    """Return the encoding of bytes that are text, UTF-8 for all 8-bit encodings. Returns None if not text."""
+    for bom, encoding in _BOMS:
+        if raw.startswith(bom):
+            return encoding
+    head = raw[:_HEAD]
+    zeros = head[::2].count(0), head[1::2].count(0)
+    if max(zeros) * 4 > len(head) and min(zeros) * 16 < len(head):  # ASCII in UTF-16 without a mark
+        return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
+    controls = len(raw) - len(raw.translate(None, _CONTROLS))
+    return "utf-8" if controls <= len(raw) * _MAX_CONTROLS or _is_utf8(raw) else None
+
+
+def _is_utf8(raw: bytes) -> bool:
+    """Return whether the bytes are UTF-8, except for a last character that may be incomplete."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return error.end == len(raw) and error.reason == "unexpected end of data"
+    return True
