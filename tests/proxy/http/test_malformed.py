@@ -48,6 +48,7 @@ def to(target: bytes, method: bytes = b"POST", version: bytes = b"HTTP/1.1") -> 
 
 
 PATH = UNARY.encode()
+H2C = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABkAAQAAP__")
 
 LENGTHS = {
     "length and chunked": chunked(CHUNKS, b"Content-Length: " + SIZE),
@@ -217,12 +218,12 @@ VERSIONS = {
     "HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0",
     "TLS hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + BODY,
     "PROXY protocol": b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2\r\n" + WHOLE,
-    "h2c upgrade with a body": sent(
-        b"Connection: Upgrade, HTTP2-Settings",
-        b"Upgrade: h2c",
-        b"HTTP2-Settings: AAMAAABkAAQAAP__",
-        LENGTH.strip(),
+    "h2c upgrade with a body": sent(*H2C, LENGTH.strip()),
+    "h2c upgrade with chunks": chunked(CHUNKS, *H2C),
+    "h2c or websocket upgrade with a body": sent(
+        b"Connection: Upgrade", b"Upgrade: h2c, websocket", LENGTH.strip()
     ),
+    "tcp upgrade with a body": sent(b"Connection: Upgrade", b"Upgrade: TCP", LENGTH.strip()),
     "websocket upgrade with a body": sent(b"Connection: Upgrade", b"Upgrade: websocket", LENGTH.strip()),
     "bytes behind a websocket upgrade": b"GET "
     + PATH
@@ -289,6 +290,7 @@ PIPELINES = {
     "a request behind chunks": chunked(CHUNKS) + WHOLE,
     "a request behind a close": sent(b"Connection: close", LENGTH.strip()) + WHOLE,
     "forty requests": WHOLE * 40,
+    "a request behind an h2c upgrade": sent(*H2C, LENGTH.strip()) + WHOLE,
 }
 CORPUS = LENGTHS | CODINGS | CHUNK_SIZES | LINES | TARGETS | VERSIONS | HEADERS | PIPELINES
 
@@ -299,6 +301,7 @@ JUDGED = (
     *("chunk size in many digits", "chunks of one byte", "empty lines first", "line feeds first"),
     *("two spaces before the target", "method override", "RTSP/1.0", "gzip in capitals"),
     *("gzip with a space", "connection names the length", "connection names the key"),
+    *("h2c upgrade with a body", "h2c upgrade with chunks", "h2c or websocket upgrade with a body"),
 )
 """What every reader takes for the same one request: its policy denies it."""
 ELSEWHERE = (
@@ -319,6 +322,7 @@ ANSWERS: dict[str, tuple[int, ...]] = {
     "a request behind a HEAD": (403, 403),
     "a request behind its own body": (403, 403),
     "a request behind chunks": (403, 403),
+    "a request behind an h2c upgrade": (403,),  # aiohttp drops what is pipelined behind any upgrade
     "forty requests": (403,) * 40,
 }
 """The statuses of the answers. Where none stand here, the request is malformed: one answer, 400."""
@@ -372,6 +376,35 @@ async def test_an_ambiguous_request_is_refused_or_judged_once(judging: Judging, 
     assert gateway.generated == []
     assert (await post(gateway.url, UNARY, GOOD)).status == 200
     assert len(gateway.generated) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "GET with a body",
+            "GET with chunks",
+            "websocket upgrade with a body",
+            "host with a user",
+            "key twice",
+        ),
+        *("length twice", "no version", "content type twice"),
+    ],
+)
+async def test_an_answer_after_which_the_connection_closes_says_so(judging: Judging, name: str) -> None:
+    async with connected(judging.running.url) as wire:
+        await wire.write(CORPUS[name])
+        answer = await wire.answer()
+        assert (answer.status, answer.headers.get("connection")) == (400, "close")
+        assert await wire.ended()
+
+
+async def test_a_connection_serves_another_request_after_an_upgrade_that_is_ignored(judging: Judging) -> None:
+    async with connected(judging.running.url) as wire:
+        for data in (sent(*H2C, LENGTH.strip()), WHOLE):
+            await wire.write(data)
+            answer = await wire.answer()
+            assert (answer.status, answer.error["message"]) == (403, DENY["reason"])
 
 
 async def everything(wire: Wire, data: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Streamed answers: bytes to frames, and frames to bytes."""
 
 import json
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -9,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, ServerSentEvents
-from hookgate.translator.streaming.framing import KEEP_ALIVE
+from hookgate.translator.chat.framing import CompletionChunks
+from hookgate.translator.interactions.framing import InteractionEvents
+from hookgate.translator.responses.framing import ResponseEvents
 from hookgate.translator.streaming.joining import frame_event
 
 Framed = type[Framing]
@@ -134,10 +137,73 @@ def test_an_event_added_behind_one_without_its_blank_line_is_an_event_of_its_own
     assert data_of(ServerSentEvents, sent) == [b"1", b"2", b"3"]
 
 
-def test_keep_alives_between_events_are_no_events() -> None:
+KEPT = "keep-alive"
+SENT = st.lists(
+    st.sampled_from([KEPT, 'data: {"a": 1}\r\n\r\n', 'data:{"b": 2}\n\n', '\r\ndata: {"c": 3}\r\n\r\n'])
+)
+
+
+def kept_alive(framing: Framing, pieces: list[str]) -> bytes:
+    """What a client gets of these pieces of a stream."""
+    sent = [
+        framing.keep_alive() if piece is KEPT else framing.after_keep_alive(piece.encode())
+        for piece in pieces
+    ]
+    return b"".join([*sent, framing.after_keep_alive(b"")])
+
+
+@given(SENT)
+def test_keep_alives_are_a_part_of_the_event_after_them(pieces: list[str]) -> None:
+    events = [json.loads(data) for data in data_of(ServerSentEvents, kept_alive(ServerSentEvents(), pieces))]
+    given_ends = pieces[-1:] == [KEPT]
+    expected = [json.loads(piece.strip().removeprefix("data:")) for piece in pieces if piece is not KEPT]
+    assert events == expected + [{}] * given_ends
+
+
+@given(SENT.filter(lambda pieces: pieces[:1] == [KEPT]))
+def test_the_bytes_before_the_first_event_are_those_that_every_client_takes(pieces: list[str]) -> None:
+    sent = kept_alive(ServerSentEvents(), pieces)
+    assert sent.startswith(b"data: ")
+    assert json.loads(sent.split(b"\n")[0].removeprefix(b"data:")) is not None
+
+
+@given(
+    st.lists(st.sampled_from([b"da", b"ta:", b" 1", b"\r\n", b"\n", b"x", b"data: 2"]), max_size=8).map(
+        b"".join
+    ),
+    PLACES,
+)
+def test_a_stream_that_is_copied_after_keep_alives_may_be_cut_anywhere(
+    stream: bytes, places: set[int]
+) -> None:
+    whole, pieces = ServerSentEvents(), ServerSentEvents()
+    begun = whole.keep_alive()
+    assert pieces.keep_alive() == begun
+    expected = whole.after_keep_alive(stream) + whole.after_keep_alive(b"")
+    found = b"".join(map(pieces.after_keep_alive, cut(stream, places))) + pieces.after_keep_alive(b"")
+    assert found == expected
+
+
+def test_what_begins_with_another_line_follows_an_event_of_its_own() -> None:
     framing = ServerSentEvents()
-    sent = KEEP_ALIVE + framing.event(b"1") + KEEP_ALIVE + framing.event(b"2") + KEEP_ALIVE
-    assert [data for data in data_of(ServerSentEvents, sent) if data] == [b"1", b"2"]
+    sent = framing.keep_alive() + framing.after_keep_alive(b": comment\n\ndata: 1\n\n")
+    assert sent == b"data: {}\r\n\r\n: comment\n\ndata: 1\n\n"
+
+
+def test_a_keep_alive_behind_an_event_without_its_blank_line_begins_another_event() -> None:
+    framing = ServerSentEvents()
+    sent = passed_on(framing, [b"data: 1\n\ndata: 2"]) + framing.keep_alive()
+    assert data_of(ServerSentEvents, sent + framing.after_keep_alive(framing.event(b"3"))) == [
+        b"1",
+        b"2",
+        b" 3",
+    ]
+
+
+@pytest.mark.parametrize("framing", [CompletionChunks, ResponseEvents, InteractionEvents])
+def test_keep_alives_between_events_with_names_are_line_ends(framing: Callable[[], Framing]) -> None:
+    events = framing()
+    assert events.keep_alive() + events.after_keep_alive(b"event: x\n") == b"\r\nevent: x\n"
 
 
 # ---- JSON arrays
@@ -236,8 +302,9 @@ def test_an_answer_that_is_not_an_array_is_refused() -> None:
 
 def test_keep_alives_are_white_space_to_json() -> None:
     framing = JsonArray()
-    sent = KEEP_ALIVE + framing.event(b"1") + KEEP_ALIVE + framing.event(b"2") + KEEP_ALIVE + framing.end()
-    assert json.loads(KEEP_ALIVE + sent + KEEP_ALIVE) == [1, 2]
+    alive = framing.keep_alive()
+    sent = alive + framing.event(b"1") + alive + framing.event(b"2") + alive + framing.end()
+    assert json.loads(alive + sent + alive) == [1, 2]
 
 
 def test_an_unchanged_event_behind_one_without_its_blank_line_is_an_event_of_its_own() -> None:

@@ -23,7 +23,6 @@ from hookgate.proxy.routing.dialects.adapter import DialectAdapter, UsageFormat
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import Framing
 from hookgate.translator.fields import JsonObject
-from hookgate.translator.streaming.framing import KEEP_ALIVE
 from hookgate.translator.strictjson import encode_answer
 
 _JSON = {"Content-Type": "application/json; charset=UTF-8"}
@@ -109,6 +108,16 @@ class Reply:
         if not data:
             return
         response = self._response or await self._start_stream()
+        await self._write_to(response, self.framing.after_keep_alive(data) if self.framing else data)
+
+    async def _write_keep_alive(self, framing: Framing) -> None:
+        response = self._response or await self._start_stream()
+        if not self._keep_alives_stopped:
+            await self._write_to(response, framing.keep_alive())
+
+    async def _write_to(self, response: web.StreamResponse, data: bytes) -> None:
+        if not data:
+            return
         self._quiet_since = asyncio.get_running_loop().time()
         for observer in self._observers:
             observer.on_client_bytes(data)
@@ -129,6 +138,8 @@ class Reply:
     async def finish(self) -> web.StreamResponse:
         """End the answer; a stream without events ends as an empty one."""
         response = await self._start_stream()
+        if self.framing is not None:
+            await self._write_to(response, self.framing.after_keep_alive(b""))
         await response.write_eof()
         return response
 
@@ -143,7 +154,7 @@ class Reply:
             yield
             return
         self._quiet_since = asyncio.get_running_loop().time()
-        task = asyncio.create_task(self._keep_alive(settings))
+        task = asyncio.create_task(self._send_keep_alives(self.framing, settings))
         try:
             yield
         finally:
@@ -156,13 +167,13 @@ class Reply:
             if not task.cancelled():
                 task.exception()  # the client may have disconnected; the next write reports it
 
-    async def _keep_alive(self, settings: StreamSettings) -> None:
+    async def _send_keep_alives(self, framing: Framing, settings: StreamSettings) -> None:
         loop = asyncio.get_running_loop()
         while not self._keep_alives_stopped:
             limit = settings.keep_alive if self.started else settings.header_timeout
             quiet = loop.time() - self._quiet_since
             if quiet >= limit:
-                await self.write(KEEP_ALIVE)
+                await self._write_keep_alive(framing)
             else:
                 # Not longer than the shorter limit, which applies as soon as the stream has started.
                 await asyncio.sleep(min(limit - quiet, settings.keep_alive))

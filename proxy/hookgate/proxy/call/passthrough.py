@@ -9,7 +9,7 @@ from aiohttp import hdrs, web
 
 from hookgate.proxy.call.context import CallContext
 from hookgate.proxy.call.delivery import close_mid_answer
-from hookgate.proxy.errors import ApiError, request_refused
+from hookgate.proxy.errors import ApiError, body_refused, request_refused
 from hookgate.proxy.http.bodies import content_coding
 from hookgate.proxy.http.upstream_client import UpstreamAnswer, has_controls, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
@@ -78,7 +78,7 @@ def _address(url: SplitResult) -> tuple[str, str | None, int | None, bool]:
 
 MAX_UNSEEN = 64 * 1024
 """The maximum size in bytes of a body that is forwarded without hooks: Code Assist's account settings and
-metrics, and the empty bodies of cancel requests.
+metrics, and the empty bodies of requests to cancel or delete.
 """
 
 _PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # parts of files; judged answers are never partial
@@ -98,11 +98,12 @@ async def forward_unread(
     headers = to_upstream(request.headers, coding)
     if not is_judged:
         headers |= {name: request.headers[name] for name in _PARTS if name in request.headers}
-    body = _Body(request, MAX_UNSEEN if route.small_body else None) if request.body_exists else None
+    is_small = route.small_body or request.method == hdrs.METH_DELETE
+    body = _Body(request, MAX_UNSEEN if is_small else None) if request.body_exists else None
     response = web.StreamResponse()
     try:
-        headers |= body.headers() if body else {}
         data = await _data(body, context) if body else None
+        headers |= body.headers() if body else {}
         async with context.send(route, headers, data, decompress=False) as answer:
             reason = answer.reason or ""
             response.set_status(answer.status, None if has_controls(reason) else reason)
@@ -129,11 +130,23 @@ async def forward_unread(
     return response
 
 
-async def _data(body: "_Body", context: CallContext) -> bytes | AsyncIterator[bytes]:
+async def _data(body: "_Body", context: CallContext) -> bytes | AsyncIterator[bytes] | None:
     """Return the body to send: its bytes if all of them have arrived, or else what yields them."""
+    if context.request.method == hdrs.METH_DELETE:
+        return await _empty_object(body, context)
     if body.has_arrived:
         return await body.read()
     return body.chunks() if context.caller.issued is None else _checked(body, context)
+
+
+async def _empty_object(body: "_Body", context: CallContext) -> bytes | None:
+    """Return the body of a DELETE, an empty object or nothing. Raises ApiError for any other one."""
+    data = b"".join((await body.read()).split())
+    if data not in (b"", b"{}"):
+        raise body_refused("no hook judges the body of a DELETE; send none, or {}")
+    if context.caller.issued is not None:
+        await context.check_key_again()
+    return data or None
 
 
 async def _checked(body: "_Body", context: CallContext) -> AsyncIterator[bytes]:

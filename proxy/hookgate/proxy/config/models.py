@@ -307,7 +307,7 @@ class StreamSettings(Section):
     60."""
 
     keep_alive: Positive = 15
-    """Seconds without data after which a line break is sent to keep the connection alive."""
+    """Seconds without data after which bytes without meaning are sent to keep the connection alive."""
 
 
 class ToolCallSettings(Section):

@@ -417,6 +417,7 @@ class Connection(TimedConnection):
             raise ConnectionError("the answer has already been started, or the client has left")
         response = error_response(_invalid(exc) if isinstance(exc, _CLIENT_ERRORS) else internal_error())
         response.force_close()
+        response.headers[hdrs.CONNECTION] = "close"  # aiohttp leaves it out: it answers as HTTP/1.0 does
         return response
 
     def _log_failure(self, request: web.BaseRequest, error: BaseException | None) -> None:
@@ -484,7 +485,7 @@ class Connection(TimedConnection):
     @property
     def is_last_answer(self) -> bool:
         """Whether an answer that begins now is the last one on the connection."""
-        return self.stopping or self._server.draining
+        return self.stopping or self._close or self._server.draining
 
     def _close_if_done(self) -> None:
         if not self._body.is_eof() or self._head_since is not None:
@@ -526,7 +527,9 @@ def error_response(error: ApiError) -> web.Response:
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?")
 _SINGLE_HEADERS = (hdrs.AUTHORIZATION, hdrs.EXPECT, hdrs.UPGRADE, KEY_HEADER, SESSION_HEADER)
-_WITHOUT_BODY = (hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_DELETE)
+_WITHOUT_BODY = (hdrs.METH_GET, hdrs.METH_HEAD)
+_UPGRADES = ("tcp", "websocket")
+"""The protocols after whose names aiohttp takes the rest of a connection for another protocol than HTTP."""
 
 
 def check_head(request: Request) -> None:
@@ -550,8 +553,8 @@ def _header_problems(request: Request) -> Iterable[str]:
         yield "its Host is not a valid host"
     if request.body_exists and request.method in _WITHOUT_BODY:
         yield f"{request.method} must not have a body"
-    if hdrs.UPGRADE in headers and request.body_exists:
-        yield "it has both a body and an Upgrade"
+    if request.body_exists and headers.get(hdrs.UPGRADE, "").lower() in _UPGRADES:
+        yield "it has both a body and an Upgrade"  # others, such as h2c, are ignored
     for name in _SINGLE_HEADERS:
         if len(headers.getall(name, ())) > 1:
             yield f"{name} is sent twice"

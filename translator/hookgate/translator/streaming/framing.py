@@ -13,9 +13,6 @@ from hookgate.translator.fields import BodyError
 MAX_EVENT = 16 * 1024 * 1024
 """The maximum size of an event in bytes, including its framing. Inline images may have a few megabytes."""
 
-KEEP_ALIVE = b"\r\n"
-"""Bytes that all clients ignore before, between and after events, in both framings."""
-
 
 @dataclass(slots=True)  # frozen ones take longer to create, for each event of a stream
 class Frame:
@@ -65,16 +62,28 @@ class Framing(ABC):
     def end(self) -> bytes:
         """Return the bytes that complete an answer which the upstream did not complete."""
 
+    def keep_alive(self) -> bytes:
+        """Return bytes that can be sent before, between and after events, and mean nothing to the client."""
+        return b"\r\n"
+
+    def after_keep_alive(self, data: bytes) -> bytes:
+        """Return the next bytes of the stream, which are empty at its end, as they follow any keep-alives."""
+        return data
+
 
 class ServerSentEvents(Framing):
     """`alt=sse`. Lines may end in LF, CR or CRLF; an event may contain comments and several data lines.
 
     Several data lines are forwarded as one, because a client that ignores some of them would read a different
     answer.
+
+    A keep-alive is the beginning of the next event, or a space before its JSON. Some clients fail on any bytes
+    besides events, and others on events without content.
     """
 
     content_type = "text/event-stream"
 
+    _FIELD = b"data:"
     _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
     _LINE_END = re.compile(rb"\r\n|\n|\r")
     _ENDS = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n", b"\r\r\n")
@@ -82,6 +91,7 @@ class ServerSentEvents(Framing):
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._searched = 0
+        self._begun: bytes | None = None  # the first bytes of the event that a keep-alive has begun, if any
 
     def feed(self, chunk: bytes) -> list[Frame]:
         if (
@@ -153,6 +163,23 @@ class ServerSentEvents(Framing):
 
     def event(self, data: bytes) -> bytes:
         return self._missing_end() + b"data: " + data + b"\r\n\r\n"
+
+    def keep_alive(self) -> bytes:
+        if self._begun is not None:
+            return b" "
+        self._begun = b""
+        return self._missing_end() + self._FIELD + b" "
+
+    def after_keep_alive(self, data: bytes) -> bytes:
+        if self._begun is None:
+            return data
+        begun = self._begun + data
+        event = begun.lstrip(b"\r\n")
+        if data and self._FIELD.startswith(event):
+            self._begun = begun  # the rest of the field's name follows
+            return b""
+        self._begun = None
+        return event.removeprefix(self._FIELD) if event.startswith(self._FIELD) else b"{}\r\n\r\n" + begun
 
     def _missing_end(self) -> bytes:
         end, self.is_open = b"\r\n\r\n" if self.is_open else b"", False

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import orjson
 
 from hookgate.translator.fields import BodyError, JsonObject
-from hookgate.translator.streaming.framing import MAX_EVENT, Frame, ServerSentEvents
+from hookgate.translator.streaming.framing import MAX_EVENT, Frame, Framing, ServerSentEvents
 from hookgate.translator.strictjson import encode_answer
 
 DONE = b"[DONE]"
@@ -27,6 +27,9 @@ class HeldEvents(ServerSentEvents):
         super().__init__()
         self._held: list[Frame] = []
         self._held_bytes = 0
+
+    def keep_alive(self) -> bytes:
+        return Framing.keep_alive(self)  # the next event may begin with its name
 
     def reset_decoder(self) -> None:
         super().reset_decoder()
