@@ -480,7 +480,7 @@ def combined_output(event: Event, outcome: Outcome[Event]) -> Output:
     combined: Output = {}
     if verdict.stop:
         combined |= {"continue": False, "stopReason": verdict.reason}
-    elif verdict.decision != "allow" or verdict.reason:
+    elif verdict.decision != "allow" or verdict.allowed or verdict.reason:
         combined |= {"decision": verdict.decision, "reason": verdict.reason or None}
     combined |= {"systemMessage": "\n".join(verdict.system_messages) or None}
     combined |= {"suppressOutput": verdict.suppress_output or None}
