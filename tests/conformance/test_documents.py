@@ -365,7 +365,7 @@ async def warned(event: Event, output: Json, caplog: pytest.LogCaptureFixture) -
 
 async def test_a_verdict_that_is_only_a_message_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     [message] = await warned(asking("hi"), {"systemMessage": 'x {"decision": "deny"}'}, caplog)
-    assert "printed a decision that is not the only JSON object on stdout" in message
+    assert "printed a decision that is not one valid JSON object on stdout" in message
 
 
 TOOLS = {"tools": [{"functionDeclarations": [{"name": name} for name in ALLOWED]}]}

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from support.hooks import (
 )
 
 from hookgate.hooks import BeforeAgent, BeforeModel
-from hookgate.hooks.settings import Group
+from hookgate.hooks.settings import Group, Layer
 from hookgate.translator import apply_request, show_request
 
 Act = Callable[[Json], Json | None]
@@ -297,3 +298,22 @@ async def test_asking_for_nothing_by_null_is_no_edit() -> None:
         asking("hi"), SESSION
     )
     assert outcome.runs[0].edit == {}
+
+
+async def test_sequential_groups_wait_for_those_of_higher_layers() -> None:
+    order: list[str] = []
+
+    async def mark(name: str, pauses: int, event: Json) -> Json:
+        for _ in range(pauses):
+            await asyncio.sleep(0)
+        order.append(name)
+        return rewriting(lambda text: text + name, event)
+
+    def group(name: str, layer: Layer, pauses: int = 0) -> Group:
+        made = sequential(partial(mark, name, pauses))
+        return replace(made, hooks=tuple(replace(hook, layer=layer) for hook in made.hooks))
+
+    groups = [group("a", "project", 20), group("b", "project", 10), group("c", "user"), group("d", "system")]
+    outcome = await engine(*groups).fire(asking("x"), SESSION)
+    assert texts_of(outcome.event) == ["xabcd"]
+    assert order == ["b", "a", "b", "c", "d"]  # b runs again, because a has edited what it has edited

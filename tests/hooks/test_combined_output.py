@@ -37,7 +37,7 @@ async def combined(event: Any, *outputs: Json) -> Json:
     ("event", "outputs", "expected"),
     [
         pytest.param(BEFORE_MODEL, [{}], {}, id="nothing"),
-        pytest.param(BEFORE_MODEL, [{"decision": "allow"}], {}, id="allowed"),
+        pytest.param(BEFORE_MODEL, [{"decision": "allow"}, {}], {"decision": "allow"}, id="allowed"),
         pytest.param(
             BEFORE_MODEL,
             [{"decision": "allow", "reason": "fine"}],

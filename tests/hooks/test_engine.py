@@ -269,8 +269,7 @@ async def test_a_key_without_effect_is_logged_once(caplog: pytest.LogCaptureFixt
         outcome = await running.fire(asking("hi"), SESSION)
         assert outcome.verdict.decision == "allow"
     assert caplog.messages[0] == (
-        "BeforeModel hook 'misspell' returned the key 'decison', which has no effect; "
-        "did you mean 'decision'?"
+        "BeforeModel hook 'misspell' returned the key 'decison', which is not read; did you mean 'decision'?"
     )
     assert (len(caplog.messages), len(set(caplog.messages))) == (20, 20)
 

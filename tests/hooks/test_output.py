@@ -52,7 +52,7 @@ def test_a_wrong_value_is_named_with_what_it_must_be(output: Output, problem: st
 
 @pytest.mark.parametrize("text", [DENY, '{"continue": false}', '{"permissionDecision": "deny"}'])
 def test_a_decision_on_stderr_is_reported(text: str) -> None:
-    with pytest.raises(UnreadDecisionError, match="wrote a decision to stderr, where it has no effect"):
+    with pytest.raises(UnreadDecisionError, match="wrote a decision to stderr, where it is not read"):
         read(stderr=text)
 
 
@@ -136,6 +136,18 @@ def test_half_an_emoji_is_replaced_and_the_verdict_stays() -> None:
     assert output == {"decision": "deny", "reason": "cut \N{REPLACEMENT CHARACTER}", "x": "😀"}
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+def test_denial_is_read_in_every_unicode_encoding(encoding: str) -> None:
+    output = read('{"decision": "deny", "reason": "für alle"}'.encode(encoding))
+    assert output == {"decision": "deny", "reason": "für alle"}
+    assert read(b"", "für alle".encode(encoding), 2) == {"decision": "deny", "reason": "für alle"}
+
+
+def test_text_in_encoding_that_cannot_be_read_is_failure() -> None:
+    with pytest.raises(HookError, match="printed null characters, so its output cannot be read; print UTF-8"):
+        read(b"log\n" + DENY.encode("utf-16-le"))
+
+
 VERDICTS = [
     f"Processing...\n{DENY}",
     f"{DENY}\n{DENY}",
@@ -154,7 +166,7 @@ def test_a_verdict_that_is_only_a_message_is_warned_of(stdout: str, event: str) 
     output = read(stdout, event=event)
     assert output is not None
     assert output["systemMessage"] == stdout
-    assert "has no effect; print one JSON object" in describe_unread(output)
+    assert "so it is not read; print one JSON object" in describe_unread(output)
 
 
 @pytest.mark.parametrize("stdout", [DENY, "Processing...", "a decision: deny", '{"systemMessage": "x"}'])
@@ -308,6 +320,16 @@ def test_the_stricter_of_two_decisions_in_one_output_counts_with_its_own_reason(
     stricter = max(own, permission, key=strictness)
     assert strictness(output["decision"]) == strictness(stricter)
     assert output["reason"] == ("own" if strictness(own) == strictness(stricter) else "permission's")
+
+
+@pytest.mark.parametrize("permission", WORDS)
+@pytest.mark.parametrize("own", [None, *WORDS])
+def test_permission_decision_at_top_level_is_a_decision(own: str | None, permission: str) -> None:
+    fields = {"permissionDecision": permission, "permissionDecisionReason": "r"}
+    output = read_output({"decision": own, **fields}, "BeforeTool")
+    assert output is not None
+    assert strictness(output["decision"]) == max(map(strictness, filter(None, [own, permission])))
+    assert output["reason"] == "r"
 
 
 def test_a_reason_in_one_spelling_tells_a_decision_in_the_other() -> None:
@@ -534,11 +556,19 @@ def test_a_hook_that_writes_into_what_it_gave_changes_nothing_any_more() -> None
         ),
         ("AfterModel", {"llm_response": {}}, "llm_response", "put it into hookSpecificOutput"),
         ("BeforeTool", {"tool_input": {}}, "tool_input", "put it into hookSpecificOutput"),
+        ("BeforeTool", {"updatedInput": {}}, "updatedInput", "put it into hookSpecificOutput"),
+        (
+            "AfterTool",
+            {"hookSpecificOutput": {"updatedInput": {}}},
+            "hookSpecificOutput.updatedInput",
+            "it belongs to hookSpecificOutput of BeforeTool",
+        ),
+        ("BeforeTool", {"hook_event_name": "x", "permission": "deny"}, "permission", "return `decision`"),
         (
             "BeforeTool",
-            {"permissionDecision": "deny"},
-            "permissionDecision",
-            "put it into hookSpecificOutput",
+            {**dict.fromkeys(map(str, range(9))), "modifiedArgs": {}},
+            "modifiedArgs",
+            "return the arguments as hookSpecificOutput.tool_input",
         ),
         ("SessionStart", {"additionalContext": "x"}, "additionalContext", "put it into hookSpecificOutput"),
         ("AfterModel", {"response": "x"}, "response", "did you mean 'hookSpecificOutput.llm_response'?"),

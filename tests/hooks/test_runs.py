@@ -381,7 +381,7 @@ async def test_the_record_keeps_the_warnings_about_the_last_output() -> None:
         [status] = judge.health.hooks.values()
         told.append(status.warning)
     assert "'decison'" in told[0]
-    assert told[1].startswith("printed a decision that is not the only JSON object")
+    assert told[1].startswith("printed a decision that is not one valid JSON object")
     assert told[2] == ""
 
 
@@ -396,7 +396,7 @@ async def test_a_decision_on_stderr_is_a_warning_and_a_failure_if_the_hook_fails
     outcome = await judge.fire(asking("hi"), SESSION)
     await judge.close()
     assert outcome.verdict.denied == (on_error == "deny")
-    told = "wrote a decision to stderr, where it has no effect; print it to stdout"
+    told = "wrote a decision to stderr, where it is not read; print it to stdout"
     [status] = judge.health.hooks.values()
     assert (status.error, status.warning) == ((told, "") if on_error == "deny" else ("", told))
     assert told in caplog.text

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, Generic, Protocol, TypeVar
 
 from hookgate.hooks.clock import Deadline, StallClock
@@ -348,9 +349,36 @@ class _Chain:
     async def _run_batch(
         self, groups: Sequence[Group], event: E, edits: tuple[Run, ...]
     ) -> tuple[E, list[Run]]:
-        """Run groups concurrently on an event that contains `edits`."""
-        first_runs = await _gather([self._run_group(group, event, edits) for group in groups])
-        return await self._apply_in_order(event, [run for runs in first_runs for run in runs], edits)
+        """Run groups on an event that contains `edits`.
+
+        They run concurrently, except that the sequential groups of a layer wait for those of higher layers.
+        """
+        parallel = [group for group in groups if not group.sequential]
+        in_turn = [group for group in groups if group.sequential]
+        layers = [list(of_layer) for _, of_layer in groupby(in_turn, lambda group: group.hooks[0].layer)]
+        first_runs = await _gather(
+            [
+                *([self._run_layers(layers, event, edits)] if layers else []),
+                *(self._run_group(group, event, edits) for group in parallel),
+            ]
+        )
+        by_hook = {run.hook: run for runs in first_runs for run in runs}
+        in_order = [by_hook[hook] for group in groups for hook in group.hooks if hook in by_hook]
+        return await self._apply_in_order(event, in_order, edits)
+
+    async def _run_layers(
+        self, layers: Sequence[Sequence[Group]], event: E, edits: tuple[Run, ...]
+    ) -> list[Run]:
+        """Run the groups of each layer on the event as the groups of the layers before it have left it."""
+        runs: list[Run] = []
+        current, seen = event, edits
+        for groups in layers:
+            if runs:
+                current, runs = await self._apply_in_order(event, runs, edits)
+                seen = (*edits, *_edits_of(runs))
+            for new in await _gather([self._run_group(group, current, seen) for group in groups]):
+                runs += new
+        return runs
 
     async def _run_group(self, group: Group, event: E, edits: tuple[Run, ...]) -> list[Run]:
         if not group.sequential:
@@ -480,7 +508,7 @@ def combined_output(event: Event, outcome: Outcome[Event]) -> Output:
     combined: Output = {}
     if verdict.stop:
         combined |= {"continue": False, "stopReason": verdict.reason}
-    elif verdict.decision != "allow" or verdict.reason:
+    elif verdict.decision != "allow" or verdict.allowed or verdict.reason:
         combined |= {"decision": verdict.decision, "reason": verdict.reason or None}
     combined |= {"systemMessage": "\n".join(verdict.system_messages) or None}
     combined |= {"suppressOutput": verdict.suppress_output or None}

@@ -100,7 +100,7 @@ class ExitCodeError(HookError):
 
 
 class UnreadDecisionError(HookError):
-    """A hook's program exited with code 0 and wrote a decision to a place where it has no effect.
+    """A hook's program exited with code 0 and wrote a decision to a place where it is not read.
 
     This is only a warning unless the hook fails closed.
     """

@@ -22,6 +22,8 @@ class Verdict:
     """The combined decision of one event's hooks."""
 
     decision: Literal["allow", "ask", "deny"] = "allow"
+    allowed: bool = False
+    """Whether a hook has allowed the event, and none has decided otherwise."""
     stop: bool = False
     reason: str = ""
     system_messages: tuple[str, ...] = ()
@@ -79,6 +81,7 @@ def merge(event: str, outputs: Sequence[Output], narrowing: Collection[int] = ()
     selection = event == "BeforeToolSelection"
     return Verdict(
         decision=decision,
+        allowed=decision == "allow" and any(output.get("decision") == "allow" for output in outputs),
         stop=bool(stops),
         reason=_stop_reason(stops) if stops else _reasons(outputs, decision),
         system_messages=tuple(o["systemMessage"] for o in outputs if o.get("systemMessage")),

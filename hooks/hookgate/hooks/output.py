@@ -7,7 +7,7 @@ raised if the hook failed.
 import json
 import re
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from pydantic import ValidationError
@@ -38,11 +38,17 @@ DENY_EXIT_CODE = 2
 _SHELL_EXIT_CODES = frozenset({126, 127, *range(129, 193)})
 """The exit codes with which a shell reports a program that it cannot run, or that a signal killed."""
 
-_DECIDING_KEYS = ("decision", "continue", "hookSpecificOutput", "permissionDecision")
+_DECISIONS = ("decision", "continue", "permissionDecision")
+"""Keys of an output that contain a decision about the call."""
+
+_DECIDING_KEYS = (*_DECISIONS, "hookSpecificOutput")
 """Keys of an output that decide about the call."""
 
-_DECIDING_KEY = re.compile(rf"""["'](?:{"|".join(_DECIDING_KEYS)})["']\s*:""")
-"""Matches one of them in text that is meant to be JSON."""
+_DECISION = re.compile(rf"""["'](?:{"|".join(_DECISIONS)})["']\s*:""")
+"""Matches a decision in text that is meant to be JSON."""
+
+_OUTPUT_KEY = re.compile(rf"""["'](?:{"|".join(_DECIDING_KEYS)})["']\s*:""")
+"""Matches a decision, or the object of edits, in text that is meant to be JSON."""
 
 _TOOL_NAMES = re.compile(r"[\w.:-]+(?:\s*,\s*[\w.:-]+)*")
 
@@ -92,8 +98,7 @@ def read_process(event: str, name: str, ended: ProcessResult) -> Output | None:
     signal or a missing program; raises ExitCodeError for any other exit code, and UnreadDecisionError if only
     stderr contains a decision.
     """
-    stdout = ended.stdout.decode("utf-8-sig", errors="replace").strip()
-    stderr = ended.stderr.decode("utf-8", errors="replace").strip()
+    stdout, stderr = _decode(ended.stdout).strip(), _decode(ended.stderr).strip()
     if ended.exit_code == DENY_EXIT_CODE:
         return read_output(_denial(event, name, stdout, stderr), event)
     if ended.exit_code != 0:
@@ -105,8 +110,13 @@ def read_process(event: str, name: str, ended: ProcessResult) -> Output | None:
     if stdout:
         return read_output(_read_stdout(event, stdout), event)
     if _decides(stderr):
-        raise UnreadDecisionError("wrote a decision to stderr, where it has no effect; print it to stdout")
+        raise UnreadDecisionError("wrote a decision to stderr, where it is not read; print it to stdout")
     return None
+
+
+def _decode(data: bytes) -> str:
+    """Return text in UTF-8, UTF-16 or UTF-32, with or without a byte order mark."""
+    return data.decode(json.detect_encoding(data), errors="replace")
 
 
 def _decides(text: str) -> bool:
@@ -131,17 +141,20 @@ def shorten_stderr(text: str) -> str:
 def _read_stdout(event: str, text: str) -> Any:
     """Return the output that a successful program printed: a JSON object, names of tools, or a message.
 
-    Other JSON values are ignored, except for strings, which are messages.
+    Other JSON values are ignored, except for strings, which are messages. Raises HookError for a text in an
+    encoding that cannot be read, which may be a denial.
     """
     is_json, value = _parse_json(text)
     if is_json and isinstance(value, dict):
         return value
-    if is_json and not isinstance(value, str) and not _DECIDING_KEY.search(text):
+    if is_json and not isinstance(value, str) and not _OUTPUT_KEY.search(text):
         return None
     if event == "BeforeToolSelection" and _TOOL_NAMES.fullmatch(text):
         names = [word.strip() for word in text.split(",")]
         selection = {"mode": "ANY", "allowedFunctionNames": names}
         return {"hookSpecificOutput": {"hookEventName": event, "toolConfig": selection}}
+    if "\0" in text:
+        raise HookError("printed null characters, so its output cannot be read; print UTF-8")
     return {"decision": "allow", "systemMessage": text}
 
 
@@ -150,17 +163,23 @@ def describe_unread(output: Output) -> str:
     message = output.get("systemMessage")
     if not isinstance(message, str) or not output.keys() <= {"decision", "systemMessage"}:
         return ""
-    if output.get("decision", "allow") != "allow" or not _DECIDING_KEY.search(message):
+    if output.get("decision", "allow") != "allow" or not _OUTPUT_KEY.search(message):
         return ""
+    printed = "a decision" if _DECISION.search(message) else "an output"
     return (
-        "printed a decision that is not the only JSON object on stdout, so it counts as a message and has no "
-        "effect; print one JSON object and nothing else, and write logs to stderr"
+        f"printed {printed} that is not one valid JSON object on stdout, so it is not read; "
+        "print one JSON object and nothing else, and write logs to stderr"
     )
+
+
+def loses_decision(output: Output) -> bool:
+    """Return whether the output is a message that contains a decision, which is therefore not read."""
+    return bool(describe_unread(output)) and _DECISION.search(output["systemMessage"]) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoredKey:
-    """A key of an output that has no effect.
+    """A key of an output that is not read.
 
     Attributes:
         path: The key, after the keys of the objects that contain it.
@@ -172,12 +191,14 @@ class IgnoredKey:
 
     @property
     def decides(self) -> bool:
-        """Whether the key was probably meant to decide about the call."""
+        """Whether the key was probably meant to decide about the call or to edit it."""
         key = self.path.rpartition(".")[2]
-        return key in _DECIDING_KEYS or closest_name(key, _DECIDING_KEYS) is not None
+        if key in _FOREIGN_KEYS or key in _EFFECTIVE:
+            return True
+        return closest_name(key, _EFFECTIVE if "." in self.path else _DECIDING_KEYS) is not None
 
     def __str__(self) -> str:
-        return f"returned the key {self.path!r}, which has no effect; {self.remedy}"
+        return f"returned the key {self.path!r}, which is not read; {self.remedy}"
 
 
 _MAX_IGNORED_KEYS = 8
@@ -187,23 +208,39 @@ _MAX_KEY_LENGTH = 64
 _TOP_KEYS = keys_of(HookOutput)
 _SPECIFIC_KEYS = {event: output.specific_keys() | {"additionalContext"} for event, output in OUTPUTS.items()}
 _EDIT_KEYS = {"llm_request": REQUEST_EDITS, "llm_response": RESPONSE_EDITS}
+_CONTEXT_KEYS = {"hookEventName", "additionalContext", "permissionDecisionReason", "retryReason", "redacted"}
+_EFFECTIVE = sorted({*_DECIDING_KEYS}.union(*_SPECIFIC_KEYS.values()) - _CONTEXT_KEYS)
+"""The keys that decide about an event or edit it."""
+
+_CLAUDE_CODE_EDITS = ("updatedInput", "updatedToolOutput", "updatedMCPToolOutput")
+_FOREIGN_KEYS = {
+    "behavior": "return `decision`",
+    "permission": "return `decision`",
+    "updated_input": "return the arguments as hookSpecificOutput.tool_input",
+    "modifiedArgs": "return the arguments as hookSpecificOutput.tool_input",
+    "updated_mcp_tool_output": "return the result as hookSpecificOutput.tool_result",
+    "modifiedResult": "return the result as hookSpecificOutput.tool_result",
+    "modifiedPrompt": "edit the prompt in BeforeModel, as hookSpecificOutput.llm_request",
+    "followup_message": "deny AfterAgent, with the message as `reason`",
+}
+"""Keys with which hooks of other agents decide or edit, and what to return instead."""
 
 
 def ignored_keys(output: Output, event: str) -> tuple[IgnoredKey, ...]:
     """Return the keys of an output that are misspelled, misplaced, or belong to another event.
 
-    Other unknown keys are not returned, because newer agents may define them. Neither are those of an output
-    that repeats the hook's input.
+    Other unknown keys are not returned, because newer agents may define them. Neither are those that repeat
+    the hook's input.
     """
     specific = output.get("hookSpecificOutput") or {}
     edits = [(name, specific[name]) for name in _EDIT_KEYS if type(specific.get(name)) is dict]
     known = output.keys() <= _TOP_KEYS and specific.keys() <= _SPECIFIC_KEYS[event]
-    if "hook_event_name" in output or (
-        known and all(edit.keys() <= _EDIT_KEYS[name] for name, edit in edits)
-    ):
+    if known and all(edit.keys() <= _EDIT_KEYS[name] for name, edit in edits):
         return ()
+    repeats_input = "hook_event_name" in output
+    unknown = _foreign(output) if repeats_input else _unknown(output, _TOP_KEYS)
     found = [
-        *(IgnoredKey(key, _top_remedy(key, event)) for key in _unknown(output, _TOP_KEYS)),
+        *(IgnoredKey(key, _top_remedy(key, event)) for key in unknown),
         *(
             IgnoredKey(f"hookSpecificOutput.{key}", _specific_remedy(key, event))
             for key in _unknown(specific, _SPECIFIC_KEYS[event])
@@ -218,11 +255,21 @@ def ignored_keys(output: Output, event: str) -> tuple[IgnoredKey, ...]:
 
 
 def _unknown(document: Output, known: frozenset[str]) -> list[str]:
-    unknown = (key for key in document if key not in known and len(key) <= _MAX_KEY_LENGTH)
+    """Return the first unknown keys of an object, after those of other agents."""
+    foreign = _foreign(document)
+    keys = chain(foreign, (key for key in document if key not in foreign))
+    unknown = (key for key in keys if key not in known and len(key) <= _MAX_KEY_LENGTH)
     return list(islice(unknown, _MAX_IGNORED_KEYS))
 
 
+def _foreign(document: Output) -> list[str]:
+    """Return the keys with which hooks of other agents decide or edit, and which no input has."""
+    return [key for key in (*_CLAUDE_CODE_EDITS, *_FOREIGN_KEYS) if key in document]
+
+
 def _top_remedy(key: str, event: str) -> str:
+    if key in _FOREIGN_KEYS:
+        return _FOREIGN_KEYS[key]
     if key in _SPECIFIC_KEYS[event]:
         return "put it into hookSpecificOutput"
     if near := closest_name(key, sorted(_TOP_KEYS)):
@@ -233,6 +280,8 @@ def _top_remedy(key: str, event: str) -> str:
 
 
 def _specific_remedy(key: str, event: str) -> str:
+    if key in _FOREIGN_KEYS:
+        return _FOREIGN_KEYS[key]
     if key in _TOP_KEYS:
         return "put it at the top level of the output"
     if near := closest_name(key, sorted(_SPECIFIC_KEYS[event])):

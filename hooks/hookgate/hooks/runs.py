@@ -17,7 +17,7 @@ from hookgate.hooks.errors import (
 )
 from hookgate.hooks.events import BeforeToolSelection, Event
 from hookgate.hooks.events.base import Document, utc_text
-from hookgate.hooks.output import IgnoredKey, Output, describe_unread, ignored_keys
+from hookgate.hooks.output import IgnoredKey, Output, describe_unread, ignored_keys, loses_decision
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook, RuntimeConfig
@@ -312,13 +312,15 @@ def _edit_and_warning(event: Event, specific: JsonObject, view: str) -> tuple[Js
 def _warnings(hook: Hook, output: Output, event: str) -> tuple[str, tuple[IgnoredKey, ...]]:
     """Return a warning about an output, or an empty string, and its keys without effect.
 
-    Raises HookError instead if a decision cannot be read and the hook fails closed.
+    Raises HookError instead if a decision or an edit is not read, and the hook fails closed.
     """
     warning, ignored = describe_unread(output), ignored_keys(output, event)
     if hook.on_error == "deny":
-        for problem in (warning, *(str(key) for key in ignored if key.decides)):
-            if problem:
-                raise HookError(problem)
+        if loses_decision(output):
+            raise HookError(warning)
+        for key in ignored:
+            if key.decides:
+                raise HookError(str(key))
     return warning, ignored
 
 

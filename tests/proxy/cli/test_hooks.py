@@ -457,7 +457,11 @@ SURPRISING = [
         "echo it is fine",
         ("note", "printed a message for the log, 'it is fine'; a decision is"),
     ),
-    ("BeforeModel", """echo hi; echo '{"decision": "deny"}'""", ("FAIL", "has no effect; print one JSON")),
+    (
+        "BeforeModel",
+        """echo hi; echo '{"decision": "deny"}'""",
+        ("FAIL", "so it is not read; print one JSON"),
+    ),
     ("BeforeToolSelection", "echo done", ("note", "selects only tools that the request does not declare")),
     (
         "BeforeToolSelection",
@@ -467,13 +471,13 @@ SURPRISING = [
     (
         "BeforeTool",
         """echo '{"decison": "deny"}'""",
-        ("FAIL", "returned the key 'decison', which has no effect; did you mean 'decision'?"),
+        ("FAIL", "returned the key 'decison', which is not read; did you mean 'decision'?"),
     ),
     ("AfterModel", JSON_BROKEN, ("note", "so that it is no longer JSON")),
     (
         "AfterModel",
         """echo '{"hookSpecificOutput": {"llm_response": {"txt": "x"}}}'""",
-        ("FAIL", "'hookSpecificOutput.llm_response.txt', which has no effect; did you mean 'text'?"),
+        ("FAIL", "'hookSpecificOutput.llm_response.txt', which is not read; did you mean 'text'?"),
     ),
     (
         "BeforeModel",
@@ -510,7 +514,7 @@ def test_trying_shows_that_a_decision_with_other_text_is_a_failure(project: Path
     path = configure(project, command(line, name="odd"), event="BeforeModel", name="hooks.json")
     code, output = hookgate("test", "BeforeModel", "--hooks", str(path))
     assert code == 1
-    assert "printed a decision that is not the only JSON object on stdout" in output
+    assert "printed a decision that is not one valid JSON object on stdout" in output
     assert "=== verdict: deny" in output
 
 
@@ -539,7 +543,7 @@ def test_the_doctor_finds_a_decision_on_stderr(project: Path, hookgate: Hookgate
         hook = command(line, name="guard", on_error=on_error)
         code, output = hookgate("doctor", "--hooks", str(configure(project, hook, name="hooks.json")))
         assert code == 1
-        assert output.count("wrote a decision to stderr, where it has no effect; print it to stdout") == 1
+        assert output.count("wrote a decision to stderr, where it is not read; print it to stdout") == 1
 
 
 def test_a_similar_event_is_suggested(hookgate: Hookgate, capsys: pytest.CaptureFixture[str]) -> None:

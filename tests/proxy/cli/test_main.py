@@ -309,7 +309,7 @@ async def test_the_list_warns_of_output_without_effect(tmp_path: Path) -> None:
         await until((state / "hooks-status.json").exists, 10)
         await until(lambda: '"runs": 1' in (state / "hooks-status.json").read_text(), 10)
     [row] = json.loads((await run("hooks", "list", "--json", *sources)).out)
-    assert row["last run"].startswith("ok, but it returned the key 'decison', which has no effect")
+    assert row["last run"].startswith("ok, but it returned the key 'decison', which is not read")
 
 
 def test_a_receipt_s_id_is_needed_in_full(here: Here) -> None:

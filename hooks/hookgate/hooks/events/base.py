@@ -289,6 +289,12 @@ class HookOutput(BaseModel):
     hook_specific_output: Specific[SpecificOutput] = None
     """The fields that are specific to the event. The event's section lists them."""
 
+    permission_decision: DecisionField = Field(None, alias="permissionDecision")
+    """Alias of `decision`. If both are given, the stricter one takes precedence."""
+
+    permission_decision_reason: str | None = Field(None, alias="permissionDecisionReason")
+    """Alias of `reason`."""
+
     @classmethod
     def specific_keys(cls) -> frozenset[str]:
         """Return the keys of hookSpecificOutput that have an effect, in all of their spellings."""
@@ -298,9 +304,11 @@ class HookOutput(BaseModel):
     def canonical(self) -> JsonObject:
         """Return the document in canonical spelling, with all decisions merged into `decision`."""
         output = self.model_dump(by_alias=True, exclude_none=True)
+        further = [(self.permission_decision, self.permission_decision_reason)]
         if (specific := self.hook_specific_output) is not None:
             _rename_keys(output["hookSpecificOutput"], specific.spellings)
-            _merge_decisions(output, specific.decisions())
+            further += specific.decisions()
+        _merge_decisions(output, further)
         return output
 
 
@@ -312,7 +320,9 @@ class AdvisoryOutput(HookOutput):
         return {key: value for key, value in output.items() if key not in _FLOW_CONTROL}
 
 
-_FLOW_CONTROL = frozenset({"decision", "reason", "continue", "stopReason"})
+_FLOW_CONTROL = frozenset(
+    {"decision", "reason", "continue", "stopReason", "permissionDecision", "permissionDecisionReason"}
+)
 
 
 def _rename_keys(specific: JsonObject, spellings: dict[str, str]) -> None:

@@ -12,10 +12,14 @@ from hookgate.hooks.events.base import (
     HookOutput,
     Specific,
     SpecificOutput,
+    Unchecked,
     first,
     object_in,
 )
-from hookgate.translator.fields import JsonObject, same
+from hookgate.translator.fields import JsonObject, TranslatorError, same
+
+_SHOWN_NAME = 64
+"""The number of characters of an argument's name that a message repeats."""
 
 
 class ToolEventInput(HookInput):
@@ -65,6 +69,9 @@ class BeforeToolSpecific(SpecificOutput):
 
     tool_args: JsonObject | None = None
     """Alias of `tool_input`. If both are given, `tool_input` takes precedence."""
+
+    updated_input: JsonObject | None = Field(None, alias="updatedInput")
+    """Claude Code's alias of `tool_input`. It must contain all arguments: Claude Code removes the others."""
 
 
 class BeforeToolOutput(HookOutput):
@@ -125,6 +132,12 @@ class AfterToolSpecific(ContextOutput):
     """A result that replaces the whole result, `returnDisplay` and `error` included. Without `llmContent`,
     the model sees an empty result."""
 
+    updated_tool_output: Unchecked = Field(None, alias="updatedToolOutput")
+    """Claude Code's alias of `tool_result`. A value without `llmContent` becomes `llmContent`."""
+
+    updated_mcp_tool_output: Unchecked = Field(None, alias="updatedMCPToolOutput")
+    """An older alias of `updatedToolOutput`, for tools of MCP servers."""
+
     tail_tool_call_request: TailToolCall | None = Field(None, alias="tailToolCallRequest")
     """Another tool to run immediately. Its result replaces the result of this one."""
 
@@ -171,8 +184,16 @@ class BeforeTool(Event):
         return (self.tool_name,) if name == "tools" else ""
 
     def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
-        """Return the arguments that change. Both spellings are read; `tool_input` takes precedence."""
-        arguments = {**object_in(specific, "tool_args"), **object_in(specific, "tool_input")}
+        """Return the arguments that change. All spellings are read; `tool_input` takes precedence."""
+        updated = object_in(specific, "updatedInput")
+        if specific.get("updatedInput") is not None and not self.tool_input.keys() <= updated.keys():
+            missing = min(self.tool_input.keys() - updated.keys())[:_SHOWN_NAME]
+            raise TranslatorError(
+                "updatedInput",
+                f"lacks the argument {missing!r}, which Claude Code would remove; return all arguments, "
+                "or only the changed ones as tool_input",
+            )
+        arguments = {**object_in(specific, "tool_args"), **updated, **object_in(specific, "tool_input")}
         return {
             key: value
             for key, value in arguments.items()
@@ -211,7 +232,10 @@ class AfterTool(Event):
     def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         """Return the whole new result if it differs from the one that the hook was shown."""
         result = specific.get("tool_result")
-        new = {"llmContent": result} if isinstance(result, str) else object_in(specific, "tool_result")
+        if result is None:
+            new = _updated_result(specific)
+        else:
+            new = {"llmContent": result} if isinstance(result, str) else object_in(specific, "tool_result")
         shown = result_of(self.tool_response)
         if not new or same(new, shown):
             return {}
@@ -220,6 +244,14 @@ class AfterTool(Event):
 
     def edited(self, edit: JsonObject, view: str) -> Self:
         return replace(self, tool_response=edit)
+
+
+def _updated_result(specific: JsonObject) -> JsonObject:
+    """Return the result in a key of Claude Code, or an empty object if there is none."""
+    result = first(specific.get("updatedToolOutput"), specific.get("updatedMCPToolOutput"))
+    if result is None or (isinstance(result, dict) and "llmContent" in result):
+        return result or {}
+    return {"llmContent": result}
 
 
 def result_of(response: Any) -> JsonObject:
