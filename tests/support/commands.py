@@ -25,8 +25,8 @@ class Ran:
 
     @property
     def lines(self) -> list[Any]:
-        """stdout as JSON lines."""
-        return [json.loads(line) for line in self.stdout.splitlines()]
+        """stdout as JSON lines, in whose strings there may be other line ends of Unicode."""
+        return [json.loads(line) for line in self.stdout.split("\n") if line]
 
 
 def missing(reason: str) -> None:

@@ -23,6 +23,12 @@ PASSING = {
     "tracestate": "a=b",
     "X-Request-Id": "r1",
     "X-Server-Timeout": "60",
+    "Referer": "https://app.example/",
+    "X-Android-Package": "com.example.app",
+    "X-Android-Cert": "AB12",
+    "X-Ios-Bundle-Identifier": "com.example.app",
+    "X-Vertex-AI-LLM-Request-Type": "dedicated",
+    "X-Vertex-AI-LLM-Shared-Request-Type": "priority",
 }
 HOP_BY_HOP = ["Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "TE", "Upgrade"]
 MISLEADING = [

@@ -35,9 +35,7 @@ def test_harmless_parameters_pass(query: str) -> None:
     ("query", "named"),
     [
         ("fields=candidates", "fields"),
-        ("$alt=proto", "$alt"),
-        ("%24alt=proto", "$alt"),
-        ("prettyPrint=false", "prettyPrint"),
+        ("PrettyPrint=false", "PrettyPrint"),
         ("callback=f", "callback"),
         ("Alt=sse", "Alt"),
         ("pageSize=1", "pageSize"),
@@ -55,6 +53,27 @@ def test_a_repeated_parameter_is_refused(query: str) -> None:
     refusal = refused(f"{CALL}?{query}")
     assert refusal.code == 400
     assert "repeated" in refusal.message
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "$alt=json",
+        "%24alt=json%3Benum-encoding%3Dint",
+        "$alt=json;enum-encoding=int",
+        "prettyPrint=true",
+        "$prettyPrint=x",
+    ],
+)
+def test_how_the_answer_is_written_is_not_left_to_the_client(query: str) -> None:
+    route = match("POST", f"/v1/models/m:streamGenerateContent?alt=sse&{query}")
+    assert (route.alt, route.query) == ("sse", "alt=sse")
+
+
+@pytest.mark.parametrize("value", ["proto", "sse", "media", "json;enum-encoding=string", "JSON", ""])
+def test_an_unknown_form_of_the_answer_is_refused(value: str) -> None:
+    refusal = refused(f"{CALL}?$alt={value}")
+    assert (refusal.code, "$alt=" in refusal.message) == (400, True)
 
 
 @pytest.mark.parametrize("value", ["media", "proto", "SSE", "sse;x", "sse%00"])

@@ -47,6 +47,7 @@ _TO_UPSTREAM = frozenset(
         "api-revision",
         "authorization",
         "content-type",
+        "referer",
         "traceparent",
         "tracestate",
         "user-agent",
@@ -65,7 +66,9 @@ _TO_CLIENT = frozenset(
         "x-request-id",
     }
 )
-_BOTH_WAYS = ("x-goog-", "x-gemini-")
+_BOTH_WAYS = ("x-goog-", "x-gemini-", "x-vertex-ai-")
+_PREFIXES_TO_UPSTREAM = (*_BOTH_WAYS, "x-android-", "x-ios-")
+"""With `referer`, these prove that a restricted API key is used by its app or website."""
 # They change the form of the answer, like the query parameters that are refused, or hold the URL of an
 # upload: uploads must go through the gateway, so passthrough.py rewrites that URL.
 _NEVER_FORWARDED = frozenset(
@@ -83,7 +86,8 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
 
 def to_upstream(headers: Mapping[str, str], accept_encoding: str) -> dict[str, str]:
     """Return the client's headers to forward upstream, with `Accept-Encoding` set to `accept_encoding`."""
-    return {**_forwarded(headers.items(), _TO_UPSTREAM), "Accept-Encoding": accept_encoding}
+    forwarded = _forwarded(headers.items(), _TO_UPSTREAM, _PREFIXES_TO_UPSTREAM)
+    return {**forwarded, "Accept-Encoding": accept_encoding}
 
 
 def to_client(headers: Mapping[str, str]) -> dict[str, str]:
@@ -92,7 +96,7 @@ def to_client(headers: Mapping[str, str]) -> dict[str, str]:
     Headers that describe the body's length are not included: the gateway sets them. Neither are values with
     control characters, which no header may contain.
     """
-    forwarded = _forwarded(headers.items(), _TO_CLIENT)
+    forwarded = _forwarded(headers.items(), _TO_CLIENT, _BOTH_WAYS)
     return {name: value for name, value in forwarded.items() if not has_controls(value)}
 
 
@@ -101,11 +105,13 @@ def has_controls(value: str) -> bool:
     return _CONTROLS.search(value) is not None
 
 
-def _forwarded(headers: Iterable[tuple[str, str]], allowed: frozenset[str]) -> dict[str, str]:
+def _forwarded(
+    headers: Iterable[tuple[str, str]], allowed: frozenset[str], prefixes: tuple[str, ...]
+) -> dict[str, str]:
     return {
         name: value
         for name, value in headers
-        if (low := name.lower()) in allowed or (low.startswith(_BOTH_WAYS) and low not in _NEVER_FORWARDED)
+        if (low := name.lower()) in allowed or (low.startswith(prefixes) and low not in _NEVER_FORWARDED)
     }
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Literal
 from urllib.parse import parse_qsl, unquote_plus
 
@@ -41,7 +41,12 @@ _PLACEHOLDERS = {
     "rest": r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~:=@+-]{0,2047}){0,16}",
 }
 
-_EVERYWHERE = frozenset({"alt", "key"})
+_NOT_FORWARDED = ("$alt", "$prettyPrint", "prettyPrint")
+"""Parameters of all of Google's APIs that choose how an answer is written, not what it says.
+
+They are not sent upstream: with `enum-encoding=int`, an answer has numbers that hooks cannot read.
+"""
+_EVERYWHERE = frozenset({"alt", "key", *_NOT_FORWARDED})
 _LISTS = frozenset({"pageSize", "pageToken", "filter", "updateMask", "force"})
 _UPLOADS = frozenset({"upload_id", "upload_protocol", "uploadType"})
 _OPENAI_LISTS = frozenset({"after", "before", "limit", "order"})
@@ -362,11 +367,14 @@ def with_query(route: Route, row: Row, query: str) -> Route:
     alt = parameters.get("alt", "")
     if alt not in ("", *row.alts, *(("sse",) if route.streamed else ())):
         raise request_refused(f"alt={alt} is not supported here; omit it.")
+    if (system_alt := parameters.get("$alt", "json")) not in ("json", "json;enum-encoding=int"):
+        raise request_refused(f"$alt={system_alt} is not supported here; omit it.")
     api_key = parameters.get("key", "")
     if re.search(r"[^!-~]", api_key):
         raise request_refused("The key is not a valid API key: it must be printable ASCII.")
     token = parameters.get("access_token", "")
-    return replace(route, query=without_parameter(query, "key"), alt=alt, api_key=api_key, access_token=token)
+    query = reduce(without_parameter, ("key", *_NOT_FORWARDED), query)
+    return replace(route, query=query, alt=alt, api_key=api_key, access_token=token)
 
 
 def _parameters(query: str, row: Row) -> dict[str, str]:
@@ -394,6 +402,7 @@ _SESSION_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
 _SESSION = re.compile(rf"/s/(?P<session>{_SESSION_NAME})(?=/)")
 _VERSION = r"v1(?:alpha|beta1?|internal)?"
 _BEGINS_WITH_VERSION = re.compile(rf"(?:/upload)?/{_VERSION}(?=[/:]|$)")
+_SERVED = re.compile(rf"/.+?(?:/s/{_SESSION_NAME})?(?P<path>(?:/upload)?/{_VERSION}[/:].*)")
 _TWO_VERSIONS = re.compile(rf"/({_VERSION})/({_VERSION})(?=[/:])")
 _NOT_CANONICAL = re.compile(r"%|//|\\|;|/\.{1,2}(?=[/:]|$)")
 _OPENAI_METHOD = re.compile(r"/(?:chat/completions|completions|embeddings|responses)$")
@@ -521,6 +530,13 @@ def _explain(path: str) -> str:
         return (
             f"The path begins with two API versions, {doubled[1]} and {doubled[2]}: the client adds one to "
             f"its base URL. The base URL must not end with /{doubled[1]}; remove it there."
+        )
+    if (prefixed := _SERVED.fullmatch(path)) and any(
+        row.pattern.fullmatch(prefixed["path"]) for row in TABLE
+    ):
+        return (
+            "The path begins with a prefix that is no part of the API. If it leads to the gateway through an "
+            "ingress, let the ingress remove it; otherwise, remove it from the end of the client's base URL."
         )
     if _lacks_version(path):
         return (
