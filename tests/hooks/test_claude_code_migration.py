@@ -66,14 +66,29 @@ def test_the_documented_events_are_carried(event: str, new: str) -> None:
     assert migration.notes == ()
 
 
-@pytest.mark.parametrize(
-    "event", ["SubagentStop", "PermissionRequest", "PostToolUseFailure", "Setup", "Later"]
-)
+@pytest.mark.parametrize("event", ["SubagentStop", "PermissionRequest", "Setup", "Later"])
 def test_an_event_without_a_counterpart_is_reported_by_its_place(event: str) -> None:
     migration = migrate(claude(event, command("x")))
     assert migration.hooks == {}
     [note] = migration.notes
     assert str(note).startswith(f"hooks.{event}: Gemini CLI has no such event; its hooks were left out")
+
+
+def test_hook_for_failed_tools_becomes_one_for_all_results() -> None:
+    migration = migrate(claude("PostToolUseFailure", command("./x.sh"), matcher="Bash"))
+    hook = {"name": "x", **command("./x.sh")}
+    assert migration.hooks == {"AfterTool": [{"matcher": "run_shell_command", "hooks": [hook]}]}
+    [note] = migration.notes
+    assert "became AfterTool, which fires for all tools" in str(note)
+
+
+def test_hook_that_blocks_on_failure_fails_closed() -> None:
+    hook, notes = carried(command("x", onFailure="block"))
+    assert hook == command("x", on_error="deny")
+    assert ["onFailure: became on_error" in note for note in notes] == [True]
+    hook, notes = carried(command("x", onFailure="later"))
+    assert hook == command("x")
+    assert ['onFailure: is not "block", and was left out' in note for note in notes] == [True]
 
 
 # ---- matchers of tools

@@ -59,8 +59,8 @@ _TARGET_KEYS = {"command": "command", "http": "url"}
 """The types of hooks that can be migrated, and the key of each type's target."""
 
 _KEYS = {
-    "command": frozenset({"type", "description", "timeout", "command", "args"}),
-    "http": frozenset({"type", "description", "timeout", "url", "headers", "allowedEnvVars"}),
+    "command": frozenset({"type", "description", "timeout", "onFailure", "command", "args"}),
+    "http": frozenset({"type", "description", "timeout", "onFailure", "url", "headers", "allowedEnvVars"}),
 }
 
 _MODEL = "Gemini CLI has no hooks of this type; the hook was left out. Call a model in a command hook"
@@ -110,6 +110,16 @@ def _common(place: str, hook: Json, note: _Report) -> Iterator[tuple[str, Any]]:
         yield "timeout", math.ceil(seconds * 1000)
     elif seconds is not None:
         note(f"{place}.timeout", "is not a positive number of seconds; the default of 60 s is used instead")
+    yield from _on_error(place, hook.get("onFailure"), note)
+
+
+def _on_error(place: str, value: Any, note: _Report) -> Iterator[tuple[str, str]]:
+    """Yield `on_error` for the value of `onFailure`."""
+    if value == "block":
+        yield "on_error", "deny"
+        note(f"{place}.onFailure", "became on_error, which only hookgate applies; Gemini CLI continues")
+    elif value is not None:
+        note(f"{place}.onFailure", 'is not "block", and was left out')
 
 
 def _command_line(place: str, hook: Json, note: _Report) -> str:
@@ -217,6 +227,11 @@ class _Migrator:
             return
         for event, groups in events.items():
             place = f"hooks.{event}"
+            if event == "PostToolUseFailure":
+                self.note(
+                    place,
+                    "became AfterTool, which fires for all tools; check tool_response.error in the hook",
+                )
             if event not in names.EVENTS:
                 alternative = _ALTERNATIVES.get(event, "")
                 self.note(place, f"Gemini CLI has no such event; its hooks were left out{alternative}")
@@ -284,7 +299,6 @@ _SWITCHES = {
 
 _ALTERNATIVES = {
     "SubagentStop": "; AfterTool with the matcher 'delegate_to_agent|invoke_agent' comes closest",
-    "PostToolUseFailure": "; AfterTool fires for failed tools too",
     "PermissionRequest": "; decide in BeforeTool, or use Notification with the matcher 'ToolPermission'",
 }
 

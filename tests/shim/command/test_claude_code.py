@@ -43,6 +43,15 @@ async def exchanged(event: str, given: Any, output: Any = None) -> tuple[str, An
         pytest.param(
             "PostToolUse", {"tool_response": "x"}, {"tool_response": {"llmContent": "x"}}, id="a text"
         ),
+        pytest.param(
+            "PostToolUseFailure",
+            {"tool_name": "Bash", "error": "exit code 1"},
+            {
+                "tool_name": "run_shell_command",
+                "tool_response": {"llmContent": "exit code 1", "error": "exit code 1"},
+            },
+            id="a failed tool",
+        ),
         pytest.param("UserPromptSubmit", {"prompt": "p"}, {"prompt": "p"}, id="a prompt"),
         pytest.param(
             "Stop",
@@ -133,9 +142,14 @@ async def test_its_events_and_names_become_the_contract_s(event: str, fields: An
         pytest.param(
             "PostToolUse",
             {"decision": "deny", "reason": "No.", "systemMessage": "m"},
-            2,
-            {"decision": "block", "reason": "No.", "systemMessage": "m"},
-            id="a denied result",
+            0,
+            {
+                "decision": "block",
+                "reason": "No.",
+                "systemMessage": "m",
+                "hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": "No."},
+            },
+            id="a denied result, which the model does not see",
         ),
         pytest.param(
             "UserPromptSubmit",
@@ -158,6 +172,48 @@ async def test_what_the_gateway_says_becomes_claude_code_s(
 ) -> None:
     given = SHELL if event == "PreToolUse" else {**BASE, "hook_event_name": event}
     assert (await exchanged(event, given, output))[2:] == (code, printed)
+
+
+READ = {"type": "text", "file": {"content": "secret", "lines": 1}}
+
+
+@pytest.mark.parametrize(
+    ("response", "output", "updated"),
+    [
+        ("secret", {"tool_result": {"llmContent": "***"}}, "***"),
+        (
+            {"stdout": "secret", "stderr": "secret", "interrupted": False},
+            {"tool_result": {"llmContent": "***"}},
+            {"stdout": "***", "stderr": "", "interrupted": False},
+        ),
+        (
+            {"stdout": "out", "stderr": "secret", "interrupted": False},
+            {"tool_result": {"llmContent": "out", "stdout": "out", "stderr": "***", "interrupted": False}},
+            {"stdout": "out", "stderr": "***", "interrupted": False},
+        ),
+        (
+            {"stdout": "secret", "stderr": ""},
+            {"tool_result": {"llmContent": "secret", "stdout": "***", "stderr": ""}},
+            {"stdout": "***", "stderr": ""},
+        ),
+        (READ, {"tool_result": {"llmContent": json.dumps({"type": "text"})}}, {"type": "text"}),
+        (READ, {"tool_result": {"llmContent": "***"}}, "***"),
+    ],
+)
+async def test_edited_result_has_form_of_tools_own(response: Any, output: Any, updated: Any) -> None:
+    given = {**BASE, "hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": response}
+    _, _, code, printed = await exchanged("PostToolUse", given, {"hookSpecificOutput": output})
+    specific = {"hookEventName": "PostToolUse", "updatedToolOutput": updated}
+    assert (code, printed) == (0, {"hookSpecificOutput": specific})
+
+
+async def test_denied_result_is_hidden_with_its_other_fields() -> None:
+    response = {"stdout": "secret", "stderr": "secret", "interrupted": False}
+    given = {**BASE, "hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": response}
+    _, _, code, printed = await exchanged("PostToolUse", given, {"decision": "deny", "reason": "No."})
+    assert (code, printed["decision"]) == (0, "block")
+    updated = printed["hookSpecificOutput"]["updatedToolOutput"]
+    assert updated == {"stdout": "No.", "stderr": "", "interrupted": False}
 
 
 async def test_an_answer_that_could_not_be_judged_ends_the_turn() -> None:

@@ -1,7 +1,7 @@
 """Maps Claude Code's names of events, tools and triggers to those of Gemini CLI. It does no I/O.
 
-The first eight events and seven tools are those of Gemini CLI's own `hooks migrate`, in the spelling of its
-documentation; the others are later names of Claude Code.
+The first seven tools, and the events except PostToolUseFailure, are those of Gemini CLI's own `hooks
+migrate`, in the spelling of its documentation; the others are later names of Claude Code.
 """
 
 import re
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 EVENTS = {
     "PreToolUse": "BeforeTool",
     "PostToolUse": "AfterTool",
+    "PostToolUseFailure": "AfterTool",
     "UserPromptSubmit": "BeforeAgent",
     "Stop": "AfterAgent",
     "Notification": "Notification",

@@ -102,6 +102,7 @@ class _EventCommand:
         if flags["--on-unreachable"] not in ("allow", "deny"):
             raise ValueError(f"--on-unreachable {flags['--on-unreachable']}: must be allow or deny")
         self._from_claude_code = bool(flags["--from"])
+        self._name = name
         self._event = CLAUDE_CODE_EVENTS.get(name, name) if self._from_claude_code else name
         if self._event not in EVENTS:
             known = (*CLAUDE_CODE_EVENTS, *EVENTS) if self._from_claude_code else EVENTS
@@ -149,6 +150,12 @@ class _EventCommand:
             return data
         return to_json(_with_cwd({"hook_event_name": self._event, **document}))
 
+    def _claude_code_name(self) -> str:
+        if self._name in CLAUDE_CODE_EVENTS:
+            return self._name
+        own = (name for name, contract_name in CLAUDE_CODE_EVENTS.items() if contract_name == self._event)
+        return next(own, self._event)
+
     def _denial(self, reason: str) -> Json:
         # Denying a final answer makes the agent retry, and the next answer could not be judged either.
         if self._event == "AfterAgent":
@@ -161,11 +168,11 @@ class _EventCommand:
         denies = stops or output.get("decision") in ("deny", "block")
         reason = output.get("stopReason") if stops else output.get("reason")
         if self._from_claude_code:
-            raw = to_json(output_for(_claude_code_event(self._event), document, output))
+            raw = to_json(output_for(self._claude_code_name(), document, output))
         sys.stdout.buffer.write((raw or to_json(output)) + b"\n")
         sys.stdout.flush()
-        # Claude Code stops only if the JSON says so, and reads JSON only if the exit code is 0.
-        if not denies or (stops and self._from_claude_code):
+        # Claude Code stops, or hides a result, only if the JSON says so. It reads JSON if the exit code is 0.
+        if not denies or (self._from_claude_code and (stops or self._claude_code_name() == "PostToolUse")):
             return 0
         print(reason or f"Denied by one of the gateway's {self._event} hooks.", file=sys.stderr)
         return 2
@@ -173,10 +180,6 @@ class _EventCommand:
 
 def _with_cwd(document: Json) -> Json:
     return document if "cwd" in document else {"cwd": os.getcwd(), **document}
-
-
-def _claude_code_event(event: str) -> str:
-    return next((name for name, contract_name in CLAUDE_CODE_EVENTS.items() if contract_name == event), event)
 
 
 def _parse_object(data: bytes) -> Json:

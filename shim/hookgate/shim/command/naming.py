@@ -11,6 +11,7 @@ Json = dict[str, object]
 EVENTS = {
     "PreToolUse": "BeforeTool",
     "PostToolUse": "AfterTool",
+    "PostToolUseFailure": "AfterTool",
     "UserPromptSubmit": "BeforeAgent",
     "Stop": "AfterAgent",
     "Notification": "Notification",
@@ -46,6 +47,8 @@ _TRIGGERS = {
 }
 """By event, the field whose values differ, and the contract's value by Claude Code's."""
 
+_WITHHELD = "A hook withheld this result."
+
 _COMMON = ("continue", "stopReason", "systemMessage", "suppressOutput")
 
 
@@ -61,7 +64,9 @@ def input_of(event: str, document: Json) -> Json:
     if event == "AfterAgent":
         translated.setdefault("prompt_response", document.get("last_assistant_message") or "")
     if event == "AfterTool":
-        translated["tool_response"] = _contract_result(document.get("tool_response"))
+        error = {"error": document["error"]} if "error" in document else {}
+        response = document.get("tool_response", document.get("error"))
+        translated["tool_response"] = {**_contract_result(response), **error}
     return translated
 
 
@@ -82,6 +87,11 @@ def output_for(event: str, document: Json, output: Json) -> Json:
         event_output = _permission(document, specific_output, decision, reason)
     elif decision in ("deny", "block"):
         translated |= {"decision": "block", "reason": reason or ""}
+    if event == "PostToolUse":
+        denied = {"llmContent": reason or _WITHHELD} if "decision" in translated else None
+        result = denied or specific_output.get("tool_result")
+        if isinstance(result, dict):
+            event_output["updatedToolOutput"] = _own_result(document.get("tool_response"), result)
     if "additionalContext" in specific_output:
         event_output["additionalContext"] = specific_output["additionalContext"]
     return (
@@ -112,12 +122,46 @@ def _contract_tool(name: str) -> str:
     return TOOLS.get(name, name)
 
 
+def _own_result(response: object, result: Json) -> object:
+    """Return a result of the contract in the form of the tool's own, which Claude Code ignores in any other.
+
+    `response` is the tool's own result. Nothing of it is kept that `result` does not have.
+    """
+    from hookgate.shim.command.asking import from_json, to_json  # noqa: PLC0415  # only this event needs it
+
+    content = result.get("llmContent", "")
+    text = content if isinstance(content, str) else to_json(content).decode()
+    if not isinstance(response, dict):
+        return text
+    fields = {key: result.get(key, _emptied(value)) for key, value in response.items()}
+    shown = _shown_field(response)
+    if shown is None:  # hooks have seen the whole result as JSON
+        try:
+            value = from_json(text.encode())
+        except ValueError:
+            return text
+        return value if isinstance(value, dict) else text
+    return {**fields, shown: text} if fields[shown] in ("", response[shown]) else fields
+
+
+def _emptied(value: object) -> object:
+    """Return an empty value of the same type; a number, a boolean or null itself."""
+    return type(value)() if isinstance(value, str | list | dict) else value
+
+
+def _shown_field(response: Json) -> str | None:
+    """Return the field of a tool's result that is the model's text; None if it is the whole result."""
+    return next(
+        (key for key in ("stdout", "content") if response.get(key) and isinstance(response[key], str)), None
+    )
+
+
 def _contract_result(response: object) -> Json:
     """Return a tool's result as an object that has the model's text in `llmContent`, as hooks expect."""
     from hookgate.shim.command.asking import to_json  # noqa: PLC0415  # only this event needs it
 
     if isinstance(response, dict):
-        shown = response.get("stdout") or response.get("content")
-        text = shown if isinstance(shown, str) else to_json(response).decode()
+        shown = _shown_field(response)
+        text = response[shown] if shown else to_json(response).decode()
         return {"llmContent": text, **response}
     return {"llmContent": response if isinstance(response, str) else to_json(response).decode()}
