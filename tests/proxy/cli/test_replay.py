@@ -100,6 +100,53 @@ async def test_decisions_that_were_observed_and_would_be_enforced_are_not_change
     assert (reported["unchanged"], reported["rules"], reported["outcomes"]) == (1, [], [])
 
 
+def mails(decision: str, **more: Any) -> Json:
+    """What a receipt says of a hook that finds addresses."""
+    return {
+        "event": "BeforeModel",
+        "hook": "no-mail",
+        "type": "builtin:redact",
+        "decisions": {decision: 1},
+        "findings": {"EMAIL": 1},
+        **more,
+    }
+
+
+@pytest.mark.parametrize("marked", [True, False])
+async def test_stricter_policy_is_not_reported_as_weaker_on_masked_content(
+    marked: bool, tmp_path: Path
+) -> None:
+    records = call("1", "mail [EMAIL]" if not marked else "mail", hooks=[mails("allow", edits=["contents"])])
+    records[1]["content"] |= {"masked": True} if marked else {}
+    hooks = {"BeforeModel": [builtin("no-mail", "redact", action="block")]}
+    reported = await report(tmp_path, hooks, *records, *call("2", "hi"))
+    assert reported["cannot_say"] == {"calls": 1, "receipts": ["1"]}
+    assert (reported["replayed"], reported["unchanged"]) == (2, 1)
+    assert (reported["rules"], reported["outcomes"]) == ([], [])
+
+
+async def test_masked_call_that_was_denied_is_not_reported_as_answered(tmp_path: Path) -> None:
+    records = call("1", "mail [EMAIL]", hooks=[mails("deny")], outcome="denied")
+    reported = await report(tmp_path, {"BeforeModel": [builtin("no-mail", "redact")]}, *records)
+    assert (reported["cannot_say"]["calls"], reported["rules"], reported["outcomes"]) == (1, [], [])
+
+
+async def test_stricter_decision_on_masked_content_is_reported(tmp_path: Path) -> None:
+    hooks = {"BeforeModel": [builtin("models", "models", deny=["*-pro"])]}
+    reported = await report(tmp_path, hooks, *call("1", "mail [EMAIL]", hooks=[mails("allow")]))
+    assert reported["outcomes"][0]["change"] == "answered → denied"
+    assert reported["rules"][0]["changes"][0]["change"] == "did not run → deny"
+    assert reported["cannot_say"]["calls"] == 0
+
+
+async def test_rules_that_read_no_content_are_compared_on_masked_content(tmp_path: Path) -> None:
+    denied = {"event": "BeforeModel", "hook": "models", "type": "builtin:models", "decisions": {"deny": 1}}
+    records = call("1", "mail [EMAIL]", hooks=[denied], outcome="denied")
+    reported = await report(tmp_path, {"BeforeModel": [builtin("models", "models", deny=["x-*"])]}, *records)
+    assert reported["outcomes"][0]["change"] == "denied → answered"
+    assert reported["cannot_say"]["calls"] == 0
+
+
 async def test_a_rule_that_is_gone_and_a_call_that_would_pass_are_reported(tmp_path: Path) -> None:
     denied = {"event": "BeforeModel", "hook": "old", "decisions": {"deny": 1}}
     reported = await report(tmp_path, {}, *call("1", "hi", hooks=[denied], outcome="denied"))

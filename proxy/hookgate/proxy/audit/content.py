@@ -25,6 +25,9 @@ log = logging.getLogger("hookgate.audit")
 
 Mode = Literal["redacted", "full"]
 
+MASKED = "masked"
+"""The key of stored content that says that hooks saw more than is stored."""
+
 _LEFT_OUT: JsonObject = {"left_out": "a policy redacted parts of it and restored them for the client"}
 _NOT_READ: JsonObject = {"left_out": "it could not be read, so nothing in it could be masked"}
 
@@ -99,17 +102,21 @@ class Contents:
         effects = RedactionEffects.from_record(record)
         redaction = Redaction(Search(self._scanner), lambda kind, _: f"[{kind}]")
         made = make(content, effects)
-        return {name: _redacted(redaction, content.route, name, value) for name, value in made.items()}
+        stored = {name: _redacted(redaction, content.route, name, value) for name, value in made.items()}
+        masked = stored != made or (effects is not None and effects.changed)
+        return {**stored, MASKED: True} if masked else stored
 
 
 class RedactionEffects:
     """What redaction policies did to a call, so that nothing is stored that they removed."""
 
-    def __init__(self, *, restored: bool, found: bool) -> None:
+    def __init__(self, *, restored: bool, found: bool, changed: bool) -> None:
         self.restored = restored
         """Whether removed values were restored for the client: its answer must not be stored."""
         self.found = found
         """Whether something was found in the upstream's answer, which must not be stored either."""
+        self.changed = changed
+        """Whether the policies have found or edited anything, so that hooks saw more than is stored."""
 
     @classmethod
     def from_record(cls, record: CallRecord) -> "RedactionEffects | None":
@@ -120,6 +127,7 @@ class RedactionEffects:
         return cls(
             restored=any(state.client_filters for state in record.call_states),
             found=any(tally.event == AfterModel.name and tally.findings for tally in tallies),
+            changed=any(tally.findings or tally.edits for tally in tallies),
         )
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -56,6 +57,8 @@ class ReplayReport:
     """Calls that cannot be replayed, because the audit did not store their content."""
     refused: int = 0
     """Calls that hookgate refused before any hook ran, so that no policy can change their outcome."""
+    cannot_say: ReplayChange = field(default_factory=ReplayChange)
+    """Calls whose hooks saw more than the audit stored, so that their decisions cannot be compared."""
     failed: Counter[str] = field(default_factory=Counter)
     """The number of calls in which a hook failed, by hook."""
     rules: dict[Rule, dict[str, ReplayChange]] = field(default_factory=dict)
@@ -66,18 +69,26 @@ class ReplayReport:
     def add(self, was: RecordedCall, now: CallRecord) -> None:
         """Compare one recorded call with its replay."""
         self.replayed += 1
-        before, after = _decisions_by_rule(was.hooks), _decisions_by_rule(make_receipt(now)["hooks"])
+        hooks = make_receipt(now)["hooks"]
+        before, after = _decisions_by_rule(was.hooks), _decisions_by_rule(hooks)
+        unsure = was.masked and any(map(_reads_content, (*was.hooks, *hooks)))
         changed = False
         ends_earlier = now.outcome not in _WITH_ANSWER  # later hooks do not run then, which is not a change
         for rule in sorted(after.keys() if ends_earlier else before.keys() | after.keys()):
             old, new = before.get(rule, "did not run"), after.get(rule, "does not run")
+            if unsure and not _is_stricter(new, old):
+                continue
             if old != new and {old, new} - {"did not run", "does not run", "allow"}:
                 self.rules.setdefault(rule, {}).setdefault(f"{old} → {new}", ReplayChange()).add(was.id)
                 changed = True
-        if not was.event and was.outcome in _JUDGED and was.outcome != now.outcome:
+        may_say = not unsure or _is_stricter(str(now.outcome), was.outcome)
+        if may_say and not was.event and was.outcome in _JUDGED and was.outcome != now.outcome:
             self.outcomes.setdefault(f"{was.outcome} → {now.outcome}", ReplayChange()).add(was.id)
             changed = True
-        self.unchanged += not changed
+        if unsure and not changed:
+            self.cannot_say.add(was.id)
+        else:
+            self.unchanged += not changed
         for tally in now.hooks.values():
             self.failed[tally.hook] += bool(tally.failures)
 
@@ -88,6 +99,7 @@ class ReplayReport:
             "unchanged": self.unchanged,
             "without_content": self.without_content,
             "refused": self.refused,
+            "cannot_say": {"calls": self.cannot_say.count, "receipts": self.cannot_say.samples},
             "failed": {hook: count for hook, count in self.failed.items() if count},
             "outcomes": _listed(self.outcomes),
             "rules": [
@@ -102,6 +114,30 @@ _WITH_ANSWER = ("answered", "blocked")
 
 _JUDGED = frozenset({"answered", "blocked", "denied", "stopped", "synthetic"})
 """Outcomes that hooks can change."""
+
+
+_WITHOUT_CONTENT = frozenset({"builtin:models", "builtin:limits"})
+"""The types of hooks that do not read what a call says."""
+
+_STRICTEST_LAST = (
+    *("allow", "answered", "edit", "ask", "answer", "blocked", "synthetic", "deny", "denied", "stop"),
+    "stopped",
+)
+"""The words for decisions and outcomes."""
+
+
+def _reads_content(hook: JsonObject) -> bool:
+    return hook.get("type") not in _WITHOUT_CONTENT
+
+
+def _is_stricter(new: str, old: str) -> bool:
+    """Return whether a decision or outcome in words is stricter than another one."""
+
+    def strictness(text: str) -> int:
+        words = re.findall("[a-z]+", text)
+        return max((_STRICTEST_LAST.index(word) for word in words if word in _STRICTEST_LAST), default=0)
+
+    return strictness(new) > strictness(old)
 
 
 def _listed(changes: dict[str, ReplayChange]) -> list[JsonObject]:
@@ -214,6 +250,11 @@ def _shown(report: ReplayReport) -> str:
         lines.append(f'{report.without_content} left out: recorded without content (audit.content = "off").')
     if report.refused:
         lines.append(f"{report.refused} left out: refused before any hook ran.")
+    if count := report.cannot_say.count:
+        lines.append(
+            f"{count} cannot be compared: hooks saw more than the audit stored "
+            f'(audit.content = "redacted").    e.g. {", ".join(report.cannot_say.samples)}'
+        )
     lines += [
         f"The hook {hook!r} failed in {count} of them." for hook, count in report.failed.items() if count
     ]

@@ -1,5 +1,6 @@
 """Reads recorded calls from exports of the audit."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -7,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import SessionContext
+from hookgate.hooks.policies.redact import SENSITIVE
 from hookgate.hooks.settings import EVENTS
+from hookgate.proxy.audit.content import MASKED
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routing.table import Route, match
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject, read_list, read_object
-from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
+from hookgate.translator.strictjson import MAX_RECORD_DEPTH, dumps, loads
+
+_MASK = re.compile(rb"\[(?:" + "|".join(sorted({each.kind for each in SENSITIVE})).encode() + rb")\]")
+"""Matches what `audit.content = "redacted"` stores in place of a credential or personal data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,8 @@ class CallStart:
     """The body as the client sent it; None if the audit stored no content, or if there was no body."""
     stored: bool
     """Whether the audit stored content."""
+    masked: bool = False
+    """Whether hooks saw more of the request than the audit stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,8 @@ class RecordedCall:
     answers: tuple[JsonObject, ...] = ()
     """The upstream's answers with their events joined. Hooks rejected all but the last one."""
     usage: Usage = field(default_factory=Usage)
+    masked: bool = False
+    """Whether hooks saw more of the call than the audit stored."""
 
 
 class ExportError(ValueError):
@@ -107,6 +117,7 @@ def _start(name: str, record: JsonObject) -> CallStart:
         model=model,
         request=request if isinstance(request, dict) else None,
         stored="request" in content,
+        masked=_is_masked(content),
     )
 
 
@@ -135,6 +146,7 @@ def _end(name: str, start: CallStart | None, record: JsonObject) -> RecordedCall
             answer for answer in (*read_list(content, "earlier"), content.get("answer")) if _is_answer(answer)
         ),
         usage=Usage(*(count if isinstance(count, int) else 0 for count in tokens)),
+        masked=_is_masked(content) or (start is not None and start.masked),
     )
 
 
@@ -153,7 +165,17 @@ def _event(name: str, record: JsonObject) -> RecordedCall:
         hooks=_hooks(body),
         event=str(body.get("event") or ""),
         request=read_object(record, "content").get("input"),
+        masked=_is_masked(read_object(record, "content")),
     )
+
+
+def _is_masked(content: JsonObject) -> bool:
+    """Return whether stored content lacks something that hooks saw.
+
+    Older gateways did not note it, so text that looks like a mask counts, too.
+    """
+    shown = {name: content[name] for name in ("request", "input", "answer", "earlier") if name in content}
+    return content.get(MASKED) is True or _MASK.search(dumps(shown)) is not None
 
 
 def _time(record: JsonObject) -> datetime:
