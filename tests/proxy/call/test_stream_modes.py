@@ -141,6 +141,21 @@ async def _begun(url: str, size: int) -> bytes:
         return await wire.received(size, headers)
 
 
+async def test_window_shows_pieces_without_text_once() -> None:
+    judged: list[int] = []
+
+    async def judge(pieces: list[answer_stages.Piece]) -> list[answer_stages.Piece]:
+        judged.append(len(pieces))
+        return pieces
+
+    stage, adapter = answer_stages.WindowStage(judge, 256), ADAPTERS["generate_content"]()
+    events = [spoken("x"), *[{"candidates": [{"index": 0}]}] * 100, spoken("y"), {"usageMetadata": {}}]
+    pieces = [answer_stages.Piece(Frame(b"", b""), event, event, adapter) for event in events]
+    released = [piece for new in pieces for piece in await stage.feed([new])]
+    assert [*released, *await stage.finish()] == pieces
+    assert max(judged) == 3  # two with text, and a new one
+
+
 async def test_the_largest_of_several_windows_applies_to_all_hooks() -> None:
     small, large = (runs(action, stream="window", window=size) for action, size in ((dict, 2), (mask, 12)))
     answer = await streamed({"AfterModel": [small, large]}, *map(spoken, TEXT), pause=0.001)

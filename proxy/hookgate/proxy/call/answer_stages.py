@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Protocol
 
 from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
@@ -244,22 +245,54 @@ class EventStage(_Stage):
         self.feed = judge  # not a method that awaits it: one fewer coroutine is resumed for each event
 
 
-class WindowStage(_Stage):
-    """Runs hooks on a window of text, which is held back until further text follows it."""
+class WindowStage:
+    """Runs hooks on a window of text, which is held back until further text follows it.
+
+    Pieces without text are judged once. They are held, too, to keep the order, but hooks do not see them
+    again: their number has no limit.
+    """
 
     def __init__(self, judge: Judge, window: int) -> None:
         """Judge at least `window` characters of each text at once."""
-        super().__init__()
         self._judge, self._window = judge, window
+        self._held: list[list[Piece]] = []  # each a piece with text, and those without text that follow it
+        self._memory = 0
+
+    def held_bytes(self) -> int:
+        return received_bytes(chain.from_iterable(self._held))
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        held = [*self._held, *pieces]
+        judged = [*(held[0] for held in self._held), *pieces]
         if any(piece.body is not None for piece in pieces):
-            held = await self._judge(held)
-        ready = _count_releasable(held, self._window)
-        self._held = held[ready:]
-        _check_memory(self._held)
-        return held[:ready]
+            judged = await self._judge(judged)
+        new = judged[len(self._held) :]
+        for held, piece in zip(self._held, judged, strict=False):
+            held[0] = piece
+        released: list[Piece] = []
+        for piece in new:
+            if _has_text(piece):
+                self._held.append([piece])
+            else:
+                (self._held[-1] if self._held else released).append(piece)
+        ready = _count_releasable([held[0] for held in self._held], self._window)
+        released += chain.from_iterable(self._held[:ready])
+        del self._held[:ready]
+        self._memory += sum(map(memory_of, pieces)) - sum(map(memory_of, released))
+        if self._memory > MAX_ANSWER:
+            raise answer_too_large()
+        return released
+
+    async def finish(self) -> list[Piece]:
+        rest, self._held = [*chain.from_iterable(self._held)], []
+        return rest
+
+    async def abandon(self) -> list[Piece]:
+        self._held = []
+        return []
+
+
+def _has_text(piece: Piece) -> bool:
+    return piece.body is not None and any(join_texts([piece.response]).values())
 
 
 class CompleteStage(_Stage):
