@@ -239,6 +239,18 @@ async def test_what_did_not_go_upstream_is_not_said_to_have_gone(browser: Browse
         await expect(page.get_by_text("As the upstream sent it")).to_have_count(0)
 
 
+async def test_content_stored_redacted_is_not_said_to_have_passed_unchanged(
+    browser: Browser, tmp_path: Path
+) -> None:
+    hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact", "options": {"detect": ["personal"]}}]}
+    async with panel_gateway(tmp_path, hooks, audit={"content": "redacted"}) as gateway:
+        receipt = (await called(gateway, "please write to ada@example.org")).headers["x-hookgate-receipt"]
+        async with browsing(browser, gateway.link) as page:
+            await go(page, f"#/calls/{receipt}")
+            await expect(page.get_by_text("Stored after redaction").first).to_be_visible()
+            await expect(page.get_by_text("unchanged")).to_have_count(0)
+
+
 async def test_a_change_beside_the_text_is_reported(browser: Browser, tmp_path: Path) -> None:
     hooks = {"BeforeModel": [runs(warmer, name="warmer")]}
     async with panel_gateway(tmp_path, hooks, audit=KEPT) as gateway:

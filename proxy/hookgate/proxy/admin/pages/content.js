@@ -34,10 +34,10 @@ function choices(title, name, values, choice, draw) {
 
 const OTHER_FIELDS = "The text is unchanged; other fields differ: see JSON.";
 
-function bodies({ request, sent, answer, given, blocked }, asked, choice) {
+function bodies({ request, sent, answer, given, blocked, masked }, asked, choice) {
   return [
-    part("Request", request, sent, asked === 0 ? NOT_SENT : asked ? SENT : BEGUN, choice),
-    part("Answer", answer, given, answer === null ? OWN : ANSWERED, choice),
+    part("Request", request, sent, masked ? MASKED : asked === 0 ? NOT_SENT : asked ? SENT : BEGUN, choice),
+    part("Answer", answer, given, masked ? MASKED : answer === null ? OWN : ANSWERED, choice),
     blocked?.length ? [el("h3", {}, "Blocked tool calls"), plainText(written(blocked, "json"))] : null,
   ];
 }
@@ -47,6 +47,7 @@ const NOT_SENT = { differs: "As the client sent it, and as hooks changed it. It 
 const SENT = { differs: "As the client sent it, and as it went upstream.", same: "It went upstream unchanged." };
 const BEGUN = { differs: "As the client sent it, and as hooks changed it.", same: "As the client sent it." };
 const ANSWERED = { differs: "As the upstream sent it, and as the client received it.", same: "The client received it unchanged." };
+const MASKED = { differs: "Before and after the hooks, with secrets and personal data masked.", same: "Stored after redaction: what hooks and the upstream saw may differ." };
 const OWN = { differs: "As the client received it; the upstream sent no answer.", same: "" };
 
 function part(title, before, after, told, choice) {
