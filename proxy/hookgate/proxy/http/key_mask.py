@@ -2,16 +2,24 @@
 
 import re
 from base64 import b64encode
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterator
 
 from multidict import CIMultiDict
 
-_ESCAPE = rb"(?:\\{1,4}u00|%)"
-"""The beginning of an escaped character: percent-encoded, or in JSON, which may be in strings of JSON."""
+_CODE = rb"([4-7][0-9A-Fa-f]|3[0-9Dd]|2[BDEFbdef])"
+"""The code of a character that a key may contain."""
+
+_ESCAPE = re.compile(rb"(?:\\{1,4}u00|%)" + _CODE + rb"|\\{1,4}(?=/)")
+"""An escaped character, percent-encoded or as in JSON, which may be in a string of JSON."""
+
+_IN_JSON, _IN_URL = re.compile(b"u00" + _CODE), re.compile(b"%" + _CODE)
+"""Escaped characters. Patterns that begin with a text are found ten times as fast."""
+
+_OPEN_ESCAPE = re.compile(rb"(?:\\{1,4}(?:u0{0,2}[2-7]?)?|%[2-7]?)\Z")
+"""An escape of which the end may follow."""
 
 _LONGEST_ESCAPE = 9
-_OPEN_ESCAPE = re.compile(rb"(?:\\{1,4}(?:u0{0,2}[0-9A-Fa-f]?)?|%[0-9A-Fa-f]?)\Z")
-"""An escape of which the end may follow."""
 
 
 class KeyMask:
@@ -22,14 +30,8 @@ class KeyMask:
     """
 
     def __init__(self, key: str) -> None:
-        data = key.encode()
-        self._literals = [data, *_base64_forms(data)]
-        self._characters = [re.compile(_spellings(byte)) for byte in data]
-        self._spelled = re.compile(b"".join(each.pattern for each in self._characters))
-        codes = b"|".join(sorted({b"%02x" % byte for byte in data}))
-        self._escaped = re.compile(_ESCAPE + b"(?i:" + codes + rb")|\\/")
-        self._begins = re.compile(rb"[\\%" + re.escape(data[:1]) + b"]")
-        self._longest = _LONGEST_ESCAPE * len(data)
+        self._key = key.encode()
+        self._literals = [self._key, *_base64_forms(self._key)]
 
     def text(self, text: str) -> str:
         """Return the text with the key masked."""
@@ -38,10 +40,9 @@ class KeyMask:
     def data(self, data: bytes) -> bytes:
         """Return the bytes with the key masked."""
         for literal in self._literals:
-            data = data.replace(literal, b"*" * len(literal))
-        if self._escaped.search(data):
-            data = self._spelled.sub(lambda found: b"*" * len(found[0]), data)
-        return data
+            if literal in data:
+                data = data.replace(literal, b"*" * len(literal))
+        return self._without_escaped_key(data) if self._has_escapes(data) else data
 
     def headers(self, headers: CIMultiDict[str]) -> CIMultiDict[str]:
         """Return the headers of an answer with the key masked; usually the same object."""
@@ -63,30 +64,55 @@ class KeyMask:
         if held:
             yield held
 
+    def _has_escapes(self, data: bytes) -> bool:
+        if _IN_JSON.search(data) or _IN_URL.search(data):
+            return True
+        return rb"\/" in data and b"/" in self._key
+
+    def _without_escaped_key(self, data: bytes) -> bytes:
+        unescaped = _Unescaped(data)
+        begin = unescaped.data.find(self._key)
+        pieces: list[bytes] = []
+        done = 0
+        while begin >= 0:
+            end = begin + len(self._key)
+            start, stop = unescaped.place(begin), unescaped.place(end)
+            pieces += (data[done:start], b"*" * (stop - start))
+            done = stop
+            begin = unescaped.data.find(self._key, end)
+        return b"".join([*pieces, data[done:]]) if pieces else data
+
     def _partial_key_size(self, data: bytes) -> int:
         """Return the length of the longest end of the data that is a beginning of the key."""
-        sizes = [_partial_size(data, literal) for literal in self._literals]
-        end = data[-self._longest :]
-        if b"\\" in end or b"%" in end:
-            begins = (found.start() for found in self._begins.finditer(end))
-            sizes += [len(end) - at for at in begins if self._may_begin_key(end, at)][:1]
-        return max(sizes)
-
-    def _may_begin_key(self, data: bytes, at: int) -> bool:
-        """Return whether the data from here to its end is a beginning of the key in any spelling."""
-        for character in self._characters:
-            found = character.match(data, at)
-            if found is None:
-                return at == len(data) or _OPEN_ESCAPE.match(data, at) is not None
-            at = found.end()
-        return False
+        size = max(_partial_size(data, literal) for literal in self._literals)
+        end = data[-_LONGEST_ESCAPE * len(self._key) :]
+        open_escape = _OPEN_ESCAPE.search(end, max(0, len(end) - _LONGEST_ESCAPE))
+        if open_escape is None and not self._has_escapes(end):
+            return size
+        unescaped = _Unescaped(end[: open_escape.start()] if open_escape else end)
+        partial = _partial_size(unescaped.data, self._key)
+        return max(size, len(end) - unescaped.place(len(unescaped.data) - partial))
 
 
-def _spellings(byte: int) -> bytes:
-    """Return a pattern for one character of the key."""
-    escaped = _ESCAPE + b"(?i:%02x)" % byte
-    slashes = rb"|\\{1,4}/" if byte == ord("/") else b""
-    return b"(?:" + re.escape(bytes([byte])) + b"|" + escaped + slashes + b")"
+class _Unescaped:
+    """Bytes without escapes of characters that a key may contain."""
+
+    def __init__(self, data: bytes) -> None:
+        plain = bytearray()
+        self._places: list[int] = []  # of the characters that were escaped
+        self._saved = [0]  # bytes that are missing before the first of these places, up to the next one, ...
+        done = 0
+        for found in _ESCAPE.finditer(data):
+            plain += data[done : found.start()]
+            done = found.end()
+            self._places.append(len(plain))
+            plain += bytes([int(found[1], 16)]) if found[1] else b""
+            self._saved.append(done - len(plain))
+        self.data = bytes(plain + data[done:])
+
+    def place(self, at: int) -> int:
+        """Return where a byte of `data` begins in the original bytes."""
+        return at + self._saved[bisect_left(self._places, at)]
 
 
 def _base64_forms(data: bytes) -> Iterator[bytes]:
