@@ -97,10 +97,11 @@ async def test_a_selection_that_a_hook_returns_reaches_the_agent(selection: Json
 
 
 def test_tools_and_their_selection_are_enough_of_a_tool_selection() -> None:
-    tools = [{"functionDeclarations": [{"name": "read_file"}]}]
+    declarations = [{"name": "read_file"}]
     selection = {"mode": "ANY", "allowed_function_names": ["read_file"]}
-    seen = shown("BeforeToolSelection", available_tools=tools, tool_config=selection)
-    assert (seen["available_tools"], seen["tool_config"]) == (tools, selection)
+    for tools in (declarations, [{"functionDeclarations": declarations}]):
+        seen = shown("BeforeToolSelection", available_tools=tools, tool_config=selection)
+        assert (seen["available_tools"], seen["tool_config"]) == (declarations, selection)
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,11 @@ CORPUS = (
     ),
     HttpRequest("/v1beta/openai/responses", {"model": "gemini-2.5-flash", "input": TEXT}),
     HttpRequest("/v1beta/openai/embeddings", {"model": "gemini-2.5-flash", "input": [TEXT]}),
+    HttpRequest("/v1beta/openai/embeddings", {"model": "gemini-2.5-flash", "input": ["hello"], "user": WORD}),
+    HttpRequest(
+        "/v1beta/openai/chat/completions",
+        {"model": "gemini-2.5-flash", "messages": [{"role": "user", "content": "hello"}], "user": WORD},
+    ),
     HttpRequest("/upload/v1beta/files", {"file": {"displayName": TEXT}}),
     HttpRequest("/hookgate/v1/events/BeforeAgent", {"session_id": "s", "prompt": TEXT}),
     HttpRequest(

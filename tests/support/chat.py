@@ -198,9 +198,9 @@ def sse(chunks: list[Json]) -> bytes:
 
 
 def planted(value: Any, secret: str) -> list[Any]:
-    """Copies of a value, each with the secret in one of its strings."""
+    """Copies of a value, each with the secret in one of its strings, or in its place."""
     if isinstance(value, str):
-        return [f"{value} {secret}"]
+        return [f"{value} {secret}", secret]
     items: Any = (
         value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     )

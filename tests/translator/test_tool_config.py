@@ -15,10 +15,13 @@ from hookgate.translator import (
     apply_tool_config,
     apply_tools,
     declared_names,
+    hosted_kinds,
+    keep_selected_tools,
     read_tool_config,
     read_tools,
     show_tool_config,
 )
+from hookgate.translator.fields import camel
 
 MODES = st.sampled_from(["AUTO", "ANY", "NONE", "VALIDATED"])
 NAME_LISTS = st.lists(st.sampled_from([*NAMES, "not_declared"]), max_size=4, unique=True)
@@ -87,9 +90,9 @@ def test_a_selection_changes_only_the_calling_configuration_and_pruned_declarati
     retrieval = field(tool_config(body), "retrievalConfig")
     assert exact(field(tool_config(after), "retrievalConfig")) == exact(retrieval)
     if mode != "AUTO":
-        assert exact(after.get("tools")) == exact(body.get("tools"))
+        assert declared_names(after) == declared_names(body)
     assert ("tools" in after) <= ("tools" in body)
-    assert exact(built_ins(after)) == exact(built_ins(body))
+    assert after is body or not hosted_kinds(after)
 
 
 @given(requests(), MODES, NAME_LISTS)
@@ -112,23 +115,22 @@ def test_a_selection_given_twice_changes_nothing_the_second_time(
 
 
 @given(requests(), NAME_LISTS)
-def test_tools_keeps_the_named_declarations_and_every_built_in(body: Json, names: list[str]) -> None:
+def test_tools_keeps_the_named_declarations_and_nothing_else(body: Json, names: list[str]) -> None:
     before = exact(body)
     after = apply_tools(body, names)
     assert exact(body) == before
     assert declared_names(after) == [name for name in declared_names(body) if name in names]
-    assert exact(built_ins(after)) == exact(built_ins(body))
+    assert not hosted_kinds(after)
     assert without(after, "toolConfig", "tools") == without(body, "toolConfig", "tools")
-    if declared_names(after) == declared_names(body):
+    if declared_names(after) == declared_names(body) and not hosted_kinds(body):
         assert after is body
 
 
-def built_ins(body: Json) -> list[Json]:
-    bare = [
-        {k: v for k, v in tool.items() if k not in ("functionDeclarations", "function_declarations")}
-        for tool in listed(body.get("tools"))
-    ]
-    return [tool for tool in bare if tool]
+@given(requests(), st.sampled_from([camel, snake]))
+def test_tools_with_all_names_and_kinds_changes_nothing(body: Json, spelled: Any) -> None:
+    kinds = hosted_kinds(body)
+    assert apply_tools(body, [*declared_names(body), *map(spelled, kinds)]) is body
+    assert apply_tools(body, listed(body.get("tools"))) is body
 
 
 # ---- by example
@@ -151,19 +153,53 @@ def test_a_selection_is_shown_flat_and_nested() -> None:
     assert show_tool_config(body_with(retrievalConfig={})) is None
 
 
+def functions_only(body: Json) -> Json:
+    return {**body, "tools": body["tools"][:1]}
+
+
 def test_names_with_auto_prune_the_declarations_and_write_no_names() -> None:
-    after = selected(body_with(), {"mode": "AUTO", "allowedFunctionNames": ["read"]})
+    after = selected(body_with(), {"mode": "AUTO", "allowedFunctionNames": ["read", "google_search"]})
     assert after == {"tools": [{"functionDeclarations": [{"name": "read"}]}, {"googleSearch": {}}]}
 
 
 def test_names_with_any_are_written_beside_the_mode() -> None:
     patch = {"mode": "ANY", "allowedFunctionNames": ["read", "not_declared"]}
     after = selected(body_with(retrievalConfig={"a": 1}), patch)
-    assert after == body_with("ANY", ["read"], retrievalConfig={"a": 1})
+    assert after == functions_only(body_with("ANY", ["read"], retrievalConfig={"a": 1}))
 
 
 def test_none_clears_the_names_and_keeps_the_declarations() -> None:
-    assert selected(body_with("ANY", ["read"]), {"mode": "NONE"}) == body_with("NONE")
+    assert selected(body_with("ANY", ["read"]), {"mode": "NONE"}) == functions_only(body_with("NONE"))
+
+
+def test_a_selection_without_names_keeps_the_tools_that_the_api_runs() -> None:
+    assert selected(body_with(), {"mode": "ANY"}) == body_with("ANY")
+
+
+@pytest.mark.parametrize("declared", ["mcpServers", "mcp_servers"])
+def test_a_function_with_the_name_of_a_kind_lets_no_tool_of_this_kind_through(declared: str) -> None:
+    functions = {"functionDeclarations": [{"name": declared}]}
+    body: Json = {"tools": [{**functions, "mcpServers": [{"name": "a"}]}]}
+    assert apply_tools(body, [declared]) == {"tools": [functions]}
+    assert keep_selected_tools(body, {"allowedFunctionNames": [declared]}) == {"tools": [functions]}
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"mcpServers": [{"name": "read", "url": "https://evil.example"}]},
+        {"mcp_servers": []},
+        {"unknownKind": {"name": "read"}},
+        {"read ": {}},
+        {"functionDeclarations": "read"},
+        {"functionDeclarations": [{"name": ["read"]}, "read", {}]},
+    ],
+)
+def test_what_is_not_named_is_removed_whatever_it_is(tool: Json) -> None:
+    body: Json = {"tools": [{"functionDeclarations": [{"name": "read"}], "codeExecution": {}}, tool]}
+    want = {"tools": [{"functionDeclarations": [{"name": "read"}]}]}
+    assert apply_tools(body, ["read"]) == want
+    assert apply_tools({"tools": tool}, ["read"]) == {}
 
 
 def test_a_hook_that_asks_for_auto_alone_lifts_the_restriction_to_names() -> None:
@@ -172,11 +208,13 @@ def test_a_hook_that_asks_for_auto_alone_lifts_the_restriction_to_names() -> Non
 
 @pytest.mark.parametrize("mode", [{}, {"mode": "NONE"}])
 def test_names_do_not_lift_a_none_that_stands(mode: Json) -> None:
-    assert selected(body_with("NONE"), {**mode, "allowedFunctionNames": ["read"]}) == body_with("NONE")
+    after = selected(body_with("NONE"), {**mode, "allowedFunctionNames": ["read"]})
+    assert after == functions_only(body_with("NONE"))
 
 
 def test_an_empty_selection_means_none_because_the_api_reads_it_as_all() -> None:
-    assert selected(body_with(), {"mode": "ANY", "allowedFunctionNames": []}) == body_with("NONE")
+    after = selected(body_with(), {"mode": "ANY", "allowedFunctionNames": []})
+    assert after == functions_only(body_with("NONE"))
 
 
 def test_a_request_without_functions_gets_no_selection_and_no_empty_tools() -> None:
@@ -189,8 +227,8 @@ def test_if_two_spellings_disagree_the_one_that_the_hook_changed_counts(changed:
     body = body_with("ANY", ["read"])
     change = {"mode": "NONE"} if changed == "flat" else {"functionCallingConfig": {"mode": "NONE"}}
     edit = {**(show_tool_config(body) or {}), **change}
-    assert selected(body, edit) == body_with("NONE")
-    assert apply_request(MODEL, body, {"toolConfig": edit})[1] == body_with("NONE")
+    assert selected(body, edit) == functions_only(body_with("NONE"))
+    assert apply_request(MODEL, body, {"toolConfig": edit})[1] == functions_only(body_with("NONE"))
 
 
 def test_names_that_were_pruned_leave_the_calling_configuration_too() -> None:
@@ -200,7 +238,7 @@ def test_names_that_were_pruned_leave_the_calling_configuration_too() -> None:
     assert apply_tools(body_with("ANY", ["write"]), ["read"])["toolConfig"] == {
         "functionCallingConfig": {"mode": "NONE"}
     }
-    assert apply_tools(body_with("ANY"), []) == {"tools": [{"googleSearch": {}}]}
+    assert apply_tools(body_with("ANY"), ["google_search"]) == {"tools": [{"googleSearch": {}}]}
 
 
 def test_an_unspecified_mode_is_auto() -> None:
@@ -209,7 +247,13 @@ def test_an_unspecified_mode_is_auto() -> None:
 
 def test_tools_are_named_by_names_declarations_or_whole_tools() -> None:
     tool = {"function_declarations": [{"name": "c"}, {"name": "d"}]}
-    assert read_tools(["a", {"name": "b"}, tool, {"googleSearch": {}}]) == ["a", "b", "c", "d"]
+    assert read_tools(["a", {"name": "b"}, tool, {"google_search": {}}]) == [
+        "a",
+        "b",
+        "c",
+        "d",
+        "googleSearch",
+    ]
 
 
 @pytest.mark.parametrize(("tools", "path"), [("read", "tools"), (["read", 5], "tools[1]")])

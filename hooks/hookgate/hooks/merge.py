@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hookgate.hooks.output import Output
-from hookgate.translator import apply_tool_config, apply_tools, read_tool_config, read_tools
+from hookgate.translator import (
+    apply_tool_config,
+    apply_tools,
+    keep_selected_tools,
+    read_tool_config,
+    read_tools,
+)
 from hookgate.translator.fields import JsonObject, read
 
 _MODES = ("NONE", "ANY", "VALIDATED", "AUTO")  # the earlier one wins
@@ -55,7 +61,9 @@ class Verdict:
         """Return the body of a request with the tool selection applied."""
         if self.tools is not None:
             body = apply_tools(body, self.tools)
-        return body if self.tool_config is None else apply_tool_config(body, self.tool_config)
+        if self.tool_config is None:
+            return body
+        return apply_tool_config(keep_selected_tools(body, self.tool_config), self.tool_config)
 
     @property
     def context(self) -> str | None:

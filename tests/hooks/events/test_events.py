@@ -10,7 +10,7 @@ from support.hooks import SESSION, Json, asking, command, engine, one_group, par
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engine, Outcome, load_settings
 from hookgate.hooks.events.base import SharedValue
-from hookgate.translator import show_request, show_response
+from hookgate.translator import declared_names, function_declarations, show_request, show_response
 
 MODEL = "gemini-2.5-flash"
 REQUEST: Json = {
@@ -99,8 +99,9 @@ async def test_before_model_may_answer_in_the_model_s_place_with_or_without_a_de
 
 async def test_before_tool_selection_shows_request_tools_and_selection() -> None:
     seen = await shown(selecting())
-    assert seen["llm_request"] == show_request(MODEL, REQUEST)
-    assert seen["available_tools"] == REQUEST["tools"]
+    assert seen["llm_request"] == {**show_request(MODEL, REQUEST), "tools": REQUEST["tools"]}
+    assert seen["available_tools"] == function_declarations(REQUEST)
+    assert [each["name"] for each in seen["available_tools"]] == declared_names(REQUEST)
     assert seen["tool_config"] == {"mode": "ANY", "allowed_function_names": ["read"]}
 
 

@@ -38,7 +38,7 @@ class Agent:
         """What is said to a request that declares these tools."""
         self._call = SessionContext(self._id)
         given = tools or [{"functionDeclarations": list(declarations)}]
-        return await self._says("BeforeToolSelection", self._call, available_tools=given)
+        return await self._says("BeforeToolSelection", self._call, llm_request={"tools": given})
 
     async def calls(self, name: str, *, announced: bool = False) -> str | None:
         """Why a call is denied; `announced`: the agent reports it, apart from the request."""

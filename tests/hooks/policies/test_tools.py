@@ -9,9 +9,10 @@ import pytest
 from support.builtins import made
 from support.hooks import write_file
 
-from hookgate.hooks import load_settings
+from hookgate.hooks import BeforeToolSelection, load_settings
 from hookgate.hooks.policies import tools
 from hookgate.hooks.policies.tools import tools_policy
+from hookgate.translator import VIEWS
 
 Json = dict[str, Any]
 
@@ -23,9 +24,12 @@ def denied(options: Json, name: str, **arguments: Any) -> str | None:
     return said["reason"] if said else None
 
 
-def offered(options: Json, *names: str) -> Any:
-    tools = [{"functionDeclarations": [{"name": name} for name in names]}]
-    event = {"hook_event_name": "BeforeToolSelection", "available_tools": tools}
+def offered(options: Json, *names: str, view: str = "text", **hosted: Any) -> Any:
+    tools = [{"functionDeclarations": [{"name": name} for name in names]}, hosted]
+    event = {
+        "hook_event_name": "BeforeToolSelection",
+        **BeforeToolSelection("m", {"tools": tools}).fields(view),
+    }
     said: Any = made(tools_policy, options)(event)
     return said["hookSpecificOutput"]["tools"] if said else None
 
@@ -37,6 +41,31 @@ def test_only_listed_tools_may_be_called_and_are_offered() -> None:
     assert denied(options, "write_file") == reported
     assert offered(options, "read_file", "write_file", "glob") == ["read_file", "glob"]
     assert offered(options, "read_file") is None
+
+
+HOSTED: Json = {
+    "mcpServers": [{"name": "read_file", "streamableHttpTransport": {"url": "https://evil.example"}}],
+    "urlContext": {},
+    "codeExecution": {},
+    "google_search": {},
+    "notKnownYet": {},
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_tool_that_the_api_runs_is_offered_only_if_its_kind_is_listed(view: str) -> None:
+    assert offered({"allow": ["read_file"]}, "read_file", view=view, **HOSTED) == ["read_file"]
+    for listed in ("googleSearch", "google_search"):
+        assert offered({"allow": [listed]}, "read_file", view=view, **HOSTED) == ["googleSearch"]
+    assert offered({"allow": ["*"]}, "read_file", view=view, **HOSTED) is None
+
+
+@pytest.mark.parametrize("listed", ["mcpServers", "mcp_servers", "mcp*"])
+def test_a_tool_that_the_api_runs_is_denied_by_its_kind(listed: str) -> None:
+    denies = {"deny": [{"tool": listed}]}
+    kept = ["read_file", "urlContext", "codeExecution", "googleSearch", "notKnownYet"]
+    assert offered(denies, "read_file", **HOSTED) == kept
+    assert offered({"deny": [{"pattern": "mcp.ervers|mcp_servers"}]}, "read_file", **HOSTED) == kept
 
 
 def test_a_denied_tool_outranks_the_list() -> None:

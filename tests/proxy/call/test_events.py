@@ -107,7 +107,10 @@ MINIMAL = [
     (
         "BeforeToolSelection",
         {"available_tools": TOOLS, "tool_config": {"mode": "AUTO", "allowed_function_names": ["glob"]}},
-        {"available_tools": TOOLS, "tool_config": {"mode": "AUTO", "allowed_function_names": ["glob"]}},
+        {
+            "available_tools": [{"name": "glob"}],
+            "tool_config": {"mode": "AUTO", "allowed_function_names": ["glob"]},
+        },
     ),
     (
         "BeforeModel",

@@ -121,7 +121,7 @@ async def test_each_hook_is_shown_what_the_one_before_it_decided() -> None:
         await post(gateway.url, UNARY, BODY)
     assert seen[0]["llm_request"]["config"]["temperature"] == 0
     assert seen[0]["hook_event_name"] == "BeforeToolSelection"
-    assert seen[0]["available_tools"] == BODY["tools"]
+    assert seen[0]["llm_request"]["tools"] == BODY["tools"]
 
 
 async def test_all_events_of_a_call_and_its_conversation_name_one_session() -> None:

@@ -6,78 +6,37 @@ The SDK makes the requests, so a field that a new version of it sends is covered
 import base64
 import json
 import operator
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-import httpx2
 import orjson
 import pytest
 from aiohttp import web
 from google import genai
-from google.auth.credentials import Credentials
 from google.genai import types
 from support.builtins import SENSITIVE, redacted
 from support.gateway import gateway_before
+from support.genai_bodies import Leaf, Sdk, camel_case, leaves_of
 from support.planting import SECRET, leaves, left, merged, refused_alone, undocumented
 from support.wire import SSE, UNARY, post, prompt
 
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.config import Config
-from hookgate.translator.fields import BodyError, camel
+from hookgate.translator.fields import BodyError
 from hookgate.translator.live import ClientMessage, Segment, ServerMessage
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
 )  # of methods that are experimental, and of unknown enumerators
 
-Json = dict[str, Any]
-Leaf = tuple[str, Any]
 REDACT = {"type": "builtin", "builtin": "redact", "options": SENSITIVE}
 FORWARDS = Config.model_validate({"routes": {"files": "forward"}})
-NOT_SENT = ("http_options", "sdk_http_response", "should_return_http_response")
-"""Fields for the SDK itself."""
-
 PLAIN_NAMES = ("role", "task_type", "model", "ttl")
 """Fields that refuse a request unless they are plain names or times, or the name of the path's model."""
 
 WEBHOOK = "webhook_config"
 """A field of batches that is refused whatever it contains: answers would be sent past the gateway."""
 ENCODED = base64.b64encode(SECRET.encode()).decode()
-
-
-class _Login(Credentials):  # type: ignore[no-untyped-call,misc]  # the library has no types
-    def __init__(self) -> None:
-        super().__init__()
-        self.token = "any"  # noqa: S105  # no secret
-
-    def refresh(self, request: Any) -> None:
-        pass
-
-
-class Sdk:
-    """A client of one API, which notes requests in place of sending them."""
-
-    def __init__(self, *, vertex: bool) -> None:
-        self.requests: list[httpx2.Request] = []
-        transport = httpx2.Client(transport=httpx2.MockTransport(self._answer))
-        options = types.HttpOptions(base_url="http://gate", httpx_client=transport)
-        place = {"vertexai": True, "project": "p", "location": "l", "credentials": _Login()}
-        login: Any = place if vertex else {"api_key": "k"}
-        self.client = genai.Client(**login, http_options=options)
-
-    def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        self.requests.append(request)
-        return httpx2.Response(200, json={})
-
-    def request(self, call: Callable[[genai.Client], Any]) -> tuple[str, Json]:
-        """The path and the body of a call. Raises what the SDK raises if it sends nothing."""
-        self.requests.clear()
-        try:
-            call(self.client)
-        except Exception:
-            if not self.requests:
-                raise
-        return self.requests[0].url.raw_path.decode(), json.loads(self.requests[0].content)
 
 
 class Recording:
@@ -104,10 +63,6 @@ async def gateway() -> AsyncIterator[tuple[str, Recording]]:
         gateway_before(upstream_url, hooks, FORWARDS) as url,
     ):
         yield url, upstream
-
-
-def leaves_of(kind: Any) -> list[Leaf]:
-    return [leaf for leaf in leaves(kind) if not any(f".{name}" in leaf[0] for name in NOT_SENT)]
 
 
 CONTENTS = leaves_of(list[types.Content])
@@ -265,13 +220,6 @@ async def test_a_secret_in_any_text_field_of_an_answer_does_not_reach_the_client
     await refused_alone(leaves_of(types.GenerateContentResponse), accepted)
     assert refused == {".candidates[].content.role"}
     assert planted > 150
-
-
-def camel_case(value: Any) -> Any:
-    """A value in REST's spelling."""
-    if isinstance(value, dict):
-        return {key if key == SECRET else camel(key): camel_case(item) for key, item in value.items()}
-    return [camel_case(item) for item in value] if isinstance(value, list) else value
 
 
 def test_a_secret_in_any_text_field_of_a_live_message_is_redacted_refused_or_removed() -> None:

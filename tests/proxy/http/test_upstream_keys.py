@@ -1,12 +1,18 @@
 """The gateway's own API keys replace the callers' credentials, and appear in no answer."""
 
 import asyncio
+import base64
+import cProfile
+import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+import urllib.parse
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.gateway import upstreams_at
 from support.wire import peer, response
 
@@ -143,6 +149,76 @@ async def test_only_what_may_begin_the_key_is_held_back() -> None:
         b" ",
         b"AIza",
     ]
+
+
+def _spelled(key: str, escapes: Sequence[str]) -> str:
+    """The key with each of its characters written in one of these ways, in turn."""
+    ways: dict[str, Callable[[str], str]] = {
+        "": str,
+        "u": lambda c: f"\\u{ord(c):04x}",
+        "U": lambda c: f"\\u{ord(c):04X}",
+        "nested": lambda c: f"\\\\u{ord(c):04x}",
+        "%": lambda c: f"%{ord(c):02x}",
+        "%U": lambda c: f"%{ord(c):02X}",
+    }
+    return "".join(ways[escapes[at % len(escapes)]](character) for at, character in enumerate(key))
+
+
+ESCAPES = st.lists(st.sampled_from(["", "u", "U", "nested", "%", "%U"]), min_size=1, max_size=9)
+
+
+@given(ESCAPES, st.integers(1, 40), st.sampled_from(["abab-abc", OWN, "ya29.c+b/0A=="]))
+def test_a_key_is_masked_in_every_spelling_wherever_chunks_end(
+    escapes: list[str], size: int, key: str
+) -> None:
+    spelled = _spelled(key, escapes)
+    text = f'{{"a": "{spelled}\\u003c%41{key[:3]}", "b": "{key}"}}'.encode()
+
+    async def masked() -> bytes:
+        return b"".join([piece async for piece in KeyMask(key).stream(_pieces(text, size))])
+
+    expected = text.replace(spelled.encode(), b"*" * len(spelled)).replace(key.encode(), b"*" * len(key))
+    assert asyncio.run(masked()) == expected
+    assert KeyMask(key).data(text) == expected
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "user:"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@pytest.mark.parametrize("key", [OWN, "k~~~?>>\x7f?~~", "ya29.c+b/0A=="])
+def test_a_key_is_masked_in_base64(before: str, encode: Callable[[bytes], bytes], key: str) -> None:
+    quoted = encode(f"{before}{key} and more".encode())
+    masked = KeyMask(key).data(b"Authorization: Basic " + quoted)
+    assert len(masked) == len(quoted) + 21
+    left = base64.b64decode(masked[21:].replace(b"*", b"A").translate(bytes.maketrans(b"-_", b"+/")))
+    assert not any(key[at : at + 3].encode() in left for at in range(len(key) - 2))
+
+
+def test_escapes_that_are_not_the_keys_are_left_alone() -> None:
+    text = b'{"html": "\\u003cb\\u003e 100%25 \\\\u0041 \\/ %", "key": "AIza"}'
+    assert KeyMask(OWN).data(text) == text
+
+
+def test_masking_escapes_takes_linear_time() -> None:
+    """Counted by the profiler, since time depends on the machine."""
+
+    def calls(data: bytes) -> int:
+        profile = cProfile.Profile()
+        profile.runcall(KeyMask(OWN)._partial_key_size, data)
+        return sum(each.callcount for each in profile.getstats())
+
+    for piece in (_spelled(OWN[:-1], ["u"]).encode(), OWN[:-1].encode(), b"\\", b"%", b"\\u004"):
+        assert calls(piece * 2000) <= 2 * calls(piece * 1000) + 100
+
+
+async def test_an_answer_that_quotes_the_key_in_escapes_or_base64_arrives_without_it() -> None:
+    spelled, encoded = _spelled(OWN, ["u"]), base64.b64encode(f"x:{OWN}".encode()).decode()
+    quoted = f'{{"error": "{spelled} Basic {encoded} ?key={_spelled(OWN, ["%"])}"}}'.encode()
+    headers = {"X-Goog-Debug": _spelled(OWN, ["", "%"])}
+    _, answer, body = await exchange(response(403, quoted, headers))
+    shown = urllib.parse.unquote(json.loads(body)["error"])
+    assert "canary" not in shown + urllib.parse.unquote(answer.headers["X-Goog-Debug"])
+    assert encoded[8:-8] not in shown
+    assert len(body) == len(quoted)
 
 
 # ---- where the key comes from

@@ -65,7 +65,7 @@ def test_every_kind_of_part_is_shown_with_its_type() -> None:
             {"type": "code", "language": "PYTHON", "code": "1"},
             {"type": "code_result", "outcome": "OUTCOME_OK", "output": "1\n"},
             {"type": "file_data", "mimeType": "text/plain", "fileUri": "files/a"},
-            {"type": "other", "fields": ["holoData"]},
+            {"type": "other", "fields": {"holoData": {"x": 1}}},
         ],
     ]
 

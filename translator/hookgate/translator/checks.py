@@ -168,6 +168,7 @@ def check_request(body: Any) -> JsonObject:
         raise BodyError("contents", "the contents must be a list of {role, parts}")
     for i, content in enumerate(read_list(body, "contents")):
         _check_content(content, f"contents[{i}]")
+        _check_results(content, f"contents[{i}]")
     for name in ("generationConfig", "toolConfig"):
         if not isinstance(read(body, name), dict | None):
             raise BodyError(name, "it must be an object, since hooks cannot inspect other types")
@@ -251,6 +252,16 @@ def _check_candidate(candidate: Any) -> None:
 
 
 _PLAIN = frozenset({"parts", "role"})
+
+
+def _check_results(content: JsonObject, path: str) -> None:
+    """Refuse a malformed tool result, which AfterTool hooks would not see."""
+    for i, part in enumerate(read_list(content, "parts")):
+        if not (result := read(part, "functionResponse")):
+            continue
+        if not isinstance(result, dict) or not isinstance(result.get("response"), dict | None):
+            message = "a tool result must be an object {name, response}, and its response an object"
+            raise BodyError(f"{path}.parts[{i}].functionResponse", message)
 
 
 def _check_call(call: Any, path: str) -> None:

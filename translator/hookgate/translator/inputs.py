@@ -362,33 +362,35 @@ def _check_settings(obj: JsonObject, path: str) -> None:
 
 # ---- embeddings in OpenAI's dialect
 
-_USER = re.compile(r"[A-Za-z0-9._@:-]{1,128}")
-
 
 def _openai_embeddings(body: JsonObject) -> Inputs:
-    """Read a body whose `input` is a text or a list of texts."""
+    """Read a body whose `input` is a text or a list of texts. Its `user` is judged as a text, too."""
     check_keys(body, "", ("model", "input", "dimensions", "encodingFormat", "user"))
     if not isinstance(body.get("dimensions"), int | None):
         raise BodyError("dimensions", "must be an integer")
     if read(body, "encodingFormat") not in (None, "float", "base64"):
         raise BodyError("encoding_format", "must be float or base64")
     user = body.get("user")
-    if user is not None and not (isinstance(user, str) and _USER.fullmatch(user)):
-        raise BodyError("user", "must be an identifier, since hooks cannot inspect it")
+    if not isinstance(user, str | None):
+        raise BodyError("user", "must be a string, since hooks cannot inspect other types")
     given = body.get("input")
     texts = given if isinstance(given, list) else [given]
     if not all(isinstance(text, str) for text in texts):
         raise BodyError("input", "must be a string or an array of strings, since hooks cannot inspect tokens")
-    lenses: list[tuple[str, JsonObject, InputLens]] = []
-    for number, text in enumerate(texts):
-        holder = {key: value for key, value in body.items() if key == "model"} | {"input": text}
-        lenses.append((f"input[{number}]" if isinstance(given, list) else "", holder, _Text(holder)))
+    named = {key: value for key, value in body.items() if key == "model"}
+    paths = [f"input[{number}]" for number in range(len(texts))] if isinstance(given, list) else [""]
+    judged = [*zip(paths, texts, strict=True), *([] if user is None else [("user", user)])]
+    holders = [(path, {**named, "input": text}) for path, text in judged]
+    lenses: list[tuple[str, JsonObject, InputLens]] = [
+        (path, holder, _Text(holder)) for path, holder in holders
+    ]
 
     def rebuild(new: list[JsonObject]) -> JsonObject:
         edited = [holder["input"] for holder in new]
-        if edited == texts:
+        if edited == [text for _, text in judged]:
             return body
-        return {**body, "input": edited if isinstance(given, list) else edited[0]}
+        users = {} if user is None else {"user": edited.pop()}
+        return {**body, "input": edited if isinstance(given, list) else edited[0], **users}
 
     return Inputs(lenses, rebuild)
 

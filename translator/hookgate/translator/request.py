@@ -11,10 +11,10 @@ contains; without a change, `body` itself is returned.
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from hookgate.translator.checks import check_request
+from hookgate.translator.conversation.parts import show_other_fields
 from hookgate.translator.conversation.turns import PARTS, TEXT, Messages, TurnLens
 from hookgate.translator.fields import (
     EditError,
@@ -92,18 +92,36 @@ class ShownRequest:
         return Messages(body, self._lens).edited(messages)
 
 
-class ShownRawRequest(ShownRequest):
-    """A view that includes the request's own `contents`, `systemInstruction`, `generationConfig` and `tools`.
+class ShownPartsRequest(ShownRequest):
+    """A view that has typed parts as the content of each message. All other fields are read-only."""
 
-    One of Gemini CLI's documents describes it. It doubles the size of the view. The tools are read-only.
+    def __init__(self, model: str, body: JsonObject) -> None:
+        super().__init__(model, body, PARTS)
+
+    def view(self) -> JsonObject:
+        return {**super().view(), **_show_rest(self._body)}
+
+
+class ShownRawRequest(ShownRequest):
+    """A view that includes the request's own `contents`, `systemInstruction` and `generationConfig`.
+
+    One of Gemini CLI's documents describes it. It doubles the size of the view. All other fields, such as the
+    tools, are read-only.
     """
 
     def view(self) -> JsonObject:
-        raw = {name: value for name in (*_RAW, "tools") if (value := read(self._body, name)) is not None}
-        return {**super().view(), **raw}
+        raw = {name: value for name in _RAW if (value := read(self._body, name)) is not None}
+        return {**super().view(), **raw, **_show_rest(self._body)}
 
 
 _RAW = ("contents", "systemInstruction", "generationConfig")
+
+
+def _show_rest(body: JsonObject) -> JsonObject:
+    """Return the `tools` of a request, and under `fields` its fields that are not shown otherwise."""
+    tools = read(body, "tools")
+    rest = show_other_fields(body, *_RAW, "tools")
+    return rest if tools is None else {"tools": tools, **rest}
 
 
 class ShownBody(ShownRequest):
@@ -129,7 +147,7 @@ def show_request(model: str, body: JsonObject) -> JsonObject:
 
 def show_request_parts(model: str, body: JsonObject) -> JsonObject:
     """Return the `LLMRequest` with typed parts as the content of each message (see parts.py)."""
-    return ShownRequest(model, body, PARTS).view()
+    return ShownPartsRequest(model, body).view()
 
 
 def show_request_raw(model: str, body: JsonObject) -> JsonObject:
@@ -148,7 +166,7 @@ def apply_request(model: str, body: JsonObject, edit: Any) -> tuple[str, JsonObj
 
 def apply_request_parts(model: str, body: JsonObject, edit: Any) -> tuple[str, JsonObject]:
     """Apply an edit like `apply_request`, for a hook that was shown typed parts."""
-    return ShownRequest(model, body, PARTS).edited(edit)
+    return ShownPartsRequest(model, body).edited(edit)
 
 
 def _read_model(value: Any, current: str) -> str:
@@ -204,7 +222,7 @@ _STABLE_SECTIONS: tuple[ViewSection, ...] = (("config", _apply_config), ("toolCo
 
 VIEWS: Mapping[str, Callable[[str, JsonObject], ShownRequest]] = {
     "text": ShownRequest,
-    "parts": partial(ShownRequest, lens=PARTS),
+    "parts": ShownPartsRequest,
     "raw": ShownRawRequest,
     "body": ShownBody,
 }

@@ -3,17 +3,24 @@
 `toolConfig` restricts the functions that the model may call. The API accepts names only with the modes ANY
 and VALIDATED, and only names of declared functions; otherwise it answers 400. So a hook's selection is
 converted to a valid form that offers exactly the functions which the hook allows.
+
+Besides functions, which the client runs, a request can offer *hosted* tools, which the API runs: searches,
+code, servers of others. Each is a field of a tool, and the field's name is its kind. No list of kinds is
+needed: what a selection does not name is removed.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from hookgate.translator.fields import (
     EditError,
     JsonObject,
+    camel,
     read,
     read_list,
     read_object,
     same,
+    same_items,
     without,
     write,
 )
@@ -34,26 +41,43 @@ def show_tool_config(body: JsonObject) -> JsonObject | None:
     return {**flat, "functionCallingConfig": flat} if flat else None
 
 
-def declared_names(body: JsonObject) -> list[str]:
-    """Return the names of all declared functions, in order."""
+def function_declarations(body: JsonObject) -> list[Any]:
+    """Return all function declarations, in order."""
     return [
-        name
+        declaration
         for tool in read_list(body, "tools")
         if isinstance(tool, dict)
         for declaration in read_list(tool, "functionDeclarations")
-        if isinstance(declaration, dict) and isinstance(name := declaration.get("name"), str)
     ]
+
+
+def declared_names(body: JsonObject) -> list[str]:
+    """Return the names of all declared functions, in order."""
+    return [name for each in function_declarations(body) if (name := _function_name(each)) is not None]
+
+
+def _function_name(declaration: Any) -> str | None:
+    name = declaration.get("name") if isinstance(declaration, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def hosted_kinds(body: JsonObject) -> list[str]:
+    """Return the kinds of all hosted tools in camelCase, such as `googleSearch`, in order."""
+    tools = (tool for tool in read_list(body, "tools") if isinstance(tool, dict))
+    kinds = dict.fromkeys(camel(key) for tool in tools for key in tool)
+    return [kind for kind in kinds if kind != _FUNCTIONS]
+
+
+_FUNCTIONS = "functionDeclarations"
 
 
 def declared_descriptions(body: JsonObject) -> dict[str, str]:
     """Return the descriptions of declared functions by name, as far as they have one."""
     return {
-        declaration["name"]: description
-        for tool in read_list(body, "tools")
-        if isinstance(tool, dict)
-        for declaration in read_list(tool, "functionDeclarations")
-        if isinstance(declaration, dict) and isinstance(declaration.get("name"), str)
-        if isinstance(description := declaration.get("description"), str) and description
+        name: description
+        for each in function_declarations(body)
+        if (name := _function_name(each)) is not None
+        if isinstance(description := each.get("description"), str) and description
     }
 
 
@@ -102,12 +126,18 @@ def _read_names(value: Any) -> list[str]:
 
 
 def apply_tool_config(body: JsonObject, patch: Any) -> JsonObject:
-    """Return the body with a hook's tool selection applied, or `body` itself if nothing changes."""
+    """Return the body with a hook's tool selection applied, or `body` itself if nothing changes.
+
+    The selection `patch` may be that of the request, which then stays as it is, with all hosted tools.
+    """
     shown = show_tool_config(body) or {}
     selection = read_tool_config(patch, shown)
+    if not selection:
+        return body
+    body = keep_selected_tools(body, patch)
     declared = declared_names(body)
-    if not selection or not declared:
-        return body  # nothing changes, or there are no functions to select
+    if not declared:
+        return body  # there are no functions to select
     current = shown.get("mode")
     mode = selection.get("mode") or (current if current in MODES else "AUTO")
     names = selection.get("allowedFunctionNames", shown.get("allowedFunctionNames"))
@@ -125,7 +155,8 @@ def apply_tool_config(body: JsonObject, patch: Any) -> JsonObject:
         return _with_calling_config(body, "NONE", None)
     if mode in _NAMING_MODES:
         return _with_calling_config(body, mode, allowed)
-    return apply_tools(_with_calling_config(body, mode, None) if shown else body, allowed)
+    offered = [*allowed, *hosted_kinds(body)]
+    return apply_tools(_with_calling_config(body, mode, None) if shown else body, offered)
 
 
 def write_tool_config(body: JsonObject, patch: Any) -> JsonObject:
@@ -155,22 +186,38 @@ def _with_calling_config(body: JsonObject, mode: str, names: list[str] | None) -
 
 
 def apply_tools(body: JsonObject, tools: Any) -> JsonObject:
-    """Keep only the function declarations that `tools` names, and built-in tools.
+    """Keep only the functions and hosted tools that `tools` names, or return `body` itself if these are all.
 
-    `tools` contains names, tool objects or declarations. Tool objects without remaining declarations are
-    removed, and names that no longer exist are removed from the calling configuration.
+    `tools` contains names, tool objects or declarations. A name that a declared function has, in any
+    spelling, is that of the function alone. Tools of which nothing is left are removed, and names that no
+    longer exist are removed from the calling configuration.
     """
-    keep = set(read_tools(tools))
-    declared = declared_names(body)
-    if keep.issuperset(declared):
+    names = read_tools(tools)
+    kinds = set(map(camel, names)).difference(map(camel, declared_names(body)))
+    offered = read_list(body, "tools")
+    kept = [_prune(tool, frozenset(names), kinds) for tool in offered]
+    if same_items(kept, offered):
         return body
-    pruned = [tool for tool in (_prune(tool, keep) for tool in read_list(body, "tools")) if tool]
-    body = write(body, "tools", pruned) if pruned else without(body, "tools")
-    return _with_valid_names(body, [name for name in declared if name in keep])
+    left = [tool for tool in kept if tool]
+    body = write(body, "tools", left) if left else without(body, "tools")
+    return _with_valid_names(body, declared_names(body))
+
+
+def keep_selected_tools(body: JsonObject, selection: Any) -> JsonObject:
+    """Remove the hosted tools that a selection with names does not name; with the mode NONE, all of them.
+
+    `selection` is a `toolConfig` in any spelling. Raises EditError if it is invalid.
+    """
+    selected = read_tool_config(selection)
+    names = [] if selected.get("mode") == "NONE" else selected.get("allowedFunctionNames")
+    return body if names is None else apply_tools(body, [*declared_names(body), *names])
 
 
 def read_tools(tools: Any) -> list[str]:
-    """Return the function names in a hook's list of names, tool objects or declarations."""
+    """Return the names in a hook's list of names, tool objects or declarations.
+
+    The names of a tool object are those of its functions, and its kinds. Raises EditError.
+    """
     if not isinstance(tools, list):
         raise EditError("tools", "a list of names or tools", tools)
     names: list[str] = []
@@ -182,16 +229,25 @@ def read_tools(tools: Any) -> list[str]:
         elif isinstance(tool.get("name"), str):
             names.append(tool["name"])
         else:
-            names += declared_names({"tools": [tool]})
+            names += declared_names({"tools": [tool]}) + hosted_kinds({"tools": [tool]})
     return names
 
 
-def _prune(tool: Any, keep: set[str]) -> Any:
-    if not isinstance(tool, dict) or not read_list(tool, "functionDeclarations"):
-        return tool
-    declarations = read_list(tool, "functionDeclarations")
-    left = [each for each in declarations if isinstance(each, dict) and each.get("name") in keep]
-    return write(tool, "functionDeclarations", left) if left else without(tool, "functionDeclarations")
+def _prune(tool: Any, functions: Collection[str], kinds: Collection[str]) -> Any:
+    """Return a tool with these functions and kinds only, or the same object if it has no others."""
+    if not isinstance(tool, dict):
+        return None
+    new: JsonObject = {}
+    for key, value in tool.items():
+        if camel(key) == _FUNCTIONS:
+            given = read_list(tool, _FUNCTIONS)
+            left = [each for each in given if _function_name(each) in functions]
+            if left:
+                new[key] = value if len(left) == len(given) else left
+        elif camel(key) in kinds:
+            new[key] = value
+    unchanged = len(new) == len(tool) and all(new[key] is tool[key] for key in new)
+    return tool if unchanged else new
 
 
 def _with_valid_names(body: JsonObject, declared: list[str]) -> JsonObject:

@@ -26,6 +26,8 @@ from hookgate.translator import (
     check_request,
     check_response,
     declared_names,
+    function_declarations,
+    hosted_kinds,
     read_tool_config,
     read_tools,
     show_request,
@@ -114,7 +116,8 @@ class BeforeToolSelectionInput(ModelEventInput):
     hook_event_name: Literal["BeforeToolSelection"]
 
     available_tools: list[Any] | None = None
-    """The tools of the request, unchanged."""
+    """The function declarations of the request, unchanged. `llm_request.tools` has the tools that contain
+    them, and those that the API runs itself."""
 
     tool_config: JsonObject | None = None
     """The request's current selection: `mode`, `allowed_function_names`."""
@@ -140,7 +143,8 @@ class BeforeToolSelectionSpecific(SpecificOutput):
     """Alias of `toolConfig`, in snake_case."""
 
     tools: Annotated[Any, WithJsonSchema({"type": "array"})] = None
-    """Names of functions, or tools. All other function declarations are removed."""
+    """Names of functions and of kinds of tools that the API runs, such as `googleSearch`; or declarations or
+    tools. All others are removed."""
 
 
 class BeforeToolSelectionOutput(HookOutput):
@@ -287,9 +291,9 @@ class BeforeModel(Event):
 class BeforeToolSelection(Event):
     """Fires after BeforeModel, before the model may choose tools.
 
-    Input: `llm_request`, `available_tools` (the tools of the request, unchanged), `tool_config`.
+    Input: `llm_request` with `tools`, `available_tools` (the declarations of functions), `tool_config`.
     Output: `hookSpecificOutput.toolConfig` {mode, allowedFunctionNames}, flat or nested, and
-    `hookSpecificOutput.tools`, a list that filters the declarations. Plain `name,name` on stdout means
+    `hookSpecificOutput.tools`, a list that filters the tools. Plain `name,name` on stdout means
     mode ANY with those names. merge.py combines the selections of several hooks.
     """
 
@@ -299,9 +303,12 @@ class BeforeToolSelection(Event):
 
     def fields(self, view: str) -> JsonObject:
         shown = show_tool_config(self.body)
+        request, tools = VIEWS[view](self.model, self.body).view(), read(self.body, "tools")
+        if tools is not None and "raw" not in request:
+            request["tools"] = tools
         return {
-            "llm_request": VIEWS[view](self.model, self.body).view(),
-            "available_tools": read_list(self.body, "tools"),
+            "llm_request": request,
+            "available_tools": function_declarations(self.body),
             "tool_config": shown and _to_snake_case(shown),
         }
 
@@ -319,8 +326,9 @@ class BeforeToolSelection(Event):
         """Return the tools that an output names although the request does not declare them."""
         selection = read_tool_config(read(specific, "toolConfig") or {})
         names = [*selection.get("allowedFunctionNames", ()), *read_tools(specific.get("tools") or [])]
-        declared = set(declared_names(self.body))
-        return [name for name in dict.fromkeys(names) if name not in declared] if declared else []
+        declared, kinds = set(declared_names(self.body)), hosted_kinds(self.body)
+        unknown = [name for name in dict.fromkeys(names) if name not in declared and camel(name) not in kinds]
+        return unknown if declared else []
 
     def edit_warning(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
         names = self.undeclared_names(specific)
@@ -352,7 +360,7 @@ class AfterModel(Event):
 
     def fields(self, view: str) -> JsonObject:
         # `_shown` alone would do, but is one more call for each event of a stream.
-        shown = self._shown(view) if view in _WITH_BODY else show_response(self.body)
+        shown = show_response(self.body) if view == "text" else self._shown(view)
         return {"llm_request": self.llm_request, "llm_response": shown}
 
     def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
@@ -361,7 +369,7 @@ class AfterModel(Event):
 
     def edited(self, edit: JsonObject, view: str) -> Self:
         body = self.body
-        if view in _WITH_BODY and "raw" in edit:
+        if view != "text" and "raw" in edit:
             body = with_hook_path("llm_response.raw", check_response, object_in(edit, "raw"))
         return replace(self, body=with_hook_path("llm_response", apply_response, body, edit))
 
@@ -383,13 +391,10 @@ class AfterModel(Event):
         return requires_json(read_object(self.llm_request.value, "config"))
 
     def _shown(self, view: str) -> JsonObject:
-        """Return a view of the answer. The views `raw` and `body` include the REST body, with its calls."""
+        """Return a view of the answer. All views but `text` include the REST body, with its calls."""
         shown = show_response(self.body)
-        return {**shown, "raw": self.body} if view in _WITH_BODY else shown
+        return shown if view == "text" else {**shown, "raw": self.body}
 
-
-_WITH_BODY = ("raw", "body")
-"""The views that include an answer's REST body."""
 
 _RAW = frozenset({"contents", "systemInstruction"})
 _CONFIG_KEYS = ("config", "generationConfig")

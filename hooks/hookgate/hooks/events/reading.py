@@ -82,17 +82,26 @@ def _before_tool_selection(document: JsonObject) -> BeforeToolSelection:
         return BeforeToolSelection(str(first(document.get("model"), _MODEL)), document)
     if shown is None and tools is None:
         raise KeyError("llm_request")
-    model, body = _request({} if shown is None else shown, {} if tools is None else {"tools": tools})
+    whole = isinstance(shown, dict) and shown.get("tools") is not None
+    body = {} if whole or not isinstance(tools, list) else {"tools": _tools(tools)}
+    model, body = _request({} if shown is None else shown, body)
     if (selection := document.get("tool_config")) is not None and "toolConfig" not in body:
         body = write_tool_config(body, selection)
     return BeforeToolSelection(model, body)
+
+
+def _tools(available: list[Any]) -> list[Any]:
+    """Return `available_tools` as tools. Some agents send declarations, and others the tools with these."""
+    declarations = [each for each in available if isinstance(each, dict) and "name" in each]
+    tools = [each for each in available if each not in declarations]
+    return [*([{"functionDeclarations": declarations}] if declarations else ()), *tools]
 
 
 def _request(shown: Any, body: JsonObject) -> tuple[str, JsonObject]:
     """Return the model and the body of a request in its stable form. `body` contains what the form lacks."""
     if not isinstance(shown, dict):
         raise KeyError("llm_request")
-    if isinstance(tools := shown.get("tools"), list):  # of the view `raw`
+    if isinstance(tools := shown.get("tools"), list):  # of all views of tool selections
         body = {"tools": tools, **body}
     model, body = apply_request(str(first(shown.get("model"), _MODEL)), body, without(shown, "toolConfig"))
     selection = read(shown, "toolConfig")

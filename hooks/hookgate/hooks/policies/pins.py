@@ -15,8 +15,8 @@ from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.canonical import canonical_form, digest
 from hookgate.hooks.runners.inprocess import PinnedTools, Policy
 from hookgate.hooks.session import SessionContext
-from hookgate.translator import declared_names
-from hookgate.translator.fields import read_list
+from hookgate.translator import declared_names, function_declarations, hosted_kinds
+from hookgate.translator.fields import read, read_object
 
 log = logging.getLogger("hookgate.hooks")
 
@@ -255,14 +255,21 @@ def check_pins(policy: Policy, mode: Literal["flag", "refuse"], stored: PinnedTo
         result = policy(event, session)
         output: dict[str, Any] | None = await result if inspect.isawaitable(result) else result
         if event["hook_event_name"] == "BeforeToolSelection":
-            tools = {"tools": event.get("available_tools")}
+            tools = tools_of(event)
             changed = await _changed(pins, tools, session)
-            return _selection(output, changed, declared_names(tools), mode) if changed else output
+            offered = declared_names(tools) + hosted_kinds(tools)
+            return _selection(output, changed, offered, mode) if changed else output
         if event["hook_event_name"] == "BeforeTool" and mode == "refuse" and output is None:
             return await _refusal(pins, str(event.get("tool_name")), session)
         return output
 
     return judge
+
+
+def tools_of(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `tools` of the request in a BeforeToolSelection event, of any view, as a body."""
+    request = event.get("llm_request") or {}
+    return {"tools": read(request, "tools") or read(read_object(request, "raw"), "tools")}
 
 
 async def _changed(pins: Pins, tools: dict[str, Any], session: SessionContext) -> frozenset[str]:
@@ -278,30 +285,25 @@ async def _changed(pins: Pins, tools: dict[str, Any], session: SessionContext) -
 
 def _declared(tools: dict[str, Any]) -> list[Declared]:
     """Return all function declarations that have a name; a model cannot call the others."""
-    declarations = (
-        canonical_form(item)
-        for tool in read_list(tools, "tools")
-        if isinstance(tool, dict)
-        for item in read_list(tool, "functionDeclarations")
-        if isinstance(item, dict) and isinstance(item.get("name"), str)
-    )
+    declarations = (canonical_form(item) for item in function_declarations(tools) if isinstance(item, dict))
     return [
         Declared(item["name"], digest(item), json.dumps(item, sort_keys=True, ensure_ascii=False, indent=2))
         for item in declarations
+        if isinstance(item.get("name"), str)
     ]
 
 
 def _selection(
     output: dict[str, Any] | None,
     changed: Collection[str],
-    declared: list[str],
+    offered: list[str],
     mode: Literal["flag", "refuse"],
 ) -> dict[str, Any]:
     names = ", ".join(repr(name) for name in sorted(changed))
     message = {"systemMessage": _MESSAGE.format(count=len(changed), names=names)}
     if mode == "flag":
         return {**(output or {}), **message}
-    allowed = declared if output is None else output["hookSpecificOutput"]["tools"]
+    allowed = offered if output is None else output["hookSpecificOutput"]["tools"]
     return {**message, "hookSpecificOutput": {"tools": [name for name in allowed if name not in changed]}}
 
 

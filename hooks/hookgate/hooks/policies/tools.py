@@ -6,6 +6,7 @@
                 "reason": "nothing is removed recursively"}], "pin": "refuse"}}
 
 As a BeforeToolSelection hook it removes tools that may never be called; as a BeforeTool hook it denies calls.
+Tools that the API runs itself are named by their kind, `googleSearch` or `google_search`.
 """
 
 import asyncio
@@ -23,11 +24,11 @@ from hookgate.hooks.policies.options import (
     matches_name,
     read_options,
 )
-from hookgate.hooks.policies.pins import check_pins
+from hookgate.hooks.policies.pins import check_pins, tools_of
 from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
-from hookgate.translator import declared_names
-from hookgate.translator.fields import is_larger
+from hookgate.translator import declared_names, hosted_kinds
+from hookgate.translator.fields import JsonObject, is_larger, snake_field
 
 _NOT_LISTED = "The tool {name!r} is not on the list of tools that are allowed here."
 _DENIED = "The tool {name!r} is not allowed here."
@@ -39,7 +40,7 @@ class ToolRule(Options):
     """A rule that denies tool calls. All keys that are set must match."""
 
     tool: Globs = ("*",)
-    """Names of tools, with wildcards."""
+    """Names of tools, and kinds of tools that the API runs, with wildcards."""
 
     pattern: Pattern | None = None
     """A pattern that must match the whole name."""
@@ -60,7 +61,7 @@ class ToolsOptions(Options):
     """The options of the policy `tools`."""
 
     allow: Globs | None = None
-    """Names of tools that may be called, with wildcards; default: all."""
+    """Tools that may be called, and kinds of tools that the API runs, with wildcards; default: all."""
 
     deny: tuple[ToolRule, ...] = Field(default=(), strict=False)
     """Tools that may not be called, even if `allow` lists them. The first rule that matches applies."""
@@ -90,7 +91,7 @@ def tools_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> 
 
     def judge(event: dict[str, Any], session: SessionContext) -> Any:
         if event["hook_event_name"] == "BeforeToolSelection":
-            return _selection(settings, declared_names({"tools": event.get("available_tools")}))
+            return _selection(settings, tools_of(event))
         if event["hook_event_name"] == "BeforeTool":
             name, arguments = str(event.get("tool_name")), event.get("tool_input")
             if reads_commands and is_larger(arguments, _LONG_ARGUMENTS):
@@ -115,12 +116,15 @@ def refusal(options: ToolsOptions, name: str, arguments: Any) -> str | None:
     return None
 
 
-def _selection(options: ToolsOptions, declared: list[str]) -> dict[str, Any] | None:
-    allowed = [name for name in declared if not _is_always_denied(options, name)]
-    return None if allowed == declared else {"hookSpecificOutput": {"tools": allowed}}
+def _selection(options: ToolsOptions, body: JsonObject) -> dict[str, Any] | None:
+    functions, kinds = declared_names(body), hosted_kinds(body)
+    allowed = [name for name in functions if not _is_always_denied(options, name)]
+    allowed += [kind for kind in kinds if not _is_always_denied(options, kind, snake_field(kind))]
+    return None if allowed == functions + kinds else {"hookSpecificOutput": {"tools": allowed}}
 
 
-def _is_always_denied(options: ToolsOptions, name: str) -> bool:
+def _is_always_denied(options: ToolsOptions, *spellings: str) -> bool:
     """Return whether every call of the tool is denied, whatever its arguments."""
-    unlisted = options.allow is not None and not matches_name(options.allow, name)
-    return unlisted or any(rule.is_about(name) and not rule.when for rule in options.deny)
+    listed = options.allow is None or any(matches_name(options.allow, name) for name in spellings)
+    rules = [rule for rule in options.deny if not rule.when]
+    return not listed or any(rule.is_about(name) for rule in rules for name in spellings)

@@ -15,6 +15,7 @@ from hookgate.hooks.settings import claude_names
 from hookgate.hooks.settings.configs import BuiltinConfig, When
 from hookgate.hooks.settings.configuration import KNOWN_TOOLS, TOOL_EVENTS, TRIGGER_EVENTS, Matcher, Subject
 from hookgate.hooks.settings.files import closest_name
+from hookgate.translator.fields import camel
 
 TRIGGERS: Mapping[str, Sequence[str]] = {
     "SessionStart": ("startup", "resume", "clear", "compress"),
@@ -29,6 +30,9 @@ _CLAUDE_EVENTS = {event: claude_event for claude_event, event in claude_names.EV
 _SIMILAR = 0.85
 """The minimum similarity of a misspelled name to a known one, as a ratio of `difflib`."""
 
+
+_HOSTED = frozenset({"googleSearch"})
+"""Kinds of tools that the API runs and whose names resemble those of Gemini CLI's tools."""
 
 _NAMES = "names are whole and without prefixes, with the wildcards *, ? and […]"
 _IS_REGEX = "but is a regular expression"
@@ -122,7 +126,7 @@ def _name_mistake(kind: str, name: str) -> str | None:
 
 def _tool_name_mistake(name: str) -> str | None:
     """Return the tool of Gemini CLI that was probably meant with the name of another one, or None."""
-    if name in KNOWN_TOOLS or not name.isidentifier():
+    if name in KNOWN_TOOLS or not name.isidentifier() or camel(name) in _HOSTED:
         return None
     migrated, _ = claude_names.tools(name)
     similar = [migrated] if migrated in KNOWN_TOOLS else get_close_matches(name, KNOWN_TOOLS, 1, _SIMILAR)

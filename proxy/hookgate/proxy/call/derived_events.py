@@ -1,5 +1,6 @@
 """Derives events from model calls, and applies to them what a session's earlier events decided."""
 
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -32,12 +33,14 @@ from hookgate.proxy.identity.memory import (
 )
 from hookgate.proxy.identity.sessions import OpenSession, ReportedKind, SessionState
 from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
+from hookgate.translator.conversation.parts import show_parts
 from hookgate.translator.fields import (
     JsonObject,
     is_larger,
     read,
     read_list,
     read_object,
+    same,
     same_items,
     without,
     write,
@@ -65,6 +68,8 @@ _RESULTS = ("output", "result")
 """The fields of a functionResponse that contain the result: of Gemini CLI, and of google-genai."""
 
 _WITHHELD = "A hook withheld this result."
+_UNKNOWN_TOOL = "unknown_tool"
+"""The name of a tool whose call is not in the request."""
 
 
 def engine_for_derived(
@@ -183,7 +188,7 @@ class RequestEvents:
         Raises ReplacementAnswer or ApiError if a hook stops the agent.
         """
         events = ToolResultEvents(self._engine("tools"), self.call, "tools" not in self.reported)
-        return await events.judge(result.call, result.response)
+        return await events.judge(result.call, result.part)
 
     def _apply_effects(
         self, contents: list[JsonObject], effects: dict[int, HookEffect], turn: str
@@ -214,6 +219,10 @@ def _with_results(content: JsonObject, effects: dict[int, HookEffect]) -> JsonOb
     for part in parts:
         effect = effects.get(id(part)) or HookEffect()
         response = effect.response
+        if effect.withheld:
+            # Some dialects have other fields of a result in its turn, which then has no other part.
+            content = {key: value for key, value in content.items() if key in ("role", "parts")}
+            part = {}  # noqa: PLW2901  # its other fields belong to the result
         new.append(part if response is None else write(part, "functionResponse", response))
         new += ({"text": mark_context(text)} for text in effect.contexts)
     unchanged = same_items(new, parts)
@@ -226,12 +235,44 @@ def _result_field(value: JsonObject) -> str | None:
     return keys[0] if len(keys) == 1 and keys[0] in _RESULTS else None
 
 
-def _shown_response(value: JsonObject, key: str | None) -> JsonObject:
-    """Return a tool's response as shown to hooks."""
+def _shown_response(part: JsonObject, key: str | None) -> JsonObject:
+    """Return a tool's response as shown to hooks. `key` is the field that contains the result."""
+    [typed] = show_parts({"parts": [part]})
+    value = typed.get("response", {})
     content = value if key is None else value[key]
     shown = {"llmContent": content, "returnDisplay": content if isinstance(content, str) else ""}
-    error = read(value, "error")
-    return shown if error is None else {**shown, "error": error}
+    if (error := read(value, "error")) is not None:
+        shown["error"] = error
+    return {**shown, **{name: typed[name] for name in ("parts", "fields") if name in typed}}
+
+
+def _with_kept(result: JsonObject, shown: JsonObject, after: JsonObject) -> JsonObject:
+    """Return a functionResponse with only the parts and other fields that a hook has returned unchanged."""
+    if not same(after.get("fields"), shown.get("fields")):
+        result = {key: value for key, value in result.items() if key in ("id", "name", "response", "parts")}
+    returned = after.get("parts")
+    returned = returned if isinstance(returned, list) else []
+    typed = zip(read_list(result, "parts"), shown.get("parts", ()), strict=False)
+    kept = [part for part, each in typed if any(same(each, other) for other in returned)]
+    return write(result, "parts", kept) if kept else without(result, "parts")
+
+
+_ID = re.compile(r"[A-Za-z0-9._:/=+-]{1,128}")
+
+
+def _withheld_result(result: JsonObject, tool_call: JsonObject, response: JsonObject) -> JsonObject:
+    """Return the functionResponse for a result that a hook denied. Nothing of the result itself is left.
+
+    Its name and ID are those of the call that it answers. If that call is not in the request, an ID of the
+    usual form is kept, by which the API may find it.
+    """
+    new: JsonObject = {}
+    id_ = read(tool_call, "id") or read(result, "id")
+    if isinstance(id_, str) and (id_ == read(tool_call, "id") or _ID.fullmatch(id_)):
+        new["id"] = id_
+    if "name" in result or "name" in tool_call:
+        new["name"] = tool_call.get("name") or _UNKNOWN_TOOL
+    return {**new, "response": response}
 
 
 def _replace_result(value: JsonObject, key: str | None, after: JsonObject) -> JsonObject:
@@ -252,15 +293,17 @@ class ToolResultEvents:
     adds_context: bool
     """Whether the context that hooks add is added here; otherwise, the shim adds it."""
 
-    async def judge(self, tool_call: JsonObject, result: JsonObject) -> HookEffect:
-        """Return the effect of hooks on a functionResponse; `tool_call` is the functionCall, or empty.
+    async def judge(self, tool_call: JsonObject, part: JsonObject) -> HookEffect:
+        """Return the effect of hooks on a part with a functionResponse; `tool_call` is its call, or empty.
 
         Raises ReplacementAnswer or ApiError if a hook stops the agent.
         """
+        result = read_object(part, "functionResponse")
         value = read_object(result, "response")
         key = _result_field(value)
         name = result.get("name") or tool_call.get("name") or ""
-        event = AfterTool(str(name), read_object(tool_call, "args"), _shown_response(value, key))
+        shown = _shown_response(part, key)
+        event = AfterTool(str(name), read_object(tool_call, "args"), shown)
         outcome = await self.engine.fire(event, self.call.session)
         verdict = outcome.verdict
         if verdict.stop:
@@ -268,11 +311,12 @@ class ToolResultEvents:
         added = (verdict.context,) if verdict.context and self.adds_context else ()
         if verdict.denied:
             reason = {key or "output": verdict.reason or _WITHHELD}
-            return HookEffect(without(write(result, "response", reason), "parts"), added)
+            return HookEffect(_withheld_result(result, tool_call, reason), added, withheld=True)
         if outcome.event is event:
             return HookEffect(None, added)
-        new = _replace_result(value, key, result_of(outcome.event.tool_response))
-        return HookEffect(write(result, "response", new), added)
+        after = result_of(outcome.event.tool_response)
+        new = _replace_result(value, key, after)
+        return HookEffect(_with_kept(write(result, "response", new), shown, after), added)
 
 
 _SHOWN = "The tool {name!r} was not called: {reason}"

@@ -36,13 +36,14 @@ def take_new_effects(before: Mapping[str, HookEffect], after: ConversationMemory
 def effect_of(document: bytes) -> HookEffect:
     """Return the effect in a document."""
     fields = loads(document)
-    return HookEffect(fields["response"], tuple(fields["contexts"]))
+    return HookEffect(fields["response"], tuple(fields["contexts"]), fields.get("withheld") is True)
 
 
 def _document_of(effect: HookEffect) -> bytes:
     """Return an effect in JSON. Raises ValueError if it is too large, or could not be read again."""
     try:
-        data = dumps({"response": effect.response, "contexts": list(effect.contexts)})
+        fields = {"response": effect.response, "contexts": list(effect.contexts)}
+        data = dumps({**fields, "withheld": True} if effect.withheld else fields)
         if len(data) <= MAX_EFFECT_BYTES:
             effect_of(data)
             return data

@@ -43,6 +43,8 @@ class HookEffect:
 
     response: JsonObject | None = None
     contexts: tuple[str, ...] = ()
+    withheld: bool = False
+    """Whether a hook denied the result, so that nothing else of it may be left."""
 
 
 CLAIM_SECONDS = 150.0
@@ -112,7 +114,8 @@ class ConversationMemory:
         """Remember the edits of hooks to a result or a turn, in addition to earlier ones."""
         before = self.effects.get(identity, HookEffect())
         contexts = (*before.contexts, *effect.contexts)
-        self.effects[identity] = HookEffect(effect.response or before.response, contexts)
+        response = effect.response or before.response
+        self.effects[identity] = HookEffect(response, contexts, effect.withheld or before.withheld)
         if len(self.effects) > KEPT_RESULTS:
             self.effects.popitem(last=False)
 

@@ -4,9 +4,9 @@
     body = request.edited(model, edit(request.model, request.shown))
 
 Messages of the system and of the developer become `systemInstruction`, one part for each text; the others
-become `contents`, one turn for each message. Functions become `functionDeclarations`, `tool_choice` becomes
-`toolConfig`, and settings such as `max_tokens` become `generationConfig`. All other fields keep their names,
-so that hooks see them in the view `body`.
+become `contents`, one turn for each message. Functions become `functionDeclarations`, `web_search_options`
+becomes the tool `googleSearch`, `tool_choice` becomes `toolConfig`, and settings such as `max_tokens` become
+`generationConfig`. All other fields keep their names, so that hooks see them in the view `body`.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,8 @@ _CONFIG = {
     "temperature": "temperature",
     "top_p": "topP",
 }
-_OWN = frozenset({"messages", "model", "stream", "tool_choice", "tools", *_CONFIG})
+_SEARCH = "web_search_options"
+_OWN = frozenset({"messages", "model", "stream", "tool_choice", "tools", _SEARCH, *_CONFIG})
 """Fields that are shown under another name, or that decide how the gateway handles the call."""
 
 _NO_FIELD = "a chat completion has no such field"
@@ -71,8 +72,9 @@ class ChatRequest:
         if self._settings.config:
             self.shown["generationConfig"] = self._settings.config
         self._tools = self._open_tools()
-        if self._tools:
-            self.shown["tools"] = self._tools
+        searches = [] if body.get(_SEARCH) is None else [{"googleSearch": body[_SEARCH]}]
+        if self._tools or searches:
+            self.shown["tools"] = [*self._tools, *searches]
         if (choice := body.get("tool_choice")) is not None:
             self.shown["toolConfig"] = {"functionCallingConfig": _open_choice(choice)}
 
@@ -148,8 +150,11 @@ class ChatRequest:
 
     def _close_tools(self, request: JsonObject) -> JsonObject:
         raw = dict(zip(map(dumps, self._tools), self.body.get("tools") or (), strict=True))
-        tools = [each for tool in read_list(request, "tools") for each in _close_tool(tool, raw)]
-        return close_selection(
+        offered = read_list(request, "tools")
+        searches = [tool["googleSearch"] for tool in offered if tool.keys() == {"googleSearch"}]
+        functions = [tool for tool in offered if tool.keys() != {"googleSearch"}]
+        tools = [each for tool in functions for each in _close_tool(tool, raw)]
+        selection = close_selection(
             self.body,
             self.shown,
             request,
@@ -157,6 +162,7 @@ class ChatRequest:
             function_of=lambda tool: read_object(tool, "function"),
             choose=lambda name: {"type": "function", "function": {"name": name}},
         )
+        return {**selection, _SEARCH: searches[-1]} if searches else selection
 
 
 def with_usage(body: JsonObject) -> JsonObject:
@@ -237,17 +243,15 @@ def _open_tool(tool: Any, path: str) -> JsonObject:
     if not isinstance(function, dict):
         raise BodyError(f"{path}.function", "it must be an object, since hooks cannot inspect other types")
     read_string(function, "name", f"{path}.function")
-    return {
-        **{key: value for key, value in tool.items() if key != "function"},
-        "functionDeclarations": [function],
-    }
+    rest = {key: value for key, value in tool.items() if key not in ("function", "type")}
+    return {**rest, "functionDeclarations": [function]}
 
 
 def _close_tool(tool: JsonObject, raw: dict[bytes, Any]) -> list[JsonObject]:
     if (original := raw.get(dumps(tool))) is not None:
         return [original]
     declared = read_list(tool, "functionDeclarations")
-    if declared or tool.keys() <= {"functionDeclarations", "strict", "type"}:  # of which a hook left none
+    if declared or tool.keys() <= {"functionDeclarations"}:  # of which a hook left none
         rest = {key: value for key, value in tool.items() if camel(key) != "functionDeclarations"}
         return [{"type": "function", **rest, "function": each} for each in declared]
     raise BodyError("tools", f"a chat completion cannot have a tool with {', '.join(tool) or 'no fields'}")

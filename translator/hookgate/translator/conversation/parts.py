@@ -2,11 +2,14 @@
 
     {"type": "text" | "thought", "text"}
     {"type": "function_call", "name", "args", "id"?}
-    {"type": "function_response", "name", "response", "id"?}
-    {"type": "inline_data", "mimeType", "size"}            size in bytes; the data itself is not shown
+    {"type": "function_response", "name", "response", "id"?, "parts"?: [typed parts]}
+    {"type": "inline_data", "mimeType", "size", "text"?}     size in bytes; of a text file also its text
     {"type": "file_data", "mimeType", "fileUri"}
     {"type": "code", "language", "code"}                   {"type": "code_result", "outcome", "output"}
-    {"type": "other", "fields": [names]}
+    {"type": "other"}
+
+Each has `fields` if the part has other fields, which are in it as in the part. Only flags, signatures and
+the data of files that are not text are not shown.
 
 A hook may edit texts, the `args` of calls and the `response` of results, remove texts, media and code, and
 add texts. Calls and results cannot be removed, since the API refuses one without the other.
@@ -19,14 +22,17 @@ from hookgate.translator.conversation.alignment import gaps, in_order
 from hookgate.translator.fields import (
     EditError,
     JsonObject,
+    camel,
     is_text,
     read,
     read_list,
     read_object,
     same,
     same_items,
+    spelling,
     write,
 )
+from hookgate.translator.text_files import show_text_file
 
 _EDITABLE = {"text": "text", "thought": "text", "function_call": "args", "function_response": "response"}
 _LASTING = ("function_call", "function_response")
@@ -38,32 +44,67 @@ def show_parts(content: JsonObject) -> list[JsonObject]:
     return [_show(part) for part in read_list(content, "parts")]
 
 
+def show_other_fields(obj: JsonObject, *shown: str) -> JsonObject:
+    """Return the fields of an object that are not shown otherwise, as `{"fields": {...}}`, or nothing.
+
+    `shown` are names in camelCase.
+    """
+    fields = {key: value for key, value in obj.items() if value is not None and camel(key) not in shown}
+    return {"fields": fields} if fields else {}
+
+
 def _show(part: Any) -> JsonObject:
+    if not isinstance(part, dict):  # not a documented format
+        return {"type": "other", "fields": part}
+    omitted = [name for name, kind in _OMITTED.items() if isinstance(read(part, name), kind)]
     if is_text(part):
-        return {"type": "thought" if part.get("thought") else "text", "text": part["text"]}
+        kind = "thought" if part.get("thought") else "text"
+        return {"type": kind, "text": part["text"], **show_other_fields(part, "text", *omitted)}
     for field, show in _SHOWS.items():
-        if isinstance(part, dict) and isinstance(value := read(part, field), dict):
-            return show(value)
-    return {"type": "other", "fields": list(part) if isinstance(part, dict) else []}
+        if isinstance(value := read(part, field), dict):
+            typed, names = show(value)
+            rest = {**part, spelling(part, field): show_other_fields(value, *names).get("fields")}
+            return {**typed, **show_other_fields(rest, *omitted)}
+    return {"type": "other", **show_other_fields(part, *omitted)}
 
 
-def _chosen(kind: str, *names: str) -> Callable[[JsonObject], JsonObject]:
-    def show(value: JsonObject) -> JsonObject:
+_OMITTED = {"thought": bool, "thoughtSignature": str}
+"""The fields of a part that are never shown, with the type that they must have for this."""
+
+_Shown = tuple[JsonObject, Sequence[str]]
+"""A typed part, and the names of the fields that it shows."""
+
+
+def _chosen(kind: str, *names: str) -> Callable[[JsonObject], _Shown]:
+    def show(value: JsonObject) -> _Shown:
         found = {name: read(value, name) for name in names}
-        return {"type": kind, **{name: item for name, item in found.items() if item is not None}}
+        return {"type": kind, **{name: item for name, item in found.items() if item is not None}}, names
 
     return show
 
 
-def _show_inline_data(value: JsonObject) -> JsonObject:
-    data = read(value, "data")
-    digits = data.rstrip("=") if isinstance(data, str) else ""
-    return {"type": "inline_data", "mimeType": read(value, "mimeType"), "size": len(digits) * 3 // 4}
+_show_response = _chosen("function_response", "id", "name", "response")
 
 
-_SHOWS: dict[str, Callable[[JsonObject], JsonObject]] = {
+def _show_result(value: JsonObject) -> _Shown:
+    typed, names = _show_response(value)
+    if not isinstance(read(value, "parts"), list | dict):
+        return typed, names
+    return {**typed, "parts": show_parts(value)}, (*names, "parts")
+
+
+def _show_inline_data(value: JsonObject) -> _Shown:
+    data, media_type = read(value, "data"), read(value, "mimeType")
+    if not isinstance(data, str):
+        return {"type": "inline_data", "mimeType": media_type, "size": 0}, ("mimeType",)
+    typed = {"type": "inline_data", "mimeType": media_type, "size": len(data.rstrip("=")) * 3 // 4}
+    text = show_text_file(data, media_type if isinstance(media_type, str) else "")
+    return typed if text is None else {**typed, "text": text}, ("mimeType", "data")
+
+
+_SHOWS: dict[str, Callable[[JsonObject], _Shown]] = {
     "functionCall": _chosen("function_call", "id", "name", "args"),
-    "functionResponse": _chosen("function_response", "id", "name", "response"),
+    "functionResponse": _show_result,
     "inlineData": _show_inline_data,
     "fileData": _chosen("file_data", "mimeType", "fileUri"),
     "executableCode": _chosen("code", "language", "code"),

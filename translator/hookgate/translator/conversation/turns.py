@@ -13,6 +13,7 @@ from hookgate.translator.conversation.parts import (
     apply_parts,
     new_content,
     read_typed_part,
+    show_other_fields,
     show_parts,
     without_parts,
 )
@@ -42,8 +43,8 @@ class TurnLens(Protocol):
     def forms(self, contents: Sequence[Any]) -> list[str]:
         """Return the form of each turn. It is empty for turns that are not shown."""
 
-    def show(self, content: JsonObject) -> Any:
-        """Return the content of the message for a turn."""
+    def show(self, content: JsonObject) -> JsonObject:
+        """Return the message for a turn, without its role."""
 
     def read(self, content: Any, path: str) -> str:
         """Return the form of a content that a hook returned. Raises EditError."""
@@ -64,8 +65,8 @@ class TextLens:
     def forms(self, contents: Sequence[Any]) -> list[str]:
         return joined_texts(contents)
 
-    def show(self, content: JsonObject) -> str:
-        return joined_text(content)
+    def show(self, content: JsonObject) -> JsonObject:
+        return {"content": joined_text(content)}
 
     def read(self, content: Any, path: str) -> str:
         if isinstance(content, str):
@@ -93,14 +94,17 @@ def _part_as_text(part: Any, path: str) -> str:
 
 
 class PartsLens:
-    """Shows all parts, typed."""
+    """Shows all parts, typed, and the other fields of a turn."""
 
     def forms(self, contents: Sequence[Any]) -> list[str]:
-        shown = (show_parts(content) if isinstance(content, dict) else [] for content in contents)
-        return [dumps(parts).decode() if parts else "" for parts in shown]
+        return [self._form(content) if isinstance(content, dict) else "" for content in contents]
 
-    def show(self, content: JsonObject) -> list[JsonObject]:
-        return show_parts(content)
+    def _form(self, content: JsonObject) -> str:
+        shown = self.show(content)
+        return dumps(shown["content"]).decode() if shown["content"] or "fields" in shown else ""
+
+    def show(self, content: JsonObject) -> JsonObject:
+        return {"content": show_parts(content), **show_other_fields(content, "parts", "role")}
 
     def read(self, content: Any, path: str) -> str:
         if not isinstance(content, str | list):
@@ -139,7 +143,7 @@ class Turns:
         if self._lens is TEXT:
             return [{"role": role, "content": text} for role, text in self.messages]
         turns = (self._contents[index] for index in self._indexes)
-        return [{"role": role_of(turn), "content": self._lens.show(turn)} for turn in turns]
+        return [{"role": role_of(turn), **self._lens.show(turn)} for turn in turns]
 
     def edited(self, edited: Sequence[Message], head: int = 0, tail: int = 0) -> JsonObject:
         """Return the body after an edited list of turns. `edited` is the list without its unchanged ends.
@@ -297,8 +301,9 @@ class Messages:
 
     def __init__(self, body: JsonObject, lens: TurnLens) -> None:
         self._body, self._lens = body, lens
-        self._instruction = texts_of(read_object(body, "systemInstruction"))
-        self._system = [("system", "".join(self._instruction))] if any(self._instruction) else []
+        self._instruction = read_object(body, "systemInstruction")
+        [form] = lens.forms([self._instruction])
+        self._system = [("system", form)] if form else []
         self._turns = Turns(body, lens)
 
     def show(self) -> list[JsonObject]:
@@ -306,9 +311,7 @@ class Messages:
         turns = self._turns.show()
         if not self._system:
             return turns
-        texts = self._instruction
-        content = "".join(texts) if self._lens is TEXT else [{"type": "text", "text": t} for t in texts]
-        return [{"role": "system", "content": content}, *turns]
+        return [{"role": "system", **self._lens.show(self._instruction)}, *turns]
 
     def edited(self, messages: Any) -> JsonObject:
         """Return the body after a hook's list of messages, or the body itself if nothing changed.
@@ -330,7 +333,7 @@ class Messages:
         places = [place for place, (role, _) in enumerate(edited) if role != "system"]
         body = self._with_turns([edited[place] for place in places], places)
         system = [message for message in edited if message[0] == "system"]
-        return _apply_system(body, system) if system else body
+        return self._with_system(body, system) if system and system != self._system else body
 
     def _with_turns(
         self, turns: Sequence[Message], places: Sequence[int], head: int = 0, tail: int = 0
@@ -342,6 +345,23 @@ class Messages:
             number, rest = error.path.removeprefix("[").split("]", 1)
             error.path = f"messages[{places[int(number)]}]{rest}"
             raise
+
+    def _with_system(self, body: JsonObject, edited: Sequence[Message]) -> JsonObject:
+        """Apply system messages. The shown one is the instruction; others become parts around it."""
+        own = self._lens.bare(self._instruction)
+        before: list[Any] = []
+        after: list[Any] = []
+        parts = before if self._system else after
+        for (_, form), match in zip(edited, align(self._system, edited), strict=True):
+            if match is None:
+                parts += [part for part in read_list(self._lens.new("system", form), "parts") if part["text"]]
+            else:
+                own, parts = self._lens.edited(self._instruction, form), after
+        parts = [*before, *read_list(own, "parts"), *after]
+        if not any(part.get("text") or not is_text(part) for part in parts):
+            return without(body, "systemInstruction")
+        single = isinstance(self._instruction.get("parts"), dict) and len(parts) == 1
+        return write(body, "systemInstruction", write(own, "parts", parts[0] if single else parts))
 
 
 def _echoed(shown: Sequence[Message], messages: Sequence[Any]) -> tuple[int, int]:
@@ -365,37 +385,4 @@ def _read_message(item: Any, index: int, lens: TurnLens) -> Message:
     role, content = item.get("role"), item.get("content")
     if role not in ROLES:
         raise EditError(f"messages[{index}].role", "'user', 'model' or 'system'", role)
-    reading = TEXT if role == "system" else lens  # the instruction's parts are texts in every view
-    return role, reading.read(content, f"messages[{index}].content")
-
-
-# ---- the system instruction
-
-
-def _apply_system(body: JsonObject, edited: Sequence[Message]) -> JsonObject:
-    """Apply system messages. The shown one represents all text parts; others become parts around it."""
-    instruction = read_object(body, "systemInstruction")
-    texts = texts_of(instruction)
-    shown = [("system", "".join(texts))] if any(texts) else []
-    if shown == list(edited):
-        return body
-    before: list[str] = []
-    after: list[str] = []
-    kept: list[str] | None = None
-    for (_, text), match in zip(edited, align(shown, edited), strict=True):
-        if match is not None:
-            kept = respread(texts, text)
-        elif text:
-            (before if kept is None and shown else after).append(text)
-    return _with_system(body, instruction, before, kept, after)
-
-
-def _with_system(
-    body: JsonObject, instruction: JsonObject, before: list[str], kept: list[str] | None, after: list[str]
-) -> JsonObject:
-    own = with_texts(instruction, kept or []) if instruction else {}
-    parts = [{"text": t} for t in before] + read_list(own, "parts") + [{"text": t} for t in after]
-    if not any(part.get("text") or not is_text(part) for part in parts):
-        return without(body, "systemInstruction")
-    single = isinstance(read(instruction, "parts"), dict) and len(parts) == 1
-    return write(body, "systemInstruction", write(own, "parts", parts[0] if single else parts))
+    return role, lens.read(content, f"messages[{index}].content")

@@ -4,14 +4,23 @@
     body = request.edited(model, edit(request.model, request.shown))
 
 The input becomes `contents`, one turn for each step. The functions among the tools become
-`functionDeclarations`, and `tool_choice` becomes `toolConfig`. All other fields keep their names, so that
-hooks see them in the view `body`.
+`functionDeclarations`, other tools become fields such as `googleSearch`, and `tool_choice` becomes
+`toolConfig`. All other fields keep their names, so that hooks see them in the view `body`.
 """
 
 from typing import Any
 
 from hookgate.translator.checks import check_spellings
-from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object, same, snake_field
+from hookgate.translator.fields import (
+    BodyError,
+    JsonObject,
+    camel,
+    read,
+    read_list,
+    read_object,
+    same,
+    snake_field,
+)
 from hookgate.translator.interactions.contents import check_fields, check_names, close_content
 from hookgate.translator.interactions.steps import close_turn, is_step, open_contents, open_step
 
@@ -268,26 +277,33 @@ def _close_choice(config: JsonObject) -> Any:
     return {"allowed_tools": {**({} if mode is None else {"mode": mode}), "tools": names}}
 
 
+_KINDS = {"mcp_server": "mcpServers"}
+"""Kinds of hosted tools that generateContent names otherwise."""
+
+_TYPES = {kind: name for name, kind in _KINDS.items()}
+
+
 def _open_tool(tool: Any, path: str) -> JsonObject:
+    """Return the tool as generateContent has it, where its type is a field. Raises BodyError."""
     check_fields(tool, path)
     rest = {key: value for key, value in tool.items() if key != "type"}
-    if tool.get("type") == "function":
+    name = tool.get("type")
+    if name == "function":
         return {"functionDeclarations": [rest]}
-    if tool.get("type") == "file_search":
-        return {"fileSearch": rest}
-    for key in tool:
-        if key in ("functionDeclarations", "function_declarations", "fileSearch"):
-            raise BodyError(f"{path}.{key}", "the Interactions API has no such field")
-    result: JsonObject = tool
-    return result
+    kind = camel(name) if isinstance(name, str) else ""
+    if not kind or kind == "functionDeclarations" or snake_field(kind) != name:
+        raise BodyError(f"{path}.type", "a tool must have a type, such as function or google_search")
+    return {_KINDS.get(name, kind): rest}
 
 
-def _close_tool(tool: Any, old: dict[int, Any]) -> list[Any]:
+def _close_tool(tool: JsonObject, old: dict[int, Any]) -> list[Any]:
     if id(tool) in old:
         return [old[id(tool)]]
-    declarations = read_list(tool, "functionDeclarations")
-    if declarations:
-        return [{"type": "function", **each} for each in declarations]
-    if isinstance(search := read(tool, "fileSearch"), dict):
-        return [{"type": "file_search", **search}]
-    return [tool]
+    tools = [{"type": "function", **each} for each in read_list(tool, "functionDeclarations")]
+    for key, value in tool.items():
+        if (kind := camel(key)) == "functionDeclarations":
+            continue
+        if not isinstance(value, dict):
+            raise BodyError("tools", f"an interaction has {kind} as an object")
+        tools.append({"type": _TYPES.get(kind, snake_field(kind)), **value})
+    return tools

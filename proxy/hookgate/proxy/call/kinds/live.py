@@ -351,11 +351,13 @@ class LiveSession:
 async def _judge_result(part: JsonObject, tool_call: JsonObject, events: ToolResultEvents) -> JsonObject:
     """Return the part of a tool's result after AfterTool hooks; the same object if they left it alone."""
     result = read_object(part, "functionResponse")
-    effect = await events.judge(tool_call, result)
+    effect = await events.judge(tool_call, part)
     new = effect.response or result
     if effect.contexts:  # messages with results may contain nothing else
         context = "\n".join(map(mark_context, effect.contexts))
         new = write(new, "response", {**read_object(new, "response"), "hook_context": context})
+    if effect.withheld:  # its other fields belong to the result
+        return {"functionResponse": new}
     return part if new is result else write(part, "functionResponse", new)
 
 
