@@ -10,11 +10,14 @@ ANTIGRAVITY_DIR := tests/e2e/antigravity
 ANTIGRAVITY_VENV := .venv-antigravity
 FRAMEWORKS_DIR := tests/e2e/frameworks
 FRAMEWORKS_VENV := .venv-frameworks
+FRAMEWORKS_JS_DIR := tests/e2e/frameworks_js
+OLDER_SDK_DIR := tests/e2e/older_sdk
+OLDER_SDK_VENV := .venv-older-sdk
 HELM := build/helm/helm
 CHART := deploy/helm/hookgate
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install node adk antigravity frameworks browser helm-program helm pictures site demo test e2e slow team fuzz lint bench bench-quick lock image container release-check clean
+.PHONY: help install node adk antigravity frameworks older-sdk browser helm-program helm pictures site demo test e2e slow team fuzz lint bench bench-quick lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -97,8 +100,22 @@ $(ANTIGRAVITY_VENV)/.installed: $(ANTIGRAVITY_DIR)/requirements.txt
 	$(ANTIGRAVITY_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-# LangChain and LiteLLM take 420 MB and a minute or more to install, so only slow tests use them.
-frameworks: install $(FRAMEWORKS_VENV)/.installed
+# Frameworks take 1.2 GB and minutes to install, so only slow tests use them. Without Node, those for Python are run.
+frameworks: install $(FRAMEWORKS_VENV)/.installed older-sdk
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(FRAMEWORKS_JS_DIR)/node_modules/.installed; \
+	else echo "no npm here: the end-to-end tests with frameworks for JavaScript will be skipped"; fi
+
+$(FRAMEWORKS_JS_DIR)/node_modules/.installed: $(FRAMEWORKS_JS_DIR)/package.json $(FRAMEWORKS_JS_DIR)/package-lock.json
+	npm ci --prefix $(FRAMEWORKS_JS_DIR) --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# pydantic-ai and LlamaIndex require google-genai 2.
+older-sdk: install $(OLDER_SDK_VENV)/.installed
+
+$(OLDER_SDK_VENV)/.installed: $(OLDER_SDK_DIR)/requirements.txt
+	$(PYTHON) -m venv $(OLDER_SDK_VENV)
+	$(OLDER_SDK_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
 
 $(FRAMEWORKS_VENV)/.installed: $(FRAMEWORKS_DIR)/requirements.txt
 	$(PYTHON) -m venv $(FRAMEWORKS_VENV)
@@ -118,7 +135,7 @@ test: install ## run the tests that need only Python; more of them run if Postgr
 e2e: install node adk antigravity browser helm-program ## run the tests with real clients, a browser, Helm, and teams of gateways
 	$(BIN)/pytest -n 3 --dist worksteal -m "e2e and not slow"
 
-slow: install node adk antigravity frameworks ## run tests that take many minutes: a soak under attack, LangChain and LiteLLM, and every client with a slow hook
+slow: install node adk antigravity frameworks ## run tests that take many minutes: a soak under attack, frameworks, and every client with a slow hook
 	$(BIN)/pytest -m slow -s --timeout 0
 
 team: install ## start three gateways behind nginx with PostgreSQL and Prometheus, without containers; needs these
@@ -160,4 +177,4 @@ container: install image ## run the files of the image as docker-compose.yml doe
 	HOOKGATE_IMAGE_ROOT=$(abspath $(IMAGE_ROOT)) $(BIN)/pytest tests/container/test_image.py
 
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(ADK_VENV) $(ANTIGRAVITY_VENV) $(FRAMEWORKS_VENV) $(NODE_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(ADK_VENV) $(ANTIGRAVITY_VENV) $(FRAMEWORKS_VENV) $(OLDER_SDK_VENV) $(NODE_DIR)/node_modules $(FRAMEWORKS_JS_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

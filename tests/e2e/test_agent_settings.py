@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from support.commands import run_command
-from support.environments import ADK, ANTIGRAVITY, FRAMEWORKS
+from support.environments import ADK, ANTIGRAVITY, FRAMEWORKS, OLDER_SDK
 from support.gateway import listens, running_gateway
-from support.node import NODE_DIR, need_node
+from support.node import FRAMEWORKS_DIR, NODE_DIR, need_frameworks, need_node
 
 from hookgate.proxy.cli.agents.known import find_agent
 
@@ -41,6 +41,14 @@ RUNS_IT = {
     "antigravity-sdk": RUN_ANTIGRAVITY,
     "langchain": "",
     "litellm": "",
+    "pydantic-ai": "",
+    "llama-index": "",
+    "langchain-js": "",
+    "langchain-google-js": "",
+    "genkit-js": "",
+    "ai-sdk-js": "",
+    "mastra-js": "",
+    "generative-ai-js": "",
     "openai": "",
     "openai-js": "",
 }
@@ -52,12 +60,21 @@ PYTHONS = {
     "antigravity-sdk": ANTIGRAVITY.python,
     "langchain": FRAMEWORKS.python,
     "litellm": FRAMEWORKS.python,
+    "pydantic-ai": OLDER_SDK.python,
+    "llama-index": OLDER_SDK.python,
 }
-SLOW = ("langchain", "litellm")
+ON_NODE = (
+    *("langchain-js", "langchain-google-js", "genkit-js", "ai-sdk-js", "mastra-js"),
+    "generative-ai-js",
+)
+SLOW = ("langchain", "litellm", "pydantic-ai", "llama-index", *ON_NODE)
 
 
 def program(name: str, code: str, folder: Path) -> tuple[list[str], Path]:
     """The command that runs an agent's program, and the folder to run it in."""
+    if name in ON_NODE:
+        need_frameworks()
+        return ["node", "--input-type=module", "--eval", code], FRAMEWORKS_DIR
     if name.endswith("-js"):
         need_node()
         return ["node", "--input-type=module", "--eval", code], NODE_DIR
@@ -80,7 +97,7 @@ async def test_the_printed_settings_bring_the_agents_calls_to_the_hooks(name: st
             **dict(FRAMEWORKS.variables),
         }
         ran = await run_command(command, folder, variables)
-        [call] = gateway.recorded
+        [call] = gateway.generated
     assert ran.exit_code == 0, ran.stderr
     assert "You said: " in ran.stdout
     assert PROMPT in ran.stdout

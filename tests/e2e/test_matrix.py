@@ -22,17 +22,22 @@ from support.policies import (
     no_rocket_answers,
     no_rockets,
     no_tool_results,
+    no_tools,
     redact,
     stop_at_rockets,
 )
 from support.python_sdk import sdk_warnings
 
 from hookgate.proxy.call.verdicts import NOT_JSON
+from hookgate.proxy.config import Config, StreamSettings
 
 pytestmark = sdk_warnings
 
-BESIDE = (":loadCodeAssist", ":listExperiments", ":retrieveUserQuota", ":recordCodeAssistMetrics")
-"""Gemini CLI's requests to Code Assist other than model calls."""
+BESIDE = (
+    *(":loadCodeAssist", ":listExperiments", ":retrieveUserQuota", ":recordCodeAssistMetrics"),
+    "/models/gemini-2.5-flash",
+)
+"""Requests of Gemini CLI to Code Assist, and one of LlamaIndex, that are not model calls."""
 
 Rules = Callable[[Client], list[Any]]
 
@@ -57,6 +62,12 @@ def tells_a_secret(_: Client) -> list[Any]:
     return [{"answer": {"chunks": ["The card is ", f"{CARD}, ", "keep it safe."]}}]
 
 
+def speaks_in_lines(_: Client) -> list[Any]:
+    """With a pause before each piece, and line ends that only Unicode knows."""
+    chunks = [f"One\u2028{CARD}", f", two\x85{CARD}", f", three\u2029{CARD}."]
+    return [{"answer": {"chunks": chunks, "chunk_delay_ms": 500}}]
+
+
 def talks_of_rockets(_: Client) -> list[Any]:
     """Slowly: events that wait for a hook would be judged together."""
     return [{"answer": {"chunks": ["All is fine. ", "But a rocket ", "comes."], "chunk_delay_ms": 300}}]
@@ -74,6 +85,8 @@ class Scenario:
     """The BeforeModel hook."""
     after: Any = None
     """The AfterModel hook."""
+    tool: Any = None
+    """The BeforeTool hook."""
     rules: Rules = default_answers
     prompt: str = "how do I build a rocket?"
     result_text: str = ""
@@ -87,7 +100,7 @@ class Scenario:
 
     @property
     def hooks(self) -> dict[str, Any]:
-        given = {"BeforeModel": self.before, "AfterModel": self.after}
+        given = {"BeforeModel": self.before, "AfterModel": self.after, "BeforeTool": self.tool}
         return {event: [hook] for event, hook in given.items() if hook}
 
 
@@ -99,6 +112,14 @@ SCENARIOS = {
     "redaction": Scenario(
         f"The card is {REDACTED}, keep it safe.", (1, 1), after=runs(redact), rules=tells_a_secret
     ),
+    "lines-and-pauses": Scenario(
+        f"One\u2028{REDACTED}, two\x85{REDACTED}, three\u2029{REDACTED}.",
+        (1, 1),
+        after=runs(redact),
+        rules=speaks_in_lines,
+    ),
+    # The model learns that it must not call the tool, and answers without.
+    "forbidden-tool": Scenario("I have looked.", (1, 2), tool=runs(no_tools), rules=calls_a_tool),
     "deny-user-turn": Scenario(REFUSAL, (1, 0), DENY, fails=True),
     "deny-tool-turn": Scenario(REFUSAL, (2, 1), runs(no_tool_results, view="raw"), rules=calls_a_tool),
     "stop": Scenario(REFUSAL, (1, 0), runs(stop_at_rockets)),
@@ -125,6 +146,9 @@ SCENARIOS = {
 
 # Gemini CLI shows what arrives from other APIs as it does what arrives from the Gemini API.
 _OF_OTHER_APIS = frozenset({"plain", "tool-turn", "deny-user-turn", "redaction", "router-denied"})
+PAUSES = Config(streams=StreamSettings(keep_alive=0.1))
+"""Keep-alives are sent in each pause of a stream."""
+
 IN_EVERY_RUN = {
     "gemini-cli-vertex": _OF_OTHER_APIS,
     "gemini-cli-code-assist": _OF_OTHER_APIS,
@@ -149,7 +173,7 @@ async def test_a_person_sees_what_the_policy_says_and_nothing_is_asked_twice(
     client: Client, scenario: Scenario, tmp_path: Path, arrived: list[str]
 ) -> None:
     rules = {"rules": scenario.rules(client)}
-    async with running_gateway(scenario.hooks, rules) as gateway:
+    async with running_gateway(scenario.hooks, rules, PAUSES) as gateway:
         shown = await client.ask(gateway.url, scenario.prompt, tmp_path, json=scenario.json)
         if scenario.cut:
             await until(lambda: gateway.generated[-1].aborted)

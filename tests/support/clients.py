@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal, Protocol
 from google import genai
 from google.genai import errors, types
 from support.commands import Ran
-from support.environments import ADK, ANTIGRAVITY, FRAMEWORKS
-from support.node import GeminiCli, Login, run_script
+from support.environments import ADK, ANTIGRAVITY, FRAMEWORKS, OLDER_SDK
+from support.node import GeminiCli, Login, ask_framework, run_script
 from support.places import PROJECT
 from support.python_sdk import Way, pieces
 
@@ -19,6 +19,7 @@ TOOL_SAYS = "storm in Oslo"
 
 _ADK_ASK = PROJECT / "tests" / "e2e" / "adk" / "ask.py"
 _FRAMEWORKS_ASK = PROJECT / "tests" / "e2e" / "frameworks" / "ask.py"
+_OLDER_SDK_ASK = PROJECT / "tests" / "e2e" / "older_sdk" / "ask.py"
 _ANTIGRAVITY_ASK = PROJECT / "tests" / "e2e" / "antigravity" / "ask.py"
 
 
@@ -162,6 +163,41 @@ class Framework(_Sdk):
         return _shown(await FRAMEWORKS.run(_FRAMEWORKS_ASK, *words))
 
 
+@dataclass(frozen=True)
+class JavaScriptFramework(_Sdk):
+    """A framework, or an SDK of the past, on Node."""
+
+    name: str
+    denial: str
+    way: Literal["unary", "stream"] = "stream"
+    more: frozenset[str] = frozenset({"json"})
+    """Traits beside the way."""
+
+    @property
+    def traits(self) -> set[str]:
+        return {self.way, *self.more}
+
+    async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
+        words = (self.name, self.way, base_url, prompt, *(["json"] if json else []))
+        return _shown(await ask_framework(*words))
+
+
+@dataclass(frozen=True)
+class OlderPython(_Sdk):
+    """google-genai 2, alone or in a framework that requires it."""
+
+    name: Literal["google-genai", "pydantic-ai", "llama-index"]
+    denial: str
+    way: Literal["unary", "stream"] = "stream"
+
+    @property
+    def traits(self) -> set[str]:
+        return {self.way}
+
+    async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
+        return _shown(await OLDER_SDK.run(_OLDER_SDK_ASK, self.name, self.way, base_url, prompt))
+
+
 async def antigravity(folder: Path, prompt: str, *base_urls: str, key: str = "any") -> Ran:
     """Ask Antigravity's harness one prompt at each base URL; it works and keeps its files in `folder`."""
     return await ANTIGRAVITY.run(_ANTIGRAVITY_ASK, str(folder), key, prompt, *base_urls)
@@ -194,5 +230,15 @@ FRAMEWORK_CLIENTS: dict[str, Client] = {
     "langchain-stream": Framework("langchain", "stream"),
     "litellm-unary": Framework("litellm", "unary"),
     "litellm-stream": Framework("litellm", "stream"),
+    "genkit": JavaScriptFramework("genkit", "GenkitError UNKNOWN"),
+    "genkit-unary": JavaScriptFramework("genkit", "GenkitError UNKNOWN", "unary"),
+    "langchain-js": JavaScriptFramework("langchain-genai", "Error 403"),
+    "langchain-js-google": JavaScriptFramework("langchain-google", "RequestError 403", more=frozenset()),
+    "generative-ai": JavaScriptFramework("generative-ai", "Error 403"),
+    "ai-sdk": JavaScriptFramework("ai-sdk", "AI_APICallError 403"),
+    "mastra": JavaScriptFramework("mastra", "AI_APICallError 403", more=frozenset()),
+    "google-genai-2": OlderPython("google-genai", "ClientError 403"),
+    "pydantic-ai": OlderPython("pydantic-ai", "ModelAuthenticationError 403"),
+    "llama-index": OlderPython("llama-index", "ClientError 403"),
 }
 """The same, for clients whose environment takes too long to install for `make test`."""

@@ -46,6 +46,7 @@ class Environment:
 
 ADK = Environment("google-adk", "adk")
 ANTIGRAVITY = Environment("google-antigravity", "antigravity")
+OLDER_SDK = Environment("google-genai 2", "older-sdk")
 FRAMEWORKS = Environment(
     "LangChain and LiteLLM",
     "frameworks",

@@ -14,6 +14,7 @@ from support.terminal import Terminal, in_terminal
 from hookgate.proxy.cli.agents.known import find_agent
 
 NODE_DIR = Path(__file__).parents[1] / "e2e" / "node"
+FRAMEWORKS_DIR = NODE_DIR.with_name("frameworks_js")
 _INSTALLED = NODE_DIR / "node_modules" / "@google"
 _GEMINI = str(NODE_DIR / "node_modules" / ".bin" / "gemini")
 _NOWHERE = "http://127.0.0.1:9"  # nothing listens there
@@ -56,6 +57,21 @@ async def run_script(name: str, *arguments: str) -> Ran:
     command = ("node", str(NODE_DIR / "runner.mjs"))
     runner = ScriptRunner(command, NODE_DIR, (("PATH", os.environ["PATH"]),))
     return await runner.run(NODE_DIR / name, *arguments)
+
+
+def need_frameworks() -> None:
+    """Skip the test where the packages of tests/e2e/frameworks_js are missing, which are large."""
+    need_node(packages=False)
+    if not (FRAMEWORKS_DIR / "node_modules" / ".installed").exists():
+        missing("needs frameworks for JavaScript: run `make frameworks`")
+
+
+async def ask_framework(*arguments: str) -> Ran:
+    """Run the script of tests/e2e/frameworks_js."""
+    need_frameworks()
+    command = ("node", str(NODE_DIR / "runner.mjs"))
+    runner = ScriptRunner(command, FRAMEWORKS_DIR, (("PATH", os.environ["PATH"]),))
+    return await runner.run(FRAMEWORKS_DIR / "ask.mjs", *arguments)
 
 
 async def start_script(name: str, *arguments: str) -> Ran:

@@ -56,3 +56,8 @@ def no_tool_results(event: Json) -> Json | None:
     newest = event["llm_request"]["contents"][-1]["parts"]
     reported = any("functionResponse" in part or "function_response" in part for part in newest)
     return {"decision": "deny", "reason": REFUSAL} if reported else None
+
+
+def no_tools(_: Json) -> Json:
+    """BeforeTool: deny every call."""
+    return {"decision": "deny", "reason": "no tools today"}

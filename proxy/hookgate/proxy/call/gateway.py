@@ -11,6 +11,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import Engine, EngineSource
 from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingEngine
+from hookgate.proxy.call.cross_origin import allow_origin, answer_preflight, is_preflight
 from hookgate.proxy.call.events import EventService
 from hookgate.proxy.call.generation import GenerationCall
 from hookgate.proxy.call.kinds.batches import BATCHED, Batches
@@ -125,8 +126,11 @@ class Gateway:
                 log.exception("the end of a call could not be reported completely; please report this")
 
     async def _respond(self, request: Request) -> web.StreamResponse:
+        allow_origin(request, self._config.clients.origins)
         try:
             check_head(request)
+            if is_preflight(request):
+                return answer_preflight(request)
             return await self._dispatch(request)
         except ApiError as error:
             if not request.record.route:

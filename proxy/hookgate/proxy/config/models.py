@@ -383,6 +383,10 @@ class ClientSettings(Section):
     """Whether clients may use keys that `hookgate keys create` has issued. Calls with such a key go upstream
     with one of the gateway's credentials: `upstream.gemini_key_file`, or one of `[credentials.NAME]`."""
 
+    origins: tuple[Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.:\[\]-]{1,253}$")], ...] = ()
+    """The origins of web pages whose scripts may call the gateway from a browser (CORS), such as
+    `https://app.example`. Everybody who opens such a page can read the key that its script uses."""
+
     pepper_file: File | None = None
     """A file with the secret with which issued keys are hashed; by default `keys.pepper` in the state folder,
     which the gateway creates. Gateways that share a database need the same one."""

@@ -265,7 +265,16 @@ class Request(web.BaseRequest):
     """A request with an ID, which is the client's if that is valid. It is sent upstream and in the answer."""
 
     ATTRS = web.BaseRequest.ATTRS | frozenset(
-        {"id", "is_call", "is_http1", "memory_lease", "on_answer_start", "record", "body_worker"}
+        {
+            "allowed_origin",
+            "body_worker",
+            "id",
+            "is_call",
+            "is_http1",
+            "memory_lease",
+            "on_answer_start",
+            "record",
+        }
     )
 
     def __init__(
@@ -277,6 +286,8 @@ class Request(web.BaseRequest):
         self.body_worker, self.memory_lease = body_worker, MemoryLease(body_worker)
         self.is_call = True
         """Whether the request is a client's call, which gets a receipt. Operators' requests get none."""
+        self.allowed_origin = ""
+        """The origin of the web page whose script may read the answer."""
         self.on_answer_start: Callable[[int], Awaitable[None]] | None = None
         """Called with the answer's status before the answer is started."""
         self.is_http1 = message.version in (HttpVersion10, HttpVersion11)
@@ -310,6 +321,10 @@ class Request(web.BaseRequest):
         response.headers[REQUEST_ID_HEADER] = self.id
         if self.is_call:
             response.headers[RECEIPT_HEADER] = self.record.id
+        if self.allowed_origin:
+            response.headers[hdrs.ACCESS_CONTROL_ALLOW_ORIGIN] = self.allowed_origin
+            response.headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = "*"
+            response.headers[hdrs.VARY] = hdrs.ORIGIN
         self.record.first_seconds = self.record.elapsed()
         response.headers.pop(hdrs.SERVER, None)  # it reveals the versions of aiohttp and Python
 

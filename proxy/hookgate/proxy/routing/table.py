@@ -402,7 +402,7 @@ _SESSION_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
 _SESSION = re.compile(rf"/s/(?P<session>{_SESSION_NAME})(?=/)")
 _VERSION = r"v1(?:alpha|beta1?|internal)?"
 _BEGINS_WITH_VERSION = re.compile(rf"(?:/upload)?/{_VERSION}(?=[/:]|$)")
-_SERVED = re.compile(rf"/.+?(?:/s/{_SESSION_NAME})?(?P<path>(?:/upload)?/{_VERSION}[/:].*)")
+_PREFIXED = re.compile(rf"/.+?(?:/s/{_SESSION_NAME})?(?P<path>(?:/upload)?/{_VERSION}[/:].*)")
 _TWO_VERSIONS = re.compile(rf"/({_VERSION})/({_VERSION})(?=[/:])")
 _NOT_CANONICAL = re.compile(r"%|//|\\|;|/\.{1,2}(?=[/:]|$)")
 _OPENAI_METHOD = re.compile(r"/(?:chat/completions|completions|embeddings|responses)$")
@@ -526,14 +526,18 @@ def _explain(path: str) -> str:
             "hookgate serves canonical paths only: no encoded characters, dot segments, doubled slashes or "
             "path parameters. Send the path as the API documents it."
         )
+    return _explain_beginning(path) or _explain_end(path)
+
+
+def _explain_beginning(path: str) -> str:
+    """Return what is wrong with a path up to the API's version, or "" if nothing is."""
     if doubled := _TWO_VERSIONS.match(path):
         return (
             f"The path begins with two API versions, {doubled[1]} and {doubled[2]}: the client adds one to "
             f"its base URL. The base URL must not end with /{doubled[1]}; remove it there."
         )
-    if (prefixed := _SERVED.fullmatch(path)) and any(
-        row.pattern.fullmatch(prefixed["path"]) for row in TABLE
-    ):
+    prefixed = _PREFIXED.fullmatch(path)
+    if prefixed and any(row.pattern.fullmatch(prefixed["path"]) for row in TABLE):
         return (
             "The path begins with a prefix that is no part of the API. If it leads to the gateway through an "
             "ingress, let the ingress remove it; otherwise, remove it from the end of the client's base URL."
@@ -543,7 +547,7 @@ def _explain(path: str) -> str:
             "The path must begin with an API version, such as /v1beta/models/…; check the end of the "
             "client's base URL."
         )
-    return _explain_end(path)
+    return ""
 
 
 def _explain_end(path: str) -> str:

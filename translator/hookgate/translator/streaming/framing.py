@@ -77,7 +77,7 @@ class ServerSentEvents(Framing):
     Several data lines are forwarded as one, because a client that ignores some of them would read a different
     answer.
 
-    A keep-alive is the beginning of the next event, or a space before its JSON. Some clients fail on any bytes
+    A keep-alive is the beginning of the next event, or a space before its JSON. Some clients fail on bytes
     besides events, and others on events without content.
     """
 

@@ -73,6 +73,10 @@ _OPENAI_NOTES = (
     "For Vertex AI, the path is /v1/projects/PROJECT/locations/LOCATION/endpoints/openapi.",
     "Both SDKs call themselves OpenAI, so `--check` cannot distinguish them.",
 )
+_NODE = ("node",)
+_NODE_NOTE = (
+    "It does not name itself in User-Agent, so `--check` accepts every program on Node that does not."
+)
 _CLI = ("GeminiCLI",)
 _CLI_TESTED = "The tests run Gemini CLI 0.61 with these settings."
 _CLI_NOTE = (
@@ -278,6 +282,116 @@ AGENTS = (
         'answer = litellm.completion(model=model, api_base=base, api_key="{key}", messages=messages)\n'
         "print(answer.choices[0].message.content)",
         notes=("Without /v1beta at its end, the paths are refused: LiteLLM does not add a version.",),
+    ),
+    Agent(
+        "pydantic-ai",
+        "Pydantic AI",
+        "`GoogleProvider(base_url=…)`",
+        "`api_key`",
+        "The tests run pydantic-ai 2.68 with this model.",
+        _SDK,
+        code="from pydantic_ai import Agent\nfrom pydantic_ai.models.google import GoogleModel\n"
+        "from pydantic_ai.providers.google import GoogleProvider\n\n"
+        'provider = GoogleProvider(api_key="{key}", base_url="{url}")\n'
+        'agent = Agent(GoogleModel("gemini-2.5-flash", provider=provider))\n'
+        'print(agent.run_sync("Say good morning.").output)',
+        notes=(_SDK_NOTE,),
+    ),
+    Agent(
+        "llama-index",
+        "LlamaIndex (llama-index-llms-google-genai)",
+        "`GoogleGenAI(http_options=HttpOptions(base_url=…))`",
+        "`api_key`",
+        "The tests run llama-index-llms-google-genai 0.11 with this model.",
+        _SDK,
+        code="from google.genai.types import HttpOptions\n"
+        "from llama_index.llms.google_genai import GoogleGenAI\n\n"
+        'base = HttpOptions(base_url="{url}")\n'
+        'llm = GoogleGenAI(model="gemini-2.5-flash", api_key="{key}", http_options=base)\n'
+        'print(llm.complete("Say good morning."))',
+        notes=("It asks for the description of the model before its first call.", _SDK_NOTE),
+    ),
+    Agent(
+        "langchain-js",
+        "LangChain.js (@langchain/google-genai)",
+        "`new ChatGoogleGenerativeAI({baseUrl: …})`",
+        "`apiKey`",
+        "The tests run @langchain/google-genai 2.3 with this model.",
+        _NODE,
+        code='import {{ChatGoogleGenerativeAI}} from "@langchain/google-genai";\n\n'
+        'const options = {{model: "gemini-2.5-flash", apiKey: "{key}", baseUrl: "{url}"}};\n'
+        "const model = new ChatGoogleGenerativeAI(options);\n"
+        'console.log((await model.invoke("Say good morning.")).text);',
+        notes=(_NODE_NOTE,),
+    ),
+    Agent(
+        "langchain-google-js",
+        "LangChain.js (@langchain/google)",
+        "`new ChatGoogle({endpoint: …})`",
+        "`apiKey`",
+        "The tests run @langchain/google 0.2 with this model.",
+        _NODE,
+        code='import {{ChatGoogle}} from "@langchain/google";\n\n'
+        'const options = {{model: "gemini-2.5-flash", apiKey: "{key}", endpoint: "{url}"}};\n'
+        "const model = new ChatGoogle(options);\n"
+        'console.log((await model.invoke("Say good morning.")).text);',
+        notes=("The option is endpoint; baseUrl is ignored, and calls go past the gateway.", _NODE_NOTE),
+    ),
+    Agent(
+        "genkit-js",
+        "Genkit (JavaScript)",
+        "`googleAI({baseUrl: …})`",
+        "`apiKey`",
+        "The tests run Genkit 1.42 with this plugin.",
+        _NODE,
+        code='import {{genkit}} from "genkit";\nimport {{googleAI}} from "@genkit-ai/google-genai";\n\n'
+        'const ai = genkit({{plugins: [googleAI({{apiKey: "{key}", baseUrl: "{url}"}})]}});\n'
+        'const asked = {{model: googleAI.model("gemini-2.5-flash"), prompt: "Say good morning."}};\n'
+        "console.log((await ai.generate(asked)).text);",
+        notes=(_NODE_NOTE,),
+    ),
+    Agent(
+        "ai-sdk-js",
+        "AI SDK (@ai-sdk/google)",
+        "`createGoogleGenerativeAI({baseURL: …})`, with `/v1beta` at its end",
+        "`apiKey`",
+        "The tests run @ai-sdk/google 4.0 with this model.",
+        ("ai",),
+        code='import {{generateText}} from "ai";\n'
+        'import {{createGoogleGenerativeAI}} from "@ai-sdk/google";\n\n'
+        'const google = createGoogleGenerativeAI({{apiKey: "{key}", baseURL: "{url}/v1beta"}});\n'
+        'const asked = {{model: google("gemini-2.5-flash"), prompt: "Say good morning."}};\n'
+        "console.log((await generateText(asked)).text);",
+        notes=("Without /v1beta at its end, the paths are refused: the SDK does not add a version.",),
+    ),
+    Agent(
+        "mastra-js",
+        "Mastra",
+        "`createGoogleGenerativeAI({baseURL: …})`, with `/v1beta` at its end",
+        "`apiKey`",
+        "The tests run @mastra/core 1.71 with this model.",
+        ("ai-sdk",),
+        code='import {{Agent}} from "@mastra/core/agent";\n'
+        'import {{createGoogleGenerativeAI}} from "@ai-sdk/google";\n\n'
+        'const google = createGoogleGenerativeAI({{apiKey: "{key}", baseURL: "{url}/v1beta"}});\n'
+        'const about = {{id: "helper", name: "helper", instructions: "Be brief."}};\n'
+        'const agent = new Agent({{...about, model: google("gemini-2.5-flash")}});\n'
+        'console.log((await agent.generate("Say good morning.")).text);',
+        notes=("Without /v1beta at its end, the paths are refused: the SDK does not add a version.",),
+    ),
+    Agent(
+        "generative-ai-js",
+        "@google/generative-ai (old SDK for JavaScript)",
+        "`getGenerativeModel(…, {baseUrl: …})`",
+        "as without the gateway",
+        "The tests run @google/generative-ai 0.24 with this model.",
+        _NODE,
+        code='import {{GoogleGenerativeAI}} from "@google/generative-ai";\n\n'
+        'const client = new GoogleGenerativeAI("{key}");\n'
+        'const base = {{baseUrl: "{url}"}};\n'
+        'const model = client.getGenerativeModel({{model: "gemini-2.5-flash"}}, base);\n'
+        'console.log((await model.generateContent("Say good morning.")).response.text());',
+        notes=(_NODE_NOTE,),
     ),
     Agent(
         "openai",
