@@ -107,7 +107,7 @@ class ScreenStage:
         self._count = 0
         self._released = -1
         self._endings: list[Piece] = []
-        self._saw_error = False
+        self._saw_error = self._saw_end = False
         self._in_doubt = False  # true while the screen judges, and for good once it has refused or failed
 
     def held_bytes(self) -> int:
@@ -118,7 +118,8 @@ class ScreenStage:
         return await self._judge(pieces, last=False)
 
     async def finish(self) -> list[Piece]:
-        return await self._judge([], last=True, cut_off=self._saw_error)
+        # Without a finishReason, the upstream may have been cut off, and the text may end within a secret.
+        return await self._judge([], last=True, cut_off=self._saw_error or not self._saw_end)
 
     async def abandon(self) -> list[Piece]:
         if self._in_doubt:
@@ -148,13 +149,14 @@ class ScreenStage:
     async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
         responses: list[JsonObject] = []
         others: list[Piece] = []
-        for piece in batch:  # this loop is hot: it makes no function calls for answers
+        for piece in batch:
             if piece.body is None:
                 others.append(piece)
                 continue
             self._held[self._count] = piece
             self._count += 1
             self._saw_error = self._saw_error or "error" in piece.body or "error" in piece.response
+            self._saw_end = self._saw_end or _finishes(piece)
             responses.append(piece.response)
         self._in_doubt = True
         judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
@@ -404,7 +406,10 @@ class GateStage(_Stage):
 
 
 class TurnEndStage(_Stage):
-    """Holds back the piece that ends the answer until hooks have judged all of the answer's text."""
+    """Holds back the piece that ends the answer until hooks have judged all of the answer's text.
+
+    An error of the upstream does not end the turn.
+    """
 
     def __init__(self, turn_end: TurnEndListener, gate: ToolGate | None) -> None:
         super().__init__()
@@ -412,8 +417,10 @@ class TurnEndStage(_Stage):
         self._texts: list[str] = []
         self._size = 0
         self._retried: list[Piece] = []
+        self._failed = False
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self._failed = self._failed or any(piece.body is None and piece.frame.data for piece in pieces)
         self._texts.append(visible_text(pieces))
         self._size += len(self._texts[-1])
         if self._size > MAX_ANSWER:
@@ -426,7 +433,7 @@ class TurnEndStage(_Stage):
 
     async def finish(self) -> list[Piece]:
         rest = await super().finish()
-        if self._gate is None or not self._gate.agent_has_call:
+        if not self._failed and (self._gate is None or not self._gate.agent_has_call):
             try:
                 await self._turn_end.turn_ended("".join(self._texts))
             except RetryModel:
