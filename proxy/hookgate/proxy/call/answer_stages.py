@@ -14,17 +14,28 @@ from hookgate.hooks.screening import HookScreen
 from hookgate.proxy.call.context import JudgedCall
 from hookgate.proxy.call.tool_gate import RetryModel, ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
-from hookgate.proxy.http.bodies import MAX_ANSWER, SMALL_BODY, VALUE_BYTES, BodyWorker, answer_too_large
+from hookgate.proxy.http.bodies import (
+    MAX_ANSWER,
+    SMALL_BODY,
+    VALUE_BYTES,
+    BodyWorker,
+    answer_too_large,
+    unreadable_answer,
+)
 from hookgate.proxy.routing.dialects.adapter import DialectAdapter
 from hookgate.translator import BodyError, Frame, join_events
 from hookgate.translator.fields import JsonObject, read, read_list, same_items, without, write
 from hookgate.translator.streaming.events import TextStrand, join_texts
+from hookgate.translator.streaming.partial_calls import OpenCalls, with_whole_calls
 from hookgate.translator.strictjson import encode_answer, loads
 
 log = logging.getLogger("hookgate.gateway")
 
 _THREAD_BYTES = 32 * 1024
 """Screens judge batches of more bytes in a thread: each byte may take several microseconds."""
+
+_MANY_PIECES = 100
+"""Calls in more pieces are made whole in a thread."""
 
 _PIECE_MEMORY = 512  # estimated bytes of a piece besides its text and values
 
@@ -378,6 +389,8 @@ def responses_of(pieces: Sequence[Piece]) -> list[JsonObject]:
 class GateStage(_Stage):
     """Decides on the function calls in the answer.
 
+    A call whose arguments are sent in pieces is held back until it is whole, and then sent so.
+
     If the model is asked again, it is shown the text before its calls, so the client must receive this text,
     too.
     """
@@ -385,12 +398,44 @@ class GateStage(_Stage):
     def __init__(self, gate: ToolGate) -> None:
         super().__init__()
         self._gate = gate
+        self._open_calls = OpenCalls()
         self._retried: list[Piece] = []
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         passed: list[Piece] = []
         for piece in pieces:
-            if self._gate.pass_text(piece.response):  # no coroutine for most events of a stream
+            # No coroutine for most events of a stream.
+            if not self._held and self._gate.pass_text(piece.response):
+                passed.append(piece)
+                continue
+            self._held.append(piece)
+            if not self._open_calls.note(piece.response):
+                many = len(self._held) > _MANY_PIECES
+                whole = await asyncio.to_thread(self._whole) if many else self._whole()
+                self._held = []
+                await self._judge(whole, passed)
+        _check_memory(self._held)
+        return passed
+
+    def _whole(self) -> list[Piece]:
+        """Return the pieces that are held, in which each call is whole."""
+        new = with_whole_calls([piece.response for piece in self._held])
+        return [
+            piece if response is piece.response else replace(piece, response=response)
+            for piece, response in zip(self._held, new, strict=True)
+        ]
+
+    async def finish(self) -> list[Piece]:
+        """Return nothing. Raises ApiError (502) if the answer ends in the middle of a call."""
+        if any(piece.body is not None for piece in self._held):
+            self._held = []
+            raise unreadable_answer("it ends in the middle of a function call")
+        return await super().finish()
+
+    async def _judge(self, pieces: Sequence[Piece], passed: list[Piece]) -> None:
+        """Judge pieces whose calls are whole, and append the judged ones to `passed`."""
+        for piece in pieces:
+            if self._gate.pass_text(piece.response):
                 passed.append(piece)
                 continue
             try:
@@ -399,9 +444,9 @@ class GateStage(_Stage):
                 self._retried = passed
                 raise
             passed.append(piece if response is piece.response else replace(piece, response=response))
-        return passed
 
     async def abandon(self) -> list[Piece]:
+        await super().abandon()
         return self._retried
 
 
