@@ -20,6 +20,8 @@ from hookgate.hooks.settings import StreamMode
 from hookgate.proxy.call.answer_stages import (
     AnswerListener,
     AnswerStage,
+    CitationStage,
+    CitedTexts,
     CompleteStage,
     EventStage,
     GateStage,
@@ -27,6 +29,7 @@ from hookgate.proxy.call.answer_stages import (
     JsonStage,
     ListenerStage,
     OriginalStage,
+    OriginalTextStage,
     Piece,
     RecordingStage,
     ScreenStage,
@@ -52,6 +55,7 @@ from hookgate.proxy.http.bodies import (
 )
 from hookgate.proxy.routing.dialects.generate_content import GenerateContent
 from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
+from hookgate.translator.citations import with_moved_citations
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
@@ -141,6 +145,9 @@ class AnswerPipeline:
             await self._listener(pieces[0].response)
         for screen in self._client_filters():
             pieces = await screen.judge_whole(pieces)
+        if (sent := pieces[0].response) is not piece.response:
+            moved = await self._body_worker.run(len(data), with_moved_citations, piece.response, sent)
+            pieces = [replace(pieces[0], response=moved)]
         return await self._body_worker.run(len(data), pieces[0].data)
 
     async def redact_error(self, data: bytes) -> bytes:
@@ -159,6 +166,9 @@ class AnswerPipeline:
         """Prepare for a streamed answer with this framing."""
         self._framing = framing
         modes = self._plan.stream_modes
+        cited = CitedTexts() if self._may_edit else None
+        if cited is not None:
+            self._stages.append(OriginalTextStage(cited))
         original = OriginalStage() if modes and self.call.requires_json else None
         if original is not None:
             self._stages.append(original)
@@ -173,6 +183,8 @@ class AnswerPipeline:
             self._stages.append(TurnEndStage(self._turn_end, self._gate))
         self._stages += self._observing_stages()
         self._stages += self._client_filters()
+        if cited is not None:
+            self._stages.append(CitationStage(cited))
 
     def _hook_stages(self, mode: StreamMode, window: int) -> Sequence[AnswerStage]:
         """Return the stages of the hooks with a stream mode."""
@@ -187,6 +199,11 @@ class AnswerPipeline:
                 return [WindowStage(judge, window)]
             case _:
                 return [CompleteStage(judge)]
+
+    @property
+    def _may_edit(self) -> bool:
+        """Whether hooks may edit the texts of the answer, or pseudonyms are restored in them."""
+        return bool(self._plan.groups or self.call.session.call_state.client_filters)
 
     def _observing_stages(self) -> list[AnswerStage]:
         """Return the stages that show what has passed all hooks to those who need it."""

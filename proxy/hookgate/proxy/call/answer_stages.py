@@ -24,8 +24,9 @@ from hookgate.proxy.http.bodies import (
 )
 from hookgate.proxy.routing.dialects.adapter import DialectAdapter
 from hookgate.translator import BodyError, Frame, join_events
-from hookgate.translator.fields import JsonObject, read, read_list, same_items, without, write
-from hookgate.translator.streaming.events import TextStrand, join_texts
+from hookgate.translator.citations import CITING, move_citations, with_moved_annotations
+from hookgate.translator.fields import JsonObject, indexes, read, read_list, same_items, without, write
+from hookgate.translator.streaming.events import TextStrand, join_texts, only_text
 from hookgate.translator.streaming.partial_calls import OpenCalls, with_whole_calls
 from hookgate.translator.strictjson import encode_answer, loads
 
@@ -62,7 +63,10 @@ class Piece:
         if self.response is self.body:
             return self.frame.data
         body = self.adapter.close_answer(self.body, self.response)
-        return self.frame.data if body is self.body else encode_answer(body)
+        if body is self.body:
+            return self.frame.data
+        in_bytes = self.adapter.counts_bytes
+        return encode_answer(with_moved_annotations(self.body, body, in_bytes=in_bytes))
 
 
 def visible_text(pieces: Sequence[Piece]) -> str:
@@ -518,6 +522,89 @@ class RecordingStage(_Stage):
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         self._keep(pieces)
         return pieces
+
+
+_MAX_CITED = 4 * 1024 * 1024  # characters of an answer whose citations are moved
+
+
+class CitedTexts:
+    """The texts of a streamed answer, without thoughts, before and after all edits."""
+
+    def __init__(self) -> None:
+        self._original: dict[int, list[str]] = {}
+        self._sent: dict[int, list[str]] = {}
+        self.size = 0
+        """The characters of all of them."""
+
+    def note_original(self, response: JsonObject) -> None:
+        """Note the texts of an event as it was received."""
+        self._note(self._original, response)
+
+    def sent(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Note events that are sent, and return them with the offsets of their citations moved."""
+        return [self._sent_piece(piece) for piece in pieces]
+
+    def _sent_piece(self, piece: Piece) -> Piece:
+        self._note(self._sent, piece.response)
+        if piece.body is None or not _cites(piece):
+            return piece
+        candidates = read_list(piece.response, "candidates")
+        if self.size > _MAX_CITED:
+            new = [{k: v for k, v in each.items() if k not in CITING} for each in candidates]
+            return replace(piece, response=write(piece.response, "candidates", new))
+        originals = read_list(piece.adapter.open_answer(piece.body), "candidates")
+        by_index = dict(zip(indexes(originals), originals, strict=True))
+        new = [
+            move_citations(by_index.get(index, {}), candidate, self._text_pair(index))
+            for index, candidate in zip(indexes(candidates), candidates, strict=True)
+        ]
+        if same_items(new, candidates):
+            return piece
+        return replace(piece, response=write(piece.response, "candidates", new))
+
+    def _note(self, texts: dict[int, list[str]], response: JsonObject) -> None:
+        if (text := only_text(response)) is not None and "thought" not in response["candidates"][0]:
+            pieces = {TextStrand(0, thought=False): text}
+        else:
+            pieces = join_texts([response])
+        for strand, piece in pieces.items():
+            if not strand.thought:
+                texts.setdefault(strand.candidate, []).append(piece)
+                self.size += len(piece)
+
+    def _text_pair(self, index: int) -> tuple[str, str]:
+        return "".join(self._original.get(index, ())), "".join(self._sent.get(index, ()))
+
+
+def _cites(piece: Piece) -> bool:
+    return any(CITING & candidate.keys() for candidate in read_list(piece.response, "candidates"))
+
+
+class OriginalTextStage(_Stage):
+    """Notes the texts of an answer before any hook runs."""
+
+    def __init__(self, texts: CitedTexts) -> None:
+        super().__init__()
+        self._texts = texts
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        for piece in pieces:
+            if piece.body is not None:
+                self._texts.note_original(piece.response)
+        return pieces
+
+
+class CitationStage(_Stage):
+    """Moves the offsets of citations to the texts that the client receives."""
+
+    def __init__(self, texts: CitedTexts) -> None:
+        super().__init__()
+        self._texts = texts
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        if self._texts.size > _THREAD_BYTES and any(map(_cites, pieces)):
+            return await asyncio.to_thread(self._texts.sent, pieces)
+        return self._texts.sent(pieces)
 
 
 def _check_memory(held: Sequence[Piece]) -> None:

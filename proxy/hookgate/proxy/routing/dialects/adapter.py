@@ -15,6 +15,9 @@ class DialectAdapter(Protocol):
     One object serves one call.
     """
 
+    counts_bytes: bool
+    """Whether the offsets of annotations count bytes of UTF-8 rather than characters."""
+
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         """Return the model and the GenerateContentRequest. Raises BodyError if the body is invalid."""
 

@@ -38,6 +38,8 @@ class GenerateContent:
     The APIs document no session. Antigravity sends one, as a field of the request, which is passed on.
     """
 
+    counts_bytes = True
+
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         return route.model, body
 

@@ -24,6 +24,8 @@ _NO_PLACE = "A hook's edit cannot be sent with an interaction: {}"
 class Interactions:
     """The bodies of the Interactions API, which name the model or an agent."""
 
+    counts_bytes = True
+
     def __init__(self, earlier: JsonObject | None = None) -> None:
         """`earlier` is what hooks are shown of the interaction that the request continues."""
         self._earlier = earlier

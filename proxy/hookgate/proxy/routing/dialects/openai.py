@@ -44,6 +44,7 @@ class OpenAIRequest(Protocol):
 class OpenAIBodies(ABC):
     """What the dialects have in common: the bodies name the model, and answers have a time."""
 
+    counts_bytes = False
     what = ""
     """What errors call an object of the API, such as "a chat completion"."""
 
