@@ -32,8 +32,8 @@ Google's SDKs and Gemini CLI do not repeat calls that were answered with 400, 40
 repeat calls after 429, 500, 502, 503 and 504, so no denial of a call has such a status. Where a client would
 repeat even a 403, a denial is sent [as text](gateway.md#what-a-client-receives).
 
-An error that occurs when a stream has already begun is sent as text, too. If it is the upstream's error, the
-text is `The upstream answered …: …`.
+A denial that occurs when a stream has already begun is sent as text, too. If the upstream fails then, the
+stream ends with an event that contains the error, and the connection is closed.
 """
 
 
@@ -202,7 +202,9 @@ ADVICE = {
         "Raise `limits.events` if the agent is not at fault.",
     ),
     "UPSTREAM_BROKE": Advice(
-        "Google", "The upstream ended its answer before it was complete.", "Send the call again."
+        "Google",
+        "The upstream ended its answer before it was complete, or with an error.",
+        "Send the call again.",
     ),
     "UPSTREAM_ELSEWHERE": Advice(
         "operator",

@@ -36,6 +36,9 @@ class Prices:
     def knows(self, model: str) -> bool:
         return model in self.models
 
+    def cost(self, model: str, input_tokens: int, output_tokens: int, cached: int = 0) -> float | None:
+        return (input_tokens + output_tokens) / 1_000_000 if self.knows(model) else None
+
 
 @dataclass
 class Limited:

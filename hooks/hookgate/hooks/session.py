@@ -46,10 +46,19 @@ class Withheld(Exception):  # noqa: N818  # a decision, not an error
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedUse:
+    """The tokens that a call is expected to use at most, estimated from its request."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CallEnd:
     """The end of a model call, or of a part of a Live session: what it has used.
 
-    Token counts are those that the upstream reported, even if it was cut off.
+    Token counts are those that the upstream reported, even if it was cut off. What it did not report is
+    estimated.
     """
 
     model: str
@@ -59,6 +68,8 @@ class CallEnd:
     """The number of answer tokens, including thoughts."""
     cost: float | None = None
     """The cost in the currency of the price table, or None if it has no price for the model."""
+    continues: bool = False
+    """Whether the call goes on, as a Live session does after each turn, or a model in the background."""
 
 
 class Offload(Protocol):
@@ -82,6 +93,8 @@ class CallState:
     """The API's method, such as `generateContent`; empty if it is unknown, as in events of a shim."""
     requires_json: bool = False
     """Whether the client requires an answer in JSON."""
+    expected: ExpectedUse = ExpectedUse()
+    """What the call is expected to use; nothing if it uses no tokens, or if that is unknown."""
     offload: Offload | None = None
     """Runs steps whose cost is proportional to the bodies; None if the bodies are small."""
 

@@ -45,10 +45,13 @@ DOMAIN = "hookgate"
 NO_TOKEN = "TOKEN_UNAVAILABLE"  # noqa: S105  # no password
 """The `reason` if there is no access token for one of the gateway's credentials."""
 
+UPSTREAM_BROKE = "UPSTREAM_BROKE"
+"""The `reason` if an answer of the upstream ends before it is complete, or ends with an error."""
+
 UPSTREAM_FAILED = frozenset(
     {
         NO_TOKEN,
-        "UPSTREAM_BROKE",
+        UPSTREAM_BROKE,
         "UPSTREAM_ELSEWHERE",
         "UPSTREAM_REFUSED",
         "UPSTREAM_TIMEOUT",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.gateway import gateway_before, listens, running_gateway, runs, says
-from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ok, peer, post, sse
+from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ok, peer, post, spoken, sse
 from support.wire import ask as get
 
 from hookgate.proxy.config import Config, ShimSettings, ToolCallSettings
@@ -573,7 +573,19 @@ async def test_a_session_that_may_not_start_never_does() -> None:
         pytest.param(
             [{"functionCall": {"name": "sh", "partialArgs": [{"stringValue": "rm"}]}}], id="partial"
         ),
-        pytest.param([{"function_call": {"name": "sh", "will_continue": True}}], id="snake case"),
+        pytest.param(
+            [
+                {"function_call": {"name": "sh", "will_continue": True}},
+                {
+                    "function_call": {
+                        "partial_args": [{"json_path": "$.c", "string_value": "r"}],
+                        "will_continue": True,
+                    }
+                },
+                {"function_call": {"partial_args": [{"json_path": "$.c", "string_value": "m"}]}},
+            ],
+            id="snake case",
+        ),
         pytest.param(
             [call("sh"), {"functionCall": {"args": {"command": "rm"}}}], id="a nameless one behind another"
         ),
@@ -597,6 +609,57 @@ async def test_arguments_in_pieces_never_reach_the_agent_unjudged(pieces: list[J
     assert [each["event"] for each in receipt["blocked"]] == ["BeforeTool"] * receipt["blocked_count"] != []
 
 
+PIECES = [
+    {"functionCall": {"name": "sh", "id": "7", "willContinue": True}, "thoughtSignature": "c2ln"},
+    {"functionCall": {"partialArgs": [{"jsonPath": "$.run[0]", "stringValue": "ec"}], "willContinue": True}},
+    {"functionCall": {"partialArgs": [{"jsonPath": "$.run[0]", "stringValue": "ho"}], "willContinue": True}},
+    {"functionCall": {}},
+]
+
+
+@pytest.mark.parametrize(
+    ("hook", "call"),
+    [
+        (says(), {"name": "sh", "id": "7", "args": {"run": ["echo"]}}),
+        (
+            says({"hookSpecificOutput": {"tool_input": {"run": ["ls"]}}}),
+            {"name": "sh", "id": "7", "args": {"run": ["ls"]}},
+        ),
+        (says({"decision": "deny", "reason": "no"}), None),
+    ],
+    ids=["allow", "edit", "deny"],
+)
+async def test_a_call_in_pieces_is_judged_once_and_sent_whole(hook: Any, call: Json | None) -> None:
+    seen: list[Json] = []
+    events = [{"candidates": [{"content": {"role": "model", "parts": [piece]}}]} for piece in PIECES]
+    events[-1]["candidates"][0]["finishReason"] = "STOP"
+    config = Config(tools=ToolCallSettings(ask_again_at_most=1))
+    async with (
+        peer(STREAM_HEAD + b"".join(sse(spoken("Now. "), *events))) as upstream,
+        gateway_before(upstream.url, {"BeforeTool": [listens(seen), hook]}, config) as url,
+    ):
+        answer = await post(url, SSE, {"contents": [user("go")]}, SESSION)
+    calls_upstream = 1 if call else 2  # a denial is told to the model
+    assert len(upstream.heard) == calls_upstream
+    assert [event["tool_input"] for event in seen] == [{"run": ["echo"]}] * calls_upstream
+    assert b"willContinue" not in upstream.heard[-1]
+    calls = [part for part in parts(answer) if "functionCall" in part]
+    expected = {"functionCall": call, "thoughtSignature": "c2ln"}
+    assert calls == ([] if call is None else [expected])
+    assert "Now. " in str(parts(answer))
+
+
+async def test_a_call_that_is_cut_off_does_not_reach_the_agent() -> None:
+    events = [{"candidates": [{"content": {"role": "model", "parts": [piece]}}]} for piece in PIECES[:-1]]
+    async with (
+        peer(STREAM_HEAD + b"".join(sse(*events))) as upstream,
+        gateway_before(upstream.url, {"BeforeTool": [says()]}) as url,
+    ):
+        answer = await post(url, SSE, {"contents": [user("go")]}, SESSION)
+    assert answer.status == 502
+    assert len(upstream.heard) == 1
+
+
 async def test_arguments_in_pieces_of_a_tool_that_no_hook_selects_pass_unchanged() -> None:
     begun = {"functionCall": {"name": "read", "partialArgs": [{"stringValue": "a"}], "willContinue": True}}
     rest = {"functionCall": {"partialArgs": [{"stringValue": ".txt"}]}}
@@ -609,6 +672,7 @@ async def test_arguments_in_pieces_of_a_tool_that_no_hook_selects_pass_unchanged
     [*passed, last] = parts(answer)
     assert passed == [begun, rest]
     assert "in pieces" in last["text"]
+    assert len(upstream.heard) == 1
 
 
 @pytest.mark.parametrize("believed", [True, False])

@@ -1,13 +1,16 @@
 """An upstream that fails: clients get a clear error, or detect the broken answer."""
 
 import asyncio
+import json
 import logging
+import re
 import socket
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from support.gateway import gateway_before, running_gateway, runs, says
-from support.wire import HI, SSE, STREAM, UNARY, connected, ok, peer, post, response
+from support.wire import HI, KEY, SSE, STREAM, UNARY, Answer, ask, connected, ok, peer, post, response
 
 WATCHED = {"BeforeModel": [says()], "AfterModel": [{**says(), "stream": "event"}]}
 BEFORE_ONLY = {"BeforeModel": [says()]}
@@ -160,14 +163,165 @@ async def test_an_object_where_an_array_belongs_is_a_502() -> None:
         assert (await post(url, STREAM, HI)).status == 502
 
 
-async def test_a_stream_that_turns_unreadable_ends_with_a_word_about_it() -> None:
-    body = b"data: " + EVENT + b"\r\n\r\ndata: {broken\r\n\r\n"
-    async with peer(ok(body)) as upstream, gateway_before(upstream.url, WATCHED) as url:
-        answer = await post(url, SSE, HI)
-    first, last = answer.events
-    assert first["candidates"][0]["content"]["parts"] == [{"text": "so far"}]
-    assert "cannot be judged" in last["candidates"][0]["content"]["parts"][0]["text"]
-    assert last["candidates"][0]["finishReason"] == "STOP"
+# ---- an error in the middle of an answer
+
+REDACTED = {
+    "AfterModel": [
+        {"type": "builtin", "builtin": "redact", "options": {"detect": ["personal"], "action": "mask"}}
+    ]
+}
+JUDGED = pytest.mark.parametrize("hooks", [WATCHED, REDACTED], ids=["hook", "policy"])
+ERROR = (
+    b'{\n "error": {"code": 503, "message": "Overloaded. Mail bob.smith@example.com.",'
+    b' "status": "UNAVAILABLE"}\n}\n'
+)
+CHAT, RESPONSES = "/v1beta/openai/chat/completions", "/v1beta/openai/responses"
+INTERACTIONS = "/v1beta/interactions"
+
+
+@dataclass
+class Streamed:
+    """How a dialect streams an answer: the request, and an event with a text."""
+
+    target: str
+    body: Any
+    begun: bytes
+
+    def framed(self, data: bytes) -> bytes:
+        """Return one more element of the stream."""
+        return b"\r\n,\r\n" + data if self.target == STREAM else b"data: " + data + b"\r\n\r\n"
+
+
+def _framed(*events: Any) -> bytes:
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+
+
+_STEP = {"event_type": "step.start", "index": 0, "step": {"type": "model_output"}}
+_DELTA = {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": "so far. "}}
+_ITEM = {"type": "message", "id": "m", "role": "assistant", "content": []}
+DIALECTS = {
+    "sse": Streamed(SSE, HI, b"data: " + EVENT + b"\r\n\r\n"),
+    "array": Streamed(STREAM, HI, b"[" + EVENT),
+    "chat": Streamed(
+        CHAT,
+        {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]},
+        _framed({"choices": [{"index": 0, "delta": {"role": "assistant", "content": "so far. "}}]}),
+    ),
+    "responses": Streamed(
+        RESPONSES,
+        {"model": "m", "stream": True, "store": False, "input": "hi"},
+        _framed(
+            {"type": "response.created", "response": {"id": "r", "output": []}},
+            {"type": "response.output_item.added", "output_index": 0, "item": _ITEM},
+            {
+                "type": "response.output_text.delta",
+                "output_index": 0,
+                "content_index": 0,
+                "item_id": "m",
+                "delta": "so far. ",
+            },
+        ),
+    ),
+    "interactions": Streamed(
+        INTERACTIONS,
+        {"model": "m", "stream": True, "store": False, "input": "hi"},
+        _framed(
+            {"event_type": "interaction.created", "interaction": {"id": "i", "model": "m"}}, _STEP, _DELTA
+        ),
+    ),
+}
+EVERY_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+async def outcome(url: str, answer: Answer) -> str:
+    """Return the outcome of a call, as its receipt has it."""
+    path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+    return str((await ask(url, "GET", path, KEY)).json["outcome"])
+
+
+@EVERY_DIALECT
+@JUDGED
+@pytest.mark.parametrize("framing", ["framed", "bare"])
+async def test_an_error_after_the_first_event_stays_an_error(
+    dialect: str, hooks: Any, framing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    spoken = DIALECTS[dialect]
+    error = spoken.framed(json.dumps(json.loads(ERROR)).encode()) if framing == "framed" else ERROR
+    async with peer(ok(spoken.begun + error)) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, spoken.target, spoken.body, KEY)
+        assert await outcome(url, answer) == "failed"
+    assert answer.status == 200
+    assert b'"so ' in answer.body
+    assert b'"code"' in answer.body
+    assert b"UNAVAILABLE" in answer.body
+    assert not re.search(rb'"(STOP|stop|completed)"', answer.body)
+    assert (b"bob.smith" in answer.body) is (hooks is WATCHED)
+    assert "the stream ended with an error: 503 UNAVAILABLE" in caplog.text
+
+
+@EVERY_DIALECT
+@JUDGED
+@pytest.mark.parametrize(
+    "tail",
+    [
+        HTML,
+        b'data: {"candidates": [{"content": {"parts": [{"text": "half',
+        b"data: {broken\r\n\r\n",
+        b'{"error": {"message": "a\xe2\x80\xa8data: {}"}}',
+        b'{"error": {"details": [\n{"candidates": [{"content": {"parts": [{"text": "half"}]}}]}\n]}}',
+    ],
+    ids=["HTML", "half an event", "no JSON", "odd line end", "an event within"],
+)
+async def test_a_tail_that_cannot_be_judged_breaks_the_stream(
+    dialect: str, hooks: Any, tail: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    spoken = DIALECTS[dialect]
+    if dialect == "array" and tail.startswith(b'{"error"'):
+        pytest.skip("it is an element of the array")
+    async with peer(ok(spoken.begun + tail)) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, spoken.target, spoken.body, KEY)
+        assert await outcome(url, answer) == "failed"
+    if answer.status == 200:  # otherwise, all of it arrived at once
+        assert (answer.complete, b'"so ' in answer.body) == (False, True)
+    assert b"hotel" not in answer.body
+    assert b"half" not in answer.body
+    assert not re.search(rb'"(STOP|stop|completed)"', answer.body)
+    assert "the upstream's answer failed: UPSTREAM_UNREADABLE" in caplog.text
+
+
+@EVERY_DIALECT
+@pytest.mark.parametrize("hooks", [{}, WATCHED, REDACTED], ids=["none", "hook", "policy"])
+async def test_a_stream_without_its_end_is_recorded_as_failed(dialect: str, hooks: Any) -> None:
+    spoken = DIALECTS[dialect]
+    kind = "application/json" if dialect == "array" else "text/event-stream"
+    async with peer(ok(spoken.begun, kind)) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, spoken.target, spoken.body, KEY)
+        assert await outcome(url, answer) == "failed"
+    assert b'"so ' in answer.body
+
+
+@JUDGED
+@pytest.mark.parametrize("target", [SSE, STREAM])
+async def test_a_denial_by_a_hook_stays_a_text(hooks: Any, target: str) -> None:
+    denies = {"AfterModel": [*hooks["AfterModel"], says({"decision": "deny", "reason": "No."})]}
+    stream = DIALECTS["sse" if target == SSE else "array"]
+    async with peer(ok(stream.begun + ERROR)) as upstream, gateway_before(upstream.url, denies) as url:
+        answer = await post(url, target, HI, KEY)
+    assert (answer.complete, b"No." in answer.body) == (True, True)
+
+
+@pytest.mark.parametrize("dialect", ["sse", "array", "chat"])
+@pytest.mark.parametrize("blank", [b"", b"\r\n\r\n"], ids=["no blank line", "blank line"])
+async def test_a_secret_that_a_stream_without_length_ends_in_is_not_shown(dialect: str, blank: bytes) -> None:
+    """The end of the connection may be the end of the answer, or may cut it off."""
+    event = DIALECTS[dialect].begun.replace(b"so far", b"so far, bob.smith@exa")
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    stream = head + event.rstrip() + (b"" if dialect == "array" else blank)
+    stream = stream.replace(b"@exa. ", b"@exa")
+    async with peer(stream) as upstream, gateway_before(upstream.url, REDACTED) as url:
+        answer = await post(url, DIALECTS[dialect].target, DIALECTS[dialect].body, KEY)
+    assert b'"so ' in answer.body
+    assert b"bob.smith" not in answer.body
 
 
 async def test_a_byte_at_a_time_is_judged_by_whole_events() -> None:

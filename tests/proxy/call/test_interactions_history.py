@@ -309,11 +309,17 @@ async def test_limits_apply_to_answers_that_are_generated_in_the_background(tmp_
     rule = {"tokens": 5, "window": "day", "per": "key"}
     limits = {"type": "builtin", "builtin": "limits", "options": {"rules": [rule]}}
     async with gateways(tmp_path, {"BeforeModel": [limits]}) as running:
-        created = [await running.create(text, background=True) for text in ("one two three", "four")]
-        for _ in range(2):
-            await ask(running.url, "GET", f"{PATH}/{created[0].json['id']}")
+        created = await running.create("one two three", background=True)
+        held = await running.create("four", background=True)
+        reads = [await ask(running.url, "GET", f"{PATH}/{created.json['id']}") for _ in range(3)]
         refused = await running.create("five", background=True)
-    assert [answer.status for answer in (*created, refused)] == [200, 200, 403]
+        places = [f"/hookgate/v1/receipts/{read.headers['x-hookgate-receipt']}" for read in reads]
+        receipts = [(await ask(running.url, "GET", place)).json for place in places]
+    assert [answer.status for answer in (created, held, refused)] == [200, 403, 403]
+    assert (
+        "8,197 of 5 tokens of this key have been used today, of which 8,197 are held" in held.error["message"]
+    )
+    assert [bool(receipt["usage"]["input_tokens"]) for receipt in receipts] == [False, True, False]
 
 
 async def test_a_call_in_an_answer_that_is_read_is_judged_in_its_session(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,21 @@ import pytest
 from support.databases import postgres
 from support.gateway import RunningGateway, gateway_before, running_upstream, upstreams_at, write_settings
 from support.program import run, serving
-from support.wire import HI, KEY, SSE, STREAM_HEAD, UNARY, Answer, connected, peer, post, sse
+from support.wire import (
+    HI,
+    KEY,
+    SSE,
+    STREAM,
+    STREAM_HEAD,
+    UNARY,
+    Answer,
+    ask,
+    connected,
+    ok,
+    peer,
+    post,
+    sse,
+)
 
 from hookgate.proxy import policy
 from hookgate.proxy.app import serve_on
@@ -226,3 +241,86 @@ async def test_what_an_aborted_stream_has_used_is_counted() -> None:
         answers = [await post(url, UNARY, HI, KEY) for _ in range(50)]  # the client must be found gone first
         stays.set()
     assert "tokens of this key" in denial(answers[-1])
+
+
+TEXT = {"candidates": [{"content": {"role": "model", "parts": [{"text": "So"}]}}]}
+END = {"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]}
+FEW = {"per": "key", "window": "month", "tokens": 15}
+
+
+@pytest.mark.parametrize(
+    "last",
+    [{"usageMetadata": {"trafficType": "ON_DEMAND"}}, {"usageMetadata": {}}, {}],
+    ids=["traffic type", "empty", "none"],
+)
+@pytest.mark.parametrize("framing", [SSE, STREAM], ids=["events", "array"])
+async def test_a_last_usage_without_counts_erases_none(framing: str, last: Json) -> None:
+    counts = {"promptTokenCount": "10", "candidatesTokenCount": 7.0}
+    events = [{**TEXT, "usageMetadata": counts}, {**END, **last}]
+    whole = sse(*events) if framing == SSE else [json.dumps(events).encode()]
+    async with (
+        peer(STREAM_HEAD, *whole) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [limits(FEW)]}) as url,
+    ):
+        answers = [await post(url, framing, HI, KEY) for _ in range(2)]
+        receipt = f"/hookgate/v1/receipts/{answers[0].headers['x-hookgate-receipt']}"
+        used = (await ask(url, "GET", receipt, KEY)).json["usage"]
+    assert "17 of 15 tokens of this key have been used this month; it resets" in denial(answers[1])
+    assert (used["input_tokens"], used["output_tokens"]) == (10, 7)
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "streamed"])
+async def test_of_calls_at_once_only_one_may_exceed_the_limit(target: str) -> None:
+    stays = asyncio.Event()
+    async with (
+        peer(stays=stays) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [limits(FEW)]}) as url,
+    ):
+        calls = [asyncio.create_task(post(url, target, HI, KEY)) for _ in range(9)]
+        denied = [await each for each in islice(asyncio.as_completed(calls), 8)]
+        stays.set()
+        await asyncio.wait(calls)
+        assert all("of 15 tokens of this key" in denial(answer) for answer in denied)
+        assert all("of which 8,194 are held for calls in progress" in denial(answer) for answer in denied)
+        assert len(upstream.heard) == 1
+        assert (await post(url, target, HI, KEY)).status == 502  # the first one has used nothing
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "streamed"])
+async def test_a_client_that_leaves_before_the_answer_pays_what_was_held(target: str) -> None:
+    body = {**HI, "generationConfig": {"maxOutputTokens": 20}}
+    stays = asyncio.Event()
+    async with (
+        peer(stays=stays) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [limits(FEW)]}) as url,
+    ):
+        async with connected(url) as client:
+            await client.post(target, body, KEY)
+            while not upstream.heard:  # noqa: ASYNC110  # the peer signals nothing
+                await asyncio.sleep(0.002)
+        answers = [await post(url, UNARY, HI, KEY)]
+        while "held" in denial(answers[-1]):  # until the gateway has noticed
+            answers.append(await post(url, UNARY, HI, KEY))
+        stays.set()
+    assert "22 of 15 tokens of this key have been used this month; it resets" in denial(answers[-1])
+
+
+async def test_a_batch_counts_what_it_may_use_when_it_is_created() -> None:
+    item = {"request": {**HI, "generationConfig": {"maxOutputTokens": 20}}}
+    batch = {"batch": {"inputConfig": {"requests": {"requests": [item]}}}}
+    async with (
+        peer(ok(b'{"name": "batches/1"}')) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [limits(FEW)]}) as url,
+    ):
+        path = UNARY.replace("generateContent", "batchGenerateContent")
+        answers = [await post(url, path, batch, KEY) for _ in range(2)]
+    assert "22 of 15 tokens" in denial(answers[1])
+
+
+async def test_an_upstream_that_fails_uses_nothing() -> None:
+    head = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}"
+    async with (
+        peer(head) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [limits({**FEW, "tokens": 1})]}) as url,
+    ):
+        assert [(await post(url, UNARY, HI, KEY)).status for _ in range(3)] == [503] * 3

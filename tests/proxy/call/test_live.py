@@ -656,8 +656,9 @@ async def test_absurd_counts_of_tokens_neither_fail_nor_lower_the_sum(count: Any
         await client.socket.close()
         usage = (await client.receipt())["usage"]
     most = 2**31 - 1
-    assert usage["input_tokens"] in (10, 10 + most)
-    assert usage["output_tokens"] in (1, 1 + most)
+    added = {"9": 9, "3.5": 3}.get(str(count), 0)  # a count may be a string or a float
+    assert usage["input_tokens"] in (10 + added, 10 + most)
+    assert usage["output_tokens"] in (1 + added, 1 + most)
 
 
 async def test_a_limit_of_tokens_ends_a_session_that_has_reached_it() -> None:

@@ -557,3 +557,66 @@ async def test_a_hook_behind_the_policy_sees_only_the_masked_call() -> None:
     assert [event["hook_event_name"] for event in shown] == ["BeforeModel", "AfterModel"]
     assert all(MASKED in json.dumps(event) for event in shown)
     assert SECRET not in json.dumps(shown)
+
+
+def cited(text: str) -> Json:
+    """Return grounding metadata that cites the last sentence of a text."""
+    shown = text.encode()
+    start = shown.index(b"Spain")
+    segment = {"startIndex": start, "endIndex": len(shown), "text": shown[start:].decode()}
+    return {"groundingSupports": [{"segment": segment, "groundingChunkIndices": [0]}]}
+
+
+CITED = f"Mail {MAIL} for Zürich. Spain won Euro 2024."
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["whole", "events", "array"])
+async def test_citations_refer_to_the_masked_text(target: str) -> None:
+    parts = [spoken(CITED[:9]), spoken(CITED[9:40]), spoken(CITED[40:])]
+    end = spoken("", finishReason="STOP", groundingMetadata=cited(CITED))
+    whole = spoken(CITED, finishReason="STOP", groundingMetadata=cited(CITED))
+    data = {
+        UNARY: ok(json.dumps(whole).encode()),
+        SSE: ok(b"".join(sse(*parts, end))),
+        STREAM: ok(json.dumps([*parts, end]).encode()),
+    }
+    async with (
+        peer(data[target]) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [policy()]}) as url,
+    ):
+        answer = await post(url, target, prompt("hi"))
+    bodies = answer.events if target == SSE else answer.json if target == STREAM else [answer.json]
+    candidates = [body["candidates"][0] for body in bodies]
+    shown = "".join(part["text"] for each in candidates for part in each["content"]["parts"])
+    assert MAIL not in shown
+    [support] = candidates[-1]["groundingMetadata"]["groundingSupports"]
+    segment = support["segment"]
+    assert segment["text"] == "Spain won Euro 2024."
+    assert shown.encode()[segment["startIndex"] : segment["endIndex"]].decode() == segment["text"]
+
+
+async def test_annotations_of_a_response_refer_to_the_masked_text() -> None:
+    note = {"type": "url_citation", "url": "u", "start_index": CITED.index("Spain"), "end_index": len(CITED)}
+    content = {"type": "output_text", "text": CITED, "annotations": [note]}
+    item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [content]}
+    body = json.dumps({"id": "r", "object": "response", "status": "completed", "output": [item]}).encode()
+    request = {"model": "m", "store": False, "input": "hi"}
+    async with peer(ok(body)) as upstream, gateway_before(upstream.url, {"AfterModel": [policy()]}) as url:
+        answer = await post(url, "/v1beta/openai/responses", request)
+    [content] = answer.json["output"][0]["content"]
+    [note] = content["annotations"]
+    assert content["text"][note["start_index"] : note["end_index"]] == "Spain won Euro 2024."
+    assert MAIL not in content["text"]
+
+
+async def test_annotations_of_a_chat_completion_refer_to_the_masked_text() -> None:
+    place = {"url": "u", "start_index": CITED.index("Spain"), "end_index": len(CITED)}
+    message = {"role": "assistant", "content": CITED, "annotations": [{"url_citation": place}]}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    request = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    body = json.dumps({"choices": [choice]}).encode()
+    async with peer(ok(body)) as upstream, gateway_before(upstream.url, {"AfterModel": [policy()]}) as url:
+        answer = await post(url, "/v1beta/openai/chat/completions", request)
+    message = answer.json["choices"][0]["message"]
+    place = message["annotations"][0]["url_citation"]
+    assert message["content"][place["start_index"] : place["end_index"]] == "Spain won Euro 2024."

@@ -12,9 +12,10 @@ from support.wire import HI, KEY, SSE, UNARY, ask, peer, post, prompt, sse
 
 from hookgate.proxy.admin.listener import AdminListener
 from hookgate.proxy.admin.listener import serve_admin as admin_listening
+from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import CallRecord, Receipts
-from hookgate.proxy.observe.usage import Usage, UsageMeter
+from hookgate.proxy.observe.usage import Usage
 
 Json = dict[str, Any]
 OTHER = {"x-goog-api-key": "another-key"}
@@ -171,19 +172,11 @@ USAGE = b'{"usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 2, "
 
 @pytest.mark.parametrize("at", range(0, len(USAGE), 5))
 def test_usage_is_read_however_the_bytes_are_split(at: int) -> None:
-    meter = UsageMeter()
+    meter = AnswerMeter()
     for chunk in (USAGE[:at], USAGE[at:]):
         meter.feed(chunk)
-    assert meter.usage() == Usage(5, 2, 1)
-
-
-def test_the_last_usage_counts_and_usage_in_a_text_does_not() -> None:
-    meter = UsageMeter()
-    meter.feed(b'{"usageMetadata": {"promptTokenCount": 5}}')
-    meter.feed(json.dumps({"text": 'say "usageMetadata": {"promptTokenCount": 99}'}).encode())
-    assert meter.usage() == Usage(5)
-    meter.feed(b'{"usageMetadata":{"promptTokenCount": 6, "candidatesTokenCount": -1}}')
-    assert meter.usage() == Usage(6)
+    meter.finish()
+    assert meter.usage == Usage(5, 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -197,9 +190,10 @@ def test_the_last_usage_counts_and_usage_in_a_text_does_not() -> None:
     ids=["digits", "depth", "huge", "negative"],
 )
 def test_invalid_usage_does_no_harm(expected: bytes, counted: Usage) -> None:
-    meter = UsageMeter()
+    meter = AnswerMeter()
     meter.feed(b'{"usageMetadata": {"promptTokenCount": ' + expected + b"}}")
-    assert meter.usage() == counted
+    meter.finish()
+    assert meter.usage == counted
 
 
 def test_nothing_goes_upstream_before_the_start_of_its_call_is_on_record() -> None:

@@ -1,25 +1,37 @@
-"""The tokens of an answer: only its own last usage counts, however the answer is split."""
+"""The tokens of an answer: each count as the largest that is reported, however the answer is split."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.proxy.observe.usage import Usage, UsageMeter, make_meter
-from hookgate.proxy.routing.dialects.adapter import UsageFormat
+from hookgate.hooks.session import ExpectedUse
+from hookgate.proxy.observe.answer_meter import AnswerMeter
+from hookgate.proxy.observe.usage import Usage
 
 OWN = {"total_input_tokens": 90_000, "total_output_tokens": 5_000}
-OTHER = {"usage": {"total_input_tokens": 0, "total_output_tokens": 0}, "event_type": "interaction.completed"}
+OTHER = {
+    "usage": {"total_input_tokens": 10**9, "total_output_tokens": 0},
+    "usageMetadata": {"promptTokenCount": 9**9},
+}
 CALL = {"type": "function_call", "id": "1", "name": "f", "arguments": OTHER}
+USED = Usage(90_000, 5_000)
 
 
-def measured(data: bytes, size: int, dialect: UsageFormat = "interaction") -> Usage:
-    meter = make_meter(dialect)
+def measure(data: bytes, size: int, *, streamed: bool = False) -> AnswerMeter:
+    """Return a meter that has read an answer in chunks of `size` bytes."""
+    meter = AnswerMeter(streamed=streamed)
     for begin in range(0, len(data), size):
         meter.feed(data[begin : begin + size])
-    return meter.usage()
+    meter.finish()
+    return meter
+
+
+def as_events(documents: list[Any], end: str = "\r\n") -> bytes:
+    return "".join(f"data: {json.dumps(each)}{end}{end}" for each in documents).encode()
 
 
 @pytest.mark.parametrize("names", [("usage", "steps"), ("steps", "usage")])
@@ -29,17 +41,74 @@ def test_arguments_of_functions_in_a_whole_answer_do_not_count(
 ) -> None:
     fields = {"usage": OWN, "steps": [CALL]}
     body = json.dumps({name: fields[name] for name in names}, indent=indent).encode()
-    assert measured(body, size) == Usage(90_000, 5_000)
+    assert measure(body, size).usage == USED
 
 
 @given(size=st.integers(1, 200), end=st.sampled_from(["\n", "\r\n", "\r"]))
-def test_the_usage_of_a_stream_s_last_event_counts(size: int, end: str) -> None:
+def test_arguments_of_functions_in_a_stream_do_not_count(size: int, end: str) -> None:
     events = [
         {"event_type": "step.start", "index": 0, "step": CALL},
+        {"candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": OTHER}}]}}]},
         {"event_type": "interaction.completed", "interaction": {"steps": [CALL], "usage": OWN}},
     ]
-    lines = [f"event: {each['event_type']}{end}data: {json.dumps(each)}{end}{end}" for each in events]
-    assert measured("".join([*lines, f"data: [DONE]{end}{end}"]).encode(), size) == Usage(90_000, 5_000)
+    assert measure(as_events(events, end) + b"data: [DONE]\n\n", size).usage == USED
+
+
+REPORTS: dict[str, tuple[str, dict[str, int]]] = {
+    "generateContent": (
+        "usageMetadata",
+        {
+            "promptTokenCount": 80_000,
+            "toolUsePromptTokenCount": 10_000,
+            "candidatesTokenCount": 3_000,
+            "thoughtsTokenCount": 2_000,
+            "totalTokenCount": 95_000,
+        },
+    ),
+    "chat": ("usage", {"prompt_tokens": 90_000, "completion_tokens": 4_000, "total_tokens": 95_000}),
+    "responses": ("usage", {"input_tokens": 90_000, "output_tokens": 5_000}),
+    "interactions": (
+        "usage",
+        {
+            "total_input_tokens": 80_000,
+            "total_tool_use_tokens": 10_000,
+            "total_output_tokens": 3_000,
+            "total_thought_tokens": 2_000,
+        },
+    ),
+}
+WRAPPED = {"responses": "response", "interactions": "interaction"}
+SPELLINGS = [int, float, str, lambda count: f"{count}.0"]
+HARMLESS = [{}, {"trafficType": "ON_DEMAND"}, None, "none", [], -1]
+
+
+@st.composite
+def reports(draw: st.DrawFn) -> list[Any]:
+    """Documents that report the counts of one usage in any order and spelling, in parts, and lower ones."""
+    name, counts = REPORTS[dialect := draw(st.sampled_from(sorted(REPORTS)))]
+    items = draw(st.permutations(sorted(counts.items())))
+    cuts = sorted(draw(st.sets(st.integers(0, len(items))))) if items else []
+    parts: list[Any] = [
+        {key: draw(st.sampled_from(SPELLINGS))(count) for key, count in items[begin:end]}
+        for begin, end in pairwise([0, *cuts, len(items)])
+    ]
+    for _ in range(draw(st.integers(0, 4))):
+        lower = {
+            key: draw(st.sampled_from([0, -5, "x", "-7", True, None, float(count // 2)]))
+            for key, count in items
+        }
+        parts.insert(draw(st.integers(0, len(parts))), draw(st.sampled_from([lower, *HARMLESS])))
+    documents = [{name: part} for part in parts]
+    outer = WRAPPED.get(dialect, draw(st.sampled_from(["", "response"])) if name == "usageMetadata" else "")
+    return [{outer: each} for each in documents] if outer else documents
+
+
+@given(documents=reports(), framing=st.sampled_from(["events", "array"]), size=st.integers(1, 300))
+def test_no_order_cut_or_format_of_reports_lowers_the_usage(
+    documents: list[Any], framing: str, size: int
+) -> None:
+    data = as_events(documents) if framing == "events" else json.dumps(documents).encode()
+    assert measure(data, size).usage == USED
 
 
 def escaped(data: bytes, name: str, every: int) -> bytes:
@@ -49,34 +118,100 @@ def escaped(data: bytes, name: str, every: int) -> bytes:
 
 
 @given(size=st.integers(1, 200), every=st.integers(1, 13))
-@pytest.mark.parametrize(
-    ("dialect", "name"),
-    [("gemini", "usageMetadata"), ("openai", "usage"), ("interaction", "interaction.completed")],
-)
-def test_a_usage_counts_in_every_spelling(dialect: Any, name: str, size: int, every: int) -> None:
-    bodies: dict[str, Any] = {
-        "gemini": {"usageMetadata": {"promptTokenCount": 90_000, "candidatesTokenCount": 5_000}},
-        "openai": {"choices": [], "usage": {"prompt_tokens": 90_000, "completion_tokens": 5_000}},
-        "interaction": {"event_type": "interaction.completed", "interaction": {"usage": OWN}},
-    }
-    text = {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": "\u2028"}}
-    data = b"data: " + json.dumps(bodies[dialect]).encode() + b"\n\n"
-    end = b"data: " + json.dumps(text).encode() + b"\n\n"
-    assert measured(escaped(data, name, every) + end, size, dialect) == Usage(90_000, 5_000)
+@pytest.mark.parametrize("dialect", REPORTS)
+def test_a_usage_counts_in_every_spelling_of_its_name(dialect: str, size: int, every: int) -> None:
+    name, counts = REPORTS[dialect]
+    assert measure(escaped(as_events([{name: counts}]), name, every), size).usage == USED
 
 
-@pytest.mark.parametrize("data", [b"", b"no JSON", b"[]", b"data: {\n\n", b'{"usage": 1}', b"{"])
+@pytest.mark.parametrize("data", [b"", b"no JSON", b"[]", b"data: {\n\n", b'{"usage": 1}', b"{", b" \n" * 99])
 def test_what_has_no_usage_counts_nothing(data: bytes) -> None:
-    assert measured(data, 3) == Usage()
+    assert measure(data, 3).usage == Usage()
 
 
-@given(texts=st.lists(st.text("ab", max_size=90), min_size=1, max_size=4), size=st.integers(1, 200))
-def test_the_last_of_many_usages_counts_wherever_the_stream_is_split(texts: list[str], size: int) -> None:
-    events = [
-        {"text": text, "usageMetadata": {"promptTokenCount": count}} for count, text in enumerate(texts, 1)
-    ]
-    data = b"".join(b"data: " + json.dumps(event).encode() + b"\r\n\r\n" for event in events)
-    meter = UsageMeter()
-    for begin in range(0, len(data), size):
-        meter.feed(data[begin : begin + size])
-    assert meter.usage() == Usage(len(texts))
+def test_a_lone_surrogate_hides_no_usage() -> None:
+    name, counts = REPORTS["generateContent"]
+    assert measure(as_events([{"text": "\ud800", name: counts}]), 7).usage == USED
+
+
+@pytest.mark.parametrize("filler", [b"A" * 2_000_000, b"A" * 1_100_000], ids=["cut", "almost whole"])
+def test_the_usage_of_an_answer_with_a_large_picture_counts(filler: bytes) -> None:
+    name, counts = REPORTS["generateContent"]
+    data = b'{"candidates": [{"inlineData": "%b"}], "%b": %b}' % (
+        filler,
+        name.encode(),
+        json.dumps(counts).encode(),
+    )
+    assert measure(data, 65_536).usage == USED
+    assert measure(b"data: " + data + b"\r\n\r\n", 65_536).usage == USED
+
+
+TEXTS = {
+    "generateContent": {"candidates": [{"content": {"parts": [{"text": "x" * 800}]}}]},
+    "calls": {
+        "candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {"a": "x" * 800}}}]}}]
+    },
+    "chat": {"choices": [{"delta": {"content": "x" * 800}}]},
+    "responses": {"type": "response.output_text.delta", "delta": "x" * 800},
+    "interactions": {"event_type": "step.delta", "delta": {"type": "text", "text": "x" * 800}},
+}
+
+
+@pytest.mark.parametrize("dialect", TEXTS)
+def test_text_that_has_passed_counts_if_no_usage_reports_it(dialect: str) -> None:
+    meter = measure(as_events([TEXTS[dialect]]), 50)
+    estimate = meter.unreported(ExpectedUse(12, 5000))
+    assert estimate.input_tokens == 12
+    assert 100 <= estimate.output_tokens < 110
+    assert meter.unreported(ExpectedUse(12, 5000), was_left=True) == Usage(12, 5000)
+
+
+def test_text_that_is_repeated_at_the_end_counts_once() -> None:
+    text = "x" * 800
+    done = {"type": "response.output_text.done", "text": text}
+    completed = {"type": "response.completed", "response": {"output": [{"content": [{"text": text}]}]}}
+    meter = measure(as_events([TEXTS["responses"], done, completed]), 50)
+    assert meter.unreported(ExpectedUse()).output_tokens == 100
+
+
+ENDS: dict[str, list[Any]] = {
+    "generateContent": [{"candidates": [{"finishReason": "STOP"}]}],
+    "blocked": [{"promptFeedback": {"blockReason": "SAFETY"}}],
+    "Code Assist": [{"response": {"candidates": [{"finishReason": "STOP"}]}}],
+    "chat": [{"choices": [{"delta": {}, "finish_reason": "stop"}]}],
+    "responses": [{"type": "response.completed", "response": {"error": None}}],
+    "interactions": [{"event_type": "interaction.completed", "interaction": {}}],
+}
+
+
+@pytest.mark.parametrize("dialect", ENDS)
+@pytest.mark.parametrize("framing", ["events", "array"])
+def test_a_stream_with_an_end_has_not_failed(dialect: str, framing: str) -> None:
+    documents = [{"text": "so"}, *ENDS[dialect]]
+    whole, cut = (
+        as_events(each) if framing == "events" else json.dumps(each).encode()
+        for each in (documents, documents[:1])
+    )
+    assert measure(whole, 9, streamed=True).failure == ""
+    assert measure(cut, 9, streamed=True).failure == "the stream ended before the model had finished"
+    assert measure(cut, 9).failure == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "facts"),
+    [
+        ({"error": {"code": 503, "message": "secret", "status": "UNAVAILABLE"}}, ": 503 UNAVAILABLE"),
+        ({"type": "error", "code": "server_error", "message": "secret"}, ": server_error error"),
+        ({"event_type": "error", "error": {"code": "overloaded"}}, ": overloaded"),
+        ({"type": "response.failed", "response": {"error": {"code": "server_error"}}}, ": server_error"),
+        ({"error": "secret words"}, ""),
+        ({"error": {"status": "secret words"}}, ""),
+    ],
+)
+@pytest.mark.parametrize("framed", [True, False])
+def test_an_error_in_a_stream_is_a_failure_and_its_message_is_not_quoted(
+    error: Any, facts: str, framed: bool
+) -> None:
+    tail = as_events([error]) if framed else json.dumps(error, indent=1).encode()
+    meter = measure(as_events([{"text": "so"}]) + tail, 11, streamed=True)
+    assert meter.failure == f"the stream ended with an error{facts}"

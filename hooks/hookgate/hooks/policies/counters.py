@@ -59,10 +59,10 @@ class LimitRule(Options):
     """The number of calls, counted when they begin."""
 
     tokens: Annotated[int, Field(gt=0)] | None = None
-    """Tokens of prompts and answers, including thoughts, counted when calls end."""
+    """Tokens of prompts and answers, including thoughts. They are estimated until calls end."""
 
     cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """The cost by the price table, in its currency, counted when calls end."""
+    """The cost by the price table, in its currency. It is estimated until calls end."""
 
     models: Globs = ("*",)
     """Models that the rule applies to, with wildcards; default: all."""
@@ -134,6 +134,46 @@ def _rule_id(rule: LimitRule) -> list[str]:
     """Return what else distinguishes counts. Its length is bounded, because databases limit that of keys."""
     rest = json.dumps(sorted(rule.models)) + rule.name[64:]
     return [rule.name[:64], sha256(rest.encode()).hexdigest()[:16]]
+
+
+@dataclass(slots=True)
+class Place:
+    """A number to which a call is added for a count, and others that belong to the same count."""
+
+    count: Count
+    key: str
+    expires: datetime
+    amount: float
+    beside: tuple[str, ...] = ()
+    """The keys of other numbers that are part of the count."""
+    elsewhere: float = 0
+    """The sum of these other numbers, once they have been read."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all numbers that are part of the count."""
+        return (self.key, *self.beside)
+
+
+_SLOT_SECONDS = 600
+_HELD = "held"
+
+
+def held_at(count: Count, instant: datetime, amount: float) -> Place:
+    """Return where a call that begins at an instant holds what it is expected to use.
+
+    Calls of the same ten minutes share a number. It counts until the next ten minutes are over. Those of the
+    next ones count, too, because the clocks of several gateways differ.
+    """
+    slot = int(instant.timestamp()) // _SLOT_SECONDS
+    earlier, own, later = (f"{_HELD}:{number}:{count.key}" for number in (slot - 1, slot, slot + 1))
+    expires = datetime.fromtimestamp((slot + 2) * _SLOT_SECONDS, UTC)
+    return Place(count, own, expires, amount, (count.key, earlier, later))
+
+
+def is_held_key(key: str) -> bool:
+    """Return whether a number consists of what calls in progress hold."""
+    return key.startswith(f"{_HELD}:")
 
 
 KEPT = 10_000

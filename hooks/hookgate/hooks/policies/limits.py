@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import floor, log10
 from typing import Any
@@ -15,34 +15,58 @@ from hookgate.hooks.policies.counters import (
     LimitsOptions,
     Measure,
     MemoryCounters,
+    Place,
     counts_of,
+    held_at,
+    is_held_key,
 )
+from hookgate.hooks.policies.estimates import estimate_output
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.runners.inprocess import Counters, Policy, PolicyEnvironment, PriceTable
-from hookgate.hooks.session import CallEnd, SessionContext
+from hookgate.hooks.session import CallEnd, ExpectedUse, SessionContext
 
 log = logging.getLogger("hookgate.hooks")
 
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """A count whose limit is reached, and how much of it has been used."""
+    """A count whose limit is reached: how much is used, and how much of that is held for other calls."""
 
     count: Count
     used: float
+    held: float = 0
+
+
+Amounts = Mapping[Measure, float]
+"""How much a call is expected to use, by measure."""
+
+
+def expected_amounts(expected: ExpectedUse, prices: PriceTable | None, model: str) -> Amounts:
+    """Return the tokens and the cost that a call is expected to use."""
+    tokens = expected.input_tokens, expected.output_tokens
+    cost = prices.cost(model, *tokens) if prices is not None and any(tokens) else None
+    return {"tokens": sum(tokens), "cost": cost or 0}
 
 
 @dataclass(slots=True)
 class _Held:
-    """A request that was counted: the total after it, and the policies that it was counted for."""
+    """What a call has added to a count before it is sent: its request, or what it is expected to use."""
 
-    count: Count
-    total: float
+    amount: float
+    expires: datetime
+    others: float
+    """How much of the count was taken already."""
     holders: set[object] = field(default_factory=set)
+    """The policies for which it was added."""
 
 
 class Account:
-    """The counts of one call. All policies share them, so that the call is added to each count only once."""
+    """The counts of one call. All policies share them, so that the call is added to each count only once.
+
+    A request is counted when the call begins. Of tokens and cost, what the call is expected to use is held
+    until it ends, so that concurrent calls cannot all pass. It is held in a number of its own, which expires:
+    a gateway that is killed cannot give it back.
+    """
 
     def __init__(self, counters: Counters, session: SessionContext, clock: Clock) -> None:
         self._counters, self._session, self._clock = counters, session, clock
@@ -52,8 +76,10 @@ class Account:
         self._rules: set[LimitRule] = set()
         session.call_state.at_end.append(self._end)
 
-    async def take(self, holder: object, rules: Sequence[LimitRule], model: str) -> Full | None:
-        """Count the call as a request for the policy `holder`.
+    async def take(
+        self, holder: object, rules: Sequence[LimitRule], model: str, expected: Amounts | None = None
+    ) -> Full | None:
+        """Count the call as a request for the policy `holder`, and hold what it is expected to use.
 
         Returns the first count whose limit is reached; the call is not counted then. Returns None if the call
         is allowed. A policy that runs again for the same call takes again: counts that no longer apply to the
@@ -61,49 +87,62 @@ class Account:
         """
         async with self._lock:
             self.join(rules)
-            applicable = [rule for rule in rules if rule.is_about(model)]
-            counts = self._counts(applicable)
-            await self._give_back(holder, but={count.key for count in counts})
-            full = await self._first_full(counts) or await self._add_request(holder, counts)
+            places = self._places([rule for rule in rules if rule.is_about(model)], expected or {})
+            await self._give_back(holder, but={place.key for place in places})
+            full = await self._first_full(places) or await self._add(holder, places)
             if full:
                 await self._give_back(holder)
             return full
 
-    def _counts(self, rules: Sequence[LimitRule]) -> list[Count]:
-        """Return the counts of a call: of requests when it began, of tokens and cost now.
+    def _places(self, rules: Sequence[LimitRule], expected: Amounts) -> list[Place]:
+        """Return where a call is added to its counts: of requests when it began, of tokens and cost now.
 
         A Live session is one request, which may last for hours.
         """
-        began, now = (counts_of(rules, self._session, instant) for instant in (self._began, self._clock()))
-        pairs = zip(began, now, strict=True)
-        return [first if first.measure == "requests" else latest for first, latest in pairs]
+        now = self._clock()
+        began, latest = (counts_of(rules, self._session, instant) for instant in (self._began, now))
+        return [
+            Place(first, first.key, first.ends, 1)
+            if first.measure == "requests"
+            else held_at(last, now, expected.get(last.measure, 0))
+            for first, last in zip(began, latest, strict=True)
+        ]
 
     def join(self, rules: Sequence[LimitRule]) -> None:
         """Count the call's tokens and cost for these rules, but not the call itself."""
         self._rules.update(rules)
 
-    async def _first_full(self, counts: Iterable[Count]) -> Full | None:
+    async def _first_full(self, places: Iterable[Place]) -> Full | None:
         """Return the first count that is full already. A call that is denied here writes nothing."""
-        others = [count for count in counts if count.key not in self._held]
-        used = await self._counters.read({count.key for count in others})
-        full = (count for count in others if used.get(count.key, 0) >= count.most)
-        return next((Full(count, used[count.key]) for count in full), None)
+        others = [
+            place for place in places if place.count.measure != "requests" or place.key not in self._held
+        ]
+        found = await self._counters.read({key for place in others for key in place.keys})
+        for place in others:
+            own = self._held[place.key].amount if place.key in self._held else 0
+            used, total = found.get(place.count.key, 0), sum(found.get(key, 0) for key in place.keys) - own
+            if total >= place.count.most:
+                return Full(place.count, total, total - used)
+            place.elsewhere = sum(found.get(key, 0) for key in place.keys if key != place.key)
+        return None
 
-    async def _add_request(self, holder: object, counts: Iterable[Count]) -> Full | None:
-        """Add the request, and return the first count that it exceeds.
+    async def _add(self, holder: object, places: Iterable[Place]) -> Full | None:
+        """Add the call to its counts, and return the first one that others have filled meanwhile.
 
         Two calls that compete for the last place get different totals, so only one of them is allowed.
         """
-        for count in counts:
-            if count.measure != "requests":
+        for place in places:
+            if not place.amount:
                 continue
-            held = self._held.get(count.key)
+            held = self._held.get(place.key)
             if held is None:
-                total = await self._counters.add(count.key, 1, count.ends)
-                held = self._held[count.key] = _Held(count, total)
+                total = await self._counters.add(place.key, place.amount, place.expires)
+                others = place.elsewhere + total - place.amount
+                held = self._held[place.key] = _Held(place.amount, place.expires, others)
             held.holders.add(holder)
-            if held.total > count.most:
-                return Full(count, held.total - 1)
+            if held.others >= place.count.most:
+                is_use = place.count.measure != "requests"
+                return Full(place.count, held.others, held.others - place.elsewhere if is_use else 0)
         return None
 
     async def _give_back(self, holder: object, but: Iterable[str] = ()) -> None:
@@ -113,10 +152,10 @@ class Account:
             held.holders.discard(holder)
             if not held.holders:
                 del self._held[key]
-                await self._counters.add(key, -1, held.count.ends)
+                await self._counters.add(key, -held.amount, held.expires)
 
     def _end(self, end: CallEnd) -> None:
-        """Count tokens and cost that were used, in the current windows."""
+        """Count tokens and cost that were used, in the current windows. Then release what was held."""
         applicable = [rule for rule in self._rules if rule.is_about(end.model)]
         tokens = end.input_tokens + end.output_tokens
         if tokens and end.cost is None and any(rule.cost for rule in applicable):
@@ -128,13 +167,19 @@ class Account:
         for key, count in counts.items():
             if amount := used.get(count.measure):
                 self._counters.add_later(key, amount, count.ends)
+        if not end.continues:
+            for key in filter(is_held_key, list(self._held)):
+                held = self._held.pop(key)
+                self._counters.add_later(key, -held.amount, held.expires)
 
 
 _NO_TABLE = "needs a price table: name its file in hookgate.toml, as `file` in the section [prices]"
 _NO_PRICE = "{rule} limits cost, and the price table has no price for the model {model!r}."
 _FULL = (
-    "{rule} has been reached: {used} of {most} {unit} {per} have been used {window}; it resets at {ends} UTC."
+    "{rule} has been reached: {used} of {most} {unit} {per} have been used {window}{held}; it resets at "
+    "{ends} UTC."
 )
+_HELD = ", of which {held} are held for calls in progress"
 _PER = {
     "key": "of this key",
     "session": "of this session",
@@ -171,8 +216,18 @@ class _Limits:
         model = event["llm_request"]["model"]
         if session.call_state.runs_model and (rule := self._unpriced(model)) is not None:
             return _denial(rule, _NO_PRICE.format(rule=_rule_name(rule), model=model))
-        full = await self._account(session).take(self, self._rules, model)
+        expected = self._expected(event["llm_request"], session)
+        amounts = expected_amounts(expected, self._prices, model)
+        full = await self._account(session).take(self, self._rules, model, amounts)
         return _denial(full.count.rule, self._message(full)) if full else None
+
+    @staticmethod
+    def _expected(llm_request: Mapping[str, Any], session: SessionContext) -> ExpectedUse:
+        """Return what the call is expected to use, with the maximum output that earlier hooks have set."""
+        expected, config = session.call_state.expected, llm_request.get("config")
+        if not (expected.output_tokens and isinstance(config, dict)):
+            return expected
+        return replace(expected, output_tokens=estimate_output(config))
 
     def count_use(self, session: SessionContext) -> None:
         """Count the tokens and the cost of the current call, whose request was counted by an earlier one."""
@@ -200,6 +255,7 @@ class _Limits:
             unit=self._prices.currency if count.measure == "cost" and self._prices else count.measure,
             per=_PER[count.rule.per],
             window=_WINDOWS[count.rule.window],
+            held=_HELD.format(held=_format_amount(count.measure, full.held)) if full.held > 0 else "",
             ends=f"{count.ends:%Y-%m-%d %H:%M}",
         )
 

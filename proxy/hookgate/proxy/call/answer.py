@@ -20,6 +20,8 @@ from hookgate.hooks.settings import StreamMode
 from hookgate.proxy.call.answer_stages import (
     AnswerListener,
     AnswerStage,
+    CitationStage,
+    CitedTexts,
     CompleteStage,
     EventStage,
     GateStage,
@@ -27,6 +29,7 @@ from hookgate.proxy.call.answer_stages import (
     JsonStage,
     ListenerStage,
     OriginalStage,
+    OriginalTextStage,
     Piece,
     RecordingStage,
     ScreenStage,
@@ -42,9 +45,17 @@ from hookgate.proxy.call.context import OutgoingCall, RecordingEngine
 from hookgate.proxy.call.tool_gate import ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.bodies import MAX_ANSWER, SMALL_BODY, BodyWorker, check_frame, unreadable_answer
+from hookgate.proxy.http.bodies import (
+    MAX_ANSWER,
+    SMALL_BODY,
+    BodyWorker,
+    check_frame,
+    is_error,
+    unreadable_answer,
+)
 from hookgate.proxy.routing.dialects.generate_content import GenerateContent
 from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
+from hookgate.translator.citations import with_moved_citations
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
@@ -134,6 +145,9 @@ class AnswerPipeline:
             await self._listener(pieces[0].response)
         for screen in self._client_filters():
             pieces = await screen.judge_whole(pieces)
+        if (sent := pieces[0].response) is not piece.response:
+            moved = await self._body_worker.run(len(data), with_moved_citations, piece.response, sent)
+            pieces = [replace(pieces[0], response=moved)]
         return await self._body_worker.run(len(data), pieces[0].data)
 
     async def redact_error(self, data: bytes) -> bytes:
@@ -152,20 +166,14 @@ class AnswerPipeline:
         """Prepare for a streamed answer with this framing."""
         self._framing = framing
         modes = self._plan.stream_modes
+        cited = CitedTexts() if self._may_edit else None
+        if cited is not None:
+            self._stages.append(OriginalTextStage(cited))
         original = OriginalStage() if modes and self.call.requires_json else None
         if original is not None:
             self._stages.append(original)
         for mode, window in modes.items():
-            judge = partial(self._fire, mode=mode, plan=self._plan_for(mode))
-            if mode == "held":
-                self._screens = self._engine.screens(self._plan, self.call.session)
-                self._stages += [HookScreenStage(screen, self.call) for screen in self._screens]
-            elif mode == "event":
-                self._stages.append(EventStage(judge))
-            elif mode == "window":
-                self._stages.append(WindowStage(judge, window))
-            else:
-                self._stages.append(CompleteStage(judge))
+            self._stages += self._hook_stages(mode, window)
         if original is not None:
             self._stages.append(JsonStage(original, self._body_worker))
         self._drops_comments = any(screen.enforces for screen in self._screens)
@@ -175,6 +183,27 @@ class AnswerPipeline:
             self._stages.append(TurnEndStage(self._turn_end, self._gate))
         self._stages += self._observing_stages()
         self._stages += self._client_filters()
+        if cited is not None:
+            self._stages.append(CitationStage(cited))
+
+    def _hook_stages(self, mode: StreamMode, window: int) -> Sequence[AnswerStage]:
+        """Return the stages of the hooks with a stream mode."""
+        judge = partial(self._fire, mode=mode, plan=self._plan_for(mode))
+        match mode:
+            case "held":
+                self._screens = self._engine.screens(self._plan, self.call.session)
+                return [HookScreenStage(screen, self.call) for screen in self._screens]
+            case "event":
+                return [EventStage(judge)]
+            case "window":
+                return [WindowStage(judge, window)]
+            case _:
+                return [CompleteStage(judge)]
+
+    @property
+    def _may_edit(self) -> bool:
+        """Whether hooks may edit the texts of the answer, or pseudonyms are restored in them."""
+        return bool(self._plan.groups or self.call.session.call_state.client_filters)
 
     def _observing_stages(self) -> list[AnswerStage]:
         """Return the stages that show what has passed all hooks to those who need it."""
@@ -203,7 +232,9 @@ class AnswerPipeline:
             frames = framing.feed(chunk)
             for received in [*frames, *framing.finish()] if last else frames:
                 frame = received
-                if not received.is_plain:
+                if not received.data and is_error(received.raw):
+                    frame = Frame(received.raw, received.raw, is_bare=True)
+                elif not received.is_plain:
                     check_frame(framing, received)
                     if self._drops_comments:  # screens do not read comments, but some clients do
                         frame = framing.bare(received)

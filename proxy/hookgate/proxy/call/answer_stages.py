@@ -14,17 +14,29 @@ from hookgate.hooks.screening import HookScreen
 from hookgate.proxy.call.context import JudgedCall
 from hookgate.proxy.call.tool_gate import RetryModel, ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
-from hookgate.proxy.http.bodies import MAX_ANSWER, SMALL_BODY, VALUE_BYTES, BodyWorker, answer_too_large
+from hookgate.proxy.http.bodies import (
+    MAX_ANSWER,
+    SMALL_BODY,
+    VALUE_BYTES,
+    BodyWorker,
+    answer_too_large,
+    unreadable_answer,
+)
 from hookgate.proxy.routing.dialects.adapter import DialectAdapter
 from hookgate.translator import BodyError, Frame, join_events
-from hookgate.translator.fields import JsonObject, read, read_list, same_items, without, write
-from hookgate.translator.streaming.events import TextStrand, join_texts
+from hookgate.translator.citations import CITING, move_citations, with_moved_annotations
+from hookgate.translator.fields import JsonObject, indexes, read, read_list, same_items, without, write
+from hookgate.translator.streaming.events import TextStrand, join_texts, only_text
+from hookgate.translator.streaming.partial_calls import OpenCalls, with_whole_calls
 from hookgate.translator.strictjson import encode_answer, loads
 
 log = logging.getLogger("hookgate.gateway")
 
 _THREAD_BYTES = 32 * 1024
 """Screens judge batches of more bytes in a thread: each byte may take several microseconds."""
+
+_MANY_PIECES = 100
+"""Calls in more pieces are made whole in a thread."""
 
 _PIECE_MEMORY = 512  # estimated bytes of a piece besides its text and values
 
@@ -51,7 +63,10 @@ class Piece:
         if self.response is self.body:
             return self.frame.data
         body = self.adapter.close_answer(self.body, self.response)
-        return self.frame.data if body is self.body else encode_answer(body)
+        if body is self.body:
+            return self.frame.data
+        in_bytes = self.adapter.counts_bytes
+        return encode_answer(with_moved_annotations(self.body, body, in_bytes=in_bytes))
 
 
 def visible_text(pieces: Sequence[Piece]) -> str:
@@ -107,7 +122,7 @@ class ScreenStage:
         self._count = 0
         self._released = -1
         self._endings: list[Piece] = []
-        self._saw_error = False
+        self._saw_error = self._saw_end = False
         self._in_doubt = False  # true while the screen judges, and for good once it has refused or failed
 
     def held_bytes(self) -> int:
@@ -118,7 +133,8 @@ class ScreenStage:
         return await self._judge(pieces, last=False)
 
     async def finish(self) -> list[Piece]:
-        return await self._judge([], last=True, cut_off=self._saw_error)
+        # Without a finishReason, the upstream may have been cut off, and the text may end within a secret.
+        return await self._judge([], last=True, cut_off=self._saw_error or not self._saw_end)
 
     async def abandon(self) -> list[Piece]:
         if self._in_doubt:
@@ -148,13 +164,14 @@ class ScreenStage:
     async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
         responses: list[JsonObject] = []
         others: list[Piece] = []
-        for piece in batch:  # this loop is hot: it makes no function calls for answers
+        for piece in batch:
             if piece.body is None:
                 others.append(piece)
                 continue
             self._held[self._count] = piece
             self._count += 1
             self._saw_error = self._saw_error or "error" in piece.body or "error" in piece.response
+            self._saw_end = self._saw_end or _finishes(piece)
             responses.append(piece.response)
         self._in_doubt = True
         judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
@@ -376,6 +393,8 @@ def responses_of(pieces: Sequence[Piece]) -> list[JsonObject]:
 class GateStage(_Stage):
     """Decides on the function calls in the answer.
 
+    A call whose arguments are sent in pieces is held back until it is whole, and then sent so.
+
     If the model is asked again, it is shown the text before its calls, so the client must receive this text,
     too.
     """
@@ -383,12 +402,44 @@ class GateStage(_Stage):
     def __init__(self, gate: ToolGate) -> None:
         super().__init__()
         self._gate = gate
+        self._open_calls = OpenCalls()
         self._retried: list[Piece] = []
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         passed: list[Piece] = []
         for piece in pieces:
-            if self._gate.pass_text(piece.response):  # no coroutine for most events of a stream
+            # No coroutine for most events of a stream.
+            if not self._held and self._gate.pass_text(piece.response):
+                passed.append(piece)
+                continue
+            self._held.append(piece)
+            if not self._open_calls.note(piece.response):
+                many = len(self._held) > _MANY_PIECES
+                whole = await asyncio.to_thread(self._whole) if many else self._whole()
+                self._held = []
+                await self._judge(whole, passed)
+        _check_memory(self._held)
+        return passed
+
+    def _whole(self) -> list[Piece]:
+        """Return the pieces that are held, in which each call is whole."""
+        new = with_whole_calls([piece.response for piece in self._held])
+        return [
+            piece if response is piece.response else replace(piece, response=response)
+            for piece, response in zip(self._held, new, strict=True)
+        ]
+
+    async def finish(self) -> list[Piece]:
+        """Return nothing. Raises ApiError (502) if the answer ends in the middle of a call."""
+        if any(piece.body is not None for piece in self._held):
+            self._held = []
+            raise unreadable_answer("it ends in the middle of a function call")
+        return await super().finish()
+
+    async def _judge(self, pieces: Sequence[Piece], passed: list[Piece]) -> None:
+        """Judge pieces whose calls are whole, and append the judged ones to `passed`."""
+        for piece in pieces:
+            if self._gate.pass_text(piece.response):
                 passed.append(piece)
                 continue
             try:
@@ -397,14 +448,17 @@ class GateStage(_Stage):
                 self._retried = passed
                 raise
             passed.append(piece if response is piece.response else replace(piece, response=response))
-        return passed
 
     async def abandon(self) -> list[Piece]:
+        await super().abandon()
         return self._retried
 
 
 class TurnEndStage(_Stage):
-    """Holds back the piece that ends the answer until hooks have judged all of the answer's text."""
+    """Holds back the piece that ends the answer until hooks have judged all of the answer's text.
+
+    An error of the upstream does not end the turn.
+    """
 
     def __init__(self, turn_end: TurnEndListener, gate: ToolGate | None) -> None:
         super().__init__()
@@ -412,8 +466,10 @@ class TurnEndStage(_Stage):
         self._texts: list[str] = []
         self._size = 0
         self._retried: list[Piece] = []
+        self._failed = False
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self._failed = self._failed or any(piece.body is None and piece.frame.data for piece in pieces)
         self._texts.append(visible_text(pieces))
         self._size += len(self._texts[-1])
         if self._size > MAX_ANSWER:
@@ -426,7 +482,7 @@ class TurnEndStage(_Stage):
 
     async def finish(self) -> list[Piece]:
         rest = await super().finish()
-        if self._gate is None or not self._gate.agent_has_call:
+        if not self._failed and (self._gate is None or not self._gate.agent_has_call):
             try:
                 await self._turn_end.turn_ended("".join(self._texts))
             except RetryModel:
@@ -466,6 +522,89 @@ class RecordingStage(_Stage):
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         self._keep(pieces)
         return pieces
+
+
+_MAX_CITED = 4 * 1024 * 1024  # characters of an answer whose citations are moved
+
+
+class CitedTexts:
+    """The texts of a streamed answer, without thoughts, before and after all edits."""
+
+    def __init__(self) -> None:
+        self._original: dict[int, list[str]] = {}
+        self._sent: dict[int, list[str]] = {}
+        self.size = 0
+        """The characters of all of them."""
+
+    def note_original(self, response: JsonObject) -> None:
+        """Note the texts of an event as it was received."""
+        self._note(self._original, response)
+
+    def sent(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Note events that are sent, and return them with the offsets of their citations moved."""
+        return [self._sent_piece(piece) for piece in pieces]
+
+    def _sent_piece(self, piece: Piece) -> Piece:
+        self._note(self._sent, piece.response)
+        if piece.body is None or not _cites(piece):
+            return piece
+        candidates = read_list(piece.response, "candidates")
+        if self.size > _MAX_CITED:
+            new = [{k: v for k, v in each.items() if k not in CITING} for each in candidates]
+            return replace(piece, response=write(piece.response, "candidates", new))
+        originals = read_list(piece.adapter.open_answer(piece.body), "candidates")
+        by_index = dict(zip(indexes(originals), originals, strict=True))
+        new = [
+            move_citations(by_index.get(index, {}), candidate, self._text_pair(index))
+            for index, candidate in zip(indexes(candidates), candidates, strict=True)
+        ]
+        if same_items(new, candidates):
+            return piece
+        return replace(piece, response=write(piece.response, "candidates", new))
+
+    def _note(self, texts: dict[int, list[str]], response: JsonObject) -> None:
+        if (text := only_text(response)) is not None and "thought" not in response["candidates"][0]:
+            pieces = {TextStrand(0, thought=False): text}
+        else:
+            pieces = join_texts([response])
+        for strand, piece in pieces.items():
+            if not strand.thought:
+                texts.setdefault(strand.candidate, []).append(piece)
+                self.size += len(piece)
+
+    def _text_pair(self, index: int) -> tuple[str, str]:
+        return "".join(self._original.get(index, ())), "".join(self._sent.get(index, ()))
+
+
+def _cites(piece: Piece) -> bool:
+    return any(CITING & candidate.keys() for candidate in read_list(piece.response, "candidates"))
+
+
+class OriginalTextStage(_Stage):
+    """Notes the texts of an answer before any hook runs."""
+
+    def __init__(self, texts: CitedTexts) -> None:
+        super().__init__()
+        self._texts = texts
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        for piece in pieces:
+            if piece.body is not None:
+                self._texts.note_original(piece.response)
+        return pieces
+
+
+class CitationStage(_Stage):
+    """Moves the offsets of citations to the texts that the client receives."""
+
+    def __init__(self, texts: CitedTexts) -> None:
+        super().__init__()
+        self._texts = texts
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        if self._texts.size > _THREAD_BYTES and any(map(_cites, pieces)):
+            return await asyncio.to_thread(self._texts.sent, pieces)
+        return self._texts.sent(pieces)
 
 
 def _check_memory(held: Sequence[Piece]) -> None:

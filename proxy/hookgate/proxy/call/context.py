@@ -25,12 +25,13 @@ from hookgate.hooks import (
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
+from hookgate.hooks.policies.estimates import estimate_use
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import Layer
 from hookgate.proxy.call.tool_gate import ToolSelection
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
-from hookgate.proxy.errors import ApiError
+from hookgate.proxy.errors import UPSTREAM_BROKE, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.http.bodies import SMALL_BODY
 from hookgate.proxy.http.connection import Request
 from hookgate.proxy.http.fail_over import FailOver
@@ -182,23 +183,27 @@ class GatewayServices:
         self.prices = read_prices(config.prices.file)
         self.transcripts = open_transcripts(config.transcripts, find_sources(config.hooks).state)
 
-    def settle_usage(self, record: CallRecord) -> None:
-        """Report to policies what a call has used since the last report, and add its price to the cost."""
-        used, record.settled_usage = record.usage - record.settled_usage, record.usage
+    def settle_usage(self, record: CallRecord, *, continues: bool = False) -> None:
+        """Report to policies what a call has used since the last report, and add its price to the cost.
+
+        `continues` says that the call has not ended.
+        """
+        counted = record.counted_usage
+        used, record.settled_usage = counted - record.settled_usage, counted
         cost = None
         if self.prices:
             tokens = used.input_tokens, used.output_tokens, used.cached_tokens
             cost = self.prices.cost(record.model, *tokens)
             record.cost = cost if cost is None or record.cost is None else record.cost + cost
-        end = CallEnd(record.model, used.input_tokens, used.output_tokens, cost)
+        end = CallEnd(record.model, used.input_tokens, used.output_tokens, cost, continues)
         callbacks = [callback for state in record.call_states for callback in state.at_end]
         _notify([*callbacks, *record.at_use], end)
 
     def settle(self, record: CallRecord) -> None:
         """Settle a call that has ended: compute its cost, notify policies, and keep its receipt."""
-        self.settle_usage(record)
+        self.settle_usage(record, continues=record.continues_in_background)
         if record.at_end is not None:
-            used = record.usage
+            used = record.counted_usage
             end = CallEnd(record.model, used.input_tokens, used.output_tokens, record.cost)
             _notify([record.at_end], end)
         key = record.session.key if record.session else ""
@@ -221,6 +226,15 @@ class GatewayServices:
         note_cause(error.cause)
         if isinstance(error, NoAnswerError):
             log.warning("no answer from %s: %s", error.origin, error.why)
+        elif error.reason in UPSTREAM_FAILED:
+            log.warning("the upstream's answer failed: %s", error.audit_text)
+
+    def note_upstream_failure(self, record: CallRecord, failure: str) -> None:
+        """Record and log that the upstream failed in an answer whose status was a success."""
+        record.outcome = "failed"
+        record.reasons["gateway"] = f"{UPSTREAM_BROKE}: {failure}"
+        note_cause(UPSTREAM_BROKE)
+        log.warning("the upstream failed during its answer: %s", failure)
 
     async def record_start(self, record: CallRecord) -> None:
         """Record the start of a call before it is sent upstream. Raises ApiError if that fails."""
@@ -360,10 +374,10 @@ class CallContext:
     async def check_key_limits(self, model: str) -> None:
         """Check the limits of the caller's issued key for the next turn of a Live session.
 
-        Raises ApiError (403).
+        What the turn is expected to use is held. Raises ApiError (403).
         """
         if self._admission is not None:
-            await self._admission.check_limits(model)
+            await self._admission.check_limits(model, self.record.expected_use())
 
     async def key_withdrawn(self) -> None:
         """Wait until the caller's issued key is no longer valid."""
@@ -388,6 +402,12 @@ class CallContext:
         if self._part_is_small or self.record.request_bytes <= SMALL_BODY:
             return step(*args, **kwargs)
         return await self.request.body_worker.run_in_thread(step, *args, **kwargs)
+
+    async def expect_use(
+        self, session: SessionContext, request: JsonObject, *, generates: bool = True
+    ) -> None:
+        """Estimate what a model call will use. Limits hold that until the call has ended."""
+        session.call_state.expected = await self.run_step(estimate_use, request, generates)
 
     async def begin_judged_call(
         self, body: JsonObject, adapter: DialectAdapter | None = None, session_in_body: str = ""
@@ -452,6 +472,8 @@ class CallContext:
         Raises ApiError if there is no answer, and before sending if the start of the call cannot be recorded
         or the caller's key is no longer valid. Raises UpstreamError if reading the answer fails.
         """
+        if self._admission is not None:
+            await self._admission.hold(self.record.expected_use())
         await self.services.record_start(self.record)
         await self.check_key_again()
         upstreams, method = self.services.upstreams, self.request.method

@@ -12,18 +12,19 @@ from hookgate.proxy.call.answer_stages import Piece
 from hookgate.proxy.call.context import CallContext
 from hookgate.proxy.call.verdicts import ReplacementAnswer
 from hookgate.proxy.config import StreamSettings
-from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.bodies import SLICE, read_whole
+from hookgate.proxy.errors import UPSTREAM_BROKE, UPSTREAM_FAILED, ApiError
+from hookgate.proxy.http.bodies import SLICE, is_error, read_whole
 from hookgate.proxy.http.upstream_client import UpstreamAnswer, to_client
 from hookgate.proxy.http.upstream_connection import UpstreamError
+from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.observe.record import no_bytes
-from hookgate.proxy.observe.usage import Usage, UsageMeter, make_meter
-from hookgate.proxy.routing.dialects.adapter import DialectAdapter, UsageFormat
+from hookgate.proxy.observe.usage import Usage
+from hookgate.proxy.routing.dialects.adapter import DialectAdapter
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import Framing
 from hookgate.translator.fields import JsonObject
-from hookgate.translator.strictjson import encode_answer
+from hookgate.translator.strictjson import encode_answer, loads
 
 _JSON = {"Content-Type": "application/json; charset=UTF-8"}
 
@@ -37,8 +38,9 @@ def close_mid_answer(request: web.BaseRequest) -> None:
 class Reply:
     """One answer to one client.
 
-    After a stream has started (`started`), errors are sent in the form that the adapter defines. For
+    After a stream has started (`started`), denials are sent in the form that the adapter defines. For
     generateContent, this is a text with finishReason STOP: clients ignore or retry an error inside a stream.
+    If the upstream fails, the stream ends with an error, and its connection is closed.
     """
 
     def __init__(
@@ -78,8 +80,18 @@ class Reply:
 
     async def send_error(self, error: ApiError) -> None:
         """Send an error, as the last event if the stream has started."""
-        if not await self.send_whole(error.code, _JSON, error.body()):
+        if await self.send_whole(error.code, _JSON, error.body()):
+            return
+        if error.reason in UPSTREAM_FAILED:
+            await self.fail(error.body())
+        else:
             await self._send_last(self._adapter.failure(error.message))
+
+    async def fail(self, error: bytes) -> None:
+        """End the stream with an error, JSON on one line. The connection is closed: clients ignore some."""
+        if self.framing is not None:
+            await self.write(self.framing.error(error))
+        self.cut_off()
 
     async def send_whole(self, status: int, headers: Mapping[str, str], body: bytes) -> bool:
         """Send a body. Returns False, and sends nothing, if a stream has started."""
@@ -217,19 +229,19 @@ def _with_usage(answer: JsonObject, usage: Usage) -> JsonObject:
 class AnswerDelivery:
     """Delivers the answers of one call: one, or several if the model is asked again."""
 
-    def __init__(self, context: CallContext, reply: Reply, usage_format: UsageFormat) -> None:
-        """`usage_format` says how answers report the tokens that they used."""
+    def __init__(self, context: CallContext, reply: Reply) -> None:
         self._context, self._record = context, context.record
-        self._reply, self._usage_format = reply, usage_format
+        self._reply = reply
         self.counts_usage = True
         """Whether the tokens that the upstream reports are used by this call, and not by an earlier one."""
-        self._meter: UsageMeter
+        self._meter: AnswerMeter
         """The meter of the current attempt."""
 
     @property
     def usage(self) -> Usage:
-        """The tokens that the current answer reports so far."""
-        return self._meter.usage()
+        """The tokens that the current answer reports, after its last byte."""
+        self._meter.finish()
+        return self._meter.usage
 
     @asynccontextmanager
     async def ask_upstream(
@@ -240,22 +252,40 @@ class AnswerDelivery:
         An answer that is cut off ends the connection of the client as well. Raises ApiError if no answer
         arrives.
         """
-        self._meter = make_meter(self._usage_format)
+        self._meter = AnswerMeter(streamed=self._reply.framing is not None)
+        status, was_left, attempts = 0, True, len(self._record.attempts)
         for observer in self._context.observers:
             observer.begin_answer()
         try:
             async with self._context.send(route, headers, payload) as answer:
+                status = answer.status
                 yield answer
+            was_left = False
+        except asyncio.CancelledError:  # the client has left
+            if not status and len(self._record.attempts) > attempts:
+                status = 200  # the upstream may have begun to answer
+            raise
         except UpstreamError as error:
+            was_left = False
             self._record.outcome = "failed"
             if not self._reply.started:
                 raise error.as_api_error() from None
             self._context.services.note_error(self._record, error.as_api_error())
             self._reply.cut_off()
         finally:
-            if self.counts_usage:
-                self._record.usage += self.usage
+            if 200 <= status < 300:
+                self._settle(was_left=was_left)
             self._record.held_bytes = no_bytes
+
+    def _settle(self, *, was_left: bool) -> None:
+        """Note how the answer ended and what it used. An estimate is added for what it does not report."""
+        record, reported = self._record, self.usage
+        if self.counts_usage:
+            record.usage += reported
+        if self.counts_usage and not record.continues_in_background:
+            record.estimated_usage += self._meter.unreported(record.expected_use(), was_left=was_left)
+        if not was_left and self._meter.failure and record.outcome is None:
+            self._context.services.note_upstream_failure(record, self._meter.failure)
 
     def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Awaitable[None]:
         """Return the coroutine or task that sends the answer: judged, copied, or as an error.
@@ -326,13 +356,15 @@ class AnswerDelivery:
                 await observer.save()
 
     async def _pass_error(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> None:
-        """Send the upstream's error, redacted like an answer. Raises ApiError if the stream has started."""
+        """Send the upstream's error, redacted like an answer."""
         self._record.outcome = "failed"
         body = await pipeline.redact_error(await read_whole(answer.chunks()))
-        if not await self._reply.send_whole(answer.status, to_client(answer.headers), body):
-            raise ApiError(
-                502, f"The upstream answered {answer.status}: {body.decode(errors='replace')[:500]}"
-            )
+        if await self._reply.send_whole(answer.status, to_client(answer.headers), body):
+            return
+        problem = f"the upstream answered {answer.status} after the answer to the client had begun"
+        self._context.services.note_upstream_failure(self._record, problem)
+        error = ApiError(502, f"The upstream answered {answer.status}.", UPSTREAM_BROKE).body()
+        await self._reply.fail(encode_answer(loads(body)) if is_error(body) else error)
 
 
 async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Reply, framing: Framing) -> None:

@@ -321,7 +321,7 @@ class ToolResultEvents:
 
 _SHOWN = "The tool {name!r} was not called: {reason}"
 _NO_REASON = "a hook denied it"
-_IN_PIECES = "its arguments are sent in pieces, which hooks cannot judge"
+_IN_PIECES = "its arguments are sent in pieces, which cannot be put together for hooks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +345,7 @@ class ToolCallEvents:
             return arguments
         if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
             self.engine.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
-            return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, retries=True)
+            return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, retries=False)
         outcome = await self.engine.fire(event, self.call.session, plan=plan)
         self.engine.note_blocked_tool(outcome.event, outcome)
         verdict = outcome.verdict

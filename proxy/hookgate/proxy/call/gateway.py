@@ -247,8 +247,10 @@ class Gateway:
             return True
         trace, issued = context.record.trace, context.caller.issued
         if issued is not None:
-            if issued.restricts_models or context.route.is_openai:
-                return True  # bodies may name models and responses, and say whether tokens are reported
+            if issued.restricts_models or issued.limits_usage or context.route.is_openai:
+                # Bodies may name models and responses, show how many tokens a call may use, and say whether
+                # tokens are reported.
+                return True
             credentials = self._services.upstreams.credentials
             if len(credentials.candidates(context.route)) > 1:
                 return True  # a call that may be sent again must have its whole body

@@ -92,15 +92,19 @@ class GenerationCall:
         await context.name_model(model)
         await run_step(check_references, body, self._config)
         call, open_session = await context.begin_judged_call(body, adapter, adapter.session(client_body))
+        await context.expect_use(call.session, body)
         contents = read_list(body, "contents")
         reported = context.reported_kinds(open_session)
         if engine.needs_session_events(open_session, reported):
             check_results = partial(check_bypass, context, engine, call, open_session)
             body = await run_session_events(engine, call, open_session, body, reported, check_results)
+        shown_body = body
         event, client_body = await fire_before_model(engine, call, model, body, client_body)
         model = event.model
         await context.name_model(model)
         body, allowed = await before_tool_selection(engine, call, model, event.body)
+        if body is not shown_body:
+            await context.expect_use(call.session, body)
         self._observe_transcript(open_session)
         after_model = engine.plan(AfterModel(SharedValue({}), {}, model), call.session)
         shows_request = bool(after_model.groups) and not (route.streamed and after_model.only_screens)
@@ -147,7 +151,7 @@ class GenerationCall:
         """
         headers = to_upstream(self._context.request.headers, "identity")
         headers |= {hdrs.CONTENT_TYPE: "application/json"}
-        delivery = AnswerDelivery(self._context, reply, self._adapter.usage_format)
+        delivery = AnswerDelivery(self._context, reply)
         max_retries = self._config.tools.ask_again_at_most
         answer_rejected = False
         for retries in range(max_retries + 1):

@@ -13,8 +13,7 @@ from hookgate.proxy.errors import ApiError, body_refused, request_refused
 from hookgate.proxy.http.bodies import content_coding
 from hookgate.proxy.http.upstream_client import UpstreamAnswer, has_controls, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
-from hookgate.proxy.observe.usage import make_meter
-from hookgate.proxy.routing.dialects import ADAPTERS
+from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.routing.table import Route
 
 _PORTS = {"http": 80, "https": 443}
@@ -93,7 +92,7 @@ async def forward_unread(
     """
     request, route = context.request, context.route
     # Token usage is read from the answer's bytes, so they must not be compressed.
-    is_judged, meter = route.kind == "judged", make_meter(ADAPTERS[route.dialect]().usage_format)
+    is_judged, meter = route.kind == "judged", AnswerMeter()
     coding = "identity" if is_judged else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
     headers = to_upstream(request.headers, coding)
     if not is_judged:
@@ -111,6 +110,8 @@ async def forward_unread(
                 request, route, context.services.upstreams.origins[route.api]
             )
             response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, upload_urls))
+            events = answer.headers.get(hdrs.CONTENT_TYPE, "").startswith("text/event-stream")
+            meter = AnswerMeter(streamed=is_judged and (events or route.streamed))
             if before_answer is not None:
                 await before_answer(answer.status)
             await response.prepare(request)
@@ -125,7 +126,10 @@ async def forward_unread(
     except ApiError as error:
         raise _failure(body, error) from None
     finally:
-        request.record.usage += meter.usage()
+        meter.finish()
+        request.record.usage += meter.usage
+    if meter.failure and response.status < 300:
+        context.services.note_upstream_failure(request.record, meter.failure)
     await response.write_eof()
     return response
 

@@ -269,6 +269,7 @@ MAX_ANSWER = 64 * 1024 * 1024
 
 # Characters other than CR and LF that end a line for some clients: VT, FF, FS, GS, RS, NEL, LS and PS.
 _ODD_LINE_END = rb"[\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]"
+_ODD_END = re.compile(_ODD_LINE_END)
 # A line of a server-sent event; one without a name is a comment. In JSON, odd line ends are in strings only.
 _LINE = re.compile(rb"data:|(?:event|id|retry)?:(?!.*(?:" + _ODD_LINE_END + rb"))")
 
@@ -369,6 +370,28 @@ async def read_whole(chunks: AsyncIterable[bytes]) -> bytes:
 
 SLICE = 64 * 1024
 """The maximum number of bytes of a stream to process at once, so that other tasks can run in between."""
+
+
+_MAX_ERROR = 64 * 1024
+"""The size in bytes of the largest error that is forwarded although it stands outside of events."""
+
+
+def is_error(data: bytes) -> bool:
+    """Return whether data of a stream is an error in JSON. Google's servers send them without framing.
+
+    Some clients read each line that is an object as an event, and some of them end lines where Unicode does.
+    An error with such a line, or with such an end of a line, is not accepted.
+    """
+    if len(data) > _MAX_ERROR or not data.lstrip().startswith(b"{") or _ODD_END.search(data):
+        return False
+    lines = [line.strip(b" \t,") for line in data.strip().splitlines()]
+    if len(lines) > 1 and any(line.startswith(b"{") and line.endswith(b"}") for line in lines):
+        return False
+    try:
+        body = loads(data)
+    except BodyError:
+        return False
+    return isinstance(body, dict) and body.keys() == {"error"}
 
 
 def check_frame(framing: Framing, frame: Frame) -> None:

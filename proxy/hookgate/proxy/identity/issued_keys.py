@@ -18,9 +18,9 @@ from cachetools import LRUCache
 from pydantic import ValidationError
 
 from hookgate.hooks.events.base import utc_text
-from hookgate.hooks.policies.limits import Account, Full
+from hookgate.hooks.policies.limits import Account, Amounts, Full, expected_amounts
 from hookgate.hooks.runners.inprocess import Counters, PriceTable
-from hookgate.hooks.session import CallEnd, SessionContext
+from hookgate.hooks.session import CallEnd, ExpectedUse, SessionContext
 from hookgate.proxy.config import Config, TokenSettings
 from hookgate.proxy.errors import ApiError, StoreError
 from hookgate.proxy.identity.callers import hash_of_key, short_key_name
@@ -77,7 +77,8 @@ _EXPIRED = "The key {name} expired at {at} UTC. Ask the operator of this gateway
 _REPLACED = "The key {name} was replaced with a new one. Use the new one."
 _IN_PATH = "The path contains a key. Send it as x-goog-api-key, as Authorization: Bearer, or as ?key= only."
 _NO_CODE_ASSIST = "Keys that hookgate has issued cannot be used for Code Assist, which needs a Google login."
-_FULL = "The key {name} has used {used} of {most} {measure} in this {window}; it resets at {ends} UTC."
+_FULL = "The key {name} has used {used} of {most} {measure} in this {window}{held}; it resets at {ends} UTC."
+_HELD = ", of which {held} are held for calls in progress"
 _NO_PRICE = "The key {name} has a limit on cost, and the price table has no price for the model {model!r}."
 
 
@@ -236,6 +237,10 @@ class IssuedKeys:
         """Return an account of what a call uses."""
         return Account(self._counters, subject, lambda: datetime.now(UTC))
 
+    def expected_amounts(self, expected: ExpectedUse, model: str) -> Amounts:
+        """Return the tokens and the cost that a call is expected to use."""
+        return expected_amounts(expected, self._prices, model)
+
     def knows_price(self, model: str) -> bool:
         """Return whether the price table has a price for a model."""
         return self._prices is not None and self._prices.knows(model)
@@ -252,6 +257,7 @@ class IssuedKeys:
             most=f"{full.count.most:,.{places}f}",
             measure=measure,
             window=full.count.rule.window,
+            held=_HELD.format(held=f"{full.held:,.{places}f}") if full.held > 0 else "",
             ends=f"{full.count.ends:%Y-%m-%d %H:%M}",
         )
 
@@ -300,6 +306,7 @@ class Admission:
         self.at_use = subject.call_state.at_end
         """Callbacks for what the call uses, which may be called several times."""
         self._model: str | None = None
+        self._expected = ExpectedUse()
 
     async def begin(self) -> None:
         """Count the call, and check the model if the path names it. Raises ApiError (403)."""
@@ -322,8 +329,18 @@ class Admission:
         await self._count(model)
         self._model = model
 
-    async def check_limits(self, model: str) -> None:
+    async def hold(self, expected: ExpectedUse) -> None:
+        """Hold what the call is expected to use before it goes upstream, until it has ended.
+
+        Raises ApiError (403) if a limit of the key is reached.
+        """
+        self._expected = expected
+        if self._model is not None and self._scope.limits_usage:
+            await self._count(self._model)
+
+    async def check_limits(self, model: str, expected: ExpectedUse) -> None:
         """Check the limits of the key again, in a session of many turns. Raises ApiError (403)."""
+        self._expected = expected
         self._check_price(model)
         await self._count(model)
 
@@ -338,7 +355,8 @@ class Admission:
         if self._account is None:
             return
         try:
-            full = await self._account.take(self, self._scope.limits, model)
+            amounts = self._keys.expected_amounts(self._expected, model)
+            full = await self._account.take(self, self._scope.limits, model, amounts)
         except StoreError as error:
             log.error("%s", error)
             raise ApiError(403, _UNAVAILABLE, "KEYS_UNAVAILABLE") from None

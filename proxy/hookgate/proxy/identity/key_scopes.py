@@ -124,6 +124,11 @@ class IssuedKey:
         return self.scope is not None and self.scope.restricts_models
 
     @property
+    def limits_usage(self) -> bool:
+        """Whether tokens or cost are limited."""
+        return self.scope is not None and self.scope.limits_usage
+
+    @property
     def name(self) -> str:
         """The name of the key in messages."""
         return f"{self.id} of {self.owner}"

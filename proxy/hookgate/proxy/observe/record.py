@@ -17,6 +17,7 @@ from uuid import uuid4
 from hookgate.hooks import CallEnd, CallState, Run, SessionContext, Verdict
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.session import ExpectedUse
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.identity.callers import FairMapping
@@ -214,6 +215,8 @@ class CallRecord:
     """Called when the call has ended, with all that it has used."""
     at_use: list[Callable[[CallEnd], None]] = field(default_factory=list)
     """Called with what the call has used since they were last called: at its end, or after each turn."""
+    in_background: bool = False
+    """Whether the model goes on after the answer, in which case a later call reports what was used."""
     call_states: list[CallState] = field(default_factory=list)
     """The state that policies keep about the call; a batch has several, one for each of its calls."""
     model: str = ""
@@ -236,8 +239,11 @@ class CallRecord:
     """Requests to the upstream: none if the call ended earlier, several if the model was called again, or if
     another credential was tried."""
     usage: Usage = field(default_factory=Usage)
+    """The tokens that the upstream has reported."""
+    estimated_usage: Usage = field(default_factory=Usage)
+    """An estimate of the tokens that were used and not reported, for example because the client left."""
     settled_usage: Usage = field(default_factory=Usage)
-    """The part of `usage` that policies have counted while the call was running."""
+    """The part of both that policies have counted while the call was running."""
     cost: float | None = None
     upload: JsonObject | None = None
     """What was uploaded: its type, whether hooks judged it, and the position and number of its bytes."""
@@ -271,6 +277,23 @@ class CallRecord:
     def elapsed(self) -> float:
         """Return the time since the call began."""
         return time.monotonic() - self._clock
+
+    @property
+    def counted_usage(self) -> Usage:
+        """The tokens that count for limits and prices: those that were reported, and the estimate."""
+        return self.usage + self.estimated_usage
+
+    @property
+    def continues_in_background(self) -> bool:
+        """Whether the model goes on, so that what it uses is not known yet."""
+        return self.in_background and self.usage == Usage()
+
+    def expected_use(self) -> ExpectedUse:
+        """Return what all calls of the request are expected to use."""
+        expected = [state.expected for state in self.call_states]
+        return ExpectedUse(
+            sum(each.input_tokens for each in expected), sum(each.output_tokens for each in expected)
+        )
 
     @property
     def began_monotonic(self) -> float:
@@ -455,6 +478,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
             "output_tokens": record.usage.output_tokens,
             "cached_tokens": record.usage.cached_tokens,
             "cost": record.cost,
+            **_estimate(record.estimated_usage),
         },
         "timings": {
             "before_ms": _ms(record.before_seconds),
@@ -469,6 +493,11 @@ def make_receipt(record: CallRecord) -> JsonObject:
         "blocked": [each.as_json() for each in record.blocked],
         "hooks": [_hook(tally) for tally in record.hooks.values()],
     }
+
+
+def _estimate(usage: Usage) -> JsonObject:
+    tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    return {"estimated": tokens} if any(tokens.values()) else {}
 
 
 def _attempts_with_credentials(record: CallRecord) -> list[JsonObject]:

@@ -1,39 +1,25 @@
-"""The tokens that a call uses, read from its answer while it is streamed, and their price."""
+"""The tokens that a call uses, as its answer reports them in any dialect, and their price."""
 
 import json
-import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
-from json import JSONDecoder
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hookgate.proxy.config import ConfigError
 from hookgate.proxy.config.catalogue import NAMED, sections
 from hookgate.proxy.config.reading import describe_errors
 from hookgate.proxy.config.sources import PRICE_KEYS, describe_toml_error, lines_of, read_toml
-from hookgate.proxy.routing.dialects.adapter import UsageFormat
-from hookgate.translator.fields import JsonObject, read_object
+from hookgate.translator.fields import JsonObject
 
-_MAX_METADATA = 16 * 1024
-"""The expected maximum size of a usageMetadata in bytes: it lists a few counts for each modality."""
 _MAX_COUNT = 2**31 - 1
 """The largest count of the API's own type; sums of it fit wherever they are stored."""
-_MAX_OBJECT = 64 * 1024 * 1024
-"""The size of the largest answer that is read for its usage, in bytes. No answer that is judged is larger."""
-_INTERACTION_ENDINGS = (b'"interaction.completed"',)
-_RESPONSE_ENDINGS = (b'"response.completed"', b'"response.failed"', b'"response.incomplete"')
-_OVERLAP = 128
-"""Bytes that are searched again with the next chunk: the key may be split between two."""
-
-_decoder = JSONDecoder()
+_LONGEST_NUMBER = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,147 +47,85 @@ class Usage:
         )
 
 
-@cache
-def _keys(name: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Return patterns of a key and of what is before its value: with plain letters, and with escaped ones.
+class UsageCounts:
+    """The counts of all usages that one answer reports. Each usage counts from the start of the answer.
 
-    The latter takes many times as long.
-    """
-    escaped = "".join(rf"(?:{letter}|\\u00(?i:{ord(letter):02x}))" for letter in name)
-    plain, any_spelling = (
-        re.compile(rf'"{spelling}"\s*:\s*(?=\{{)'.encode()) for spelling in (name, escaped)
-    )
-    return plain, any_spelling
-
-
-class UsageMeter:
-    """Finds the last usage in an answer's bytes: each one counts from the start of the answer.
-
-    The name between unescaped quotes is always a field's name: within a string the quotes would be escaped.
+    Of each count, the largest value counts, so that no usage without it, or with another one, lowers it.
     """
 
-    def __init__(self, name: str = "usageMetadata") -> None:
-        """`name` is the name of the usage."""
-        self._key, self._escaped_key = _keys(name)
-        self._found = self._previous = b""
-        self._tail = b""
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
 
-    def feed(self, chunk: bytes) -> None:
-        """Search the next bytes of the answer, which may be split anywhere."""
-        data = self._tail + chunk
-        key = self._escaped_key if b"\\u" in data else self._key
-        begins = [*map(re.Match.end, key.finditer(data))]
-        if begins:
-            self._previous = self._found if len(begins) == 1 else data[begins[-2] :][:_MAX_METADATA]
-            self._found = data[begins[-1] :][:_MAX_METADATA]
-        elif self._found:
-            self._found = (self._found + chunk)[:_MAX_METADATA]
-        searched = begins[-1] if begins else 0
-        self._tail = data[max(searched, len(data) - _OVERLAP) :]
-
-    def usage(self) -> Usage:
-        """Return the last usage that is complete; all zero if there is none."""
-        for found in (self._found, self._previous):
-            try:
-                metadata, _ = _decoder.raw_decode(found.decode(errors="replace"))
-            except (ValueError, RecursionError):  # incomplete, or an absurd number or depth
-                continue
-            return read_usage(metadata)
-        return Usage()
-
-
-class ObjectMeter(UsageMeter):
-    """Finds the usage of an answer that has a field for it: in the whole answer, or in its last event.
-
-    Other objects in such an answer, such as the arguments and the declarations of functions, may have fields
-    of the same name. So only the answer's own field counts.
-    """
-
-    def __init__(self, field: str, endings: Collection[bytes]) -> None:
-        """Create the meter.
-
-        Args:
-            field: The field of an event that has the answer.
-            endings: The types, in quotes, of the events with which a streamed answer ends.
-        """
-        super().__init__()
-        self._field, self._endings = field, endings
-        self._kept = bytearray()
-        self._is_whole: bool | None = None
-        self._last = b""
-
-    def feed(self, chunk: bytes) -> None:
-        if len(self._kept) + len(chunk) > _MAX_OBJECT:
-            self._kept.clear()
+    def add(self, usage: Any) -> None:
+        """Add a usage in any dialect. Anything but an object is ignored."""
+        if not isinstance(usage, dict):
             return
-        self._kept += chunk
-        if self._is_whole is None and (begin := self._kept.lstrip()):
-            self._is_whole = begin.startswith(b"{")
-        if self._is_whole is False and (b"\n" in chunk or b"\r" in chunk):
-            lines = bytes(self._kept).splitlines(keepends=True)
-            self._kept = bytearray() if lines[-1].endswith((b"\n", b"\r")) else bytearray(lines.pop())
-            self._last = next(filter(self._ends, reversed(lines)), self._last)
+        for name, value in usage.items():
+            if name in _COUNTS:
+                self._note(name, value)
+            elif name in _DETAILS and isinstance(value, dict):
+                self._note("cached_tokens", value.get("cached_tokens"))
 
-    def _ends(self, line: bytes) -> bool:
-        if b"\\u" in line:  # letters of the type may be escaped
-            with suppress(orjson.JSONDecodeError):
-                line = orjson.dumps(orjson.loads(line.removeprefix(b"data:")))
-        return any(ending in line for ending in self._endings)
+    def _note(self, name: str, value: Any) -> None:
+        if (count := _count(value)) > self._counts.get(name, 0):
+            self._counts[name] = count
 
     def usage(self) -> Usage:
-        data = self._kept if self._is_whole else self._last.removeprefix(b"data:")
-        try:
-            body = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            return Usage()
-        of = body if self._is_whole else read_object(body, self._field)
-        return read_usage(read_object(of, "usage"))
+        """Return the tokens, including thoughts and the prompts of tools, which some dialects count apart."""
+        counts = defaultdict(int, self._counts)
+        inputs = max(
+            counts["promptTokenCount"] + counts["toolUsePromptTokenCount"],
+            counts["total_input_tokens"] + counts["total_tool_use_tokens"],
+            counts["input_tokens"],
+            counts["prompt_tokens"],
+        )
+        answer = max(counts["candidatesTokenCount"], counts["responseTokenCount"])  # in Live sessions
+        outputs = max(
+            answer + counts["thoughtsTokenCount"],
+            counts["total_output_tokens"] + counts["total_thought_tokens"],
+            counts["output_tokens"],
+            counts["completion_tokens"],
+            # Some upstreams count thoughts in the total only.
+            counts["total_tokens"] - counts["prompt_tokens"] if counts["prompt_tokens"] else 0,
+            counts["totalTokenCount"] - inputs if counts["promptTokenCount"] else 0,
+        )
+        cached = max(map(counts.__getitem__, _CACHED))
+        return Usage(min(inputs, _MAX_COUNT), min(outputs, _MAX_COUNT), cached)
 
 
-def make_meter(usage_format: UsageFormat) -> UsageMeter:
-    """Return the meter for answers of a dialect."""
-    if usage_format == "interaction":
-        return ObjectMeter("interaction", _INTERACTION_ENDINGS)
-    if usage_format == "response":
-        return ObjectMeter("response", _RESPONSE_ENDINGS)
-    # The arguments of functions are strings here, in which the quotes of a name are escaped.
-    return UsageMeter("usage") if usage_format == "openai" else UsageMeter()
+_DETAILS = frozenset({"input_tokens_details", "prompt_tokens_details"})
+_CACHED = ("cachedContentTokenCount", "total_cached_tokens", "cached_tokens")
+_COUNTS = frozenset(
+    {
+        *_CACHED,
+        *("promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "responseTokenCount"),
+        *("thoughtsTokenCount", "totalTokenCount"),
+        *("total_input_tokens", "total_tool_use_tokens", "total_output_tokens", "total_thought_tokens"),
+        *("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens", "total_tokens"),
+    }
+)
+"""The names of counts in all dialects."""
 
 
 def read_usage(metadata: JsonObject) -> Usage:
-    """Return the tokens in a usage, which counts thoughts and the prompts of tools separately."""
-    if "total_input_tokens" in metadata or "total_output_tokens" in metadata:
-        return Usage(
-            _count(metadata, "total_input_tokens") + _count(metadata, "total_tool_use_tokens"),
-            _count(metadata, "total_output_tokens") + _count(metadata, "total_thought_tokens"),
-            _count(metadata, "total_cached_tokens"),
-        )
-    if "input_tokens" in metadata:
-        details = read_object(metadata, "input_tokens_details")
-        inputs, outputs = _count(metadata, "input_tokens"), _count(metadata, "output_tokens")
-        return Usage(inputs, outputs, _count(details, "cached_tokens"))
-    if "prompt_tokens" in metadata:
-        prompt, total = _count(metadata, "prompt_tokens"), _count(metadata, "total_tokens")
-        details = read_object(metadata, "promptTokensDetails")
-        # Some upstreams count thoughts in the total only.
-        output = max(_count(metadata, "completion_tokens"), total - prompt)
-        return Usage(prompt, output, _count(details, "cached_tokens"))
-    return Usage(
-        _count(metadata, "promptTokenCount") + _count(metadata, "toolUsePromptTokenCount"),
-        _count(metadata, _answer_count(metadata)) + _count(metadata, "thoughtsTokenCount"),
-        _count(metadata, "cachedContentTokenCount"),
-    )
+    """Return the tokens in one usage."""
+    counts = UsageCounts()
+    counts.add(metadata)
+    return counts.usage()
 
 
-def _answer_count(metadata: JsonObject) -> str:
-    """Return the name of the field that counts the tokens of the answer, which differs in Live sessions."""
-    return "responseTokenCount" if "responseTokenCount" in metadata else "candidatesTokenCount"
-
-
-def _count(metadata: JsonObject, key: str) -> int:
-    value: Any = metadata.get(key)
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    return min(value, _MAX_COUNT) if is_count else 0
+def _count(value: Any) -> int:
+    """Return a count, which may be a string or a float; 0 for anything but a positive number."""
+    if type(value) is int:  # as nearly always
+        return min(max(value, 0), _MAX_COUNT)
+    if isinstance(value, str) and len(value) <= _LONGEST_NUMBER:
+        try:
+            value = float(value)
+        except ValueError:
+            return 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        return 0
+    return int(min(value, _MAX_COUNT))
 
 
 _UNIT = 1_000_000

@@ -12,6 +12,7 @@ A URL of base64 data becomes `inlineData`, any other URL and the ID of a file be
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from hookgate.translator.citations import move_annotations
 from hookgate.translator.fields import BodyError, JsonObject, is_text, read, read_object, same_items, without
 from hookgate.translator.openai.fields import (
     check_openai_fields,
@@ -195,8 +196,10 @@ def with_text(content: JsonObject, text: str, *, keeps_logprobs: bool = True) ->
     """
     field = TEXT_FIELDS[content["type"]]
     if content.get("logprobs") and not (keeps_logprobs and content.get(field) == text):
-        return {**content, field: text, "logprobs": []}
-    return content if content.get(field) == text else {**content, field: text}
+        return move_annotations(content, {**content, field: text, "logprobs": []})
+    if content.get(field) == text:
+        return content
+    return move_annotations(content, {**content, field: text})
 
 
 def with_item_texts(

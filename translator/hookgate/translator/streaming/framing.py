@@ -22,6 +22,8 @@ class Frame:
     data: bytes
     is_plain: bool = field(default=False, compare=False)
     """Whether `raw` is `data: `, the data on one line, and a blank line, as in nearly all events."""
+    is_bare: bool = field(default=False, compare=False)
+    """Whether it is an error without any framing, which is sent without framing, too."""
 
 
 class Framing(ABC):
@@ -57,6 +59,10 @@ class Framing(ABC):
     @abstractmethod
     def event(self, data: bytes) -> bytes:
         """Return the bytes of an additional event."""
+
+    def error(self, data: bytes) -> bytes:
+        """Return the bytes of an error with which the stream ends. `data` is JSON on one line."""
+        return self.event(data)
 
     @abstractmethod
     def end(self) -> bytes:
@@ -155,6 +161,8 @@ class ServerSentEvents(Framing):
         return line.startswith((b"data:", b"\r", b"\n"))
 
     def encode(self, frame: Frame, data: bytes) -> bytes:
+        if frame.is_bare:
+            return self._missing_end() + data
         if data is not frame.data:
             return self.event(data)
         end = self._missing_end()
@@ -162,6 +170,9 @@ class ServerSentEvents(Framing):
         return end + frame.raw
 
     def event(self, data: bytes) -> bytes:
+        return self.error(data)
+
+    def error(self, data: bytes) -> bytes:
         return self._missing_end() + b"data: " + data + b"\r\n\r\n"
 
     def keep_alive(self) -> bytes:

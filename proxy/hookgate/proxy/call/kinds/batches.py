@@ -22,6 +22,7 @@ from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole
 from hookgate.proxy.http.upstream_client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
+from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routing.dialects.generate_content import check_model, check_references, with_model
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import (
@@ -71,6 +72,10 @@ class Batches:
 
     async def _answer(self, answer: UpstreamAnswer, call: JudgedCall) -> web.Response:
         body = await read_whole(answer.chunks())
+        if 200 <= answer.status < 300 and call.route.verb == "batchGenerateContent":
+            # The upstream reports what a batch used when it has ended, in answers that may never be read.
+            expected = self._context.record.expected_use()
+            self._context.record.estimated_usage += Usage(expected.input_tokens, expected.output_tokens)
         for observer in self._context.observers:
             observer.on_upstream_bytes(body)
         if 200 <= answer.status < 300 and body and self._engine.listens_to(AfterModel.name):
@@ -110,6 +115,7 @@ class Batches:
         with context.judging(item):
             await check_item(context, route.model, item, item)
             session = (await context.begin_judged_call(item))[0].session
+            await context.expect_use(session, item)
             model, body = await before_model_or_refuse(engine, session, route.model, item, route.verb)
             return model, await before_tool_selection_or_refuse(engine, session, model, body, route.verb)
 

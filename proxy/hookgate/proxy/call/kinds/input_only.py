@@ -15,8 +15,7 @@ from hookgate.proxy.errors import body_refused, policy_denied
 from hookgate.proxy.http.bodies import read_request, read_whole
 from hookgate.proxy.http.upstream_client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
-from hookgate.proxy.observe.usage import make_meter
-from hookgate.proxy.routing.dialects import ADAPTERS
+from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.routing.dialects.generate_content import (
     check_model,
     named_model,
@@ -61,9 +60,12 @@ class InputOnlyCalls:
 
     async def _answer(self, answer: UpstreamAnswer) -> web.Response:
         body = await read_whole(answer.chunks())
-        meter = make_meter(ADAPTERS[self._context.route.dialect]().usage_format)
+        meter = AnswerMeter()
         meter.feed(body)
-        self._record.usage += meter.usage()
+        meter.finish()
+        self._record.usage += meter.usage
+        if 200 <= answer.status < 300:
+            self._record.estimated_usage += meter.unreported(self._record.expected_use())
         return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
 
     async def _judge(self, route: Route, inputs: Inputs) -> tuple[str, JsonObject]:
@@ -87,6 +89,8 @@ class InputOnlyCalls:
             call, open_session = await context.begin_judged_call(conversation)
             open_session.refuse_if_stopped()
             session, request = call.session, carried.request
+            if route.group == "embed":
+                await context.expect_use(session, request, generates=False)
             model, request = await before_model_or_refuse(engine, session, model, request, route.verb)
             if caches_tools(route.verb, request):
                 request = await before_tool_selection_or_refuse(engine, session, model, request, route.verb)

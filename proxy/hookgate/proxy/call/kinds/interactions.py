@@ -70,7 +70,8 @@ async def _create(context: CallContext, engine: RecordingEngine) -> web.StreamRe
         listener = notes.on_response
     if body.get("stream") is True:  # any other value than true and false is refused later
         context.begin_streaming()
-    ends_turn = body.get("background") is not True or context.route.streamed
+    context.record.in_background = body.get("background") is True
+    ends_turn = not context.record.in_background or context.route.streamed
     incoming = IncomingRequest(body, Interactions(shown), listener, ends_turn)
     return await GenerationCall(context, engine, incoming).run()
 
@@ -101,7 +102,7 @@ class InteractionReading:
             earlier = await find_earlier(context, id_in_path(context.route))
             call, open_session = await context.begin_judged_call({}, self._adapter)
             open_session.refuse_if_stopped()
-            delivery = AnswerDelivery(context, reply, self._adapter.usage_format)
+            delivery = AnswerDelivery(context, reply)
             delivery.counts_usage = False
             await self._read(call, earlier, delivery)
         return await reply.finish()

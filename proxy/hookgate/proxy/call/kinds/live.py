@@ -44,7 +44,8 @@ from hookgate.proxy.http.key_mask import KeyMask
 from hookgate.proxy.http.websocket_frames import MAX_MESSAGE
 from hookgate.proxy.identity.callers import is_ephemeral
 from hookgate.proxy.identity.memory import tool_results
-from hookgate.proxy.observe.usage import read_usage
+from hookgate.proxy.observe.answer_meter import passing_use
+from hookgate.proxy.observe.usage import Usage, read_usage
 from hookgate.proxy.routing.dialects.generate_content import check_references, named_model, with_model
 from hookgate.translator import BodyError, EditError, declared_descriptions, show_request
 from hookgate.translator.fields import (
@@ -106,6 +107,7 @@ class LiveSession:
         self._has_speech = self._has_transcription = False  # among the messages that are held
         self._judged_bytes = 0
         self._turn = ModelTurn()
+        self._unreported = Usage()  # an estimate for what has passed since the last usage
 
     async def run(self) -> web.StreamResponse:
         """Run the session until either side closes. Raises ApiError if it does not begin."""
@@ -123,7 +125,12 @@ class LiveSession:
             self._client, self._upstream, self._mask = client, upstream, mask
             receive = context.request.incoming.counted(self._from_client)
             inward = self._closing(relay(client, upstream, receive))
-            await run_until_closed(self._context, client, upstream, inward, self._closing(self._outward()))
+            try:
+                await run_until_closed(
+                    self._context, client, upstream, inward, self._closing(self._outward())
+                )
+            finally:
+                self._record.estimated_usage += self._unreported
         return client
 
     async def _outward(self) -> Close:
@@ -178,6 +185,7 @@ class LiveSession:
             except EditError as error:
                 raise _no_place(error, BeforeModel.name) from None
             data = data if edited is sent.message else dumps(edited)
+        self._unreported += passing_use(len(data), sent.audio_bytes, is_answer=False)
         await _send(self._upstream, data, as_text=isinstance(message, str))
 
     async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
@@ -203,6 +211,7 @@ class LiveSession:
 
     async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
         """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""
+        await self._context.expect_use(self._call.session, request)
         await self._context.check_key_limits(self._model)
         async with self._judging:
             shown = self._said.continued(request)
@@ -219,6 +228,7 @@ class LiveSession:
         """Return the message that begins the session, after its hooks, with transcriptions of all speech."""
         engine, route, request = self._engine, self._context.route, sent.request or {}
         model = named_model(route, sent.body)
+        await self._context.expect_use(self._call.session, request)
         model, request = await before_model_or_refuse(engine, self._call.session, model, request, route.verb)
         await self._context.check_key_limits(model)
         request, allowed = await before_tool_selection(engine, self._call, model, request)
@@ -243,6 +253,8 @@ class LiveSession:
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
         self._record.live["media_out"] += server.media_bytes
+        if server.has_content:
+            self._unreported += passing_use(len(data), server.media_bytes, is_answer=True)
         self._count_usage(server.usage)
         self._held.append((server, data if server.message is parsed else None))
         self._held_bytes += len(data)
@@ -261,7 +273,8 @@ class LiveSession:
         """Count the tokens of a message. A server counts those of each answer once, with its whole prompt."""
         if metadata:
             self._record.usage += read_usage(metadata)
-            self._context.services.settle_usage(self._record)
+            self._unreported = Usage()
+            self._context.services.settle_usage(self._record, continues=True)
 
     def _is_complete(self, latest: ServerMessage) -> bool:
         """Return whether the messages that are held back can be judged, including the latest.

@@ -1,13 +1,10 @@
 """What each adapter implements: reading the bodies of its dialect for hooks, and writing them again."""
 
-from typing import Literal, Protocol
+from typing import Protocol
 
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import Framing
 from hookgate.translator.fields import JsonObject
-
-UsageFormat = Literal["generate_content", "interaction", "openai", "response"]
-"""How answers report the tokens that they used."""
 
 
 class DialectAdapter(Protocol):
@@ -18,7 +15,8 @@ class DialectAdapter(Protocol):
     One object serves one call.
     """
 
-    usage_format: UsageFormat
+    counts_bytes: bool
+    """Whether the offsets of annotations count bytes of UTF-8 rather than characters."""
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         """Return the model and the GenerateContentRequest. Raises BodyError if the body is invalid."""

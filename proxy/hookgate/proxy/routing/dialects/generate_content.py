@@ -10,7 +10,7 @@ from typing import Any
 from hookgate.proxy import GEMINI_API
 from hookgate.proxy.config import Config
 from hookgate.proxy.errors import ApiError, body_refused
-from hookgate.proxy.routing.dialects.adapter import DialectAdapter, UsageFormat
+from hookgate.proxy.routing.dialects.adapter import DialectAdapter
 from hookgate.proxy.routing.table import Route, session_name_in_body
 from hookgate.translator import (
     MODEL_NAME,
@@ -38,7 +38,7 @@ class GenerateContent:
     The APIs document no session. Antigravity sends one, as a field of the request, which is passed on.
     """
 
-    usage_format: UsageFormat = "generate_content"
+    counts_bytes = True
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         return route.model, body

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
-from hookgate.proxy.routing.dialects.adapter import UsageFormat
 from hookgate.proxy.routing.dialects.generate_content import named_model
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import BodyError, Framing, text_response
@@ -25,7 +24,7 @@ _NO_PLACE = "A hook's edit cannot be sent with an interaction: {}"
 class Interactions:
     """The bodies of the Interactions API, which name the model or an agent."""
 
-    usage_format: UsageFormat = "interaction"
+    counts_bytes = True
 
     def __init__(self, earlier: JsonObject | None = None) -> None:
         """`earlier` is what hooks are shown of the interaction that the request continues."""

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from typing import Protocol
 
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
-from hookgate.proxy.routing.dialects.adapter import UsageFormat
 from hookgate.proxy.routing.dialects.generate_content import named_model, with_model
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import BodyError, Framing, text_response
@@ -45,8 +44,7 @@ class OpenAIRequest(Protocol):
 class OpenAIBodies(ABC):
     """What the dialects have in common: the bodies name the model, and answers have a time."""
 
-    usage_format: UsageFormat
-
+    counts_bytes = False
     what = ""
     """What errors call an object of the API, such as "a chat completion"."""
 
@@ -121,7 +119,6 @@ class OpenAIBodies(ABC):
 class ChatCompletions(OpenAIBodies):
     """The bodies of chat completions."""
 
-    usage_format: UsageFormat = "openai"
     what = "a chat completion"
 
     def __init__(self) -> None:
@@ -156,7 +153,6 @@ class ChatCompletions(OpenAIBodies):
 class Responses(OpenAIBodies):
     """The bodies of the Responses API."""
 
-    usage_format: UsageFormat = "response"
     what = "a response"
 
     def __init__(self) -> None:

@@ -1,0 +1,64 @@
+"""Estimates of the tokens that a call will use, made from its request."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hookgate.hooks.session import ExpectedUse
+from hookgate.translator.fields import JsonObject, read, read_object
+
+BYTES_PER_TOKEN = 4
+"""The bytes of text in a prompt that count as one token."""
+
+DEFAULT_OUTPUT = 8192
+"""The tokens of an answer that a request without `maxOutputTokens` is expected to use."""
+
+_MOST_OUTPUT = 65_536  # what models can return; a larger bound in a request would only block other callers
+_MOST_CANDIDATES = 8
+BYTES_PER_MEDIA_TOKEN = 1024
+"""The bytes of a picture, of sound or of another file that count as one token."""
+
+_MEDIA_TOKENS = 258  # of each file, however small
+_OPAQUE = frozenset({"thoughtSignature", "thought_signature", "signature"})
+_UNUSUAL = _OPAQUE | {"data"}
+_SHORT = 256  # characters of a field `data` that is a text rather than a file
+
+
+def estimate_use(body: JsonObject, generates: bool = True) -> ExpectedUse:
+    """Return the tokens that a GenerateContentRequest is expected to use.
+
+    Without `generates`, the call has no answer of tokens, such as an embedding. Files that the request only
+    refers to are not estimated.
+    """
+    output = estimate_output(read_object(body, "generationConfig")) if generates else 0
+    return ExpectedUse(_estimate_input(body), output)
+
+
+def estimate_output(config: Mapping[str, Any]) -> int:
+    """Return the maximum output that a `generationConfig` allows, or a default if it has none."""
+    settings = dict(config)
+    most, count = read(settings, "maxOutputTokens"), read(settings, "candidateCount")
+    tokens = min(most, _MOST_OUTPUT) if type(most) is int and most > 0 else DEFAULT_OUTPUT
+    return tokens * (min(count, _MOST_CANDIDATES) if type(count) is int and count > 1 else 1)
+
+
+def _estimate_input(body: JsonObject) -> int:
+    text = media = files = 0
+    level: list[Any] = [body]
+    while level:
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                text += len(item) if item.isascii() else len(item.encode(errors="surrogatepass"))
+            elif kind is list:
+                below += item
+            elif kind is dict and _UNUSUAL.isdisjoint(item):
+                below += item.values()
+            elif kind is dict:
+                below += [value for name, value in item.items() if name not in _OPAQUE and name != "data"]
+                if isinstance(data := item.get("data"), str) and len(data) > _SHORT:
+                    media, files = media + len(data), files + 1
+                else:
+                    below.append(data)
+        level = below
+    return -(-text // BYTES_PER_TOKEN) + media // BYTES_PER_MEDIA_TOKEN + files * _MEDIA_TOKENS

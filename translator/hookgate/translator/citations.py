@@ -1,0 +1,334 @@
+"""Moves the offsets of citations after a hook has edited the text that they refer to.
+
+An offset stays at the same place of the text. A citation whose place is gone is removed.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+from hookgate.translator.fields import (
+    JsonObject,
+    indexes,
+    is_text,
+    parts_of,
+    read,
+    read_list,
+    read_object,
+    same_items,
+    without,
+    write,
+)
+from hookgate.translator.streaming.edits import respread
+
+Span = tuple[int, int]
+
+CITING = frozenset({"groundingMetadata", "grounding_metadata", "citationMetadata", "citation_metadata"})
+"""The fields of a candidate that contain offsets in its text, which are counted in bytes of UTF-8."""
+
+
+class _EditedText:
+    """A text before and after edits. Offsets are in characters, or in bytes of UTF-8."""
+
+    def __init__(self, old: str, new: str, *, in_bytes: bool) -> None:
+        self.old, self.new = old, new
+        self._before = _Offsets(old) if in_bytes and not old.isascii() else None
+        self._after = _Offsets(new) if in_bytes and not new.isascii() else None
+        self._moved: dict[int, int] = {}
+
+    def characters(self, span: Span) -> Span | None:
+        """Return a span of the old text in characters; None if it is not one."""
+        first, last = (self._before.character(at) if self._before else at for at in span)
+        if first is None or last is None or not 0 <= first <= last <= len(self.old):
+            return None
+        return first, last
+
+    def move(self, spans: Sequence[Span]) -> None:
+        """Find the places of spans, which are in characters, in the new text."""
+        borders = sorted({0, len(self.old), *(at for span in spans for at in span)})
+        pieces = [self.old[first:last] for first, last in pairwise(borders)]
+        new = respread(pieces, self.new) if pieces else []
+        if len(pieces) > 1 and not any(a and a == b for a, b in zip(pieces, new, strict=True)):
+            return  # nothing of the text is left
+        self._moved = dict(zip(borders, accumulate(map(len, new), initial=0), strict=True))
+
+    def moved(self, span: Span, edited: Any = None) -> tuple[Span, str] | None:
+        """Return where a span is now, in the unit of offsets, and its text. None if its place is gone.
+
+        `edited` is the text of the span after the hooks, if they have edited it, too: of several edits next
+        to each other, it shows which ones belong to the span.
+        """
+        first, last = (self._moved.get(at) for at in span)
+        if first is None or last is None:
+            return None
+        if isinstance(edited, str) and edited and self.new[first:last] != edited:
+            places = self.new.rfind(edited, 0, first + len(edited)), self.new.find(edited, first)
+            found = [at for at in places if at >= 0]
+            if found:
+                first = found[0] if len(found) == 1 or first - found[0] <= found[1] - first else found[1]
+                last = first + len(edited)
+        if first == last and span[0] != span[1]:
+            return None
+        shown = (self._after.byte(at) if self._after else at for at in (first, last))
+        return (next(shown), next(shown)), self.new[first:last]
+
+
+_BLOCK = 1024
+
+
+class _Offsets:
+    """Converts offsets in bytes of UTF-8 to offsets in characters, and back."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        blocks = (_encoded(text[first : first + _BLOCK]) for first in range(0, len(text), _BLOCK))
+        self._begins = [*accumulate(map(len, blocks), initial=0)]
+        """The offsets in bytes at which blocks of characters begin."""
+
+    def character(self, offset: int) -> int | None:
+        """Return an offset in characters, or None if it is within a character or behind the text."""
+        if not 0 <= offset <= self._begins[-1]:
+            return None
+        number = max(0, min(bisect_right(self._begins, offset) - 1, len(self._begins) - 2))
+        block = _encoded(self._text[number * _BLOCK : (number + 1) * _BLOCK])
+        try:
+            before = block[: offset - self._begins[number]].decode(errors="surrogatepass")
+        except UnicodeDecodeError:
+            return None
+        return number * _BLOCK + len(before)
+
+    def byte(self, offset: int) -> int:
+        """Return an offset in bytes."""
+        number = offset // _BLOCK
+        return self._begins[number] + len(_encoded(self._text[number * _BLOCK : offset]))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+# ---- candidates
+
+
+def with_moved_citations(before: JsonObject, after: JsonObject) -> JsonObject:
+    """Return an edited response with the offsets of its citations moved. `before` is the original one."""
+    if after is before or not any(CITING & each.keys() for each in read_list(after, "candidates")):
+        return after
+    originals = read_list(before, "candidates")
+    by_index = dict(zip(indexes(originals), originals, strict=True))
+    candidates = read_list(after, "candidates")
+    new = []
+    for index, candidate in zip(indexes(candidates), candidates, strict=True):
+        original = by_index.get(index, {})
+        old_texts, new_texts = _texts(original), _texts(candidate)
+        if len(old_texts) != len(new_texts):
+            old_texts, new_texts = {}, {}
+        pairs = [(text, new_texts[place]) for place, text in old_texts.items() if place in new_texts]
+        whole = "".join(_texts(original).values()), "".join(_texts(candidate).values())
+        by_part = dict(zip(old_texts, pairs, strict=False))
+        new.append(move_citations(original, candidate, whole, by_part))
+    return after if same_items(new, candidates) else write(after, "candidates", new)
+
+
+def _texts(candidate: JsonObject) -> dict[int, str]:
+    """Return the texts of a candidate without thoughts, by the number of their part."""
+    return {
+        number: part["text"]
+        for number, part in enumerate(parts_of(candidate))
+        if is_text(part) and not part.get("thought")
+    }
+
+
+def move_citations(
+    original: JsonObject,
+    candidate: JsonObject,
+    whole: tuple[str, str],
+    by_part: Mapping[int, tuple[str, str]] | None = None,
+) -> JsonObject:
+    """Return a candidate with the offsets of its citations moved.
+
+    Args:
+        original: The candidate before the edits.
+        candidate: The edited candidate, or the part of a streamed one that contains the citations.
+        whole: Its whole text before and after the edits.
+        by_part: The same for the texts of its parts, by number.
+    """
+    pairs: dict[int | None, tuple[str, str]] = {None: whole}
+    pairs.update((number, pair) for number, pair in (by_part or {}).items())
+    if all(old == new for old, new in pairs.values()):
+        return candidate
+    texts = {place: _EditedText(*pair, in_bytes=True) for place, pair in pairs.items()}
+    grounding = read_object(candidate, "groundingMetadata")
+    if supports := read_list(grounding, "groundingSupports"):
+        supports_before = read_list(read_object(original, "groundingMetadata"), "groundingSupports")
+        if len(supports_before) != len(supports):
+            supports_before = supports
+        moved = _moved_segments(supports_before, supports, texts)
+        candidate = write(candidate, "groundingMetadata", write(grounding, "groundingSupports", moved))
+    citations = read_object(candidate, "citationMetadata")
+    for name in ("citationSources", "citations"):
+        if sources := read_list(citations, name):
+            citations = write(citations, name, _moved_sources(sources, texts[None]))
+            candidate = write(candidate, "citationMetadata", citations)
+    return candidate
+
+
+def _moved_segments(
+    before: list[Any], supports: list[Any], texts: Mapping[int | None, _EditedText]
+) -> list[Any]:
+    """Return the supports of grounding whose segments are still in the text."""
+    found: list[tuple[Any, _EditedText | None, Span | None]] = []
+    by_text: dict[int, tuple[_EditedText, list[Span]]] = {}
+    for original, support in zip(before, supports, strict=True):
+        both = isinstance(original, dict) and isinstance(support, dict)
+        text, span = _place_of(read_object(original, "segment"), texts) if both else (None, None)
+        found.append((support, text, span))
+        if text is not None and span is not None:
+            by_text.setdefault(id(text), (text, []))[1].append(span)
+    for text, spans in by_text.values():
+        text.move(spans)
+    new = []
+    for support, text, span in found:
+        if text is None or span is None:
+            continue
+        segment = read_object(support, "segment")
+        if (moved := text.moved(span, read(segment, "text"))) is not None:
+            (first, last), shown = moved
+            segment = write(_with_span(segment, first, last), "text", shown)
+            new.append(write(support, "segment", segment))
+    return new
+
+
+def _place_of(
+    segment: JsonObject, texts: Mapping[int | None, _EditedText]
+) -> tuple[_EditedText | None, Span | None]:
+    """Return the text that a segment refers to, and its span in characters. Both are None if it is unknown.
+
+    Offsets count from the beginning of a part, or of the whole text if that is streamed. The text of the
+    segment, which is the original one, decides.
+    """
+    offsets, shown = _span(segment, "startIndex", "endIndex"), read(segment, "text")
+    found: list[tuple[_EditedText, Span]] = []
+    for place in (read(segment, "partIndex") or 0, None):
+        text = texts.get(place) if isinstance(place, int | None) else None
+        span = text.characters(offsets) if text is not None and offsets is not None else None
+        if text is not None and span is not None:
+            found.append((text, span))
+    fits = (each for each in found if each[0].old[slice(*each[1])] == shown)
+    return next(fits, found[0] if found else (None, None))
+
+
+def _moved_sources(sources: list[Any], text: _EditedText) -> list[Any]:
+    """Return sources of citations with moved offsets, or without offsets whose place is gone."""
+    spans = [
+        text.characters(offsets)
+        if isinstance(source, dict) and (offsets := _span(source, "startIndex", "endIndex")) is not None
+        else None
+        for source in sources
+    ]
+    text.move([span for span in spans if span is not None])
+    new = []
+    for source, span in zip(sources, spans, strict=True):
+        if not isinstance(source, dict):
+            continue
+        moved = None if span is None else text.moved(span)
+        if moved is None:
+            new.append(without(without(source, "startIndex"), "endIndex"))
+        else:
+            (first, last), _ = moved
+            new.append(_with_span(source, first, last))
+    return new
+
+
+def _with_span(obj: JsonObject, first: int, last: int) -> JsonObject:
+    """Return an object with other offsets. The API omits a start of 0."""
+    if first or read(obj, "startIndex") is not None:
+        obj = write(obj, "startIndex", first)
+    return write(obj, "endIndex", last)
+
+
+def _span(obj: JsonObject, start: str, end: str) -> Span | None:
+    """Return a span. A missing start is 0, as the API omits zeros."""
+    first, last = read(obj, start), read(obj, end)
+    first = 0 if first is None else first
+    return (first, last) if type(first) is int and type(last) is int else None
+
+
+# ---- annotations
+
+
+_HOLDERS = frozenset(
+    {
+        *("choices", "message", "output", "outputs", "content", "summary", "steps"),
+        *("response", "interaction", "item", "part", "step"),
+    }
+)
+"""The fields through which annotations are reached. Arguments of functions are not among them."""
+
+
+def with_moved_annotations(before: Any, after: Any, *, in_bytes: bool) -> Any:
+    """Return an edited body with the offsets of annotations moved. `before` is the original body.
+
+    Annotations are those of OpenAI's APIs, which count characters, or of the Interactions API, which counts
+    bytes. Those of a text that has no counterpart are removed.
+    """
+    if after is before:
+        return after
+    if isinstance(after, list):
+        olds = before if isinstance(before, list) and len(before) == len(after) else [None] * len(after)
+        items = [
+            with_moved_annotations(old, new, in_bytes=in_bytes) for old, new in zip(olds, after, strict=True)
+        ]
+        return after if same_items(items, after) else items
+    if not isinstance(after, dict):
+        return after
+    old = before if isinstance(before, dict) else {}
+    new = {
+        name: with_moved_annotations(old.get(name), value, in_bytes=in_bytes) if name in _HOLDERS else value
+        for name, value in after.items()
+    }
+    result = after if all(new[name] is value for name, value in after.items()) else new
+    return move_annotations(old, result, in_bytes=in_bytes)
+
+
+def move_annotations(before: JsonObject, after: JsonObject, *, in_bytes: bool = False) -> JsonObject:
+    """Return a content, or a message, with the offsets of its annotations moved to the edited text."""
+    annotations = after.get("annotations")
+    if not isinstance(annotations, list) or not annotations:
+        return after
+    old, new = (
+        next((each[n] for n in ("text", "content") if isinstance(each.get(n), str)), None)
+        for each in (before, after)
+    )
+    if new is None or old == new:
+        return after
+    text = _EditedText(old or "", new, in_bytes=in_bytes)
+    spans = [text.characters(span) if (span := _annotated(each)) else None for each in annotations]
+    text.move([span for span in spans if span is not None])
+    kept = []
+    for annotation, span in zip(annotations, spans, strict=True):
+        if _annotated(annotation) is None:
+            kept.append(annotation)
+        elif span is not None and (moved := text.moved(span)) is not None:
+            kept.append(_with_offsets(annotation, moved[0]))
+    return {**after, "annotations": kept}
+
+
+def _annotated(annotation: Any) -> Span | None:
+    """Return the offsets in an annotation or in the object in it, such as `url_citation`."""
+    if not isinstance(annotation, dict):
+        return None
+    for holder in (annotation, *(each for each in annotation.values() if isinstance(each, dict))):
+        if type(holder.get("end_index")) is int:
+            return _span(holder, "start_index", "end_index")
+    return None
+
+
+def _with_offsets(annotation: JsonObject, span: Span) -> JsonObject:
+    if type(annotation.get("end_index")) is int:
+        return {**annotation, "start_index": span[0], "end_index": span[1]}
+    return {
+        name: _with_offsets(each, span) if isinstance(each, dict) else each
+        for name, each in annotation.items()
+    }
