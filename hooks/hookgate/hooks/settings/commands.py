@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path, PurePath
+from stat import S_ISREG
 from string import Template
 
 from hookgate.hooks.settings.configs import CommandConfig
+from hookgate.hooks.settings.files import open_at_once
 
 VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 """Matches `$NAME` or `${NAME}` in the `env` of a hook, with the name in one of two groups."""
@@ -32,6 +34,8 @@ _SHELL_WORDS = re.compile(
 """The reserved words and built-in commands of shells, which are not programs."""
 _UNIX_LINES = "save it with Unix line ends"
 _MAX_FIRST_LINE = 4096
+_MAX_WORDS = 100
+"""The number of words of a command that are checked. Programs and scripts are among the first ones."""
 _LANGUAGES = {".py": "python3", ".rb": "ruby", ".pl": "perl"} | dict.fromkeys((".js", ".mjs", ".cjs"), "node")
 """The interpreters of scripts that are no shell scripts, by the suffixes of their names."""
 
@@ -113,9 +117,9 @@ def unset_variables(config: CommandConfig) -> list[tuple[str, str]]:
 def _commands(config: CommandConfig, root: Path) -> list[list[str]]:
     """Return the words of a command given as a list, or of the commands of a line's first pipeline."""
     if isinstance(config.command, list):
-        return [config.command]
+        return [config.command[:_MAX_WORDS]]
     first_line = config.command.strip().replace("\\\n", " ").partition("\n")[0]
-    return _pipeline([_expanded(word, config, root) for word in _split(first_line)])
+    return _pipeline([_expanded(word, config, root) for word in _split(first_line)[:_MAX_WORDS]])
 
 
 def _expanded(word: str, config: CommandConfig, root: Path) -> str:
@@ -198,10 +202,10 @@ def _missing_line_problem(word: str, path: Path, line: str, *, in_line: bool) ->
 
 def _first_line(path: Path) -> str:
     """Return the first line of a file without its line feed, or an empty string if it cannot be read."""
-    if not path.is_file():  # reading a pipe might never end
-        return ""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=open_at_once) as file:
+            if not S_ISREG(os.fstat(file.fileno()).st_mode):  # reading a pipe might never end
+                return ""
             return file.readline(_MAX_FIRST_LINE).removesuffix(b"\n").decode(errors="replace")
     except OSError:
         return ""

@@ -69,7 +69,7 @@ def _matching(pattern: str, description: str) -> AfterValidator:
 
 _ACTION = r"[^:]+:[A-Za-z_]\w*"
 _SECRET_IN_URL = re.compile(r"(?<=//)[^/?#]*@|[?#].*")
-_URL = r"https?://[^/\s]+\S*|unix:/[^:\s]+(:/\S*)?"
+_URL = r"https?://[^/\s]\S*|unix:/[^:\s]+(:/\S*)?"
 _NAMES = {"type": "array", "items": {"type": "string"}}
 
 Globs = Annotated[
@@ -124,7 +124,7 @@ class HookConfig(BaseModel):
     description: str | None = None
     """A description for people."""
 
-    timeout: Annotated[float, Field(gt=0)] = DEFAULT_TIMEOUT_MS
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULT_TIMEOUT_MS
     """The time limit in milliseconds. A hook that exceeds it is ended and has failed."""
 
     on_error: OnError | None = None
@@ -242,7 +242,8 @@ class BuiltinConfig(HookConfig):
     @model_validator(mode="before")
     @classmethod
     def _apply_defaults(cls, value: Any) -> Any:
-        defaults = _POLICY_DEFAULTS.get(value.get("builtin"), {}) if isinstance(value, dict) else {}
+        name = value.get("builtin") if isinstance(value, dict) else None
+        defaults = _POLICY_DEFAULTS.get(name, {}) if isinstance(name, str) else {}
         return {**defaults, **value} if defaults else value
 
     @model_validator(mode="after")
@@ -287,7 +288,7 @@ class FileConfig(BaseModel):
     on_error: OnError | None = None
     """The default of `on_error` for the hooks of this file."""
 
-    deadline: Annotated[float, Field(gt=0)] | None = None
+    deadline: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """The time limit, in milliseconds, for all hooks of an event together."""
 
     concurrency: Annotated[int, Field(ge=1)] | None = None
