@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 _GUARD = {"type": "command", "command": "python3 hooks/guard.py", "name": "guard", "timeout": 5000}
-_POLICY = {"type": "builtin", "builtin": "redact", "options": {"detectors": ["email"]}, "description": "masks"}
+_POLICY = {
+    "type": "builtin",
+    "builtin": "redact",
+    "options": {"detectors": ["email"]},
+    "description": "masks",
+}
 _SERVICE = {"type": "http", "url": "http://localhost:9/check", "headers": {"X-Team": "$TEAM"}}
 _FUNCTION = {"type": "runtime", "action": "./act.py:act", "when": {"models": ["gemini-*"], "tools": "run_*"}}
 _PROGRAM = {"type": "command", "command": ["sh", "a.sh"], "env": {"TOKEN": "$TOKEN"}, "persistent": True}
@@ -67,7 +72,7 @@ _VALUES: tuple[Callable[[random.Random], Any], ...] = (
     lambda _: float("inf"),
     lambda r: _nested(r.choice((10, 60, 200, 900, 5000))),
     lambda r: {f"key{number}": number for number in range(r.choice((10, 900, 5000)))},
-    lambda r: [_GUARD] * r.choice((2, 100, 400)),
+    lambda r: [dict(_GUARD) for _ in range(r.choice((2, 100, 400)))],
     lambda r: [f"gemini{number}-*" for number in range(r.choice((10, 900)))],
     lambda r: dict.fromkeys((f"E{number}" for number in range(r.choice((10, 900)))), r.choice(("", 1, None))),
 )
@@ -81,7 +86,7 @@ def _nested(depth: int) -> Any:
 
 
 def mutated(seed: int, path: Path) -> str:
-    """Write mutated settings to `path`, with what their commands name beside it. Returns a short description."""
+    """Write mutated settings to `path`, and return a short description."""
     chance = random.Random(seed)  # noqa: S311  # a seed for each file
     _remove(path)
     if chance.random() < 0.05:
@@ -120,7 +125,9 @@ def _with_mutation(chance: random.Random, value: Any) -> Any:
             at = chance.randrange(len(old) + 1)
             parent[key] = old[:at] + chance.choice(_TEXTS)(chance) + old[at:]
         case 3 if isinstance(old, dict):
-            old.update({f"{chance.choice('abc')}{number}": 1 for number in range(chance.choice((1, 90, 4000)))})
+            old.update(
+                {f"{chance.choice('abc')}{number}": 1 for number in range(chance.choice((1, 90, 4000)))}
+            )
         case _:
             parent[key] = chance.choice(_TEXTS)(chance)
     return value

@@ -152,7 +152,11 @@ def needs_backtracking(pattern: str) -> bool:
 
 _RE2_OPTIONS = re2.Options()
 _RE2_OPTIONS.log_errors = False
-_RE2_OPTIONS.max_mem = 1 << 20
+_RE2_OPTIONS.max_mem = 1 << 16
+
+
+_LONGEST_PATTERN = 1000
+"""The maximum length of a pattern that is not trusted."""
 
 
 class LinearMatcher(Matcher):
@@ -163,10 +167,11 @@ class LinearMatcher(Matcher):
 
     @staticmethod
     def _compile(pattern: str) -> re.Pattern[str]:
+        if len(pattern) > _LONGEST_PATTERN:
+            raise re.error(f"it has more than {_LONGEST_PATTERN} characters")
+        linear = ".*" if needs_backtracking(pattern) else pattern
         try:
-            compiled: re.Pattern[str] = re2.compile(
-                ".*" if needs_backtracking(pattern) else pattern, _RE2_OPTIONS
-            )
+            compiled: re.Pattern[str] = re2.compile(linear, _RE2_OPTIONS)
         except re2.error as error:
             raise re.error(error.args[0].decode(errors="replace")) from None
         return compiled

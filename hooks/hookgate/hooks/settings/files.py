@@ -42,6 +42,9 @@ def span_of(text: str, path: ValuePath) -> tuple[int, int] | None:
 MAX_PROBLEMS = 100
 """The number of problems of a file that are reported, and of warnings. The check of each may take a while."""
 
+_MAX_MESSAGE = 2000
+"""The length of a message, which may quote a value, in characters."""
+
 _MAX_DEPTH = 64
 """The number of objects and lists that may contain one another. What serializes values has its own limits."""
 
@@ -90,6 +93,7 @@ class SettingsFile:
                 Problem(self.path, "has more problems, which are not listed; correct these first")
             )
         elif len(problems) < MAX_PROBLEMS:
+            message = message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}…"
             problems.append(Problem(self.path, message, self.positions.line(place), breaks_hook=breaks_hook))
 
     def check_keys(

@@ -75,7 +75,7 @@ def find_matcher_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
     if event in TOOL_EVENTS:
         return _pattern_mistake(matcher)
     if event in TRIGGER_EVENTS:
-        return _trigger_mistake(event, matcher.pattern)
+        return _trigger_mistake(event, matcher)
     if claude_names.is_all(matcher.pattern):
         return None
     message = f'has no effect: {event} events ignore matchers; remove it, or use "when"'
@@ -232,9 +232,7 @@ def _tool_mistake(matcher: Matcher) -> MatcherMistake | None:
             "matches none of Gemini CLI's tools, because matchers are case-sensitive; "
             f"did you mean {meant!r}?"
         )
-    # Claude Code's names are searched for with backtracking.
-    is_safe = not isinstance(matcher, LinearMatcher) or _NAMES_ONLY.fullmatch(pattern)
-    migrated = claude_names.tools(pattern)[0] if is_safe else ""
+    migrated = claude_names.tools(pattern)[0] if _may_search(matcher) else ""
     if migrated not in {"", pattern} and _tools_for(matcher, migrated):
         return MatcherMistake(
             f"names tools of Claude Code, so it matches none of Gemini CLI's; did you mean {migrated!r}?"
@@ -248,6 +246,14 @@ def _tool_mistake(matcher: Matcher) -> MatcherMistake | None:
     return None
 
 
+def _may_search(matcher: Matcher) -> bool:
+    """Return whether Claude Code's names may be searched for the pattern, which is a backtracking search."""
+    is_short = len(matcher.pattern) <= _LONGEST_CHECKED
+    return is_short and (
+        not isinstance(matcher, LinearMatcher) or bool(_NAMES_ONLY.fullmatch(matcher.pattern))
+    )
+
+
 def _tools_for(matcher: Matcher, pattern: str) -> list[str]:
     """Return the tools of Gemini CLI that another pattern matches; none if it is not a regular expression."""
     try:
@@ -257,14 +263,14 @@ def _tools_for(matcher: Matcher, pattern: str) -> list[str]:
     return [tool for tool in KNOWN_TOOLS if other.matches(Subject(tools=(tool,)))]
 
 
-def _trigger_mistake(event: str, pattern: str) -> MatcherMistake | None:
-    known = TRIGGERS[event]
+def _trigger_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
+    pattern, known = matcher.pattern, TRIGGERS[event]
     if pattern in known:
         return None
     problem = f"is compared literally and is not a trigger of {event}"
     if claude_names.is_all(pattern):
         return MatcherMistake(f"{problem}; did you mean '*'?")
-    migrated, _ = claude_names.triggers(_CLAUDE_EVENTS[event], pattern)
+    migrated = claude_names.triggers(_CLAUDE_EVENTS[event], pattern)[0] if _may_search(matcher) else []
     if len(migrated) > 1:
         return MatcherMistake(f"{problem}; use a group for each of {', '.join(map(repr, migrated))}")
     meant = migrated[0] if migrated else closest_name(pattern, known)

@@ -7,12 +7,13 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.engine_reloader import EngineReloader
+from hookgate.hooks.layers_in_force import NotInForce
 from hookgate.hooks.policies import COUNTING, PINNING
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import Counters, PinnedTools, PriceTable
@@ -24,6 +25,7 @@ from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.policy.pushed import PushedPolicy
 from hookgate.proxy.store import Store, StoreError
+from hookgate.translator.fields import JsonObject
 
 log = logging.getLogger("hookgate")
 
@@ -260,9 +262,18 @@ def _switches(sources: Sources) -> Path:
     return Path.home() / ".gemini" / "settings.json"
 
 
-def settings_error(reloader: EngineReloader) -> dict[str, str]:
-    """Return why changed settings are not in use, as the field `settings_error`; no field if they are."""
-    return {"settings_error": reloader.refusal} if reloader.refusal else {}
+def settings_out_of_force(layers: Iterable[NotInForce]) -> JsonObject:
+    """Return the fields about settings that are not in force as they are now; none if all are.
+
+    `not_in_force` has each layer with the time since when, and `settings_error` the reasons of those that affect
+    all hooks.
+    """
+    listed = list(layers)
+    errors = "\n".join(layer.reason for layer in listed if layer.binds_all)
+    return {
+        **({"settings_error": errors} if errors else {}),
+        **({"not_in_force": [asdict(layer) for layer in listed]} if listed else {}),
+    }
 
 
 def log_start(engine: Engine, sources: Sources, where: str) -> None:
