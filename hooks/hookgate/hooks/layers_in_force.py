@@ -102,7 +102,7 @@ class LayersInForce(Generic[Built]):
         except Exception as error:
             if is_exhaustion(error):
                 self.retry = True
-                if any(self._sources[unit].binds_all for unit in read):
+                if all(self._sources[unit].binds_all for unit in read):
                     raise
             if len(read) == 1:
                 [(unit, readings)] = read.items()

@@ -79,7 +79,7 @@ async def test_switches_at_the_same_time_are_all_kept(project: Path) -> None:
 async def test_settings_that_cannot_be_changed_are_reported(project: Path) -> None:
     async with paneled(project) as panel:
         (project.parent / "home" / ".gemini" / "settings.json").mkdir(parents=True)
-        with pytest.raises(ApiError, match="check the path"):
+        with pytest.raises(ApiError, match="is not a regular file; remove it"):
             await panel.switch("deny", on=False)
         assert await states(panel) == {"deny": "on", "allow": "on"}
 

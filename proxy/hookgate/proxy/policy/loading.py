@@ -265,8 +265,8 @@ def _switches(sources: Sources) -> Path:
 def settings_out_of_force(layers: Iterable[NotInForce]) -> JsonObject:
     """Return the fields about settings that are not in force as they are now; none if all are.
 
-    `not_in_force` has each layer with the time since when, and `settings_error` the reasons of those that affect
-    all hooks.
+    `not_in_force` has each layer with the time since when, and `settings_error` the reasons of those that
+    affect all hooks.
     """
     listed = list(layers)
     errors = "\n".join(layer.reason for layer in listed if layer.binds_all)

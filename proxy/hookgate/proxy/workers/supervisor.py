@@ -50,12 +50,11 @@ class WorkerGroup:
         self._health: dict[SupervisedWorker, list[JsonObject]] = {}
 
     async def reload(self) -> list[NotInForce]:
-        """Apply changed settings of hooks at all workers, and return the layers that are not in force then."""
-        _, *answers = await asyncio.gather(self._reloader.reload(), *map(self._reload, self._all))
-        found = dict.fromkeys(self._reloader.not_in_force)
-        for layers in answers:
-            found |= dict.fromkeys(layers)
-        return list(found)
+        """Apply changed settings of hooks at all workers. Returns the layers that are not in force then."""
+        answers = asyncio.gather(*map(self._reload, self._all))
+        await asyncio.gather(self._reloader.reload(), answers)
+        layers = [*self._reloader.not_in_force, *(layer for answer in answers.result() for layer in answer)]
+        return list(dict.fromkeys(layers))
 
     async def _reload(self, worker: SupervisedWorker) -> list[NotInForce]:
         answer = await self._ask(worker, "POST", "/reload")
