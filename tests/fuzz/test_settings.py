@@ -8,7 +8,6 @@ import os
 import time
 from pathlib import Path
 
-import orjson
 import pytest
 from fuzz.settings_mutations import mutated
 from support.hooks import SESSION, asking, write_file
@@ -18,6 +17,7 @@ from hookgate.proxy.admin.listener import state_of_hooks
 from hookgate.proxy.admin.policy import HookPanel, shown_policy
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.policy import load_policy
+from hookgate.translator.strictjson import dumps
 
 _FILES = int(os.environ.get("HOOKGATE_FUZZ_SETTINGS", "150"))
 _SEED = int(os.environ.get("HOOKGATE_FUZZ_SEED", "0"))
@@ -76,8 +76,8 @@ async def test_no_settings_of_a_checkout_keep_a_policy_out_of_force(
         assert f"guard {number}" in await denied_by(reloader), about
         note("call, processor", time.process_time() - began_process, about)
         assert not reloader.refusal, about
-        orjson.dumps([await panel.rows(), state_of_hooks(reloader)])
-        orjson.dumps(shown_policy(reloader.current.configuration, sources))
+        dumps([await panel.rows(), state_of_hooks(reloader)])
+        dumps(shown_policy(reloader.current.configuration, sources))
         if number % 5 == 0:
             began_process = time.process_time()
             started = load_policy(sources)

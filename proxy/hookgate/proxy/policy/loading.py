@@ -17,7 +17,7 @@ from hookgate.hooks.layers_in_force import NotInForce
 from hookgate.hooks.policies import COUNTING, PINNING
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import Counters, PinnedTools, PriceTable
-from hookgate.hooks.runs import Health, TrustCheck
+from hookgate.hooks.runs import Health, HookStatus, TrustCheck
 from hookgate.hooks.settings import EVENTS, BuiltinConfig, Hook, Loaded, read_sources
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
 from hookgate.hooks.trust import TrustStore
@@ -68,6 +68,9 @@ def read_configured_hooks(sources: Sources, *, partly: bool = False) -> Configur
 
 _STATUS_FILE = "hooks-status.json"
 _STATUS_SECONDS = 2.0
+_PRIVATE = 0o600
+_SEE_LOG = "see the gateway's log"
+_SURPRISING = f"returned surprising output; {_SEE_LOG}"
 
 
 def load_policy(
@@ -163,7 +166,7 @@ def _write(path: Path, reloader: EngineReloader, before: str | None) -> str | No
     status = {
         "revision": reloader.current.revision,
         "hooks": [
-            {"event": event, "name": name, "command": what, "file": file, **vars(record)}
+            {"event": event, "name": name, "command": what, "file": file, **_without_content(record)}
             for (event, name, what), record in reloader.health.all().items()
             if (file := files.get((event, name, what))) is not None
         ],
@@ -173,11 +176,19 @@ def _write(path: Path, reloader: EngineReloader, before: str | None) -> str | No
         return before
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path, text)
+        with contextlib.suppress(FileNotFoundError):
+            path.chmod(_PRIVATE)
+        write_atomically(path, text, _PRIVATE)
     except OSError as error:
         if before is None:
             log.warning("the hooks' status cannot be saved: %s; name another folder with --state", error)
     return text
+
+
+def _without_content(record: HookStatus) -> JsonObject:
+    """Return a status for a file. Errors and warnings may quote a call, so only the log has them."""
+    error, warning = (_SEE_LOG if record.error else ""), (_SURPRISING if record.warning else "")
+    return {**vars(record), "error": error, "warning": warning}
 
 
 def read_status(state: Path, hooks: Iterable[Hook]) -> dict[Hook, dict[str, Any]]:
