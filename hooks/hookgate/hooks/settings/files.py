@@ -156,9 +156,9 @@ class SettingsFile:
 
     def _left_out(self, place: ValuePath) -> str:
         """Return the end of a message about the hooks at `place`, which do not run: it names them."""
-        # Of a missing member, the hook or group is named.
-        value = next(filter(None, map(self._value, (place, place[:-1]))), None)
-        names = list(islice(_hook_names(value), 5))
+        names: list[str] = []
+        for near in (place, place[:-1]):  # of a member of a hook, the hook is named
+            names = names or list(islice(_hook_names(self._value(near)), 5))
         return f"; its hooks are left out: {', '.join(map(repr, names))}" if names else "; it is left out"
 
     def section(self, name: str) -> Mapping[str, Any]:
