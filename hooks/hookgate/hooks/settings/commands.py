@@ -20,6 +20,34 @@ from hookgate.hooks.settings.files import open_at_once
 VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 """Matches `$NAME` or `${NAME}` in the `env` of a hook, with the name in one of two groups."""
 
+INHERITED = re.compile(
+    "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|TMPDIR|VIRTUAL_ENV"
+    "|XDG_(CACHE|CONFIG|DATA|STATE)_HOME|XDG_RUNTIME_DIR"
+    "|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS"
+)
+"""The variables of this process that all hooks inherit: paths of programs, homes and certificates, and the
+locale. None of them contains a secret, unlike API keys, `HOOKGATE_ADMIN__TOKEN`, `OTEL_EXPORTER_OTLP_HEADERS`
+and the URLs of proxies and databases. This is a list of allowed variables because a list of secret ones would
+never be complete."""
+
+_CONTRACT_VARIABLES = frozenset(
+    {"GEMINI_PROJECT_DIR", "GEMINI_SESSION_ID", "GEMINI_CWD", "GEMINI_PLANS_DIR", "CLAUDE_PROJECT_DIR"}
+)
+_USED_VARIABLE = re.compile(
+    r"""'[^']*' | \\. | \$(?: ([A-Z_][A-Z0-9_]+)\b | \{([A-Z_][A-Z0-9_]+)\} )""", re.VERBOSE | re.DOTALL
+)
+"""Matches a variable of the environment, by its form, whose absence has no default; or text that has none."""
+_ASSIGNED = re.compile(
+    r"(?<![\w$])([A-Z_][A-Z0-9_]+)\+?=|\b(?:for|read|select|local|mapfile|readarray)\b((?:[ \t]+[-\w]+)*)"
+)
+"""Matches the name of an assignment, or the words after a command that sets variables."""
+_SETS_ANY = re.compile(r"\b(?:eval|source|getopts|printf[ \t]+-v)\b|(?:^|[;&|(])[ \t]*\.[ \t]")
+"""Matches commands that may set any variable."""
+_SHELL_VARIABLES = re.compile(
+    "BASH.*|COLUMNS|DIRSTACK|EPOCH.*|EUID|FUNCNAME|GROUPS|HOST(NAME|TYPE)|IFS|LINE(NO|S)|MACHTYPE|OLDPWD|OPT.*"
+    "|OSTYPE|PIPESTATUS|PPID|PS[0-4]|PWD|RANDOM|REPLY|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_"
+)
+"""The variables that a shell sets."""
 _PROJECT_VARIABLES = ("GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _SHELL_EXPANSION = re.compile(r"[$`*?~{\[]")
@@ -76,6 +104,20 @@ def _split(line: str) -> list[str]:
 # ---- files that a command needs
 
 
+def needed_files(config: CommandConfig, root: Path) -> list[tuple[Path, ...]]:
+    """Return the paths of the program and the scripts that a command names: of each, one has to exist.
+
+    The same commands are checked as in `command_problem`.
+    """
+    needed: list[tuple[Path, ...]] = []
+    for number, words in enumerate(_commands(config, root)):
+        if number == 0 and "/" in words[0]:
+            needed.append((root / words[0],))
+        if found := _script_of(words):
+            needed.append(_script_paths(*found, config, root))
+    return [paths for paths in needed if paths]
+
+
 def command_problem(config: CommandConfig, root: Path) -> str | None:
     """Return the reason why a command cannot work in the folder `root`, with a remedy, or None.
 
@@ -112,6 +154,22 @@ def unset_variables(config: CommandConfig) -> list[tuple[str, str]]:
         for match in VARIABLE.finditer(value)
         if (match[1] or match[2]) not in os.environ
     ]
+
+
+def unset_in_command(config: CommandConfig) -> list[str]:
+    """Return the names of the variables in a command line that are empty in the hook's environment.
+
+    The names of variables that the line itself may set are not among them.
+    """
+    if not isinstance(config.command, str) or _SETS_ANY.search(config.command):
+        return []
+    used = dict.fromkeys(found[1] or found[2] for found in _USED_VARIABLE.finditer(config.command))
+    assigned = {
+        name for found in _ASSIGNED.finditer(config.command) for name in (found[1] or found[2]).split()
+    }
+    set_here = {name for name in os.environ if INHERITED.fullmatch(name)} | _CONTRACT_VARIABLES | assigned
+    known = set_here | config.env.keys()
+    return [name for name in used if name and name not in known and not _SHELL_VARIABLES.fullmatch(name)]
 
 
 def _commands(config: CommandConfig, root: Path) -> list[list[str]]:
@@ -224,15 +282,25 @@ def _script_problem(words: Sequence[str], config: CommandConfig, root: Path) -> 
         return f"{script}, which {name} would run, is a folder; use the path of a script"
     if interpreter.needs_unix_lines and _first_line(root / script).endswith("\r"):
         return f"{script}, which {name} would run, has Windows line ends; {_UNIX_LINES}"
-    searched = interpreter.searches_path and "/" not in script
-    if any(os.path.exists(root / f"{script}{suffix}") for suffix in interpreter.suffixes) or (
-        searched and shutil.which(script, os.F_OK, config.env.get("PATH"))
-    ):
+    paths = _script_paths(interpreter, name, script, config, root)
+    if not paths or any(map(os.path.exists, paths)):
         return None
     remedy = _path_remedy(script, root)
     if not in_line and "$" in script:
         remedy = "variables are expanded in a command line, but not in a list"
     return f"{script}, which {name} would run, does not exist in {root}; {remedy}"
+
+
+def _script_paths(
+    interpreter: "_Interpreter", name: str, script: str, config: CommandConfig, root: Path
+) -> tuple[Path, ...]:
+    """Return where the interpreter `name` looks for its script; nothing if only a shell can tell."""
+    if isinstance(config.command, str) and _SHELL_EXPANSION.search(script):
+        return ()
+    if interpreter.searches_path and "/" not in script:
+        found = shutil.which(script, os.F_OK, config.env.get("PATH"))
+        return (root / script, *([Path(found)] if found else []))
+    return tuple(root / f"{script}{suffix}" for suffix in interpreter.suffixes)
 
 
 def _path_remedy(path: str, root: Path) -> str:

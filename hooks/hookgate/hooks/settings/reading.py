@@ -17,7 +17,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError, is_exhaustion
 from hookgate.hooks.settings import claude_names
-from hookgate.hooks.settings.commands import command_problem, search_problem, unset_variables
+from hookgate.hooks.settings.commands import (
+    command_problem,
+    search_problem,
+    unset_in_command,
+    unset_variables,
+)
 from hookgate.hooks.settings.configs import (
     AnyConfig,
     BuiltinConfig,
@@ -396,6 +401,9 @@ def _check_hook(file: SettingsFile, place: ValuePath, where: str, config: AnyCon
         for key, name in unset_variables(config):
             message = f"{where}: env.{key}: ${name} is not set in hookgate's environment, so it is empty"
             file.advise([*place, "env", key], message)
+        for name in unset_in_command(config):
+            message = f"{where}: command: ${name} is not set in the hook's environment, so it is empty"
+            file.advise([*place, "command"], f'{message}; set it in "env"')
     for condition, mistake in condition_mistakes(config.when):
         file.advise([*place, "when", condition], f"{where}: when.{condition}: {mistake}")
     for option, mistake in option_mistakes(config) if isinstance(config, BuiltinConfig) else ():
