@@ -147,3 +147,10 @@ def test_a_pattern_of_a_checkout_that_needs_backtracking_matches_every_tool(
     assert any("the hooks run for every tool" in str(warning) for warning in loaded.warnings)
     trusted = read_sources([SettingsSource(path, "project", trusted=True)])
     assert not trusted.configuration.matching_groups("BeforeTool", Subject(tools=("read_file",)))
+
+
+def test_names_in_conditions_have_a_limited_length(tmp_path: Path) -> None:
+    """The first call would compile them, in a time that grows with the square of their length."""
+    path = write_file(tmp_path, one_group(command(when={"models": ["*[" * 200]})))
+    [problem] = read_sources([SettingsSource(path)]).problems
+    assert str(problem).endswith("when.models: has a name of more than 256 characters; shorten it")

@@ -72,8 +72,21 @@ _SECRET_IN_URL = re.compile(r"(?<=//)[^/?#]*@|[?#].*")
 _URL = r"https?://[^/\s]\S*|unix:/[^:\s]+(:/\S*)?"
 _NAMES = {"type": "array", "items": {"type": "string"}}
 
+_LONGEST_GLOB = 256
+
+
+def _check_globs(names: list[str]) -> list[str]:
+    """Check the lengths: the time to compile one grows with its square."""
+    if any(len(name) > _LONGEST_GLOB for name in names):
+        raise PydanticCustomError("form", f"has a name of more than {_LONGEST_GLOB} characters; shorten it")
+    return names
+
+
 Globs = Annotated[
-    list[str], BeforeValidator(_to_list), WithJsonSchema({"anyOf": [{"type": "string"}, _NAMES]})
+    list[str],
+    BeforeValidator(_to_list),
+    AfterValidator(_check_globs),
+    WithJsonSchema({"anyOf": [{"type": "string"}, _NAMES]}),
 ]
 """Names, with the wildcards `*`, `?` and `[…]`. A string is the same as a list of one name."""
 
