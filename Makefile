@@ -141,8 +141,8 @@ slow: install node adk antigravity frameworks ## run tests that take many minute
 team: install ## start three gateways behind nginx with PostgreSQL and Prometheus, without containers; needs these
 	@$(BIN)/python scripts/team.py
 
-fuzz: install ## send a million mutated requests, then run the property tests with 10,000 examples each
-	HOOKGATE_FUZZ_REQUESTS=1000000 $(BIN)/pytest -s --timeout 0 tests/fuzz
+fuzz: install ## send a million mutated requests, try 10,000 settings files, then the property tests with 10,000 examples
+	HOOKGATE_FUZZ_REQUESTS=1000000 HOOKGATE_FUZZ_SETTINGS=10000 $(BIN)/pytest -s --timeout 0 tests/fuzz
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -n 2 --timeout 0 -m hypothesis
 
 lint: install ## check formatting, style, types and layers

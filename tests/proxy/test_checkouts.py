@@ -12,6 +12,8 @@ from support.wire import HI, UNARY, post
 
 GUARD = command("echo 'not here' >&2; exit 2", name="guard")
 
+CHANGED = command("echo 'not now' >&2; exit 2", name="guard")
+
 HOSTILE: dict[str, Any] = {
     "a hook of the same name and command": one_group(GUARD),
     "one that only observes": one_group({**GUARD, "mode": "observe"}),
@@ -20,6 +22,9 @@ HOSTILE: dict[str, Any] = {
     "no time for hooks": {"hooksConfig": {"deadline": 0.001, "on_error": "allow"}},
     "settings that cannot be used": '{"hooks": {"BeforeModel": 1}}',
     "a callable that ends the gateway": one_group({"type": "runtime", "action": "./end.py:act"}),
+    "half a surrogate pair": one_group({**GUARD, "name": "mine", "command": "\ud800"}),
+    "a policy that is no name": one_group({"type": "builtin", "builtin": {}}),
+    "thousands of unknown keys": one_group({**GUARD, **{f"key{number}": 1 for number in range(9000)}}),
     "a command of any length": one_group(command(f"python3 -c '{'x = 1; ' * 80}'")),
 }
 
@@ -35,6 +40,12 @@ async def test_the_user_s_guard_holds_in_a_hostile_checkout(settings: Any, tmp_p
         arguments = ("serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--project", str(project))
         async with program.serving(*arguments, env=env) as server:
             answer = await post(server.url, UNARY, HI)
+            write_file(home, one_group(CHANGED), ".gemini/settings.json")
+            while "settings reloaded" not in (line := await server.next_line()):
+                assert line
+            changed = await post(server.url, UNARY, HI)
     assert answer.status == 403
     assert "not here" in json.dumps(answer.error)
+    assert changed.status == 403
+    assert "not now" in json.dumps(changed.error)
     assert list(recorded) == []

@@ -4,8 +4,9 @@ import asyncio
 import hashlib
 import logging
 import os
+import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Any
 
 from hookgate.hooks.engine import Engine
 from hookgate.hooks.errors import SettingsError, is_exhaustion
+from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.layers_in_force import LayersInForce, NotInForce
 from hookgate.hooks.runs import Health
-from hookgate.hooks.settings import Configuration, SettingsSource, load_sources, read_sources
+from hookgate.hooks.settings import Configuration, Hook, SettingsSource
 from hookgate.hooks.trust import digest_of, hook_fingerprint, scripts_of
 
 log = logging.getLogger("hookgate.hooks")
@@ -60,7 +63,7 @@ def outline(configuration: Configuration) -> Outline:
         for group in groups:
             for hook in group.hooks:
                 properties = (
-                    hook_fingerprint(hook),
+                    _fingerprint(hook),
                     hook.config.model_dump_json(),
                     hook.on_error,
                     hook.on_exit_code,
@@ -94,6 +97,7 @@ MakeEngine = Callable[[Configuration, Health], Engine]
 # Some file systems report no changes, so the files are also checked at intervals.
 _WATCH_OPTIONS: Any = {
     "recursive": False,
+    "debounce": 200,  # a file that changes all the time must not delay the report of another one
     "rust_timeout": 1_000,  # a change between a check and the start of watching is found after this time
     "yield_on_timeout": True,
     "ignore_permission_denied": True,
@@ -101,28 +105,51 @@ _WATCH_OPTIONS: Any = {
 _RETRY_SECONDS = 5.0
 """The pause after an unexpected error, before the settings are checked again."""
 
+_PAUSE_SECONDS = 2.0
+"""The shortest time between two readings of layers that affect their own hooks only."""
+
 FindSources = Callable[[], Iterable[SettingsSource]]
 
 
 class EngineReloader:
-    """Provides calls with an engine, and keeps it up to date with its settings files."""
+    """Provides calls with an engine, and keeps it up to date with its settings files.
+
+    The layers that affect all hooks come into force first. The others, such as the settings of a checkout,
+    are read afterwards, and not more often than every few seconds: neither what they contain nor how often
+    they change delays the first ones.
+    """
 
     def __init__(self, find_sources: FindSources, make_engine: MakeEngine) -> None:
-        """Load the settings. Raises SettingsError if they are unusable."""
+        """Load the settings. Raises SettingsError if those that affect all hooks are unusable."""
         self._find_sources, self._make_engine = find_sources, make_engine
         self.health = Health()
         self.reloads: Counter[str] = Counter()
         """The number of reloads by result: applied, unchanged or refused."""
-        self.refusal = ""
-        """The reason why the settings that were read last are not in use; empty if they are."""
         self.watchers: list[Callable[[Changes], None]] = []
         """Callbacks for changed settings. They must be quick."""
         self._leases: Counter[Engine] = Counter()
         self._closing: set[asyncio.Task[None]] = set()
         self._reload_lock = asyncio.Lock()  # so that the settings that were read last win
-        self._digests = _digests(self._settings_paths())
-        self.current, self._outline = self._load()
-        self._digests |= _digests(self._script_paths(self.current))
+        self._layers = LayersInForce(self._build)
+        self._failure: NotInForce | None = None
+        sources = list(self._find_sources())
+        self._digests = _digests(_files_of(sources))
+        self._next_pause = 0.0
+        loaded = self._layers.bring(sources)
+        if loaded is None or self.refusal:
+            raise SettingsError(self.refusal)
+        self.current, self._outline = loaded
+        self._digests |= _digests(_scripts_of(self.current))
+
+    @property
+    def not_in_force(self) -> tuple[NotInForce, ...]:
+        """The layers whose settings, as they are now, are not in force."""
+        return (*([self._failure] if self._failure else []), *self._layers.not_in_force.values())
+
+    @property
+    def refusal(self) -> str:
+        """The reason why settings that affect all hooks are not in use as they are now; empty if they are."""
+        return "\n".join(each.reason for each in self.not_in_force if each.binds_all)
 
     @property
     def waiting(self) -> int:
@@ -143,9 +170,12 @@ class EngineReloader:
                 self._retire(engine)
 
     async def reload(self) -> bool:
-        """Reload the settings, and return whether they have changed. Errors are logged, never raised."""
+        """Reload the settings, and return whether they have changed. Errors are logged, never raised.
+
+        `not_in_force` has the layers that could not be used.
+        """
         try:
-            return await self._reload()
+            return await self._reload(binding=True, others=True)
         except Exception as error:
             self._log_unexpected(error)
             return False
@@ -157,47 +187,57 @@ class EngineReloader:
         """
         while True:
             try:
-                await self._until_changed()
-                await self._reload()
+                binding, others = await self._until_changed()
+                await self._reload(binding=binding, others=others)
             except Exception as error:
                 self._log_unexpected(error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _until_changed(self) -> None:
+    async def _until_changed(self) -> tuple[bool, bool]:
+        """Wait for a change. Returns whether it affects all hooks, and whether it affects other layers."""
         from watchfiles import awatch  # noqa: PLC0415  # only `watch` needs it
 
-        if await asyncio.to_thread(self._changed):
-            return
-        folders = {_nearest_existing(path.parent) for path in self._paths()}
+        if any(changed := await asyncio.to_thread(self._changes)):
+            return changed
+        folders = {_nearest_existing(path.parent) for path in self._paths(self._sources())}
         async for _ in awatch(*folders, **_WATCH_OPTIONS):
-            if await asyncio.to_thread(self._changed):
-                return
+            if any(changed := await asyncio.to_thread(self._changes)):
+                break
+        return changed
 
-    async def _reload(self) -> bool:
+    async def _reload(self, *, binding: bool, others: bool) -> bool:
         """Reload like `reload`, but raise unexpected errors; the files then still count as changed."""
         async with self._reload_lock:
-            digests = await asyncio.to_thread(_digests, self._paths())
-            try:
-                engine, new_outline = await asyncio.to_thread(self._load)
-            except SettingsError as error:
-                self._digests = digests
+            refusals = self._layers.refusals
+            applied = binding and await self._bring(binding=True)
+            if others:
+                self._next_pause = time.monotonic() + _PAUSE_SECONDS
+                applied |= await self._bring(binding=False)
+            self._failure = None
+            if self._layers.refusals > refusals:
                 self.reloads["refused"] += 1
-                self.refusal = str(error)
-                log.error(
-                    "the settings cannot be used, so revision %s stays in use: %s",
-                    self.current.revision,
-                    error,
-                )
-                return False
-            self.refusal = ""
-            self._digests = digests | await asyncio.to_thread(_digests, self._script_paths(engine))
-            if engine.revision == self.current.revision:
+            elif not applied:
                 self.reloads["unchanged"] += 1
-                log.info("settings read again: unchanged, revision %s", engine.revision)
-                await engine.close()
-                return False
-            self._activate(engine, new_outline)
-            return True
+                log.info("settings read again: unchanged, revision %s", self.current.revision)
+            return applied
+
+    async def _bring(self, *, binding: bool) -> bool:
+        """Read the layers that affect all hooks, or the others, and return whether the engine has changed."""
+        sources = await asyncio.to_thread(self._sources)
+        chosen = [source for source in sources if source.binds_all is binding]
+        digests = await asyncio.to_thread(_digests, self._paths(chosen))
+        loaded = await asyncio.to_thread(self._layers.bring, sources, binding=binding)
+        if not self._layers.retry:
+            self._digests |= digests
+        if loaded is None:
+            return False
+        engine, new_outline = loaded
+        self._digests |= await asyncio.to_thread(_digests, _scripts_of(engine))
+        if engine.revision == self.current.revision:
+            await engine.close()
+            return False
+        self._activate(engine, new_outline)
+        return True
 
     def _activate(self, engine: Engine, new_outline: Outline) -> None:
         self.reloads["applied"] += 1
@@ -210,7 +250,8 @@ class EngineReloader:
 
     def _log_unexpected(self, error: Exception) -> None:
         self.reloads["refused"] += 1
-        self.refusal = str(error) or type(error).__name__
+        since = self._failure.since if self._failure else utc_text(precision="seconds")
+        self._failure = NotInForce("all", "", since, str(error) or type(error).__name__)
         if is_exhaustion(error):
             log.error(
                 "the settings cannot be read now, so revision %s stays in use: %s",
@@ -227,22 +268,9 @@ class EngineReloader:
         """End the processes and connections of all hooks, including those of former revisions."""
         await asyncio.gather(self.current.close(), *self._closing)
 
-    def _load(self) -> tuple[Engine, Outline]:
-        places = list(self._find_sources())
-        try:
-            configuration = load_sources(places)
-        except SettingsError as error:
-            raise self._with_hook_problems(error, read_sources(places).configuration) from None
+    def _build(self, configuration: Configuration) -> tuple[Engine, Outline]:
         configuration = replace(configuration, revision=_revision(configuration))
         return self._make_engine(configuration, self.health), outline(configuration)
-
-    def _with_hook_problems(self, error: SettingsError, readable: Configuration) -> SettingsError:
-        """Return the error with the problems of those hooks that could be read, such as wrong options."""
-        try:
-            self._make_engine(readable, Health())  # nothing is started before the first event
-        except SettingsError as more:
-            return SettingsError(f"{error}\n{more}")
-        return error
 
     def _notify(self, difference: Changes) -> None:
         summary = str(difference) or "no hook changed"
@@ -261,18 +289,26 @@ class EngineReloader:
             except Exception:  # the new settings are in use all the same
                 log.exception("a change of the settings could not be reported; please report this")
 
-    def _changed(self) -> bool:
-        return _digests(self._paths()) != self._digests
+    def _sources(self) -> list[SettingsSource]:
+        return list(self._find_sources())
 
-    def _paths(self) -> set[Path]:
-        return self._settings_paths() | self._script_paths(self.current)
+    def _changes(self) -> tuple[bool, bool]:
+        """Return whether files have changed that affect all hooks, and whether others have.
 
-    def _settings_paths(self) -> set[Path]:
-        return {source.path for source in self._find_sources() if source.revision is None}
+        The others are looked at only after a pause, so that one which changes all the time is no load.
+        """
+        sources = self._sources()
+        binding = self._have_changed([source for source in sources if source.binds_all])
+        if time.monotonic() < self._next_pause:
+            return binding, False
+        return binding, self._have_changed([source for source in sources if not source.binds_all])
 
-    @staticmethod
-    def _script_paths(engine: Engine) -> set[Path]:
-        return {path for hook in engine.configuration.hooks() for path in scripts_of(hook)}
+    def _have_changed(self, sources: Collection[SettingsSource]) -> bool:
+        """Return whether the files of these sources, or the scripts of their hooks, have changed."""
+        return any(self._digests.get(path, "") != digest_of(path) for path in self._paths(sources))
+
+    def _paths(self, sources: Collection[SettingsSource]) -> set[Path]:
+        return _files_of(sources) | _scripts_of(self.current, {source.path for source in sources})
 
     def _retire(self, engine: Engine) -> None:
         """Close an engine that is no longer current, once its last lease has ended."""
@@ -289,9 +325,28 @@ def _revision(configuration: Configuration) -> str:
     """
     digest = hashlib.sha256(configuration.revision.encode())
     for hook in configuration.hooks():
-        digest.update(hook_fingerprint(hook).encode())
+        digest.update(_fingerprint(hook).encode())
     prefix = "" if configuration.pushed is None else f"{configuration.pushed.number}-"
     return f"{prefix}{digest.hexdigest()[:12]}"
+
+
+def _fingerprint(hook: Hook) -> str:
+    """Return a hash of the hook with its scripts.
+
+    It is empty for a hook that needs trust, whose scripts may be of any number and size: if one of them
+    changes, the hook does not run.
+    """
+    return "" if hook.needs_trust else hook_fingerprint(hook)
+
+
+def _files_of(sources: Iterable[SettingsSource]) -> set[Path]:
+    return {source.path for source in sources if source.revision is None}
+
+
+def _scripts_of(engine: Engine, files: Container[Path] | None = None) -> set[Path]:
+    """Return the scripts whose changes change the settings: of all hooks, or of those in some files."""
+    hooks = (hook for hook in engine.configuration.hooks() if files is None or hook.source in files)
+    return {path for hook in hooks if not hook.needs_trust for path in scripts_of(hook)}
 
 
 def _nearest_existing(folder: Path) -> Path:

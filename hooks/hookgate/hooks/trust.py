@@ -110,15 +110,18 @@ class TrustStore:
     def trusts(self, hook: Hook) -> bool:
         """Return whether the hook may run. Files are read again only if they have changed.
 
-        Raises OSError if no file descriptor is left to read them.
+        A hook of which nobody has trusted a version takes no time, whatever files it names. Raises OSError if
+        no file descriptor is left to read them.
         """
         if not hook.needs_trust:
             return True
+        known = self._projects.get(str(hook.root), {})
+        label = {"name": hook.name, "runs": hook.display_target}
+        if not any(label.items() <= entry.items() for entry in known.values()):
+            return False
         stamp = tuple(_stamp(path) for path in scripts_of(hook))
         if hook not in self._checked or self._checked[hook][0] != stamp:
-            known = self._projects.get(str(hook.root), {})
-            trusted = bool(known) and hook_fingerprint(hook) in known
-            self._checked[hook] = (stamp, trusted)
+            self._checked[hook] = (stamp, hook_fingerprint(hook) in known)
         return self._checked[hook][1]
 
     def refusal(self, hook: Hook) -> str | None:
@@ -153,9 +156,14 @@ def _load(path: Path) -> dict[str, dict[str, Any]]:
         raise SettingsError([Problem(path, f"cannot be read: {error.strerror}; {remedy}")]) from None
     except ValueError as error:
         raise SettingsError([Problem(path, f"cannot be read: {error}; repair or remove it")]) from None
-    if not isinstance(projects, dict) or not all(isinstance(hooks, dict) for hooks in projects.values()):
+    if not _is_object_of_objects(projects) or not all(map(_is_object_of_objects, projects.values())):
         raise SettingsError([Problem(path, "must contain an object of projects; repair or remove it")])
-    return projects
+    known: dict[str, dict[str, Any]] = projects
+    return known
+
+
+def _is_object_of_objects(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
 
 
 def _stamp(path: Path) -> Any:

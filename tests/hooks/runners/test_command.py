@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.hooks import SESSION, asking, command, one_group, write_file
 from support.programs import run_process
 
+from hookgate.hooks import Engine, load_settings
 from hookgate.hooks.runners.command import (
     command_program,
     hook_environment,
     in_session,
     quote_project_variables,
 )
-from hookgate.hooks.settings import CommandConfig, Hook
+from hookgate.hooks.settings import CommandConfig, Hook, SettingsSource, read_sources
 
 NAMES = ["GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_PLANS_DIR", "CLAUDE_PROJECT_DIR"]
 
@@ -167,3 +170,83 @@ def test_a_key_that_the_hook_s_env_names_does(form: str, tmp_path: Path) -> None
 
 def test_an_unset_variable_in_the_hook_s_env_is_empty(tmp_path: Path) -> None:
     assert hook_environment(hook(tmp_path), {"A": "x${NONE}y$NONE"}, {})["A"] == "xy"
+
+
+# ---- scripts that vanished
+
+
+def guarded(folder: Path, line: str, **more: Any) -> Engine:
+    return Engine(load_settings([write_file(folder, one_group(command(line, name="guard", **more)))]))
+
+
+@pytest.mark.parametrize(
+    ("line", "script"),
+    [
+        ("python3 g.py", "g.py"),
+        ("exec python3 -u ./g.py x", "g.py"),
+        ('python3 "$GEMINI_PROJECT_DIR"/g.py', "g.py"),
+        ("dash g.sh", "g.sh"),
+        ("bash ./g.sh", "g.sh"),
+        ("./g.sh", "g.sh"),
+        ("cat | python3 g.py", "g.py"),
+    ],
+)
+@pytest.mark.parametrize("on_error", ["allow", "deny"])
+async def test_a_script_that_vanished_is_a_failure_and_no_decision(
+    line: str, script: str, on_error: str, tmp_path: Path
+) -> None:
+    """Python and dash end with 2 if they do not find their script, which is the exit code of a denial."""
+    path = write_file(tmp_path, "#!/bin/sh\nexit 0\n" if script == "g.sh" else "", script)
+    path.chmod(0o755)
+    engine = guarded(tmp_path, line, on_error=on_error)
+    path.unlink()
+    outcome = await engine.fire(asking("hi"), SESSION)
+    assert outcome.runs[0].failure is not None
+    assert outcome.verdict.denied is (on_error == "deny")
+    assert str(tmp_path) not in outcome.verdict.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os, sys; os.remove('g.py'); print('no'); sys.exit(2)",
+        "import os, sys; os.remove('g.py'); sys.stderr.write('g.py says no'); sys.exit(2)",
+        "import sys; sys.stderr.write(\"can't open file 'g.py': no\"); sys.exit(2)",
+    ],
+)
+async def test_the_denial_of_a_script_counts_even_if_it_is_gone_afterwards(text: str, tmp_path: Path) -> None:
+    write_file(tmp_path, text, "g.py")
+    outcome = await guarded(tmp_path, "python3 g.py", on_error="allow").fire(asking("hi"), SESSION)
+    assert outcome.verdict.denied
+    assert "no" in outcome.verdict.reason
+
+
+async def test_the_reason_of_a_denial_has_no_path_of_the_hook_s_folder(tmp_path: Path) -> None:
+    write_file(tmp_path, "", "g.py")
+    line = 'cd . && python3 "$GEMINI_PROJECT_DIR/helpers/gone.py"'
+    outcome = await guarded(tmp_path, line).fire(asking("hi"), SESSION)
+    assert outcome.verdict.denied
+    assert "'helpers/gone.py'" in outcome.verdict.reason
+    assert str(tmp_path) not in outcome.verdict.reason
+
+
+# ---- variables that are not set
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("python3 ${PLUGIN_ROOT}/g.py", ["PLUGIN_ROOT"]),
+        ('"$PLUGIN_ROOT/run" "$OTHER"', ["PLUGIN_ROOT", "OTHER"]),
+        ("A_DIR=. && $A_DIR/run ${B_DIR:-x} '$C_DIR' \\$D_DIR", []),
+        ("for NAME in a b; do echo $NAME $GEMINI_CWD $HOME $PWD $RANDOM; done", []),
+        ("while read -r ONE TWO; do echo $ONE $TWO; done", []),
+        (". ./env.sh; $FROM_FILE/run", []),
+        ("echo $GIVEN", []),
+    ],
+)
+def test_variables_that_are_not_set_are_reported_by_name(line: str, names: list[str], tmp_path: Path) -> None:
+    path = write_file(tmp_path, one_group(command(line, env={"GIVEN": "x"})))
+    warnings = [str(warning) for warning in read_sources([SettingsSource(path, "policy")]).warnings]
+    found = [warning.partition("command: $")[2].split()[0] for warning in warnings if "command: $" in warning]
+    assert found == names

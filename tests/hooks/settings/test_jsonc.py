@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from support.jsontext import Layout, commented, json_objects, layouts
 
 from hookgate.hooks.settings import files
+from hookgate.hooks.settings.positions import Positions
 
 
 def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
@@ -53,15 +54,17 @@ def test_every_value_is_found_at_its_place(value: Any, layout: Layout) -> None:
 @given(json_objects, layouts)
 def test_the_line_of_a_value_is_where_its_text_begins(value: Any, layout: Layout) -> None:
     written = commented(value, layout)
+    positions = Positions(files.without_comments(written.text))
     for path, _ in places(value):
-        assert files.line_number(written.text, path) == written.lines[path]
+        assert positions.line(path) == written.lines[path]
 
 
 def test_the_line_of_a_missing_value_is_that_of_its_closest_parent() -> None:
     text = '// settings\n{\n  "hooks": {\n    "BeforeTool": [\n      {}\n    ]\n  }\n}'
-    assert files.line_number(text, ["hooks", "BeforeTool", 0, "matcher"]) == 5
-    assert files.line_number(text, ["hooks", "BeforeTool", 1]) == 4
-    assert files.line_number(text, ["tools"]) == 2
+    positions = Positions(files.without_comments(text))
+    assert positions.line(["hooks", "BeforeTool", 0, "matcher"]) == 5
+    assert positions.line(["hooks", "BeforeTool", 1]) == 4
+    assert positions.line(["tools"]) == 2
 
 
 def test_a_missing_value_has_no_span() -> None:

@@ -169,7 +169,7 @@ def test_neither_a_checkout_nor_an_extension_sets_what_all_hooks_share(
     )
     assert configuration.limits == EngineLimits()
     whose = "an extension affects" if layer == "extensions" else "a project that is not trusted as a whole"
-    assert f"{layer}.json: hooksConfig: deadline and concurrency are ignored: {whose}" in caplog.text
+    assert f"{layer}.json:1: hooksConfig: deadline and concurrency are ignored: {whose}" in caplog.text
     assert {hook.name: hook.on_error for hook in configuration.hooks()}["guard"] == "allow"
 
 
@@ -184,10 +184,12 @@ def test_a_broken_checkout_does_not_keep_the_user_s_settings_out_of_force(
     project = SettingsSource(write_file(tmp_path, broken, "project.json"), "project")
     assert [hook.name for hook in load_sources([project, own]).hooks()] == ["guard"]
     assert "project.json" in caplog.text
-    assert "the project is not trusted" in caplog.text
-    trusted = SettingsSource(project.path, "project", trusted=True)
+
+
+def test_a_broken_project_that_is_trusted_as_a_whole_ends_the_start(tmp_path: Path) -> None:
+    project = SettingsSource(write_file(tmp_path, "{", "project.json"), "project", trusted=True)
     with pytest.raises(SettingsError, match=r"project\.json"):
-        load_sources([trusted, own])
+        load_sources([project, place(tmp_path, "user", one_group(GUARD))])
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "huge", "loop", "folder"])
@@ -249,13 +251,13 @@ def test_every_problem_of_every_file_is_reported_with_its_line(tmp_path: Path) -
         load_sources([SettingsSource(first), SettingsSource(second), SettingsSource(tmp_path / "none.json")])
     message = str(caught.value).splitlines()
     assert [line.removeprefix(f"{tmp_path}/").split(" ")[0] for line in message] == [
-        "b.json:1:2:",
-        "none.json:",
         "a.json:6:",
         "a.json:7:",
         "a.json:8:",
+        "b.json:1:2:",
+        "none.json:",
     ]
-    assert r"write '\\['" in message[3] or r"'\\['" in message[3]
+    assert r"'\\['" in message[1]
 
 
 def test_a_file_that_is_named_may_be_a_pipe(tmp_path: Path) -> None:

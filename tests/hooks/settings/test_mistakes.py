@@ -8,7 +8,7 @@ import pytest
 from support.hooks import command, one_group, write_file
 
 from hookgate.hooks import SettingsError
-from hookgate.hooks.settings import Layer, SettingsSource, load_sources, read_sources
+from hookgate.hooks.settings import Layer, SettingsSource, Subject, load_sources, read_sources
 
 OTHERS: list[Layer] = ["explicit", "project", "user", "system", "extensions"]
 
@@ -60,7 +60,7 @@ def test_a_key_that_is_not_known_ends_the_start_with_a_policy(
     assert str(caught.value) == f"{path}:{expected}"
 
 
-@pytest.mark.parametrize("layer", ["policy", "explicit", "user", "system", "extensions"])
+@pytest.mark.parametrize("layer", ["policy", "explicit"])
 def test_hooks_beside_the_key_for_hooks_end_the_start(layer: Layer, tmp_path: Path) -> None:
     """They would never run, and what they should stop would pass."""
     path = write_file(tmp_path, lines("{", '  "BeforeModel": []}'))
@@ -516,3 +516,60 @@ def test_each_warning_names_the_line_of_what_it_is_about(
     ]  # fmt: skip
     breaks_hook = {about[index] for index, warning in enumerate(warnings) if warning.breaks_hook}
     assert breaks_hook == {'"command": "./gone.sh"', '"command": "pyton3"'}
+
+
+GUARD = command("true", name="guard")
+TOLERATED = {
+    "an unknown event": (
+        {"hooks": {"BeforeTol": [{"hooks": [GUARD]}]}},
+        "did you mean BeforeTool?; its hooks are",
+    ),
+    "an event beside the key for hooks": ({"BeforeTool": [{"hooks": [GUARD]}]}, "has no effect here"),
+    "a hook without a type": (one_group({"command": "x", "name": "guard"}), "type: is missing"),
+    "a hook of another type": (
+        one_group({"type": "plugin", "name": "guard"}),
+        "there is no hook type 'plugin'",
+    ),
+    "a hook without a command": (one_group({"type": "command", "name": "guard"}), "command: is missing"),
+    "a group without a list": ({"hooks": {"BeforeModel": {"hooks": [GUARD]}}}, "must be a list of groups"),
+    "hooks beside no group": ({"hooks": {"BeforeModel": [GUARD]}}, "hooks: is missing"),
+}
+
+
+@pytest.mark.parametrize(("settings", "expected"), TOLERATED.values(), ids=list(TOLERATED))
+@pytest.mark.parametrize("layer", ["project", "user", "system", "extensions"])
+def test_hooks_that_gemini_cli_leaves_out_are_named_and_no_error_in_its_own_layers(
+    settings: Any, expected: str, layer: Layer, tmp_path: Path
+) -> None:
+    path = write_file(tmp_path, settings)
+    source = SettingsSource(path, layer, trusted=True)
+    loaded = read_sources([source])
+    assert (loaded.problems, loaded.ignored) == ((), ())
+    [warning] = loaded.warnings
+    assert expected in str(warning)
+    assert str(warning).endswith("; its hooks are left out: 'guard'")
+    assert warning.breaks_hook
+    with pytest.raises(SettingsError):
+        load_sources([SettingsSource(path)])
+
+
+def test_a_matcher_that_is_no_regular_expression_is_compared_as_text_in_gemini_cli_s_layers(
+    tmp_path: Path,
+) -> None:
+    path = write_file(tmp_path, one_group(GUARD, event="BeforeTool", matcher="*_file"))
+    loaded = read_sources([SettingsSource(path, "user")])
+    [warning] = loaded.warnings
+    assert "it is compared as text, as in Gemini CLI" in str(warning)
+    assert str(warning).endswith("did you mean '.*_file'?")
+    matching = loaded.configuration.matching_groups
+    assert matching("BeforeTool", Subject(tools=("*_file",)))
+    assert not matching("BeforeTool", Subject(tools=("read_file",)))
+    with pytest.raises(SettingsError):
+        load_sources([SettingsSource(path)])
+
+
+@pytest.mark.parametrize("mistake", [{"timeout": "5"}, {"on_error": "never"}, {"when": {"model": "x"}}])
+def test_a_wrong_value_ends_the_start_in_the_user_s_layer_as_well(mistake: Any, tmp_path: Path) -> None:
+    path = write_file(tmp_path, one_group({**GUARD, **mistake}))
+    with pytest.raises(SettingsError):
+        load_sources([SettingsSource(path, "user")])

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from support.hooks import SESSION, asking, command, one_group, write_file
 
+from hookgate.hooks.layers_in_force import NotInForce
+from hookgate.hooks.settings import SettingsSource
 from hookgate.proxy import policy
 from hookgate.proxy.admin.policy import HookPanel
 from hookgate.proxy.config.reading import Sources
@@ -79,9 +81,45 @@ async def test_switches_at_the_same_time_are_all_kept(project: Path) -> None:
 async def test_settings_that_cannot_be_changed_are_reported(project: Path) -> None:
     async with paneled(project) as panel:
         (project.parent / "home" / ".gemini" / "settings.json").mkdir(parents=True)
-        with pytest.raises(ApiError, match="check the path"):
+        with pytest.raises(ApiError, match="is not a regular file; remove it"):
             await panel.switch("deny", on=False)
         assert await states(panel) == {"deny": "on", "allow": "on"}
+
+
+async def test_a_switch_that_is_not_in_force_is_not_reported_as_done(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> list[SettingsSource]:
+        raise KeyError("unexpected")
+
+    async with paneled(project) as panel:
+        monkeypatch.setattr(panel.reloader, "_find_sources", fail)
+        with pytest.raises(ApiError, match=r"not in force: 'unexpected' \(since 2") as failed:
+            await panel.switch("deny", on=False)
+        assert failed.value.code == 409
+        assert await states(panel) == {"deny": "on", "allow": "on"}
+
+
+async def test_a_switch_is_done_only_when_all_workers_confirm_it(project: Path) -> None:
+    unconfirmed = NotInForce("all", "", "2026-01-01T00:00:00Z", "worker 2 has not confirmed the change")
+    async with paneled(project) as panel:
+        sources, reloader = panel.sources, panel.reloader
+
+        async def reload() -> list[NotInForce]:
+            await reloader.reload()
+            return [unconfirmed]
+
+        with pytest.raises(ApiError, match="worker 2 has not confirmed"):
+            await HookPanel(reloader, sources, reload).switch("deny", on=False)
+
+
+async def test_a_broken_checkout_prevents_no_switch(project: Path) -> None:
+    write_file(project.parent / "home", one_group(DENY, event="BeforeModel"), ".gemini/settings.json")
+    write_file(project, '{"hooks": "\\ud800"', ".gemini/settings.json")
+    async with paneled(project, trusted=False) as panel:
+        assert (await panel.switch("deny", on=False))["messages"][0].startswith("'deny' is off: ")
+        assert await states(panel) == {"deny": "off"}
+        assert [layer.layer for layer in panel.reloader.not_in_force] == ["project"]
 
 
 async def test_a_hook_of_two_layers_is_reported_to_be_one_s(project: Path) -> None:

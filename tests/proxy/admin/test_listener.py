@@ -125,7 +125,10 @@ async def test_settings_that_are_not_in_use_are_reported_until_they_are_mended(t
         mended = await ask(url, "GET", "/readyz")
     assert refused.status == 200
     assert refused.json["settings_error"].startswith(f"{tmp_path}/settings.json:1: hooks: must be an object")
-    assert "settings_error" not in mended.json
+    [layer] = refused.json["not_in_force"]
+    assert (layer["layer"], layer["file"]) == ("operator", f"{tmp_path}/settings.json")
+    assert (layer["since"][:2], layer["reason"]) == ("20", refused.json["settings_error"])
+    assert not {"settings_error", "not_in_force"} & mended.json.keys()
     await reloader.close()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from generators.settings_reference import settings_reference
+from support.hooks import command, one_group, write_file
 from support.places import PROJECT
 from support.program import run, serving
 
@@ -50,6 +51,23 @@ async def test_check_reports_what_a_start_would_find_in_the_named_files(tmp_path
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("./gone.sh", "./gone.sh does not exist in "),
+        ("python3 gone.py", "gone.py, which python3 would run, does not exist in "),
+        ("./plain.sh", "./plain.sh is not executable; run: chmod +x "),
+    ],
+)
+async def test_check_fails_for_a_script_that_cannot_run(line: str, problem: str, tmp_path: Path) -> None:
+    """A gateway would start with it: the file may be there when the hook runs."""
+    write_file(tmp_path, "#!/bin/sh\n", "plain.sh")
+    hooks = write_file(tmp_path, one_group(command(line, name="guard")))
+    ended = await run("config", "check", "--hooks", str(hooks))
+    assert ended.code == 1
+    assert f"hookgate: {hooks}:1: hooks.BeforeModel: the hook 'guard': {problem}" in ended.err
+
+
 async def test_show_gives_every_setting_its_value_and_its_source(tmp_path: Path) -> None:
     toml, secret = tmp_path / "hookgate.toml", tmp_path / "secret"
     toml.write_text("[hooks]\npolicy = ['p.json']\n")
@@ -73,8 +91,8 @@ async def test_show_gives_every_setting_its_value_and_its_source(tmp_path: Path)
 
 
 async def test_show_and_check_tell_all_that_is_wrong() -> None:
-    for command in ("show", "check"):
-        ended = await run("config", command, "--listen", "x", env={"HOOKGATE_LIMITS__BODY": "x"})
+    for name in ("show", "check"):
+        ended = await run("config", name, "--listen", "x", env={"HOOKGATE_LIMITS__BODY": "x"})
         assert (ended.code, ended.out) == (1, "")
         assert ended.err == (
             "hookgate: HOOKGATE_LIMITS__BODY: limits.body: must be a whole number\n"

@@ -59,6 +59,16 @@ def test_the_list_is_also_called_panel(project: Path, hookgate: Hookgate) -> Non
     assert (code, "deny" in output, "BeforeModel" in output) == (0, True, True)
 
 
+def test_the_list_shows_descriptions_if_there_are_any(project: Path, hookgate: Hookgate) -> None:
+    configure(project, DENY)
+    assert "description" not in hookgate("list")[1]
+    configure(project, {**DENY, "description": "Denies everything."})
+    header, row = hookgate("panel")[1].splitlines()
+    assert header.endswith("  description")
+    assert row.endswith("  Denies everything.")
+    assert json.loads(hookgate("list", "--json")[1])[0]["description"] == "Denies everything."
+
+
 def test_a_project_s_hook_runs_once_it_is_trusted(project: Path, hookgate: Hookgate) -> None:
     configure(project, DENY)
     assert "untrusted" in hookgate("list")[1]

@@ -13,6 +13,8 @@ from support.keys import UPSTREAM_KEY, sent, until_answered, why
 from support.program import Ended, run, serving
 from support.wire import HI, SSE, UNARY, ask, post
 
+from hookgate.proxy.identity.key_secrets import create_key
+
 KEY = re.compile(r"hgk_[a-z2-7]{10}_[0-9A-Za-z]{49}")
 
 
@@ -66,6 +68,22 @@ async def test_a_key_is_shown_once_and_listed_with_what_it_may_do(tmp_path: Path
     table = (await keys("list", state=tmp_path)).out
     assert "requests=60/minute, cost=2.5/month, tokens=1000000/day" in table
     assert not KEY.search(table + json.dumps(shown))
+
+
+async def test_a_whole_key_is_revoked_by_its_id(tmp_path: Path) -> None:
+    """As the person does who has found it in a log."""
+    first = json.loads((await keys("create", "alice", "--json", state=tmp_path)).out)
+    other = json.loads((await keys("create", "bob", "--json", state=tmp_path)).out)
+    revoked = await keys("revoke", first["key"], state=tmp_path)
+    assert revoked.out == f"Revoked {first['id']} of alice.\n"
+    again = await keys("revoke", first["key"], state=tmp_path, code=1)
+    assert again.complaint == f"hookgate: the key {first['id']} of alice was revoked before"
+    cut = await keys("revoke", other["key"][:-1], state=tmp_path, code=1)
+    assert "this is not a whole key: characters are missing or wrong" in cut.complaint
+    assert other["key"][16:-1] not in cut.complaint
+    unknown, key_id = create_key()
+    elsewhere = await keys("revoke", unknown, state=tmp_path, code=1)
+    assert f"no key with the ID {key_id} was issued here" in elsewhere.complaint
 
 
 async def test_a_rotated_key_keeps_its_id_and_a_revoked_one_is_listed_on_request(
@@ -179,8 +197,8 @@ async def test_names_with_wildcards_are_not_taken_for_regular_expressions(tmp_pa
 
 async def test_a_key_in_place_of_an_owner_is_not_repeated(tmp_path: Path) -> None:
     canary = (await keys("create", "alice", state=tmp_path)).out.strip()
-    for command in ("create", "rotate", "revoke", "usage"):
-        ended = await keys(command, canary, state=tmp_path, code=1)
+    for command, code in {"create": 1, "usage": 1, "rotate": 0, "revoke": 0}.items():
+        ended = await keys(command, canary, state=tmp_path, code=code)
         assert canary not in ended.err + ended.out
 
 

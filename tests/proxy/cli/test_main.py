@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.gateway import write_settings
+from support.hooks import write_file
 from support.life import until
 from support.program import Ended, environment, run, serving
 from support.wire import HI, SSE, UNARY, post
@@ -309,7 +310,27 @@ async def test_the_list_warns_of_output_without_effect(tmp_path: Path) -> None:
         await until((state / "hooks-status.json").exists, 10)
         await until(lambda: '"runs": 1' in (state / "hooks-status.json").read_text(), 10)
     [row] = json.loads((await run("hooks", "list", "--json", *sources)).out)
-    assert row["last run"].startswith("ok, but it returned the key 'decison', which is not read")
+    assert row["last run"] == "ok, but it returned surprising output; see the gateway's log"
+
+
+async def test_the_status_of_hooks_is_the_owner_s_and_quotes_no_call(tmp_path: Path) -> None:
+    line = "cat >&2; exit 3"  # a guard whose error quotes the prompt
+    state = tmp_path / "state"
+    settings = write_settings(tmp_path, {"BeforeModel": [{"type": "command", "command": line}]})
+    status = write_file(state, "{}", "hooks-status.json")  # that of an older version
+    sources = ("--hooks", str(settings), "--state", str(state))
+    prompt = {"contents": [{"role": "user", "parts": [{"text": "my secret plan"}]}]}
+    async with (
+        serving("upstream") as upstream,
+        serving("serve", *FREE, "--upstream", upstream.url, *sources) as gateway,
+    ):
+        await post(gateway.url, UNARY, prompt)
+        await until(lambda: '"runs": 1' in status.read_text(), 10)
+    assert "secret plan" in gateway.log
+    assert "secret plan" not in status.read_text()
+    assert status.stat().st_mode & 0o777 == 0o600
+    [row] = json.loads((await run("hooks", "list", "--json", *sources)).out)
+    assert row["last run"] == "failed: see the gateway's log"
 
 
 def test_a_receipt_s_id_is_needed_in_full(here: Here) -> None:

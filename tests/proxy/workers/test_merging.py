@@ -1,10 +1,19 @@
 """Merging the metrics, calls and events of several workers."""
 
+from dataclasses import asdict
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from hookgate.hooks.layers_in_force import NotInForce
 from hookgate.hooks.runs import HookStatus
-from hookgate.proxy.workers.supervisor import first_problem, merged_health, merged_metrics, oldest_policy
+from hookgate.proxy.workers.supervisor import (
+    first_problem,
+    layers_out_of_force,
+    merged_health,
+    merged_metrics,
+    oldest_policy,
+)
 
 
 def page(amount: float) -> bytes:
@@ -79,3 +88,16 @@ def test_the_policy_of_the_worker_that_is_furthest_behind_is_shown() -> None:
     assert oldest_policy([policy(6, "current"), behind, None, policy(8, "current")]) == behind
     assert oldest_policy([policy(8, "current"), policy(7, "current")]) == policy(7, "current")
     assert oldest_policy([{}, None]) == {}
+
+
+def test_a_layer_is_listed_once_since_the_first_worker_could_not_use_it() -> None:
+    def layer(file: str, since: str) -> NotInForce:
+        return NotInForce("user", file, since, "is not valid JSON")
+
+    answers = [
+        {"not_in_force": [asdict(layer("a", "2026-01-01")), asdict(layer("b", "2026-01-03"))]},
+        None,
+        {},
+    ]
+    found = layers_out_of_force([layer("a", "2026-01-02")], answers)
+    assert found == [layer("a", "2026-01-01"), layer("b", "2026-01-03")]

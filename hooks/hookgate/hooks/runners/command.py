@@ -11,27 +11,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hookgate.hooks.clock import StallClock
+from hookgate.hooks.errors import HookError
 from hookgate.hooks.events.base import Document
-from hookgate.hooks.output import Output, read_process, shorten_stderr
+from hookgate.hooks.output import DENY_EXIT_CODE, Output, read_process, shorten_stderr
 from hookgate.hooks.runners.process import Program, finish_process, spawn
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import CommandConfig, Hook
-from hookgate.hooks.settings.commands import VARIABLE
+from hookgate.hooks.settings.commands import INHERITED, VARIABLE, needed_files
 
 log = logging.getLogger("hookgate.hooks")
 
 SHELL = shutil.which("bash") or "/bin/sh"
 """Bash, as in Gemini CLI, so that `[[ … ]]` works in a command line, or else /bin/sh."""
-
-INHERITED = re.compile(
-    "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|TMPDIR|VIRTUAL_ENV"
-    "|XDG_(CACHE|CONFIG|DATA|STATE)_HOME|XDG_RUNTIME_DIR"
-    "|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS"
-)
-"""The variables of this process that all hooks inherit: paths of programs, homes and certificates, and the
-locale. None of them contains a secret, unlike API keys, `HOOKGATE_ADMIN__TOKEN`, `OTEL_EXPORTER_OTLP_HEADERS`
-and the URLs of proxies and databases. This is a list of allowed variables because a list of secret ones would
-never be complete."""
 
 _SLOW_START = 0.005
 """The duration of a start, in seconds, that indicates a lack of processors. On an idle machine: 0.001."""
@@ -67,7 +58,9 @@ class CommandRunner:
     """Runs a command hook by starting its program for each event."""
 
     def __init__(self, hook: Hook, config: CommandConfig) -> None:
-        self._name, self._program = hook.name, command_program(hook, config)
+        self._name, self._root = hook.name, hook.root
+        self._needed = needed_files(config, hook.root)
+        self._program = command_program(hook, config)
         self._clock = StallClock()
         self._start = asyncio.Lock()
         self._pause = 0.0
@@ -78,13 +71,23 @@ class CommandRunner:
         program = in_session(self._program, session.session_id)
         async with self._start:
             await asyncio.sleep(self._pause)
+            missing = next((paths[0] for paths in self._needed if not any(map(os.path.exists, paths))), None)
             process = self._spawn(program)
         ended = await finish_process(process, program, document.json, self._clock)
         text = ended.stderr.decode("utf-8", errors="replace").strip()
         self.ignored_stderr = shorten_stderr(text) if ended.exit_code == 0 else ""
         if text:
             log.debug("%s hook %r exited with code %d; stderr: %s", event, self._name, ended.exit_code, text)
+        if ended.exit_code == DENY_EXIT_CODE:
+            if missing is not None:  # Python and dash end with this code if they do not find their script
+                raise HookError(f"has no script: {missing} does not exist")
+            ended = replace(ended, stderr=self._without_folder(ended.stderr))
         return read_process(event, self._name, ended)
+
+    def _without_folder(self, stderr: bytes) -> bytes:
+        """Return the text with relative paths in place of those in the hook's folder: clients may see it."""
+        folder = os.fsencode(self._root)
+        return stderr.replace(folder + b"/", b"") if folder != b"/" else stderr
 
     def _spawn(self, program: Program) -> subprocess.Popen[bytes]:
         """Start the program. This blocks the event loop for the duration of the start.

@@ -11,13 +11,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path, PurePath
+from stat import S_ISREG
 from string import Template
 
 from hookgate.hooks.settings.configs import CommandConfig
+from hookgate.hooks.settings.files import open_at_once
 
 VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 """Matches `$NAME` or `${NAME}` in the `env` of a hook, with the name in one of two groups."""
 
+INHERITED = re.compile(
+    "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|TMPDIR|VIRTUAL_ENV"
+    "|XDG_(CACHE|CONFIG|DATA|STATE)_HOME|XDG_RUNTIME_DIR"
+    "|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS"
+)
+"""The variables of this process that all hooks inherit: paths of programs, homes and certificates, and the
+locale. None of them contains a secret, unlike API keys, `HOOKGATE_ADMIN__TOKEN`, `OTEL_EXPORTER_OTLP_HEADERS`
+and the URLs of proxies and databases. This is a list of allowed variables because a list of secret ones would
+never be complete."""
+
+_CONTRACT_VARIABLES = frozenset(
+    {"GEMINI_PROJECT_DIR", "GEMINI_SESSION_ID", "GEMINI_CWD", "GEMINI_PLANS_DIR", "CLAUDE_PROJECT_DIR"}
+)
+_USED_VARIABLE = re.compile(
+    r"""'[^']*' | \\. | \$(?: ([A-Z_][A-Z0-9_]+)\b | \{([A-Z_][A-Z0-9_]+)\} )""", re.VERBOSE | re.DOTALL
+)
+"""Matches a variable of the environment, by its form, whose absence has no default; or text that has none."""
+_ASSIGNED = re.compile(
+    r"(?<![\w$])([A-Z_][A-Z0-9_]+)\+?=|\b(?:for|read|select|local|mapfile|readarray)\b((?:[ \t]+[-\w]+)*)"
+)
+"""Matches the name of an assignment, or the words after a command that sets variables."""
+_SETS_ANY = re.compile(r"\b(?:eval|source|getopts|printf[ \t]+-v)\b|(?:^|[;&|(])[ \t]*\.[ \t]")
+"""Matches commands that may set any variable."""
+_SHELL_VARIABLES = re.compile(
+    "BASH.*|COLUMNS|DIRSTACK|EPOCH.*|EUID|FUNCNAME|GROUPS|HOST(NAME|TYPE)|IFS|LINE(NO|S)|MACHTYPE|OLDPWD|OPT.*"
+    "|OSTYPE|PIPESTATUS|PPID|PS[0-4]|PWD|RANDOM|REPLY|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_"
+)
+"""The variables that a shell sets."""
 _PROJECT_VARIABLES = ("GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _SHELL_EXPANSION = re.compile(r"[$`*?~{\[]")
@@ -32,6 +62,8 @@ _SHELL_WORDS = re.compile(
 """The reserved words and built-in commands of shells, which are not programs."""
 _UNIX_LINES = "save it with Unix line ends"
 _MAX_FIRST_LINE = 4096
+_MAX_WORDS = 100
+"""The number of words of a command that are checked. Programs and scripts are among the first ones."""
 _LANGUAGES = {".py": "python3", ".rb": "ruby", ".pl": "perl"} | dict.fromkeys((".js", ".mjs", ".cjs"), "node")
 """The interpreters of scripts that are no shell scripts, by the suffixes of their names."""
 
@@ -72,6 +104,20 @@ def _split(line: str) -> list[str]:
 # ---- files that a command needs
 
 
+def needed_files(config: CommandConfig, root: Path) -> list[tuple[Path, ...]]:
+    """Return the paths of the program and the scripts that a command names: of each, one has to exist.
+
+    The same commands are checked as in `command_problem`.
+    """
+    needed: list[tuple[Path, ...]] = []
+    for number, words in enumerate(_commands(config, root)):
+        if number == 0 and "/" in words[0]:
+            needed.append((root / words[0],))
+        if found := _script_of(words):
+            needed.append(_script_paths(*found, config, root))
+    return [paths for paths in needed if paths]
+
+
 def command_problem(config: CommandConfig, root: Path) -> str | None:
     """Return the reason why a command cannot work in the folder `root`, with a remedy, or None.
 
@@ -110,12 +156,28 @@ def unset_variables(config: CommandConfig) -> list[tuple[str, str]]:
     ]
 
 
+def unset_in_command(config: CommandConfig) -> list[str]:
+    """Return the names of the variables in a command line that are empty in the hook's environment.
+
+    The names of variables that the line itself may set are not among them.
+    """
+    if not isinstance(config.command, str) or _SETS_ANY.search(config.command):
+        return []
+    used = dict.fromkeys(found[1] or found[2] for found in _USED_VARIABLE.finditer(config.command))
+    assigned = {
+        name for found in _ASSIGNED.finditer(config.command) for name in (found[1] or found[2]).split()
+    }
+    set_here = {name for name in os.environ if INHERITED.fullmatch(name)} | _CONTRACT_VARIABLES | assigned
+    known = set_here | config.env.keys()
+    return [name for name in used if name and name not in known and not _SHELL_VARIABLES.fullmatch(name)]
+
+
 def _commands(config: CommandConfig, root: Path) -> list[list[str]]:
     """Return the words of a command given as a list, or of the commands of a line's first pipeline."""
     if isinstance(config.command, list):
-        return [config.command]
+        return [config.command[:_MAX_WORDS]]
     first_line = config.command.strip().replace("\\\n", " ").partition("\n")[0]
-    return _pipeline([_expanded(word, config, root) for word in _split(first_line)])
+    return _pipeline([_expanded(word, config, root) for word in _split(first_line)[:_MAX_WORDS]])
 
 
 def _expanded(word: str, config: CommandConfig, root: Path) -> str:
@@ -198,10 +260,10 @@ def _missing_line_problem(word: str, path: Path, line: str, *, in_line: bool) ->
 
 def _first_line(path: Path) -> str:
     """Return the first line of a file without its line feed, or an empty string if it cannot be read."""
-    if not path.is_file():  # reading a pipe might never end
-        return ""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=open_at_once) as file:
+            if not S_ISREG(os.fstat(file.fileno()).st_mode):  # reading a pipe might never end
+                return ""
             return file.readline(_MAX_FIRST_LINE).removesuffix(b"\n").decode(errors="replace")
     except OSError:
         return ""
@@ -220,15 +282,25 @@ def _script_problem(words: Sequence[str], config: CommandConfig, root: Path) -> 
         return f"{script}, which {name} would run, is a folder; use the path of a script"
     if interpreter.needs_unix_lines and _first_line(root / script).endswith("\r"):
         return f"{script}, which {name} would run, has Windows line ends; {_UNIX_LINES}"
-    searched = interpreter.searches_path and "/" not in script
-    if any(os.path.exists(root / f"{script}{suffix}") for suffix in interpreter.suffixes) or (
-        searched and shutil.which(script, os.F_OK, config.env.get("PATH"))
-    ):
+    paths = _script_paths(interpreter, name, script, config, root)
+    if not paths or any(map(os.path.exists, paths)):
         return None
     remedy = _path_remedy(script, root)
     if not in_line and "$" in script:
         remedy = "variables are expanded in a command line, but not in a list"
     return f"{script}, which {name} would run, does not exist in {root}; {remedy}"
+
+
+def _script_paths(
+    interpreter: "_Interpreter", name: str, script: str, config: CommandConfig, root: Path
+) -> tuple[Path, ...]:
+    """Return where the interpreter `name` looks for its script; nothing if only a shell can tell."""
+    if isinstance(config.command, str) and _SHELL_EXPANSION.search(script):
+        return ()
+    if interpreter.searches_path and "/" not in script:
+        found = shutil.which(script, os.F_OK, config.env.get("PATH"))
+        return (root / script, *([Path(found)] if found else []))
+    return tuple(root / f"{script}{suffix}" for suffix in interpreter.suffixes)
 
 
 def _path_remedy(path: str, root: Path) -> str:

@@ -69,11 +69,24 @@ def _matching(pattern: str, description: str) -> AfterValidator:
 
 _ACTION = r"[^:]+:[A-Za-z_]\w*"
 _SECRET_IN_URL = re.compile(r"(?<=//)[^/?#]*@|[?#].*")
-_URL = r"https?://[^/\s]+\S*|unix:/[^:\s]+(:/\S*)?"
+_URL = r"https?://[^/\s]\S*|unix:/[^:\s]+(:/\S*)?"
 _NAMES = {"type": "array", "items": {"type": "string"}}
 
+_LONGEST_GLOB = 256
+
+
+def _check_globs(names: list[str]) -> list[str]:
+    """Check the lengths: the time to compile one grows with its square."""
+    if any(len(name) > _LONGEST_GLOB for name in names):
+        raise PydanticCustomError("form", f"has a name of more than {_LONGEST_GLOB} characters; shorten it")
+    return names
+
+
 Globs = Annotated[
-    list[str], BeforeValidator(_to_list), WithJsonSchema({"anyOf": [{"type": "string"}, _NAMES]})
+    list[str],
+    BeforeValidator(_to_list),
+    AfterValidator(_check_globs),
+    WithJsonSchema({"anyOf": [{"type": "string"}, _NAMES]}),
 ]
 """Names, with the wildcards `*`, `?` and `[…]`. A string is the same as a list of one name."""
 
@@ -124,7 +137,7 @@ class HookConfig(BaseModel):
     description: str | None = None
     """A description for people."""
 
-    timeout: Annotated[float, Field(gt=0)] = DEFAULT_TIMEOUT_MS
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULT_TIMEOUT_MS
     """The time limit in milliseconds. A hook that exceeds it is ended and has failed."""
 
     on_error: OnError | None = None
@@ -242,7 +255,8 @@ class BuiltinConfig(HookConfig):
     @model_validator(mode="before")
     @classmethod
     def _apply_defaults(cls, value: Any) -> Any:
-        defaults = _POLICY_DEFAULTS.get(value.get("builtin"), {}) if isinstance(value, dict) else {}
+        name = value.get("builtin") if isinstance(value, dict) else None
+        defaults = _POLICY_DEFAULTS.get(name, {}) if isinstance(name, str) else {}
         return {**defaults, **value} if defaults else value
 
     @model_validator(mode="after")
@@ -287,7 +301,7 @@ class FileConfig(BaseModel):
     on_error: OnError | None = None
     """The default of `on_error` for the hooks of this file."""
 
-    deadline: Annotated[float, Field(gt=0)] | None = None
+    deadline: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """The time limit, in milliseconds, for all hooks of an event together."""
 
     concurrency: Annotated[int, Field(ge=1)] | None = None

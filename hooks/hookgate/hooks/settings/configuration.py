@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
+import re2  # type: ignore[import-untyped]  # it has no stubs
+
 from hookgate.hooks.settings.configs import (
     AnyConfig,
     BuiltinConfig,
@@ -92,8 +94,17 @@ class Matcher:
     def __init__(self, event: str, pattern: str | None) -> None:
         """Compile the pattern. Raises re.error if a tool event's pattern is not a regular expression."""
         self._event, self.pattern = event, (pattern or "").strip() or "*"
-        regex = event in TOOL_EVENTS and self.pattern != "*"
-        self._regex = re.compile(_python_regex(self.pattern)) if regex else None
+        is_regex = event in TOOL_EVENTS and self.pattern != "*"
+        self._regex = self._compile(self.pattern) if is_regex else None
+
+    @staticmethod
+    def _compile(pattern: str) -> re.Pattern[str]:
+        """Return a regular expression. Raises re.error."""
+        return re.compile(_python_regex(pattern))
+
+    def with_pattern(self, pattern: str) -> "Matcher":
+        """Return a matcher of the same kind for another pattern. Raises re.error."""
+        return type(self)(self._event, pattern)
 
     @property
     def checks(self) -> str:
@@ -128,6 +139,42 @@ class Matcher:
             return None
         inner = f"({self.pattern})" if "|" in self.pattern else self.pattern
         return f"{inner}.*" if begins else f".*{inner}.*"
+
+
+_BACKTRACKING = re.compile(r"\(\?<?[=!>]|\\[1-9k]|\(\?P=")
+"""Matches what only a backtracking search supports: lookarounds, atomic groups and back-references."""
+
+
+def needs_backtracking(pattern: str) -> bool:
+    """Return whether a regular expression has a feature that takes more than linear time."""
+    return _BACKTRACKING.search(pattern) is not None
+
+
+_RE2_OPTIONS = re2.Options()
+_RE2_OPTIONS.log_errors = False
+_RE2_OPTIONS.max_mem = 1 << 16
+
+
+_LONGEST_PATTERN = 1000
+"""The maximum length of a pattern that is not trusted."""
+
+
+class LinearMatcher(Matcher):
+    """A matcher whose time grows linearly with the pattern and the name: for patterns that are not trusted.
+
+    A pattern that only a backtracking search supports matches every tool.
+    """
+
+    @staticmethod
+    def _compile(pattern: str) -> re.Pattern[str]:
+        if len(pattern) > _LONGEST_PATTERN:
+            raise re.error(f"it has more than {_LONGEST_PATTERN} characters")
+        linear = ".*" if needs_backtracking(pattern) else pattern
+        try:
+            compiled: re.Pattern[str] = re2.compile(linear, _RE2_OPTIONS)
+        except re2.error as error:
+            raise re.error(error.args[0].decode(errors="replace")) from None
+        return compiled
 
 
 class Literally(Matcher):

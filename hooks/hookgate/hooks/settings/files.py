@@ -5,8 +5,9 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 from types import MappingProxyType
@@ -15,16 +16,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError, describe_mistake
-from hookgate.hooks.settings.json_mistakes import JsonMistake, repeated_keys, syntax_mistake
+from hookgate.hooks.settings.json_mistakes import JsonMistake, lone_surrogates, repeated_keys, syntax_mistake
+from hookgate.hooks.settings.positions import Positions, ValuePath
 from hookgate.translator import BodyError
 from hookgate.translator.strictjson import object_of_distinct_keys
 
 _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-_SPACE = re.compile(r"[ \t\r\n]*")
-_DECODER = json.JSONDecoder()
-
-ValuePath = Sequence[str | int]
-"""The keys and indexes that lead to a value."""
 
 
 def without_comments(text: str) -> str:
@@ -37,49 +34,19 @@ def parse_jsonc(text: str) -> Any:
     return json.loads(without_comments(text), object_pairs_hook=object_of_distinct_keys)
 
 
-def line_number(text: str, path: ValuePath) -> int:
-    """Return the line, counted from 1, of the value at `path`, or of its nearest existing parent."""
-    text = without_comments(text)
-    at = _after_space(text, 0)
-    for step in path:
-        member = _member(text, at, step)
-        if member is None:
-            break
-        at = member
-    return text.count("\n", 0, at) + 1
-
-
 def span_of(text: str, path: ValuePath) -> tuple[int, int] | None:
     """Return the offsets of the value at `path`, begin and end, or None if there is no such value."""
-    text = without_comments(text)
-    at: int | None = _after_space(text, 0)
-    for step in path:
-        at = None if at is None else _member(text, at, step)
-    return None if at is None else (at, _DECODER.raw_decode(text, at)[1])
+    return Positions(without_comments(text)).span(path)
 
 
-def _member(text: str, at: int, step: str | int) -> int | None:
-    """Return the offset of a member of the object or list that begins at `at`, or None if it is missing."""
-    closing = {"{": "}", "[": "]"}.get(text[at])
-    at = _after_space(text, at + 1)
-    index = 0
-    while closing and text[at] != closing:
-        key: str | int = index
-        if closing == "}":
-            key, at = _DECODER.raw_decode(text, at)
-            at = _after_space(text, _after_space(text, at) + 1)  # the colon
-        if key == step:
-            return at
-        at = _after_space(text, _DECODER.raw_decode(text, at)[1])
-        if text[at] == ",":
-            at = _after_space(text, at + 1)
-        index += 1
-    return None
+MAX_PROBLEMS = 100
+"""The number of problems of a file that are reported, and of warnings. The check of each may take a while."""
 
+_MAX_MESSAGE = 2000
+"""The length of a message, which may quote a value, in characters."""
 
-def _after_space(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
+_MAX_DEPTH = 64
+"""The number of objects and lists that may contain one another. What serializes values has its own limits."""
 
 
 @dataclass
@@ -89,48 +56,73 @@ class SettingsFile:
     path: Path
     text: str
     settings: Mapping[str, Any]
+    positions: Positions
+    strict: bool = False
+    """Whether keys without effect are problems instead of warnings, as in policy files."""
+    tolerant: bool = False
+    """Whether mistakes that Gemini CLI tolerates are warnings instead of problems, as in its own files."""
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     """Suspicious settings that do not prevent a start."""
-    strict: bool = False
-    """Whether keys without effect are problems instead of warnings, as in policy files."""
 
     def add_problem(self, place: ValuePath, message: str) -> None:
         """Add a problem with the value at `place`. The place's name precedes `message`."""
-        line = line_number(self.text, place)
-        self.problems.append(Problem(self.path, f"{_format_path(place)}{message}", line))
+        self._add(self.problems, place, f"{_format_path(place)}{message}")
+
+    def leave_out(self, place: ValuePath, message: str) -> None:
+        """Add a problem with hooks that Gemini CLI would leave out: in its own files, only a warning."""
+        if self.tolerant:
+            left_out = f"{_format_path(place)}{message}{self._left_out(place)}"
+            self._add(self.warnings, place, left_out, breaks_hook=True)
+        else:
+            self.add_problem(place, message)
 
     def warn(self, place: ValuePath, message: str, *, breaks_hook: bool = False) -> None:
         """Add a warning about the value at `place`, or a problem if the file is strict."""
-        problem = Problem(self.path, message, line_number(self.text, place), breaks_hook=breaks_hook)
-        (self.problems if self.strict else self.warnings).append(problem)
+        self._add(self.problems if self.strict else self.warnings, place, message, breaks_hook)
+
+    def advise(self, place: ValuePath, message: str, *, breaks_hook: bool = False) -> None:
+        """Add a warning about the value at `place`, even if the file is strict."""
+        self._add(self.warnings, place, message, breaks_hook)
+
+    def _add(
+        self, problems: list[Problem], place: ValuePath, message: str, breaks_hook: bool = False
+    ) -> None:
+        if len(problems) == MAX_PROBLEMS:
+            problems.append(
+                Problem(self.path, "has more problems, which are not listed; correct these first")
+            )
+        elif len(problems) < MAX_PROBLEMS:
+            message = message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}…"
+            problems.append(Problem(self.path, message, self.positions.line(place), breaks_hook=breaks_hook))
 
     def check_keys(
         self, place: ValuePath, value: Mapping[str, Any], known: Iterable[str], where: str
     ) -> None:
         """Warn about unknown keys of the object at `place`, which messages call `where`."""
         names = sorted(known)
-        for key in value:
-            if key not in names:
-                near = closest_name(key, names)
-                remedy = f"did you mean {near}?" if near else f"known keys are {', '.join(names)}"
-                self.warn([*place, key], f"{where}: {key!r} is not known here and has no effect; {remedy}")
+        for key in islice((key for key in value if key not in names), MAX_PROBLEMS + 1):
+            near = closest_name(key, names)
+            remedy = f"did you mean {near}?" if near else f"known keys are {', '.join(names)}"
+            self.warn([*place, key], f"{where}: {key!r} is not known here and has no effect; {remedy}")
 
-    def add_validation_errors(
+    def add_validation_errors(  # noqa: PLR0913, PLR0917  # how to say each of them
         self,
         place: ValuePath,
         error: ValidationError,
         skip: int | None = None,
         known: Collection[str] = (),
         texts: Mapping[str, str] = MappingProxyType({}),
+        tolerated: Collection[str] = (),
     ) -> None:
         """Add all problems that pydantic found with the value at `place`.
 
         `skip` is the index of a key in pydantic's paths that is not in the file. `known` contains the keys of
         the objects in which an unknown key is an error. `texts` contains messages for pydantic's types of
-        errors, which replace the usual ones.
+        errors, which replace the usual ones. `tolerated` contains the types of errors for which Gemini CLI
+        leaves a hook out.
         """
-        for details in error.errors(include_url=False):
+        for details in islice(error.errors(include_url=False), MAX_PROBLEMS + 1):
             keys = [key for index, key in enumerate(details["loc"]) if index != skip]
             if details["type"].startswith("union_tag"):
                 keys.append("type")
@@ -139,22 +131,35 @@ class SettingsFile:
                 remedy = f"did you mean {near}?" if near else f"known keys are {', '.join(sorted(known))}"
                 self.add_problem([*place, *keys], f": is not known here; {remedy}")
                 continue
-            similar = closest_name(str(keys[-1]), self._keys([*place, *keys[:-1]])) if keys else None
-            if details["type"] == "missing" and similar:
+            is_missing = details["type"] == "missing"
+            report = self.leave_out if details["type"] in tolerated else self.add_problem
+            if is_missing and (similar := closest_name(str(keys[-1]), self._keys([*place, *keys[:-1]]))):
                 meant = f": is not known here; did you mean {keys[-1]}?"
-                self.add_problem([*place, *keys[:-1], similar], meant)
+                report([*place, *keys[:-1], similar], meant)
             else:
-                self.add_problem([*place, *keys], f": {describe_mistake(details, {**_MISTAKES, **texts})}")
+                report([*place, *keys], f": {describe_mistake(details, {**_MISTAKES, **texts})}")
 
     def _keys(self, place: ValuePath) -> list[str]:
-        """Return the keys of the object at `place`; none if it is not an object."""
+        """Return the keys of the object at `place`, up to a number; none if it is not an object."""
+        value = self._value(place)
+        return list(islice(value, MAX_PROBLEMS)) if isinstance(value, dict) else []
+
+    def _value(self, place: ValuePath) -> Any:
+        """Return the value at `place`, or None if there is none."""
         value: Any = self.settings
         for step in place:
             if isinstance(value, list) and isinstance(step, int):
-                value = value[step]
-            elif isinstance(value, dict):
-                value = value.get(str(step))
-        return list(value) if isinstance(value, dict) else []
+                value = value[step] if step < len(value) else None
+            else:
+                value = value.get(step) if isinstance(value, dict) else None
+        return value
+
+    def _left_out(self, place: ValuePath) -> str:
+        """Return the end of a message about the hooks at `place`, which do not run: it names them."""
+        names: list[str] = []
+        for near in (place, place[:-1]):  # of a member of a hook, the hook is named
+            names = names or list(islice(_hook_names(self._value(near)), 5))
+        return f"; its hooks are left out: {', '.join(map(repr, names))}" if names else "; it is left out"
 
     def section(self, name: str) -> Mapping[str, Any]:
         """Return a top-level object of the file, or an empty one if it is missing."""
@@ -162,26 +167,39 @@ class SettingsFile:
         return section if isinstance(section, dict) else {}
 
 
+def _hook_names(groups: Any) -> Iterator[str]:
+    """Yield what names each hook in an unchecked value: a hook, a group of hooks, or a list of groups."""
+    if isinstance(groups, list):
+        for group in groups:
+            yield from _hook_names(group)
+    elif isinstance(groups, dict):
+        own = next((groups[key] for key in ("name", "command") if isinstance(groups.get(key), str)), None)
+        yield from _hook_names(groups.get("hooks")) if own is None else [own]
+
+
 _MAX_BYTES = 16 * 1024 * 1024  # a file with thousands of hooks has about a tenth of this size
 
 
-def read_settings(path: Path, *, strict: bool = False, any_kind: bool = True) -> SettingsFile:
-    """Read a settings file.
+def read_settings(
+    path: Path, *, strict: bool = False, any_kind: bool = True, max_bytes: int | None = None
+) -> SettingsFile:
+    """Read a settings file of at most `max_bytes`, by default 16 MiB.
 
     If `strict` is true, unknown keys are problems. If `any_kind` is false, the file must be a regular file,
     since reading a pipe or a device in a project might never end. Raises SettingsError, and
     FileNotFoundError if the file is missing.
     """
-    return parse_settings(path, _read_text(path, any_kind), strict=strict)
+    return parse_settings(path, _read_text(path, any_kind, max_bytes or _MAX_BYTES), strict=strict)
 
 
-def _read_text(path: Path, any_kind: bool) -> str:
+def _read_text(path: Path, any_kind: bool, max_bytes: int) -> str:
     try:
-        return decode_text(_read_bytes(path, any_kind))
+        return decode_text(_read_bytes(path, any_kind, max_bytes))
     except FileNotFoundError:
         raise
     except IsADirectoryError:
-        raise SettingsError([Problem(path, describe_folder(path))]) from None
+        message = describe_folder(path) if any_kind else _NOT_REGULAR
+        raise SettingsError([Problem(path, message)]) from None
     except OSError as error:
         raise SettingsError([Problem(path, f"cannot be read: {error.strerror}; check the path")]) from None
     except SettingsError:
@@ -200,9 +218,7 @@ def parse_settings(path: Path, text: str, *, strict: bool = False) -> SettingsFi
     except json.JSONDecodeError as error:
         raise SettingsError([_describe_json_error(path, text, error)]) from None
     except RecursionError:
-        raise SettingsError(
-            [Problem(path, "cannot be read as JSON: it nests too deeply; flatten it")]
-        ) from None
+        raise SettingsError([Problem(path, _TOO_DEEP)]) from None
     except SettingsError:
         raise
     except ValueError:
@@ -210,17 +226,35 @@ def parse_settings(path: Path, text: str, *, strict: bool = False) -> SettingsFi
         raise SettingsError([Problem(path, message)]) from None
     if not isinstance(settings, dict):
         raise SettingsError([Problem(path, 'must contain an object such as {"hooks": {…}}')])
-    return SettingsFile(path, text, settings, strict=strict)
+    positions = Positions(without_comments(text))
+    if positions.depth > _MAX_DEPTH:
+        raise SettingsError([Problem(path, _TOO_DEEP)])
+    return SettingsFile(path, text, settings, positions, strict)
+
+
+_TOO_DEEP = "cannot be read as JSON: it nests too deeply; flatten it"
+_NOT_REGULAR = "is not a regular file; remove it, or replace it with a file"
 
 
 def _parse_distinct(path: Path, text: str) -> Any:
-    """Parse JSON with comments. Raises SettingsError for repeated keys, and the errors of json.loads."""
+    """Parse JSON with comments. Raises SettingsError for text that has two meanings or none.
+
+    That is a repeated key, and half of a surrogate pair. Raises the errors of json.loads, too.
+    """
     try:
-        return parse_jsonc(text)
+        settings = parse_jsonc(text)
+        mistakes = lone_surrogates(without_comments(text))
     except BodyError:
         text = without_comments(text)
         json.loads(text)  # a mistake after the repeated key would come first
-        raise SettingsError([_problem_at(path, text, mistake) for mistake in repeated_keys(text)]) from None
+        settings, mistakes = None, repeated_keys(text)
+    if problems := [_problem_at(path, text, mistake) for mistake in islice(mistakes, MAX_PROBLEMS)]:
+        raise SettingsError(problems)
+    return settings
+
+
+_MAX_GUESSED = 16 * 1024
+"""The length of a text up to which it is tried as TOML. The parser's time may grow with its square."""
 
 
 def _describe_json_error(path: Path, text: str, error: json.JSONDecodeError) -> Problem:
@@ -231,7 +265,7 @@ def _describe_json_error(path: Path, text: str, error: json.JSONDecodeError) -> 
         return _problem_at(path, text, unclosed)
     if not text.strip():
         return Problem(path, 'is empty; hook settings are JSON, such as {"hooks": {…}}')
-    if is_toml(text):
+    if len(text) <= _MAX_GUESSED and is_toml(text):
         remedy = "if it is the gateway's configuration, pass it with --config"
         return Problem(path, f"is TOML, but hook settings are JSON; {remedy}")
     if is_yaml(path, text):
@@ -267,15 +301,13 @@ def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _read_bytes(path: Path, any_kind: bool) -> bytes:
+def _read_bytes(path: Path, any_kind: bool, max_bytes: int) -> bytes:
     with open(path, "rb", opener=None if any_kind else open_at_once) as file:
         if not any_kind and not S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise SettingsError(
-                [Problem(path, "is not a regular file; remove it, or replace it with a file")]
-            )
-        data = file.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise SettingsError([Problem(path, f"is larger than {_MAX_BYTES} bytes; split it")])
+            raise SettingsError([Problem(path, _NOT_REGULAR)])
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise SettingsError([Problem(path, f"is larger than {max_bytes} bytes; split it")])
     return data
 
 

@@ -43,6 +43,28 @@ def repeated_keys(text: str) -> Iterator[JsonMistake]:
                 yield JsonMistake(message, token.start())
 
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def lone_surrogates(text: str) -> Iterator[JsonMistake]:
+    """Yield a mistake for each string with half of a surrogate pair, which UTF-8 cannot encode.
+
+    `text` is JSON.
+    """
+    if not _SURROGATE.search(text):
+        return
+    for token in _TOKEN.finditer(text):
+        if token["string"] and _SURROGATE.search(token["string"]):
+            try:
+                json.loads(token["string"]).encode()
+            except UnicodeEncodeError as error:
+                escape = f"\\u{ord(error.object[error.start]):04x}"
+                remedy = "write the whole pair, or the character itself"
+                yield JsonMistake(
+                    f"{escape} is only half of a character in this string; {remedy}", token.start()
+                )
+
+
 def syntax_mistake(text: str, error: json.JSONDecodeError) -> JsonMistake:
     """Describe the error that `json.loads` raised for a text. Comments that are allowed are blank in it."""
     for begin, describe in _IN_STRINGS.items():

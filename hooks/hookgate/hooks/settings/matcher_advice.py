@@ -13,7 +13,15 @@ from typing import Any
 
 from hookgate.hooks.settings import claude_names
 from hookgate.hooks.settings.configs import BuiltinConfig, When
-from hookgate.hooks.settings.configuration import KNOWN_TOOLS, TOOL_EVENTS, TRIGGER_EVENTS, Matcher, Subject
+from hookgate.hooks.settings.configuration import (
+    KNOWN_TOOLS,
+    TOOL_EVENTS,
+    TRIGGER_EVENTS,
+    LinearMatcher,
+    Matcher,
+    Subject,
+    needs_backtracking,
+)
 from hookgate.hooks.settings.files import closest_name
 from hookgate.translator.fields import camel
 
@@ -38,6 +46,19 @@ _NAMES = "names are whole and without prefixes, with the wildcards *, ? and […
 _IS_REGEX = "but is a regular expression"
 
 
+_LONGEST_CHECKED = 500
+"""The length of a matcher up to which it is checked. Each check compiles several variants of it."""
+
+_MATCHES_ALL = (
+    "has a lookaround or back-reference, whose time has no bound, so in a project that is not trusted as a "
+    "whole the hooks run for every tool; write it without, or use --trust-project"
+)
+_NAMES_ONLY = re.compile(r"[\w|-]+")
+_SERVER = re.compile(r"mcp__(?P<name>[^()]+?)(?:__(?P<tool>[^()]+))?|mcp_(?P<plain>[A-Za-z0-9-]+)")
+"""Matches the tools of an MCP server as Claude Code names them, `mcp__SERVER__TOOL`, and a server alone."""
+_WORD = re.compile(r"[A-Za-z0-9-]+")
+
+
 @dataclass(frozen=True, slots=True)
 class MatcherMistake:
     """A probable mistake in a matcher.
@@ -56,9 +77,9 @@ def find_matcher_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
     if matcher.pattern == "*":
         return None
     if event in TOOL_EVENTS:
-        return _wildcard_mistake(event, matcher) or _tool_mistake(event, matcher)
+        return _pattern_mistake(matcher)
     if event in TRIGGER_EVENTS:
-        return _trigger_mistake(event, matcher.pattern)
+        return _trigger_mistake(event, matcher)
     if claude_names.is_all(matcher.pattern):
         return None
     message = f'has no effect: {event} events ignore matchers; remove it, or use "when"'
@@ -144,7 +165,7 @@ def regex_as_wildcards(name: str) -> list[str]:
     group = re.fullmatch(r"([^()|]*)\((?:\?:)?([^()]*)\)([^()|]*)", meant)
     before, alternatives, after = group.groups() if group else ("", meant, "")
     names = [f"{before}{each}{after}" for each in alternatives.split("|")]
-    has_other = re.search(r"\)[?*+{]|\[[^\]]*\|", name) or any(_REGEX_SIGNS & set(each) for each in names)
+    has_other = re.search(r"\)[?*+{]|\[[^\][|]*\|", name) or any(_REGEX_SIGNS & set(each) for each in names)
     return [] if has_other else names
 
 
@@ -159,32 +180,64 @@ def wildcards_as_regex(pattern: str) -> str | None:
     return re.sub(r"\*+", ".*", pattern)
 
 
-def _wildcard_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
+def _pattern_mistake(matcher: Matcher) -> MatcherMistake | None:
+    if isinstance(matcher, LinearMatcher) and needs_backtracking(matcher.pattern):
+        return MatcherMistake(_MATCHES_ALL, breaks_hook=False)
+    if len(matcher.pattern) > _LONGEST_CHECKED:
+        return None
+    return _server_mistake(matcher) or _wildcard_mistake(matcher) or _tool_mistake(matcher)
+
+
+def _server_mistake(matcher: Matcher) -> MatcherMistake | None:
+    """Return the mistake in the name of an MCP server's tools. Gemini CLI calls them `mcp_SERVER_TOOL`."""
+    names = matcher.pattern.split("|")
+    meant = "|".join(_server_tools(name) or name for name in names)
+    if meant != matcher.pattern:
+        problem = "matches no tool of an MCP server, because they are named mcp_SERVER_TOOL"
+        return MatcherMistake(f"{problem}; did you mean {meant!r}?")
+    if _WORD.fullmatch(meant) and meant not in {*KNOWN_TOOLS, *claude_names.TOOLS}:
+        problem = f"matches only a tool that is named {meant}"
+        return MatcherMistake(
+            f"{problem}; for the tools of an MCP server of this name, write 'mcp_{meant}_.*'",
+            breaks_hook=False,
+        )
+    return None
+
+
+def _server_tools(name: str) -> str | None:
+    """Return the regular expression for the tools of a server that is named in another way, or None."""
+    server = _SERVER.fullmatch(name)
+    if server is None:
+        return None
+    return f"mcp_{server['name'] or server['plain']}_{server['tool'] or '.*'}".replace("mcp_.*_.*", "mcp_.*")
+
+
+def _wildcard_mistake(matcher: Matcher) -> MatcherMistake | None:
     meant = wildcards_as_regex(matcher.pattern)
     parts = [part for part in matcher.pattern.split("|") if "*" in part]
-    if meant is None or all(_known_tools(Matcher(event, part)) for part in parts):
+    if meant is None or all(_tools_for(matcher, part) for part in parts):
         return None
     return MatcherMistake(f"is written like a shell's wildcard, {_IS_REGEX}; did you mean {meant!r}?")
 
 
-def _tool_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
+def _tool_mistake(matcher: Matcher) -> MatcherMistake | None:
     pattern = matcher.pattern
-    if _known_tools(matcher):
+    if _tools_for(matcher, pattern):
         return None
     if hint := matcher.hint():
         return MatcherMistake(
             "matches only part of a tool name, so it matches none of Gemini CLI's tools; "
             f"did you mean {hint!r}?"
         )
-    if tools := _known_tools(Matcher(event, f"(?i:{pattern})")):
+    if tools := _tools_for(matcher, f"(?i:{pattern})"):
         lower = pattern.lower()  # this changes the meaning of classes such as \S
         meant = lower if "\\" not in pattern else "|".join(tools)
         return MatcherMistake(
             "matches none of Gemini CLI's tools, because matchers are case-sensitive; "
             f"did you mean {meant!r}?"
         )
-    migrated, _ = claude_names.tools(pattern)
-    if migrated not in {"", pattern} and _known_tools(Matcher(event, migrated)):
+    migrated = claude_names.tools(pattern)[0] if _may_search(matcher) else ""
+    if migrated not in {"", pattern} and _tools_for(matcher, migrated):
         return MatcherMistake(
             f"names tools of Claude Code, so it matches none of Gemini CLI's; did you mean {migrated!r}?"
         )
@@ -197,18 +250,31 @@ def _tool_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
     return None
 
 
-def _known_tools(matcher: Matcher) -> list[str]:
-    return [tool for tool in KNOWN_TOOLS if matcher.matches(Subject(tools=(tool,)))]
+def _may_search(matcher: Matcher) -> bool:
+    """Return whether Claude Code's names may be searched for the pattern, which is a backtracking search."""
+    is_short = len(matcher.pattern) <= _LONGEST_CHECKED
+    return is_short and (
+        not isinstance(matcher, LinearMatcher) or bool(_NAMES_ONLY.fullmatch(matcher.pattern))
+    )
 
 
-def _trigger_mistake(event: str, pattern: str) -> MatcherMistake | None:
-    known = TRIGGERS[event]
+def _tools_for(matcher: Matcher, pattern: str) -> list[str]:
+    """Return the tools of Gemini CLI that another pattern matches; none if it is not a regular expression."""
+    try:
+        other = matcher.with_pattern(pattern)
+    except re.error:
+        return []
+    return [tool for tool in KNOWN_TOOLS if other.matches(Subject(tools=(tool,)))]
+
+
+def _trigger_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
+    pattern, known = matcher.pattern, TRIGGERS[event]
     if pattern in known:
         return None
     problem = f"is compared literally and is not a trigger of {event}"
     if claude_names.is_all(pattern):
         return MatcherMistake(f"{problem}; did you mean '*'?")
-    migrated, _ = claude_names.triggers(_CLAUDE_EVENTS[event], pattern)
+    migrated = claude_names.triggers(_CLAUDE_EVENTS[event], pattern)[0] if _may_search(matcher) else []
     if len(migrated) > 1:
         return MatcherMistake(f"{problem}; use a group for each of {', '.join(map(repr, migrated))}")
     meant = migrated[0] if migrated else closest_name(pattern, known)

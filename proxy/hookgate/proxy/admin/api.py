@@ -16,7 +16,7 @@ from hookgate.proxy.config.reading import EffectiveConfig
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.metrics import TimeRange, Traffic
 from hookgate.proxy.observe.record import CALL_ID, Receipts
-from hookgate.proxy.policy import PushedPolicy, settings_error
+from hookgate.proxy.policy import PushedPolicy, settings_out_of_force
 from hookgate.translator.fields import JsonObject
 
 PAGE = 50
@@ -82,7 +82,7 @@ class PanelApi:
             "content": config.audit.content if config.audit.enabled else "off",
             "files": in_force["files"],
             "pushed": in_force["pushed"],
-            **settings_error(self.hooks.reloader),
+            **settings_out_of_force(self.hooks.reloader.not_in_force),
         }
 
     async def _policy(self, _: PanelRequest) -> JsonObject:
@@ -92,7 +92,7 @@ class PanelApi:
         reloader = self.hooks.reloader
         configuration = reloader.current.configuration
         shown = await asyncio.to_thread(shown_policy, configuration, self.hooks.sources, self.pushed)
-        return {**shown, **settings_error(reloader)}
+        return {**shown, **settings_out_of_force(reloader.not_in_force)}
 
     async def _series(self, asked: PanelRequest) -> JsonObject:
         span = asked.query.get("span", "hour")

@@ -23,7 +23,7 @@ from hookgate.proxy.http.listener import OPERATORS, accepting, bind_listeners, u
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.observe.metrics import CONTENT_TYPE, Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
-from hookgate.proxy.policy import PushedPolicy, settings_error
+from hookgate.proxy.policy import PushedPolicy, settings_out_of_force
 from hookgate.translator.fields import JsonObject
 
 if TYPE_CHECKING:  # its libraries are for a gateway that has one
@@ -122,7 +122,7 @@ def state_of_hooks(reloader: EngineReloader) -> JsonObject:
         "degraded": sorted(set(reloader.health.degraded)),
         "fail_open": engine.configuration.failing_open("always"),
         "fail_open_on_exit_codes": engine.configuration.failing_open("on exit codes"),
-        **settings_error(reloader),
+        **settings_out_of_force(reloader.not_in_force),
     }
 
 

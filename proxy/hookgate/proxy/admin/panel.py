@@ -17,7 +17,7 @@ from hookgate.proxy.admin.access import Access, admin_token_source, create_token
 from hookgate.proxy.admin.api import Answer, PanelApi, PanelRequest
 from hookgate.proxy.admin.calls import AuditedCalls, Calls, ReceivedCalls
 from hookgate.proxy.admin.live_feed import LiveFeed
-from hookgate.proxy.admin.policy import HookPanel
+from hookgate.proxy.admin.policy import HookPanel, ReloadSettings
 from hookgate.proxy.admin.roles import Person, UnknownPersonError, find_route
 from hookgate.proxy.admin.sessions import PanelSessions
 from hookgate.proxy.audit.reading import AuditReader
@@ -274,7 +274,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
     store_url: str | None,
     url: str | None,
     pushed: PushedPolicy | None = None,
-    reload: Callable[[], Awaitable[object]] | None = None,
+    reload: ReloadSettings | None = None,
     record: RecordChange | None = None,
 ) -> AsyncIterator[Panel | None]:
     """Open the panel while the block runs. `url` is the admin listener's. Yields None without a listener.

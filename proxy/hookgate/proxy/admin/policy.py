@@ -2,11 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from hookgate.hooks import SettingsError
 from hookgate.hooks.engine_reloader import EngineReloader
+from hookgate.hooks.layers_in_force import NotInForce
 from hookgate.hooks.settings import EVENTS, Configuration, Hook
 from hookgate.hooks.settings.configs import HttpConfig, shown_url
 from hookgate.proxy.config.reading import EffectiveConfig, Sources, shown_settings
@@ -18,6 +19,10 @@ _SHOWN_ERROR = 500
 """Characters that are shown of the error of a hook's last run."""
 
 
+ReloadSettings = Callable[[], Awaitable[Iterable[NotInForce]]]
+"""Applies changed settings of hooks, and returns the layers that are not in force then."""
+
+
 class HookPanel:
     """The hooks of one gateway."""
 
@@ -25,11 +30,11 @@ class HookPanel:
         self,
         reloader: EngineReloader,
         sources: Sources,
-        reload: Callable[[], Awaitable[object]] | None = None,
+        reload: ReloadSettings | None = None,
     ) -> None:
         """Show the hooks of `reloader`. `reload` applies changed settings, by default to `reloader` only."""
         self.reloader, self.sources = reloader, sources
-        self._reload = reload or reloader.reload
+        self._reload = reload or self._reload_here
         self._switching = asyncio.Lock()  # each switch reads a file and writes it again
 
     async def rows(self) -> JsonObject:
@@ -59,19 +64,28 @@ class HookPanel:
             raise ApiError(400, message)
 
     async def switch(self, name: str, on: bool) -> JsonObject:
-        """Switch all hooks with a name on or off, and return when that is in force. Raises ApiError (400)."""
+        """Switch all hooks with a name on or off, and return when that is in force.
+
+        Raises ApiError: 400 if the settings cannot be edited, 409 if they were edited but are not in force.
+        """
         await self.check_switch(name)
         try:
             async with self._switching:
                 messages = await asyncio.to_thread(switch_text, self.sources, [name], on)
         except (SettingsError, ValueError) as error:
             raise ApiError(400, str(error)) from None
-        await self._reload()
+        if out_of_force := [layer for layer in await self._reload() if layer.binds_all]:
+            reasons = "; ".join(f"{layer.reason} (since {layer.since})" for layer in out_of_force)
+            raise ApiError(409, f"The settings were written, but the change is not in force: {reasons}")
         state = await self.rows()
         states = {row["state"] for row in state["hooks"] if row["name"] == name and row["switchable"]}
         if not on and states - {"off", "shadowed"}:
             messages.append(f"{name!r} still runs: see the gateway's log for the reason.")
         return {**state, "messages": messages}
+
+    async def _reload_here(self) -> Iterable[NotInForce]:
+        await self.reloader.reload()
+        return self.reloader.not_in_force
 
     def _rows(self) -> JsonObject:
         engine = self.reloader.current

@@ -5,7 +5,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from hookgate.hooks import SettingsError
+from hookgate.hooks import Configuration, SettingsError
+from hookgate.hooks.errors import Problem
+from hookgate.hooks.settings import CommandConfig
+from hookgate.hooks.settings.commands import command_problem
 from hookgate.proxy import policy
 from hookgate.proxy.admin.access import admin_token_source, client_secret_source
 from hookgate.proxy.config.catalogue import config_schema
@@ -108,12 +111,28 @@ async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> str:
     reloader = policy.load_policy(sources, prices=prices)
     await reloader.close()
     configuration = reloader.current.configuration
+    if problems := list(_broken_commands(configuration)):
+        raise SettingsError(problems)
     warnings = (
         *hook_warnings(configuration),
         *unmet_conditions(configuration, config),
         *settings_warnings(effective),
     )
     return "\n".join([describe_hooks(configuration), *warnings])
+
+
+def _broken_commands(configuration: Configuration) -> Iterator[Problem]:
+    """Yield a problem for each hook whose program or script is missing or cannot be started.
+
+    A gateway starts in spite of them, because the file may be there when the hook runs.
+    """
+    for hook in configuration.hooks():
+        config = hook.config
+        if not isinstance(config, CommandConfig) or hook.needs_trust:
+            continue
+        if problem := command_problem(config, hook.root):
+            message = f"hooks.{hook.event}: the hook {hook.name!r}: {problem}"
+            yield Problem(hook.source, message, hook.line)
 
 
 def _unusable(config: Config) -> Iterator[tuple[str, str]]:

@@ -66,7 +66,17 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     command("doctor", "run every hook once on a sample event, and check its settings")
 
 
-_COLUMNS = ("event", "name", "source", "kind", "state", "fails open", "last run", "last output")
+_COLUMNS = (
+    "event",
+    "name",
+    "source",
+    "kind",
+    "state",
+    "fails open",
+    "last run",
+    "last output",
+    "description",
+)
 
 
 def list_hooks(sources: Sources, as_json: bool) -> int:
@@ -76,8 +86,9 @@ def list_hooks(sources: Sources, as_json: bool) -> int:
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
     elif rows:
-        cells = (tuple(str(row[column]) for column in _COLUMNS) for row in map(_printed, rows))
-        print(_table([_COLUMNS, *cells]))
+        columns = _COLUMNS if any(row["description"] for row in rows) else _COLUMNS[:-1]
+        cells = (tuple(str(row[column]) for column in columns) for row in map(_printed, rows))
+        print(_table([columns, *cells]))
     else:
         places = "\n  ".join(str(place.path) for place in sources.places())
         print(f"No hooks are configured. These files were searched for:\n  {places}")
@@ -123,6 +134,7 @@ def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str
         "fails open": hook.fails_open,
         "last run": last,
         "last output": status.get("summary", ""),
+        "description": hook.config.description or "",
     }
     if full:
         row |= {
@@ -135,7 +147,6 @@ def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str
             "timeout": f"{hook.config.timeout:g} ms",
             "on_error": hook.on_error,
             "on exit codes": hook.on_exit_code,
-            "description": hook.config.description or "",
             "counts": f"{status.get('runs', 0)} runs, {status.get('failures', 0)} failed, "
             f"{status.get('denials', 0)} denied",
         }

@@ -27,7 +27,14 @@ from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.config.values import key_name
 from hookgate.proxy.identity.callers import hash_single_key
 from hookgate.proxy.identity.key_scopes import DEFAULT_GROUPS, ROUTE_GROUPS, KeyScope
-from hookgate.proxy.identity.key_secrets import Pepper, check_pepper, create_key, load_pepper
+from hookgate.proxy.identity.key_secrets import (
+    KEY_PREFIX,
+    Pepper,
+    check_pepper,
+    create_key,
+    id_in_key,
+    load_pepper,
+)
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import KEYS_FILE, open_keys
 from hookgate.proxy.store.key_table import KeyTable, KeyUsage, StoredKey
@@ -81,7 +88,9 @@ def add_keys(parser: argparse.ArgumentParser) -> None:
     )
     for command in (rotate, revoke):
         command.add_argument(
-            "key", metavar="ID", help="the ID of the key, or its owner if there is only one key"
+            "key",
+            metavar="ID",
+            help="the ID of the key, the whole key, or its owner if there is only one key",
         )
     usage.add_argument("key", nargs="?", metavar="ID", help="only the key with this ID, or of this owner")
     for command in (create, rotate, revoke):
@@ -264,17 +273,41 @@ def _revoke(table: KeyTable, text: str, record: RecordOwnChange) -> None:
 
 
 def _found(table: KeyTable, text: str) -> StoredKey:
-    """Return the key with an ID, or the only valid key of an owner. Raises ValueError."""
+    """Return the key with an ID, or with the ID in a whole key, or the only valid key of an owner.
+
+    Raises ValueError.
+    """
     keys, now = table.all(), int(time.time())
+    key_id = _id_in(text)
     for key in keys:
-        if key.id == text:
+        if key.id == key_id:
             return key
+    if key_id != text:
+        raise ValueError(
+            f"no key with the ID {key_id} was issued here; name the gateway's folder with --state"
+        )
     own = [key for key in keys if key.owner == text and _state(key, now) == "valid"]
     if len(own) == 1:
         return own[0]
     if own:
         raise ValueError(f"{text} has several keys: {', '.join(key.id for key in own)}; name one by its ID")
     raise ValueError("there is no valid key of this ID or owner; `hookgate keys list` lists the keys")
+
+
+def _id_in(text: str) -> str:
+    """Return the ID in a whole key, or the text itself. Raises ValueError for a part of a key.
+
+    Messages have the ID, but never the key, which may still be valid.
+    """
+    if not text.startswith(KEY_PREFIX):
+        return text
+    key_id = id_in_key(text)
+    if key_id is None:
+        raise ValueError(
+            "this is not a whole key: characters are missing or wrong; copy all of it, or name its ID, which "
+            f"follows {KEY_PREFIX}"
+        )
+    return key_id
 
 
 # ---- list, usage

@@ -18,13 +18,18 @@ _ID_CHARACTERS = string.ascii_lowercase + "234567"
 _SECRET_CHARACTERS = string.digits + string.ascii_letters
 _ID_LENGTH, _SECRET_LENGTH = 10, 43  # the secret has 256 bits
 
-_KEY = re.compile(r"hgk_([a-z2-7]{10})_[0-9A-Za-z]{49}")
+KEY_PREFIX = "hgk_"
+"""The beginning of every issued key."""
+
+_KEY = re.compile(rf"{KEY_PREFIX}([a-z2-7]{{10}})_[0-9A-Za-z]{{49}}")
 
 
 def create_key(key_id: str | None = None) -> tuple[str, str]:
     """Return a new key and its public ID: a new one, or the ID of a key that is rotated."""
     new_id = key_id or "".join(secrets.choice(_ID_CHARACTERS) for _ in range(_ID_LENGTH))
-    text = f"hgk_{new_id}_" + "".join(secrets.choice(_SECRET_CHARACTERS) for _ in range(_SECRET_LENGTH))
+    text = f"{KEY_PREFIX}{new_id}_" + "".join(
+        secrets.choice(_SECRET_CHARACTERS) for _ in range(_SECRET_LENGTH)
+    )
     return text + key_checksum(text), new_id
 
 

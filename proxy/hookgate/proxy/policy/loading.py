@@ -7,16 +7,17 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.engine_reloader import EngineReloader
+from hookgate.hooks.layers_in_force import NotInForce
 from hookgate.hooks.policies import COUNTING, PINNING
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import Counters, PinnedTools, PriceTable
-from hookgate.hooks.runs import Health, TrustCheck
+from hookgate.hooks.runs import Health, HookStatus, TrustCheck
 from hookgate.hooks.settings import EVENTS, BuiltinConfig, Hook, Loaded, read_sources
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
 from hookgate.hooks.trust import TrustStore
@@ -24,6 +25,7 @@ from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.policy.pushed import PushedPolicy
 from hookgate.proxy.store import Store, StoreError
+from hookgate.translator.fields import JsonObject
 
 log = logging.getLogger("hookgate")
 
@@ -66,6 +68,9 @@ def read_configured_hooks(sources: Sources, *, partly: bool = False) -> Configur
 
 _STATUS_FILE = "hooks-status.json"
 _STATUS_SECONDS = 2.0
+_PRIVATE = 0o600
+_SEE_LOG = "see the gateway's log"
+_SURPRISING = f"returned surprising output; {_SEE_LOG}"
 
 
 def load_policy(
@@ -161,7 +166,7 @@ def _write(path: Path, reloader: EngineReloader, before: str | None) -> str | No
     status = {
         "revision": reloader.current.revision,
         "hooks": [
-            {"event": event, "name": name, "command": what, "file": file, **vars(record)}
+            {"event": event, "name": name, "command": what, "file": file, **_without_content(record)}
             for (event, name, what), record in reloader.health.all().items()
             if (file := files.get((event, name, what))) is not None
         ],
@@ -171,11 +176,19 @@ def _write(path: Path, reloader: EngineReloader, before: str | None) -> str | No
         return before
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path, text)
+        with contextlib.suppress(FileNotFoundError):
+            path.chmod(_PRIVATE)
+        write_atomically(path, text, _PRIVATE)
     except OSError as error:
         if before is None:
             log.warning("the hooks' status cannot be saved: %s; name another folder with --state", error)
     return text
+
+
+def _without_content(record: HookStatus) -> JsonObject:
+    """Return a status for a file. Errors and warnings may quote a call, so only the log has them."""
+    error, warning = (_SEE_LOG if record.error else ""), (_SURPRISING if record.warning else "")
+    return {**vars(record), "error": error, "warning": warning}
 
 
 def read_status(state: Path, hooks: Iterable[Hook]) -> dict[Hook, dict[str, Any]]:
@@ -260,9 +273,18 @@ def _switches(sources: Sources) -> Path:
     return Path.home() / ".gemini" / "settings.json"
 
 
-def settings_error(reloader: EngineReloader) -> dict[str, str]:
-    """Return why changed settings are not in use, as the field `settings_error`; no field if they are."""
-    return {"settings_error": reloader.refusal} if reloader.refusal else {}
+def settings_out_of_force(layers: Iterable[NotInForce]) -> JsonObject:
+    """Return the fields about settings that are not in force as they are now; none if all are.
+
+    `not_in_force` has each layer with the time since when, and `settings_error` the reasons of those that
+    affect all hooks.
+    """
+    listed = list(layers)
+    errors = "\n".join(layer.reason for layer in listed if layer.binds_all)
+    return {
+        **({"settings_error": errors} if errors else {}),
+        **({"not_in_force": [asdict(layer) for layer in listed]} if listed else {}),
+    }
 
 
 def log_start(engine: Engine, sources: Sources, where: str) -> None:

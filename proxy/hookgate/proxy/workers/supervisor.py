@@ -12,6 +12,8 @@ import aiohttp
 import orjson
 
 from hookgate.hooks.engine_reloader import EngineReloader
+from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.layers_in_force import NotInForce
 from hookgate.hooks.runners.cleanup import adopting_orphans
 from hookgate.hooks.runs import HookKey, HookStatus
 from hookgate.proxy import policy
@@ -47,11 +49,21 @@ class WorkerGroup:
         self._processes, self._reloader, self._receipts = processes, reloader, receipts
         self._health: dict[SupervisedWorker, list[JsonObject]] = {}
 
-    async def reload(self) -> None:
-        """Apply changed settings of hooks, and return when they are in force at all workers."""
-        await asyncio.gather(
-            self._reloader.reload(), *(self._ask(worker, "POST", "/reload") for worker in self._all)
-        )
+    async def reload(self) -> list[NotInForce]:
+        """Apply changed settings of hooks at all workers. Returns the layers that are not in force then."""
+        answers = asyncio.gather(*map(self._reload, self._all))
+        await asyncio.gather(self._reloader.reload(), answers)
+        layers = [*self._reloader.not_in_force, *(layer for answer in answers.result() for layer in answer)]
+        return list(dict.fromkeys(layers))
+
+    async def _reload(self, worker: SupervisedWorker) -> list[NotInForce]:
+        answer = await self._ask(worker, "POST", "/reload")
+        if answer:
+            return [NotInForce(**layer) for layer in orjson.loads(answer)]
+        if not worker.ready.is_set():
+            return []  # it reads the settings when it starts
+        why = f"worker {worker.number} has not confirmed the change; see its log"
+        return [NotInForce("all", "", utc_text(precision="seconds"), why)]
 
     async def record_change(self, by: str, change: str, about: JsonObject) -> None:
         """Have a worker record a change in the audit. Raises ApiError (403) if none can."""
@@ -162,7 +174,9 @@ class SupervisorListener(AdminListener):
         answers = await self.group.readiness()
         if problem := first_problem(answers):
             return 503, problem
-        return 200, {"status": "ready", **state_of_hooks(self.reloader), **oldest_policy(answers.values())}
+        layers = layers_out_of_force(self.reloader.not_in_force, answers.values())
+        state = {**state_of_hooks(self.reloader), **policy.settings_out_of_force(layers)}
+        return 200, {"status": "ready", **state, **oldest_policy(answers.values())}
 
 
 @asynccontextmanager
@@ -299,6 +313,18 @@ def oldest_policy(answers: Iterable[JsonObject | None]) -> JsonObject:
         if found
         else {}
     )
+
+
+def layers_out_of_force(own: Iterable[NotInForce], answers: Iterable[JsonObject | None]) -> list[NotInForce]:
+    """Return each layer that is not in force at the supervisor or at a worker, since the earliest time."""
+    layers = [*own]
+    layers += [
+        NotInForce(**layer) for answer in answers if answer for layer in answer.get("not_in_force", [])
+    ]
+    found: dict[tuple[str, str, str], NotInForce] = {}
+    for layer in sorted(layers, key=lambda layer: layer.since):
+        found.setdefault((layer.layer, layer.file, layer.reason), layer)
+    return list(found.values())
 
 
 def first_problem(answers: Mapping[int, JsonObject | None]) -> JsonObject | None:

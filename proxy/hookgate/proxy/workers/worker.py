@@ -84,7 +84,7 @@ class WorkerListener(AdminListener):
                     return await _record_change(self.audit, request)
                 case hdrs.METH_POST, "/reload":
                     await self.reloader.reload()
-                    return web.Response(text=self.reloader.current.revision)
+                    return web.Response(body=orjson.dumps(self.reloader.not_in_force))
         if request.method != hdrs.METH_GET:
             return error_response(ApiError(403, "The worker does not accept this yet."))
         return await super().handle(request)

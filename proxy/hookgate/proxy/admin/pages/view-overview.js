@@ -125,10 +125,11 @@ function inForce({ revision, files, pushed, hooks, calls_from, content, version 
       : el("p", { class: "muted" }, "None. Calls are copied through."));
 }
 
-function troubles({ hooks, settings_error: refused }) {
+function troubles({ hooks, not_in_force: layers }) {
   const found = hooks.filter((hook) => ["degraded", "untrusted"].includes(hook.state));
   return section("Needs attention",
-    refused && el("p", {}, badge("refused"), ` Changed settings are not in use: ${refused}`),
+    ...(layers || []).map((layer) => el("p", {}, badge("refused"),
+      ` Changed settings are not in use since ${layer.since} (${layer.layer}): ${layer.reason}`)),
     found.length === 0
     ? el("p", {}, badge("on"), runs(hooks))
     : el("ul", { class: "list" }, found.map((hook) => el("li", {}, badge(hook.state), " ",

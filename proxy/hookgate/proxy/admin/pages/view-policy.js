@@ -14,7 +14,7 @@ export async function showPolicy() {
       heading("Policy"),
       section("In force", facts([
         ["revision", el("code", {}, policy.revision)],
-        ["changed settings, not in use", policy.settings_error],
+        ...(policy.not_in_force || []).map((layer) => [`${layer.layer}, not in force since ${layer.since}`, layer.reason]),
         ...pushed(policy.pushed),
         ["time for an event's hooks", `${policy.limits.deadline_seconds} s`],
         ["hooks at once", policy.limits.concurrency],
