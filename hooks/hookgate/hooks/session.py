@@ -1,6 +1,6 @@
 """The context of a hook's run: the session, the caller, and the state of the current call."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -79,6 +79,10 @@ class Offload(Protocol):
         """Call a pure function and return its result."""
 
 
+async def _go_on() -> None:
+    """Do not pause."""
+
+
 @dataclass(slots=True)
 class CallState:
     """The state of one call, from its first event to its end. Policies may store values in it."""
@@ -91,12 +95,16 @@ class CallState:
     """Callbacks for the end of the call, and of each part of a Live session. They must not block or raise."""
     operation: str = ""
     """The API's method, such as `generateContent`; empty if it is unknown, as in events of a shim."""
+    requests: int = 1
+    """How many requests the body contains. Hooks judge each of them, and policies count all at once."""
     requires_json: bool = False
     """Whether the client requires an answer in JSON."""
     expected: ExpectedUse = ExpectedUse()
     """What the call is expected to use; nothing if it uses no tokens, or if that is unknown."""
     offload: Offload | None = None
     """Runs steps whose cost is proportional to the bodies; None if the bodies are small."""
+    pause: Callable[[], Awaitable[None]] = _go_on
+    """Lets other calls run if this one has run for long. To be awaited between the items of a body."""
 
     @property
     def runs_model(self) -> bool:

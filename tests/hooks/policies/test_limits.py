@@ -1,13 +1,15 @@
 """The policy `limits`: what it counts, for whom, and which reason a caller beyond a limit receives."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.builtins import made
-from support.limits import FLASH, PRO, Limited, asked, caller, end
+from support.limits import FLASH, PRO, Clock, Limited, asked, caller, end
 
 from hookgate.hooks import SessionContext
+from hookgate.hooks.policies.counters import MemoryCounters
 from hookgate.hooks.policies.limits import limits_policy
 from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
@@ -257,3 +259,41 @@ async def test_a_long_session_counts_its_tokens_in_the_window_in_which_it_uses_t
     assert "140 of 100 tokens" in str(reported)
     limited.clock.move(minutes=1)
     assert await limited.begin(session) is None
+
+
+class Noting(MemoryCounters):
+    """Counters that note what is added."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.added: list[float] = []
+
+    async def add(self, key: str, amount: float, expires: datetime) -> float:
+        self.added.append(amount)
+        return await super().add(key, amount, expires)
+
+
+def with_requests(number: int) -> SessionContext:
+    """A call whose body contains so many requests."""
+    session = caller()
+    session.call_state.requests = number
+    return session
+
+
+async def test_all_requests_of_a_body_are_counted_at_once() -> None:
+    counters = Noting(clock := Clock())
+    limited = Limited([{"per": "key", "window": "day", "requests": 100}], counters, clock)
+    body = with_requests(60)
+    assert [await limited.begin(body) for _ in range(60)] == [None] * 60
+    assert counters.added == [60]
+    assert "60 of 100 requests" in str(await limited.begin(with_requests(60)))
+    assert counters.added == [60, 60, -60]  # what was denied does not count
+    assert await limited.begin(with_requests(40)) is None
+
+
+async def test_the_tokens_of_a_body_with_several_requests_are_counted_once() -> None:
+    limited = Limited([{"per": "key", "window": "day", "tokens": 100}])
+    body = with_requests(3)
+    assert [await limited.begin(body) for _ in range(3)] == [None] * 3
+    end(body, input_tokens=60)
+    assert await limited.begin(with_requests(3)) is None

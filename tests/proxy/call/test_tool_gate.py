@@ -7,6 +7,7 @@ import pytest
 from support.gateway import gateway_before, running_gateway, runs
 from support.wire import KEY, SSE, STREAM_HEAD, UNARY, Answer, ask, ok, peer, post, prompt, spoken, sse
 
+from hookgate.hooks.session import CallState
 from hookgate.proxy.call import tool_gate
 from hookgate.proxy.call.tool_gate import Refusal, RetryModel, ToolGate
 from hookgate.proxy.config import Config, ToolCallSettings
@@ -49,7 +50,7 @@ def calls(*calls: dict[str, Any], index: int | None = None) -> dict[str, Any]:
 
 async def test_each_judge_sees_the_arguments_that_the_one_before_it_left() -> None:
     first, second, third = Judging(f={"x": 2}), Judging(f=NO), Judging()
-    gate = ToolGate([first, second, third], retries=False)
+    gate = ToolGate([first, second, third], CallState(), retries=False)
     judged = await gate.judge(calls({"name": "f", "args": {"x": 1}}, {"name": "g", "args": {"y": 1}}))
     assert (first.seen, second.seen, third.seen) == ([{"x": 1}, {"y": 1}], [{"x": 2}, {"y": 1}], [{"y": 1}])
     expected = [
@@ -62,7 +63,7 @@ async def test_each_judge_sees_the_arguments_that_the_one_before_it_left() -> No
 
 
 async def test_a_model_is_asked_again_with_a_response_to_each_of_its_calls() -> None:
-    gate = ToolGate([Judging(f=NO)], retries=True)
+    gate = ToolGate([Judging(f=NO)], CallState(), retries=True)
     said = calls({"id": "1", "name": "f"}, {"name": "g"})
     with pytest.raises(RetryModel) as again:
         await gate.judge(said)
@@ -80,7 +81,7 @@ async def test_a_model_is_asked_again_with_a_response_to_each_of_its_calls() -> 
 
 
 async def test_a_model_that_is_asked_again_gets_its_parts_in_order_with_successive_texts_joined() -> None:
-    gate = ToolGate([Judging(f=NO)], retries=True)
+    gate = ToolGate([Judging(f=NO)], CallState(), retries=True)
     thought, signed = {"text": "hm", "thought": True}, {"text": "", "thoughtSignature": "c2ln"}
     a, b, c = ({"text": text} for text in "abc")
     for parts in ([a], [thought], [b], [c], [b, c], [signed]):
@@ -105,7 +106,7 @@ async def test_a_model_is_not_asked_again_if_that_would_not_do(
     before: list[Any], refusal: Refusal, answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_gate, "_MAX_PARTS", 10)
-    gate = ToolGate([Judging(f=refusal)], retries=True)
+    gate = ToolGate([Judging(f=refusal)], CallState(), retries=True)
     for each in before:
         assert await gate.judge(each) is each
     judged = await gate.judge(answer)
@@ -127,7 +128,7 @@ async def test_an_answer_that_cannot_be_repeated_is_not_kept(
     limit: tuple[str, int], last: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_gate, *limit)
-    gate, text = ToolGate([Judging()], retries=True), "".join(["so", "me"])
+    gate, text = ToolGate([Judging()], CallState(), retries=True), "".join(["so", "me"])
     references = sys.getrefcount(text)
     for _ in range(3):
         assert gate.pass_text(says({"text": text}))
@@ -137,13 +138,13 @@ async def test_an_answer_that_cannot_be_repeated_is_not_kept(
 
 
 async def test_true_in_place_of_1_is_an_edit() -> None:
-    gate = ToolGate([Judging(f={"dry_run": True})], retries=False)
+    gate = ToolGate([Judging(f={"dry_run": True})], CallState(), retries=False)
     judged = await gate.judge(calls({"name": "f", "args": {"dry_run": 1}}))
     assert judged["candidates"][0]["content"]["parts"][1]["functionCall"]["args"]["dry_run"] is True
 
 
 async def test_a_call_in_a_candidate_after_one_that_is_only_text_is_judged() -> None:
-    gate = ToolGate([Judging(f=NO)], retries=False)
+    gate = ToolGate([Judging(f=NO)], CallState(), retries=False)
     [text], [called] = says({"text": "a"})["candidates"], says(call("f"))["candidates"]
     judged = await gate.judge({"candidates": [text, {**called, "index": 1}]})
     assert judged["candidates"][1]["content"]["parts"] == [{"text": "It was refused."}]

@@ -269,9 +269,9 @@ async def test_steps_of_large_bodies_share_one_thread_and_leave_the_collector_on
     names = {await body_worker.run(SMALL_BODY + 1, lambda: threading.current_thread().name) for _ in range(3)}
     assert names == {"hookgate-bodies_0"}
     assert await body_worker.run(SMALL_BODY, threading.current_thread) is threading.current_thread()
-    assert await body_worker.run_in_thread(threading.current_thread) is not threading.current_thread()
+    assert await body_worker.run_in_thread(0, threading.current_thread) is not threading.current_thread()
     with pytest.raises(ValueError, match="no body"):
-        await body_worker.run_in_thread(fail)
+        await body_worker.run_in_thread(0, fail)
     assert gc.isenabled()
 
 

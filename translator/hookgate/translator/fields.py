@@ -54,14 +54,14 @@ def _describe(value: object) -> str:
 JsonObject = dict[str, Any]
 
 
-def is_larger(value: Any, size: int) -> bool:
-    """Return whether a JSON value has more than `size` characters and values.
+def is_larger(value: Any, size: int, per_value: int = 1) -> bool:
+    """Return whether a JSON value is larger than `size`: its characters, and `per_value` for each value.
 
     The result for a very large value takes no longer than for one of this size.
     """
     left, level = size, [value]
     while level:
-        left -= len(level)
+        left -= per_value * len(level)
         if left < 0:
             return True
         below: list[Any] = []

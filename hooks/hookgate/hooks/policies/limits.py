@@ -66,6 +66,9 @@ class Account:
     A request is counted when the call begins. Of tokens and cost, what the call is expected to use is held
     until it ends, so that concurrent calls cannot all pass. It is held in a number of its own, which expires:
     a gateway that is killed cannot give it back.
+
+    A call with several requests, such as a batch, adds all of them at once. They are judged one by one, and a
+    policy that has allowed one of them allows the others to the same model.
     """
 
     def __init__(self, counters: Counters, session: SessionContext, clock: Clock) -> None:
@@ -74,6 +77,8 @@ class Account:
         self._lock = asyncio.Lock()
         self._held: dict[str, _Held] = {}
         self._rules: set[LimitRule] = set()
+        self._requests = session.call_state.requests
+        self._allowed: dict[object, str] = {}
         session.call_state.at_end.append(self._end)
 
     async def take(
@@ -85,6 +90,8 @@ class Account:
         is allowed. A policy that runs again for the same call takes again: counts that no longer apply to the
         model are given back. Raises what the counters raise.
         """
+        if self._allowed.get(holder) == model:
+            return None
         async with self._lock:
             self.join(rules)
             places = self._places([rule for rule in rules if rule.is_about(model)], expected or {})
@@ -92,6 +99,8 @@ class Account:
             full = await self._first_full(places) or await self._add(holder, places)
             if full:
                 await self._give_back(holder)
+            elif self._requests > 1:
+                self._allowed[holder] = model
             return full
 
     def _places(self, rules: Sequence[LimitRule], expected: Amounts) -> list[Place]:
@@ -102,7 +111,7 @@ class Account:
         now = self._clock()
         began, latest = (counts_of(rules, self._session, instant) for instant in (self._began, now))
         return [
-            Place(first, first.key, first.ends, 1)
+            Place(first, first.key, first.ends, self._requests)
             if first.measure == "requests"
             else held_at(last, now, expected.get(last.measure, 0))
             for first, last in zip(began, latest, strict=True)
@@ -140,9 +149,11 @@ class Account:
                 others = place.elsewhere + total - place.amount
                 held = self._held[place.key] = _Held(place.amount, place.expires, others)
             held.holders.add(holder)
-            if held.others >= place.count.most:
-                is_use = place.count.measure != "requests"
-                return Full(place.count, held.others, held.others - place.elsewhere if is_use else 0)
+            if place.count.measure == "requests":
+                if held.others + held.amount > place.count.most:
+                    return Full(place.count, held.others)
+            elif held.others >= place.count.most:
+                return Full(place.count, held.others, held.others - place.elsewhere)
         return None
 
     async def _give_back(self, holder: object, but: Iterable[str] = ()) -> None:
@@ -225,7 +236,8 @@ class _Limits:
     def _expected(llm_request: Mapping[str, Any], session: SessionContext) -> ExpectedUse:
         """Return what the call is expected to use, with the maximum output that earlier hooks have set."""
         expected, config = session.call_state.expected, llm_request.get("config")
-        if not (expected.output_tokens and isinstance(config, dict)):
+        is_one = session.call_state.requests == 1  # other requests of the body have other settings
+        if not (is_one and expected.output_tokens and isinstance(config, dict)):
             return expected
         return replace(expected, output_tokens=estimate_output(config))
 

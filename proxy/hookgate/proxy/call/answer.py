@@ -48,15 +48,18 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import (
     MAX_ANSWER,
     SMALL_BODY,
+    TOO_MANY,
     BodyWorker,
     check_frame,
     is_error,
     unreadable_answer,
+    work_of,
 )
 from hookgate.proxy.routing.dialects.generate_content import GenerateContent
 from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
 from hookgate.translator.citations import with_moved_citations
 from hookgate.translator.fields import JsonObject
+from hookgate.translator.items import check_items
 from hookgate.translator.strictjson import loads
 
 log = logging.getLogger("hookgate.gateway")
@@ -128,14 +131,14 @@ class AnswerPipeline:
 
         Raises ReplacementAnswer or ApiError if a hook ends the call, RetryModel to ask the model again.
         """
-        self._read_bytes = len(data)
+        self._read_bytes, work = len(data), work_of(data)
         piece = await self._parse(Frame(data, data))
         if piece.body is None:
             return await self.redact_error(data)
         pieces = await self._fire([piece])
         original, edited = piece.response, pieces[0].response
         if self.call.requires_json and edited is not original:
-            await self._body_worker.run(len(data), check_edit, original, edited, AfterModel.name)
+            await self._body_worker.run(work, check_edit, original, edited, AfterModel.name)
         if self._gate is not None:
             pieces = await GateStage(self._gate).feed(pieces)
         if self._turn_end is not None and not (self._gate and self._gate.agent_has_call):
@@ -146,9 +149,9 @@ class AnswerPipeline:
         for screen in self._client_filters():
             pieces = await screen.judge_whole(pieces)
         if (sent := pieces[0].response) is not piece.response:
-            moved = await self._body_worker.run(len(data), with_moved_citations, piece.response, sent)
+            moved = await self._body_worker.run(work, with_moved_citations, piece.response, sent)
             pieces = [replace(pieces[0], response=moved)]
-        return await self._body_worker.run(len(data), pieces[0].data)
+        return await self._body_worker.run(work, pieces[0].data)
 
     async def redact_error(self, data: bytes) -> bytes:
         """Redact an upstream error. Raises ReplacementAnswer or ApiError if a screen denies it."""
@@ -239,8 +242,8 @@ class AnswerPipeline:
                     if self._drops_comments:  # screens do not read comments, but some clients do
                         frame = framing.bare(received)
                 self._read_bytes += len(received.raw)
-                piece = await self._parse(frame) if len(frame.raw) > SMALL_BODY else self._parse_piece(frame)
-                pieces.append(piece)
+                is_small = work_of(frame.raw) <= SMALL_BODY
+                pieces.append(self._parse_piece(frame) if is_small else await self._parse(frame))
         except BodyError as error:
             self.pending_exception, end = unreadable_answer(str(error)), "abandon"
         except ApiError as error:  # the pieces before it are judged first
@@ -289,9 +292,10 @@ class AnswerPipeline:
         return [ScreenStage(make()) for make in self.call.session.call_state.client_filters.values()]
 
     async def _parse(self, frame: Frame) -> Piece:
-        if len(frame.raw) > SMALL_BODY:
-            self.call.session.call_state.offload = self._body_worker.run_in_thread
-        return await self._body_worker.run(len(frame.raw), self._parse_piece, frame)
+        work = work_of(frame.raw)
+        if work > SMALL_BODY:
+            self.call.session.call_state.offload = self._body_worker.offload(work)
+        return await self._body_worker.run(work, self._parse_piece, frame)
 
     def _parse_piece(self, frame: Frame) -> Piece:
         adapter, bounds = self.call.adapter, self._body_worker.bounds
@@ -299,6 +303,8 @@ class AnswerPipeline:
             return Piece(frame, None, {}, adapter)
         try:
             body = loads(frame.data, bounds)
+            if len(frame.data) > self._body_worker.limits.items:
+                check_items(body, self._body_worker.limits.items, TOO_MANY)
             if type(body) is not dict:
                 raise BodyError("", "it is not a JSON object")
             if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
@@ -334,12 +340,13 @@ class AnswerPipeline:
             if not answers:
                 return pieces
         size = len(answers[0].frame.raw) if len(answers) == 1 else received_bytes(answers)
-        if size > SMALL_BODY:
-            self.call.session.call_state.offload = self._body_worker.run_in_thread
+        work = sum([work_of(piece.frame.raw) for piece in answers])
+        if work > SMALL_BODY:
+            self.call.session.call_state.offload = self._body_worker.offload(work)
         joined = (
             answers[0].response
             if len(answers) == 1
-            else await self._body_worker.run(size, join_events, responses_of(answers))
+            else await self._body_worker.run(work, join_events, responses_of(answers))
         )
         event = AfterModel(self._llm_request, joined, self._model, mode)
         outcome = await self._engine.fire(event, self.call.session, size, plan or self._plan)
@@ -348,5 +355,5 @@ class AnswerPipeline:
         edited = outcome.event.body
         if edited is joined:
             return pieces
-        cut = iter(await self._body_worker.run(size, cut_events, responses_of(answers), joined, edited))
+        cut = iter(await self._body_worker.run(work, cut_events, responses_of(answers), joined, edited))
         return [piece if piece.body is None else replace(piece, response=next(cut)) for piece in pieces]

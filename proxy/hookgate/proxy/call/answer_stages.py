@@ -17,10 +17,10 @@ from hookgate.proxy.call.verdicts import check_edit, enforce
 from hookgate.proxy.http.bodies import (
     MAX_ANSWER,
     SMALL_BODY,
-    VALUE_BYTES,
     BodyWorker,
     answer_too_large,
     unreadable_answer,
+    work_of,
 )
 from hookgate.proxy.routing.dialects.adapter import DialectAdapter
 from hookgate.translator import BodyError, Frame, join_events
@@ -81,8 +81,7 @@ def visible_text_of(responses: Sequence[JsonObject]) -> str:
 
 def memory_of(piece: Piece) -> int:
     """Return the estimated memory of a piece in bytes. Its values may take much more memory than its text."""
-    raw = piece.frame.raw
-    return len(raw) + _PIECE_MEMORY + VALUE_BYTES * (raw.count(b",") + raw.count(b"[") + raw.count(b"{"))
+    return work_of(piece.frame.raw) + _PIECE_MEMORY
 
 
 def received_bytes(pieces: Iterable[Piece]) -> int:

@@ -1,8 +1,16 @@
 """The services that all calls of a gateway share, and the context of one call."""
 
-import asyncio
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -27,12 +35,14 @@ from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.policies.estimates import estimate_use
 from hookgate.hooks.screening import HookScreen
+from hookgate.hooks.session import ExpectedUse
 from hookgate.hooks.settings import Layer
+from hookgate.proxy.call.pacing import LoopSlices
 from hookgate.proxy.call.tool_gate import ToolSelection
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import UPSTREAM_BROKE, UPSTREAM_FAILED, ApiError
-from hookgate.proxy.http.bodies import SMALL_BODY
+from hookgate.proxy.http.bodies import is_large
 from hookgate.proxy.http.connection import Request
 from hookgate.proxy.http.fail_over import FailOver
 from hookgate.proxy.http.upstream_client import NoAnswerError, UpstreamAnswer, Upstreams
@@ -58,7 +68,6 @@ from hookgate.proxy.routing.table import Route, with_gateway_credential
 from hookgate.translator.fields import (
     JsonObject,
     has_part,
-    is_larger,
     read_list,
     read_object,
     texts_of,
@@ -181,6 +190,7 @@ class GatewayServices:
             load_named_keys(config.keys), refuses_unknown=refuses, issues=issued_keys is not None
         )
         self.prices = read_prices(config.prices.file)
+        self.slices = LoopSlices()
         self.transcripts = open_transcripts(config.transcripts, find_sources(config.hooks).state)
 
     def settle_usage(self, record: CallRecord, *, continues: bool = False) -> None:
@@ -293,16 +303,11 @@ def call_in_session(
     )
 
 
-_STEPS_AT_ONCE = 16
-
-
-async def pause_between_steps(number: int) -> None:
-    """Let other calls continue before some of the steps of a call, which are numbered from 0.
-
-    A call may have many steps, such as the requests of a batch, whose hooks wait for nothing.
-    """
-    if number and number % _STEPS_AT_ONCE == 0:
-        await asyncio.sleep(0)
+def _estimate_all(requests: Sequence[JsonObject], generates: bool) -> ExpectedUse:
+    expected = [estimate_use(request, generates) for request in requests]
+    return ExpectedUse(
+        sum(each.input_tokens for each in expected), sum(each.output_tokens for each in expected)
+    )
 
 
 P = ParamSpec("P")
@@ -330,6 +335,7 @@ class CallContext:
         """Observers of the call's content. Usually empty."""
         self._admission: Admission | None = None
         self._part_is_small = False
+        self._slice = services.slices.begin(self.caller.key, self.named_session or request.id)
 
     def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
         """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
@@ -386,28 +392,31 @@ class CallContext:
             await keys.withdrawn(issued)
 
     @contextmanager
-    def judging(self, part: JsonObject) -> Iterator[None]:
-        """Let steps and hooks in the block depend on a part of the body.
+    def judging(self, part: JsonObject, session: SessionContext) -> Iterator[None]:
+        """Let steps, and hooks in the session, depend on a part of the body within the block.
 
         The steps for many small parts of a large body would otherwise take a thread each.
         """
-        self._part_is_small = not is_larger(part, SMALL_BODY)
+        state = session.call_state
+        self._part_is_small = not is_large(part)
+        offload = state.offload
+        if self._part_is_small:
+            state.offload = None
         try:
             yield
         finally:
-            self._part_is_small = False
+            self._part_is_small, state.offload = False, offload
 
     async def run_step(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of a pure step that depends on the body; uses a thread if the body is large."""
-        if self._part_is_small or self.record.request_bytes <= SMALL_BODY:
-            return step(*args, **kwargs)
-        return await self.request.body_worker.run_in_thread(step, *args, **kwargs)
+        size = 0 if self._part_is_small else self.record.request_work
+        return await self.request.body_worker.run(size, step, *args, **kwargs)
 
     async def expect_use(
-        self, session: SessionContext, request: JsonObject, *, generates: bool = True
+        self, session: SessionContext, *requests: JsonObject, generates: bool = True
     ) -> None:
-        """Estimate what a model call will use. Limits hold that until the call has ended."""
-        session.call_state.expected = await self.run_step(estimate_use, request, generates)
+        """Estimate what a call with these requests will use. Limits hold that until the call has ended."""
+        session.call_state.expected = await self.run_step(_estimate_all, requests, generates)
 
     async def begin_judged_call(
         self, body: JsonObject, adapter: DialectAdapter | None = None, session_in_body: str = ""
@@ -430,8 +439,8 @@ class CallContext:
         session = open_session.session
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
-        if self.record.request_bytes > SMALL_BODY and not self._part_is_small:
-            session.call_state.offload = self.request.body_worker.run_in_thread
+        session.call_state.offload = self.request.body_worker.offload(self.record.request_work)
+        session.call_state.pause = self._slice.pause
         return replace(call, session=session), open_session
 
     def _describe(

@@ -16,10 +16,10 @@ from hookgate.hooks import (
     Verdict,
 )
 from hookgate.hooks.events.tool import result_of
-from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine, pause_between_steps
+from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
 from hookgate.proxy.call.tool_gate import Refusal, RetryModel
 from hookgate.proxy.call.verdicts import enforce
-from hookgate.proxy.http.bodies import SMALL_BODY
+from hookgate.proxy.http.bodies import is_large
 from hookgate.proxy.identity.bypass import bypass_denial, new_results, unannounced_tools
 from hookgate.proxy.identity.memory import (
     ConversationMemory,
@@ -36,7 +36,6 @@ from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
 from hookgate.translator.conversation.parts import show_parts
 from hookgate.translator.fields import (
     JsonObject,
-    is_larger,
     read,
     read_list,
     read_object,
@@ -128,12 +127,12 @@ class RequestEvents:
         call_state = self.call.session.call_state
         offload = call_state.offload
         try:
-            for number, result in enumerate(results):
-                await pause_between_steps(number)
+            for result in results:
+                await call_state.pause()
                 effect = self._memory.effect_on(result.identity)
                 if effect is None and judges:
                     # Many small results of a large request would otherwise take a thread each.
-                    call_state.offload = offload if is_larger(result.response, SMALL_BODY) else None
+                    call_state.offload = offload if is_large(result.response) else None
                     effect = judged[result.identity] = await self._judge_result(result)
                 if effect is not None:
                     effects[id(result.part)] = effect

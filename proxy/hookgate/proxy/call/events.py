@@ -20,7 +20,7 @@ from hookgate.hooks.settings import ADVISORY
 from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingEngine
 from hookgate.proxy.call.verdicts import DENIED, STOPPED
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.bodies import SMALL_BODY, read_request
+from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.identity.sessions import Sessions, SessionState
 from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.routing.table import session_name
@@ -92,8 +92,7 @@ class EventService:
         if services.transcripts is not None:
             session = services.transcripts.located(session)
         note_session(session.session_id)
-        if record.request_bytes > SMALL_BODY:
-            session.call_state.offload = request.body_worker.run_in_thread
+        session.call_state.offload = request.body_worker.offload(record.request_work)
         record.note_call(session)
         record.event = event.name
         outcome: Outcome[Event] = await engine.fire(event, session)

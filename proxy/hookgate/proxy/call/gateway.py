@@ -1,8 +1,7 @@
 """The entry point for requests: routes each request, judges or forwards it, and records its outcome."""
 
-import asyncio
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from hookgate.proxy.call.kinds.interactions import call_interactions, delete_int
 from hookgate.proxy.call.kinds.live import LiveSession
 from hookgate.proxy.call.kinds.openai import answer_openai
 from hookgate.proxy.call.kinds.uploads import UploadCalls
+from hookgate.proxy.call.pacing import Pacer
 from hookgate.proxy.call.passthrough import forward_unread
 from hookgate.proxy.call.websockets import tunnel
 from hookgate.proxy.config import Config
@@ -186,7 +186,8 @@ class Gateway:
         record.session = context.caller.in_session(context.named_session)
         record.kind, record.route, record.model = route.kind, route.path, route.model
         record.issued_key = context.caller.issued.id if context.caller.issued else ""
-        record.streamed, record.request_bytes = route.streamed, request.content_length or 0
+        record.streamed = route.streamed
+        record.request_bytes = record.request_work = request.content_length or 0
         audit = self._services.audit
         if audit is not None:
             audit.watch(record, request.method, route)
@@ -270,41 +271,6 @@ async def _send_continue(request: web.BaseRequest) -> None:
     if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0  # these bytes are not part of the answer
-
-
-_PER_ITERATION = 4
-"""Requests that start in one iteration of the event loop. Each runs for half a millisecond at first."""
-
-
-class Pacer:
-    """Lets a few tasks continue in each iteration of the event loop, first come, first served."""
-
-    def __init__(self) -> None:
-        self._left = _PER_ITERATION
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._renewal: asyncio.Handle | None = None
-
-    async def wait_turn(self) -> None:
-        """Wait for this task's turn. Returns at once unless many tasks have started in this iteration."""
-        loop = asyncio.get_running_loop()
-        if self._renewal is None:
-            self._renewal = loop.call_soon(self._renew)
-        if self._left and not self._waiting:
-            self._left -= 1
-            return
-        future = loop.create_future()
-        self._waiting.append(future)
-        await future
-
-    def _renew(self) -> None:
-        self._renewal, self._left = None, _PER_ITERATION
-        while self._waiting and self._left:
-            future = self._waiting.popleft()
-            if not future.done():  # the task may have been cancelled
-                future.set_result(None)
-                self._left -= 1
-        if self._waiting:
-            self._renewal = asyncio.get_running_loop().call_soon(self._renew)
 
 
 class UnhookedRoutes:

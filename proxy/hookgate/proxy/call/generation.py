@@ -163,8 +163,7 @@ class GenerationCall:
                     await delivery.deliver(answer, pipeline)
                 break
             except RetryModel as retry:
-                size, worker = len(outgoing.payload), self._context.request.body_worker
-                outgoing = await worker.run(size, outgoing.with_turns, retry.turns)
+                outgoing = await self._context.run_step(outgoing.with_turns, retry.turns)
                 answer_rejected = answer_rejected or retry.answer_rejected
                 if reply.framing is not None:
                     reply.framing.reset_decoder()
@@ -194,7 +193,8 @@ class GenerationCall:
                 and not call.requires_json
             ):
                 turn_end = TurnEndEvents(turn_engine, call, outgoing.prompt, answer_rejected, may_retry)
-        gate = ToolGate(judges, retries=may_retry) if judges or turn_end else None
+        state = call.session.call_state
+        gate = ToolGate(judges, state, retries=may_retry) if judges or turn_end else None
         keep_answer = any(observer.wants_answer for observer in self._context.observers)
         worker = self._context.request.body_worker
         return AnswerPipeline(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from hookgate.hooks import BeforeToolSelection
-from hookgate.proxy.http.bodies import MAX_ANSWER
+from hookgate.hooks.session import CallState
+from hookgate.proxy.http.bodies import MAX_ANSWER, is_large
 from hookgate.proxy.observe.blocked import BlockedOutput
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import ToolCallFilter
@@ -83,9 +84,12 @@ class RetryModel(Exception):  # noqa: N818  # a turn of the conversation, not an
 class ToolGate:
     """Lets all judges decide on each function call of one answer."""
 
-    def __init__(self, judges: Sequence[ToolCallJudge], *, retries: bool) -> None:
-        """`retries`: the model can be asked again, unless the agent has received a call of the answer."""
-        self._judges = judges
+    def __init__(self, judges: Sequence[ToolCallJudge], state: CallState, *, retries: bool) -> None:
+        """Create the gate for a call with this state.
+
+        `retries`: the model can be asked again, unless the agent has received a call of the answer.
+        """
+        self._judges, self._state = judges, state
         self._filter = ToolCallFilter()
         self._repeatable = _RepeatableAnswer() if retries else None
 
@@ -105,8 +109,7 @@ class ToolGate:
 
     async def judge(self, body: JsonObject) -> JsonObject:
         """Return the judged response, or the same object if unchanged. Raises RetryModel to ask again."""
-        starting = self._filter.starting_calls(body)
-        found = [(each, await decide_tool_call(self._judges, each)) for each in starting]
+        found = await self._decide(self._filter.starting_calls(body))
         decisions = [_decision(tool_call, decided) for tool_call, decided in found]
         judged = self._filter.apply_decisions(body, decisions)
         retries = any(isinstance(decided, Refusal) and decided.retries for _, decided in found)
@@ -117,6 +120,20 @@ class ToolGate:
             if self._repeatable is not None and retries:
                 raise RetryModel(self._repeatable.retry_turns())
         return judged
+
+    async def _decide(self, tool_calls: Sequence[JsonObject]) -> list["_DecidedCall"]:
+        """Return the calls of an event or answer with the decisions on them."""
+        decided: list[_DecidedCall] = []
+        state, offload = self._state, self._state.offload
+        try:
+            for tool_call in tool_calls:
+                await state.pause()
+                # Many small calls in a large answer would otherwise take a thread each.
+                state.offload = offload if is_large(tool_call) else None
+                decided.append((tool_call, await decide_tool_call(self._judges, tool_call)))
+        finally:
+            state.offload = offload
+        return decided
 
 
 _DecidedCall = tuple[JsonObject, Refusal | JsonObject]

@@ -265,6 +265,15 @@ class LimitSettings(Section):
     """Maximum number of JSON values in such a request, or in an answer: objects, lists and their items. A
     string counts as one value."""
 
+    items: Count = 10_000
+    """Maximum number of items in such a request, or in an answer, that are processed one by one: messages and
+    their parts, tools, calls and results of tools, requests of a batch. Values in arguments and results of
+    tools do not count."""
+
+    inputs: Count = 2048
+    """Maximum number of texts in one request for embeddings, which hooks judge one by one. The API accepts
+    fewer on its own paths, and as many on the OpenAI-compatible ones. Batches have only the limit `items`."""
+
     memory: Count = 512 * 1024 * 1024
     """Bytes of memory for all requests that are shown to hooks. A request that does not fit waits for
     `limits.body_timeout`, and is then refused."""

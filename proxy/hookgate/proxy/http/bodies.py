@@ -12,21 +12,30 @@ import zlib
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from io import BytesIO
-from typing import ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 import aiohttp
 from aiohttp import hdrs, web
 
+from hookgate.hooks.session import Offload
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, body_refused
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
-from hookgate.translator.fields import JsonObject
+from hookgate.translator.fields import JsonObject, is_larger
+from hookgate.translator.items import check_items
 from hookgate.translator.strictjson import Bounds, loads, parse
 
 SMALL_BODY = 256 * 1024
-"""Bytes up to which a body is processed in the event loop: a thread would cost more than it saves."""
+"""The work up to which a body is processed in the event loop: a thread would cost more than it saves.
+
+The work of a body is its size in bytes, with VALUE_BYTES for each of its values: they cost more than text.
+"""
+
+_VERY_LARGE = 4 * 1024 * 1024
+"""The work above which a body has a thread of its own: a step of it may take a second."""
 
 VALUE_BYTES = 128
 """The estimated memory of a parsed value in bytes, in addition to its text."""
@@ -37,16 +46,28 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class BodyWorker:
-    """A thread that processes large bodies, and the count of the bytes that are reserved for all bodies.
+def work_of(data: bytes) -> int:
+    """Return an estimate of the work of a JSON text. It is too high if strings contain commas or brackets."""
+    return len(data) + VALUE_BYTES * (data.count(b",") + data.count(b"[") + data.count(b"{"))
 
-    There is one thread, because more would only take the GIL from the event loop more often.
+
+def is_large(value: Any) -> bool:
+    """Return whether the work of a part of a body is more than SMALL_BODY."""
+    return is_larger(value, SMALL_BODY, VALUE_BYTES)
+
+
+class BodyWorker:
+    """Threads that process large bodies, and the count of the bytes that are reserved for all bodies.
+
+    There is one thread for large bodies and one for very large ones, which the others do not wait for. More
+    would only take the GIL from the event loop more often.
     """
 
     def __init__(self, limits: LimitSettings) -> None:
         self.limits = limits
         self.bounds = Bounds(limits.text, limits.values)
-        self._thread = ThreadPoolExecutor(1, "hookgate-bodies")
+        self._large = ThreadPoolExecutor(1, "hookgate-bodies")
+        self._very_large = ThreadPoolExecutor(1, "hookgate-large-bodies")
         self._reserved = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._short_until = -math.inf  # on the monotonic clock
@@ -61,29 +82,34 @@ class BodyWorker:
         """The number of bytes that are reserved now."""
         return self._reserved
 
-    async def run(self, size: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a step for a body of `size` bytes and return its result. Large bodies use the thread.
+    async def run(self, work: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a step for a body of this work and return its result. Large bodies use a thread.
 
         Steps must be pure, and must not hold the GIL for more than a few milliseconds at a time.
         """
-        if size <= SMALL_BODY:
+        if work <= SMALL_BODY:
             return step(*args, **kwargs)
+        return await self.run_in_thread(work, partial(step, *args, **kwargs))
+
+    def offload(self, work: int) -> Offload | None:
+        """Return what runs the steps of hooks for a body of this work; None if it is small."""
+        return partial(self.run_in_thread, work) if work > SMALL_BODY else None
+
+    async def run_in_thread(self, work: int, step: Callable[..., R], *args: Any) -> R:
+        """Run a step in the thread for bodies of this work, and return its result."""
+        thread = self._very_large if work > _VERY_LARGE else self._large
 
         def run_step() -> R:
             started, gc_enabled = time.monotonic(), gc.isenabled()
             gc.disable()  # steps create no cycles, and a collection would stop all threads
             try:
-                return step(*args, **kwargs)
+                return step(*args)
             finally:
                 if gc_enabled:
                     gc.enable()
                 time.sleep(_PAUSE if time.monotonic() - started > _PAUSE else 0)
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread, run_step)
-
-    async def run_in_thread(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a step in the thread whatever the size, and return its result."""
-        return await self.run(SMALL_BODY + 1, step, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(thread, run_step)
 
     @property
     def fair_seconds(self) -> float:
@@ -305,19 +331,26 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
     memory.resize(len(data))
     try:
         parsed = await body_worker.run(len(data), parse, data, body_worker.bounds)
+        work = source.record.request_work = len(data) + VALUE_BYTES * parsed.count
+        if parsed.count > (most := body_worker.limits.items):
+            await body_worker.run(work, check_items, parsed.value, most, TOO_MANY)
     except BodyError as error:
         raise body_refused(error) from None
     if not isinstance(parsed.value, dict):
         raise body_refused("it must be a JSON object")
-    memory.resize(len(data) + VALUE_BYTES * parsed.count)
+    memory.resize(work)
     return parsed.value
+
+
+TOO_MANY = "send fewer at once, or ask the operator to raise limits.items"
+"""What to do about a body with too many items."""
 
 
 async def read_bytes(request: web.BaseRequest) -> bytes:
     """Return the bytes of a request's body as they are, which may be none. Raises ApiError (403, 413)."""
     source = cast(_BodySource, request)
     data = await _read(source)
-    source.record.request_bytes = len(data)
+    source.record.request_bytes = source.record.request_work = len(data)
     source.memory_lease.resize(len(data))
     return data
 
@@ -408,10 +441,11 @@ def check_frame(framing: Framing, frame: Frame) -> None:
         raise unreadable_answer("the stream contains data outside its events")
 
 
-def read_answer(data: bytes, bounds: Bounds) -> JsonObject:
+def read_answer(data: bytes, body_worker: BodyWorker) -> JsonObject:
     """Parse a whole answer. Raises ApiError (502) if it is invalid."""
     try:
-        body = loads(data, bounds)
+        body = loads(data, body_worker.bounds)
+        check_items(body, body_worker.limits.items, TOO_MANY)
     except BodyError as error:
         raise unreadable_answer(str(error)) from None
     if not isinstance(body, dict):

@@ -5,21 +5,21 @@ refuses the batch, and the error contains its path.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from itertools import count
+from functools import partial
 from typing import Any, TypeVar
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks import AfterModel, BeforeModel
+from hookgate.hooks import AfterModel, BeforeModel, SessionContext
 from hookgate.hooks.events.base import SharedValue
-from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine, pause_between_steps
+from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
 from hookgate.proxy.call.verdicts import (
     before_model_or_refuse,
     before_tool_selection_or_refuse,
     client_response,
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
-from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole
+from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole, work_of
 from hookgate.proxy.http.upstream_client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.usage import Usage
@@ -35,6 +35,7 @@ from hookgate.translator import (
     text_response,
 )
 from hookgate.translator.fields import JsonObject, read, read_object, same_items, write
+from hookgate.translator.request import requires_json
 from hookgate.translator.strictjson import dumps, encode_answer
 
 IN_FILE = "Send a batch's requests in its body: hooks cannot judge requests in a file."
@@ -62,7 +63,7 @@ class Batches:
         data = None
         headers = to_upstream(context.request.headers, "identity")
         if route.verb == "batchGenerateContent":
-            route, data = await self._before(route)
+            route, data = await self._before(route, call)
             headers[hdrs.CONTENT_TYPE] = "application/json"
         try:
             async with context.send(route, headers, data) as answer:
@@ -86,7 +87,7 @@ class Batches:
 
     # ---- the requests
 
-    async def _before(self, route: Route) -> tuple[Route, bytes]:
+    async def _before(self, route: Route, call: JudgedCall) -> tuple[Route, bytes]:
         """Return the route and the body of the batch after its hooks. Raises ApiError if it is refused."""
         body = await read_request(self._context.request)
         for observer in self._context.observers:
@@ -94,8 +95,13 @@ class Batches:
         run_step = self._context.run_step
         batch = await run_step(_read, body)
         check_model(route, route.model, batch.batch, "batch")
-        models, items = await judge_items(batch.requests, self._judge_item)
-        labels = await self._labels(route, batch)
+        state = call.session.call_state
+        state.requests = len(batch.requests)
+        await self._context.expect_use(call.session, *(request for _, request in batch.requests))
+        judged = partial(self._judge_item, call.session)
+        models, items = await judge_items(batch.requests, judged, state.pause)
+        state.requires_json = False
+        labels = await self._labels(route, batch, call.session)
         model = only_model(models, route.model)
         await self._context.name_model(model)
         try:
@@ -108,24 +114,22 @@ class Batches:
             observer.on_upstream_request(model, body, body)
         return route.for_model(model), await run_step(dumps, body)
 
-    async def _judge_item(self, item: JsonObject) -> tuple[str, JsonObject]:
+    async def _judge_item(self, session: SessionContext, item: JsonObject) -> tuple[str, JsonObject]:
         """Return the model and one request of the batch after its hooks. Raises ApiError if it is refused."""
         context, engine = self._context, self._engine
         route = context.route
-        with context.judging(item):
+        with context.judging(item, session):
             await check_item(context, route.model, item, item)
-            session = (await context.begin_judged_call(item))[0].session
-            await context.expect_use(session, item)
+            session.call_state.requires_json = requires_json(read_object(item, "generationConfig"))
             model, body = await before_model_or_refuse(engine, session, route.model, item, route.verb)
             return model, await before_tool_selection_or_refuse(engine, session, model, body, route.verb)
 
-    async def _labels(self, route: Route, batch: BatchBody) -> JsonObject | None:
+    async def _labels(self, route: Route, batch: BatchBody, session: SessionContext) -> JsonObject | None:
         """Return the batch's other strings after their hooks, or None if there are none."""
         labels = await self._context.run_step(batch.labels)
         if not labels:
             return None
         try:
-            session = (await self._context.begin_judged_call(labels))[0].session
             judged = await before_model_or_refuse(self._engine, session, route.model, labels, route.verb)
         except ApiError as error:
             raise error.at("batch") from None
@@ -135,12 +139,11 @@ class Batches:
 
     async def _after(self, data: bytes, call: JudgedCall) -> bytes:
         worker = self._context.request.body_worker
-        body = await worker.run(len(data), read_answer, data, worker.bounds)
-
-        numbers = count()
+        work = work_of(data)
+        body = await worker.run(work, read_answer, data, worker)
 
         async def judged(response: JsonObject) -> JsonObject:
-            await pause_between_steps(next(numbers))
+            await call.session.call_state.pause()
             outcome = await self._engine.fire(answer_event(call.route, response), call.session)
             answer = client_response(outcome.verdict, AfterModel.name, call)
             if answer is None:
@@ -148,7 +151,7 @@ class Batches:
             return text_response(answer.message) if isinstance(answer, ApiError) else answer
 
         new = await map_responses(body, judged)
-        return data if new is body else await worker.run(len(data), encode_answer, new)
+        return data if new is body else await worker.run(work, encode_answer, new)
 
 
 T = TypeVar("T")
@@ -169,16 +172,18 @@ async def check_item(context: CallContext, model: str, holder: JsonObject, reque
 
 
 async def judge_items(
-    items: Iterable[tuple[str, T]], judge: Callable[[T], Awaitable[tuple[str, JsonObject]]]
+    items: Iterable[tuple[str, T]],
+    judge: Callable[[T], Awaitable[tuple[str, JsonObject]]],
+    pause: Callable[[], Awaitable[None]],
 ) -> tuple[set[str], list[JsonObject]]:
     """Return the models and the requests that `judge` returns for the items. Each item comes with its path.
 
-    Raises ApiError with the path of the item that is refused.
+    `pause` is awaited between items. Raises ApiError with the path of the item that is refused.
     """
     models: set[str] = set()
     requests: list[JsonObject] = []
-    for number, (path, item) in enumerate(items):
-        await pause_between_steps(number)
+    for path, item in items:
+        await pause()
         try:
             model, request = await judge(item)
         except ApiError as error:

@@ -5,9 +5,11 @@ These are token counts, embeddings, and requests that write cached contents, whi
 A synthetic answer is not possible, so a call that a hook denies, stops or answers is refused with 403.
 """
 
+from functools import partial
+
 from aiohttp import hdrs, web
 
-from hookgate.hooks import BeforeModel
+from hookgate.hooks import BeforeModel, SessionContext
 from hookgate.proxy.call.context import CallContext, RecordingEngine
 from hookgate.proxy.call.kinds.batches import IN_FILE, check_item, judge_items, only_model
 from hookgate.proxy.call.verdicts import before_model_or_refuse, before_tool_selection_or_refuse
@@ -23,11 +25,12 @@ from hookgate.proxy.routing.dialects.generate_content import (
 )
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import CACHES, BodyError, EditError, Inputs, read_inputs
-from hookgate.translator.fields import JsonObject, read, read_object, write
+from hookgate.translator.fields import JsonObject, TooLargeError, read, read_object, write
 from hookgate.translator.inputs import Carried, caches_tools
 from hookgate.translator.strictjson import dumps
 
 _CONVERSATIONS = CACHES | {"countTokens", "computeTokens"}
+_EMBEDDED_IN = {"batchEmbedContents": "requests", "createEmbedding": "input"}
 _NO_PLACE = "A hook's edit cannot be sent with {}: {}"
 
 
@@ -44,6 +47,7 @@ class InputOnlyCalls:
         for observer in context.observers:
             observer.on_request(body)
         inputs = await context.run_step(_read, route, body)
+        _check_number(inputs, route, context.services.config.limits.inputs)
         if inputs.requests:
             await context.name_model(named_model(route, inputs.requests[0].holder))
         model, edited = await self._judge(route, inputs)
@@ -70,28 +74,32 @@ class InputOnlyCalls:
 
     async def _judge(self, route: Route, inputs: Inputs) -> tuple[str, JsonObject]:
         """Return the model and the body after their hooks. Raises ApiError if the call is refused."""
+        if not inputs.requests:
+            return only_model(set(), ""), await self._context.run_step(_edited, inputs, [], route, "")
+        # Counted and cached contents have the session of their conversation. Embeddings share one.
+        first = inputs.requests[0].request if route.verb in _CONVERSATIONS else {}
+        call, open_session = await self._context.begin_judged_call(first)
+        open_session.refuse_if_stopped()
+        state = call.session.call_state
+        state.requests = len(inputs.requests)
+        if route.group == "embed":
+            shown = (carried.request for carried in inputs.requests)
+            await self._context.expect_use(call.session, *shown, generates=False)
         items = ((carried.path, carried) for carried in inputs.requests)
-        models, requests = await judge_items(items, self._one)
+        models, requests = await judge_items(items, partial(self._one, call.session), state.pause)
         model = only_model(models, "")
         try:
             return model, await self._context.run_step(_edited, inputs, requests, route, model)
         except EditError as error:
             raise policy_denied(_NO_PLACE.format(route.verb, error), BeforeModel.name) from None
 
-    async def _one(self, carried: Carried) -> tuple[str, JsonObject]:
+    async def _one(self, session: SessionContext, carried: Carried) -> tuple[str, JsonObject]:
         """Return the model and one request of the body after its hooks. Raises ApiError if it is refused."""
         context, engine, route = self._context, self._engine, self._context.route
         model = named_model(route, carried.holder)
-        with context.judging(carried.request):
+        with context.judging(carried.request, session):
             await check_item(context, model, carried.holder, carried.request)
-            # Counted and cached contents have the session of their conversation. Embeddings share one.
-            conversation = carried.request if route.verb in _CONVERSATIONS else {}
-            call, open_session = await context.begin_judged_call(conversation)
-            open_session.refuse_if_stopped()
-            session, request = call.session, carried.request
-            if route.group == "embed":
-                await context.expect_use(session, request, generates=False)
-            model, request = await before_model_or_refuse(engine, session, model, request, route.verb)
+            model, request = await before_model_or_refuse(engine, session, model, carried.request, route.verb)
             if caches_tools(route.verb, request):
                 request = await before_tool_selection_or_refuse(engine, session, model, request, route.verb)
         return model, request
@@ -112,6 +120,15 @@ def _read(route: Route, body: JsonObject) -> Inputs:
     if not inputs.requests and route.verb != "updateCachedContent":
         raise body_refused("it contains no request")
     return inputs
+
+
+def _check_number(inputs: Inputs, route: Route, most: int) -> None:
+    """Check the number of texts in a request for embeddings. Raises ApiError (413)."""
+    if route.verb in _EMBEDDED_IN and len(inputs.requests) > most:
+        remedy = "send fewer at once, or ask the operator to raise limits.inputs"
+        raise body_refused(
+            TooLargeError(_EMBEDDED_IN[route.verb], f"it has more than {most} texts; {remedy}")
+        )
 
 
 def _edited(inputs: Inputs, requests: list[JsonObject], route: Route, model: str) -> JsonObject:

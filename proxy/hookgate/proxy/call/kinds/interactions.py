@@ -21,7 +21,7 @@ from hookgate.proxy.call.kinds.interaction_notes import InteractionNotes, find_e
 from hookgate.proxy.call.passthrough import forward_unread
 from hookgate.proxy.call.tool_gate import ToolGate
 from hookgate.proxy.errors import request_refused
-from hookgate.proxy.http.bodies import read_answer, read_request, read_whole, unreadable_answer
+from hookgate.proxy.http.bodies import read_answer, read_request, read_whole, unreadable_answer, work_of
 from hookgate.proxy.http.upstream_client import UpstreamAnswer, to_upstream
 from hookgate.proxy.identity.interactions import id_in_path, interaction_name
 from hookgate.proxy.observe.usage import Usage
@@ -156,7 +156,7 @@ class InteractionReading:
         """Return an interaction. If hooks judge it, remove steps that may be cut off."""
         data = await read_whole(answer.chunks())
         worker = self._context.request.body_worker
-        body = await worker.run(len(data), read_answer, data, worker.bounds) if data else {}
+        body = await worker.run(work_of(data), read_answer, data, worker) if data else {}
         judged = bool(self._plan(call, _model_in(body)).groups)
         finished = without_unfinished(body) if judged else body
         answer.unread(data if finished is body else encode_answer(finished))
@@ -182,7 +182,8 @@ class InteractionReading:
         gate, listener = None, None
         if self._engine.listens_to(BeforeTool.name):
             of_tools = engine_for_derived(self._engine, "tools", outgoing.reported)
-            gate = ToolGate([ToolCallEvents(of_tools, call, {})], retries=False)
+            judges = [ToolCallEvents(of_tools, call, {})]
+            gate = ToolGate(judges, call.session.call_state, retries=False)
         if earlier is not None:
             listener = InteractionNotes(self._context, read_=earlier).on_response
         worker = self._context.request.body_worker

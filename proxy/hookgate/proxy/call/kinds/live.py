@@ -16,7 +16,6 @@ from hookgate.proxy.call.context import (
     CallContext,
     JudgedCall,
     RecordingEngine,
-    pause_between_steps,
 )
 from hookgate.proxy.call.derived_events import (
     ToolCallEvents,
@@ -195,8 +194,8 @@ class LiveSession:
         """
         contents = read_list(request, "contents")
         judged: dict[int, JsonObject] = {}  # by the IDs of the objects in their place
-        for number, each in enumerate(tool_results(contents)):
-            await pause_between_steps(number)
+        for each in tool_results(contents):
+            await self._call.session.call_state.pause()
             tool_call = each.call or self._called.get(str(read(each.response, "id")), {})
             judged[id(each.part)] = await _judge_result(each.part, tool_call, events)
         new = [_with_parts(turn, judged) for turn in contents]

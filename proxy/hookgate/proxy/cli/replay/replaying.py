@@ -240,7 +240,7 @@ class Replay:
         of_tools = engine_for_derived(engine, "tools", opened.reported)
         if of_tools.listens_to(BeforeTool.name):
             judges.append(ToolCallEvents(of_tools, call, opened.descriptions))
-        gate = ToolGate(judges, retries=more)
+        gate = ToolGate(judges, session.call_state, retries=more)
         body = await gate.judge(body)
         of_turns = engine_for_derived(engine, "turns", opened.reported)
         if of_turns.listens_to(AfterAgent.name) and not (call.requires_json or gate.agent_has_call):

@@ -1,0 +1,88 @@
+"""How calls share the event loop: few of them begin at once, and long ones take turns."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from hookgate.hooks.runs import FairQueue
+
+_PER_ITERATION = 4
+"""Requests that start in one iteration of the event loop. Each runs for half a millisecond at first."""
+
+
+class Pacer:
+    """Lets a few tasks continue in each iteration of the event loop, first come, first served."""
+
+    def __init__(self) -> None:
+        self._left = _PER_ITERATION
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._renewal: asyncio.Handle | None = None
+
+    async def wait_turn(self) -> None:
+        """Wait for this task's turn. Returns at once unless many tasks have started in this iteration."""
+        loop = asyncio.get_running_loop()
+        if self._renewal is None:
+            self._renewal = loop.call_soon(self._renew)
+        if self._left and not self._waiting:
+            self._left -= 1
+            return
+        future = loop.create_future()
+        self._waiting.append(future)
+        await future
+
+    def _renew(self) -> None:
+        self._renewal, self._left = None, _PER_ITERATION
+        while self._waiting and self._left:
+            future = self._waiting.popleft()
+            if not future.done():  # the task may have been cancelled
+                future.set_result(None)
+                self._left -= 1
+        if self._waiting:
+            self._renewal = asyncio.get_running_loop().call_soon(self._renew)
+
+
+SLICE = 0.002
+"""Seconds for which a call with many items runs before other calls do."""
+
+
+class LoopSlices:
+    """Shares the event loop among calls with many items, such as the inputs of an embedding.
+
+    In each iteration of the loop, at most one of them gets a slice. Callers take turns, and so do the
+    sessions of each. So however many items they have, any other call waits for one slice per iteration.
+    """
+
+    def __init__(self) -> None:
+        self._queue = FairQueue(0)
+        self._next: asyncio.Handle | None = None
+
+    def begin(self, key: str, session_id: str) -> "LoopSlice":
+        """Return the first slice of a call."""
+        return LoopSlice(partial(self._wait_turn, session_id, key))
+
+    async def _wait_turn(self, session_id: str, key: str) -> None:
+        if self._next is None:
+            self._next = asyncio.get_running_loop().call_soon(self._pass_on)
+        await self._queue.acquire(session_id, key)
+
+    def _pass_on(self) -> None:
+        self._next = None
+        if self._queue.waiting:
+            self._queue.release()
+            self._next = asyncio.get_running_loop().call_soon(self._pass_on)
+
+
+class LoopSlice:
+    """The time for which a call may run before it lets others run."""
+
+    def __init__(self, wait_turn: Callable[[], Awaitable[None]]) -> None:
+        self._wait_turn = wait_turn
+        self._ends = time.perf_counter() + SLICE
+
+    async def pause(self) -> None:
+        """Wait for the call's next turn if its slice has ended."""
+        if time.perf_counter() >= self._ends:
+            await self._wait_turn()
+            self._ends = time.perf_counter() + SLICE
