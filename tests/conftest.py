@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, settings
 from support.captured import require_shared
 
 from hookgate.hooks.policies.redact import Detector, Scanner, policy
-from hookgate.hooks.runners import process
 
 # A whole generated body takes its time to draw, and how long says nothing about the code under test.
 settings.register_profile(
@@ -68,18 +67,6 @@ def _scanners_made_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(policy, "Scanner", scanner)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _hooks_at_the_priority_of_tests() -> Iterator[None]:
-    """At the lowest priority, programs would get next to nothing of a busy machine, and tests would wait.
-
-    The other half of the tests is enough to make it busy. support/forking.py does the same for the gateways
-    that it forks.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "_LOWER_PRIORITY", 0)
         yield
 
 

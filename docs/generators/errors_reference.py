@@ -67,7 +67,8 @@ ADVICE = {
     ),
     "BODY_TOO_LARGE": Advice(
         "caller",
-        "The body exceeds `limits.body`, `limits.text`, `limits.values`, `limits.items`, `limits.inputs`, or the limit of a path that is "
+        "The body exceeds `limits.body`, `limits.text`, `limits.values`, `limits.items`, `limits.inputs`, "
+        "or the limit of a path that is "
         "forwarded without hooks.",
         "Send less, or raise the [limit](configuration.md).",
     ),

@@ -11,8 +11,10 @@ import pytest
 from support.hooks import (
     SESSION,
     asking,
+    command,
     editing,
     engine,
+    one_group,
     parallel,
     rewriting,
     runtime,
@@ -144,6 +146,65 @@ async def test_no_more_hooks_run_at_once_than_allowed() -> None:
     for _ in range(2):
         await asyncio.gather(*(busy.fire(asking("hi"), SessionContext(f"s-{n}")) for n in range(5)))
     assert most == 3
+
+
+class Started:
+    """Runners of programs that do not end before they are told to, and how many have run at once."""
+
+    def __init__(self, *, go: bool) -> None:
+        self.now = self.most = 0
+        self.go = asyncio.Event()
+        if go:
+            self.go.set()
+
+    async def run(self, *_: Any) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0)
+        await self.go.wait()
+        self.now -= 1
+
+    async def close(self) -> None:
+        pass
+
+
+def commands(folder: Path, started: Started, *hooks: dict[str, Any], **limits: Any) -> Engine:
+    """An engine whose hooks are commands, none of which is really started."""
+    loaded = load_settings([write_file(folder, one_group(*hooks))])
+    configuration = replace(loaded, limits=EngineLimits(**limits))
+    return Engine(configuration, dict.fromkeys(configuration.hooks(), started))
+
+
+async def test_no_more_programs_run_at_once_than_allowed(tmp_path: Path) -> None:
+    started = Started(go=True)
+    hooks = [command(f"true {number}") for number in range(4)]
+    busy = commands(tmp_path, started, *hooks, programs=3)
+    outcomes = await asyncio.gather(
+        *(busy.fire(asking("hi"), SessionContext(f"s-{number}", key="key")) for number in range(5))
+    )
+    assert [run.error for outcome in outcomes for run in outcome.runs] == [""] * 20
+    assert started.most == 3
+
+
+async def test_persistent_programs_do_not_count_as_programs_that_run(tmp_path: Path) -> None:
+    started = Started(go=False)
+    busy = commands(tmp_path, started, command("cat", persistent=True), programs=1)
+    calls = [asyncio.create_task(busy.fire(asking("hi"), SESSION)) for _ in range(5)]
+    async with asyncio.timeout(5):
+        while started.now < 5:  # noqa: ASYNC110  # a plain fact, it signals nothing
+            await asyncio.sleep(0)
+    started.go.set()
+    await asyncio.gather(*calls)
+
+
+async def test_a_program_that_waits_too_long_for_others_denies_the_call_for_overload(tmp_path: Path) -> None:
+    started = Started(go=False)
+    busy = commands(tmp_path, started, command("a"), command("b"), programs=1, deadline=0.05)
+    outcome = await busy.fire(asking("hi"), SESSION)
+    assert started.most == 1
+    assert outcome.verdict.denied
+    assert outcome.runs[1].client_reason().endswith("could not judge this call (overload).")
+    assert busy.waiting == 0
 
 
 async def test_a_lone_hook_gives_its_turn_back() -> None:

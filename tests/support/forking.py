@@ -17,10 +17,7 @@ import sys
 import threading
 from typing import Any, NoReturn
 
-from hookgate.hooks.runners import process
 from hookgate.proxy import __main__ as program
-
-process._LOWER_PRIORITY = 0  # as in conftest.py
 
 # What the commands import when they run, or when a setting asks for it.
 _COMMANDS = (

@@ -2,9 +2,8 @@
 
 To import a gateway takes more than half a second, to run most commands a few milliseconds. So one process
 imports it for all tests of a worker (support/forking.py), and each command is a fork of that. It finds the
-same as one started by `python -m hookgate.proxy`: arguments, environment, folder, descriptors. Only the
-programs of hooks keep the priority of the tests. What a start itself does is seen by tests that start the
-interpreter anew, with `program.COMMAND`.
+same as one started by `python -m hookgate.proxy`: arguments, environment, folder, descriptors. What a start
+itself does is seen by tests that start the interpreter anew, with `program.COMMAND`.
 """
 
 import asyncio

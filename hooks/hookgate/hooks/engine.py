@@ -145,7 +145,8 @@ class Engine:
         self._clock = StallClock()
         self._logged_keys: dict[Hook, set[str]] = {}
         self._queue = FairQueue(configuration.limits.concurrency)
-        self._executor = HookExecutor(self._runners, self._queue, trust_check)
+        programs = FairQueue(configuration.limits.programs)
+        self._executor = HookExecutor(self._runners, self._queue, programs, trust_check)
         self._unconditional_plans = {
             event: self._make_plan(event, (), "", None)
             for event, checked in self._conditions.items()

@@ -20,7 +20,7 @@ from hookgate.hooks.events.base import Document, utc_text
 from hookgate.hooks.output import IgnoredKey, Output, describe_unread, ignored_keys, loses_decision
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.session import SessionContext
-from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook, RuntimeConfig
+from hookgate.hooks.settings import ADVISORY, BuiltinConfig, CommandConfig, Hook, RuntimeConfig
 from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 
@@ -197,15 +197,23 @@ _OVERLOADED = f"{_DEADLINE_PASSED} while it was queued: too many other hooks wer
 
 
 class HookExecutor:
-    """Runs hooks, within the event's deadline and the limit on concurrent hooks."""
+    """Runs hooks, within the event's deadline and the limits on concurrent hooks."""
 
-    def __init__(self, runners: Mapping[Hook, Runner], queue: FairQueue, trust_check: TrustCheck) -> None:
-        self._runners, self._queue, self._trust_check = runners, queue, trust_check
+    def __init__(
+        self,
+        runners: Mapping[Hook, Runner],
+        queue: FairQueue,
+        programs: FairQueue,
+        trust_check: TrustCheck,
+    ) -> None:
+        """All hooks wait in `queue`, and those that start a program for each event in `programs` before."""
+        self._runners, self._trust_check = runners, trust_check
+        self._queue, self._programs = queue, programs
 
     @property
     def waiting(self) -> int:
         """The number of queued runs."""
-        return self._queue.waiting
+        return self._queue.waiting + self._programs.waiting
 
     async def run(
         self,
@@ -274,7 +282,13 @@ class HookExecutor:
         limit = TimeLimit(deadline)
         try:
             async with limit:
-                return await self._run_in_slot(hook, event, session, check_start)
+                if not _starts_program(hook):
+                    return await self._run_in_slot(hook, event, session, check_start)
+                await self._programs.acquire(session.session_id, session.key)
+                try:
+                    return await self._run_in_slot(hook, event, session, check_start)
+                finally:
+                    self._programs.release()
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -301,6 +315,11 @@ class HookExecutor:
             return await self._runners[hook].run(event.name, session, document)
         finally:
             queue.release()
+
+
+def _starts_program(hook: Hook) -> bool:
+    """Return whether each run of the hook starts a program."""
+    return isinstance(hook.config, CommandConfig) and not hook.config.persistent
 
 
 def _edit_and_warning(event: Event, specific: JsonObject, view: str) -> tuple[JsonObject, str]:

@@ -169,7 +169,8 @@ def test_neither_a_checkout_nor_an_extension_sets_what_all_hooks_share(
     )
     assert configuration.limits == EngineLimits()
     whose = "an extension affects" if layer == "extensions" else "a project that is not trusted as a whole"
-    assert f"{layer}.json:1: hooksConfig: deadline and concurrency are ignored: {whose}" in caplog.text
+    ignored = "deadline, concurrency and programs are ignored"
+    assert f"{layer}.json:1: hooksConfig: {ignored}: {whose}" in caplog.text
     assert {hook.name: hook.on_error for hook in configuration.hooks()}["guard"] == "allow"
 
 
@@ -284,9 +285,12 @@ def test_a_file_s_default_for_failures_applies_to_its_hooks_only(tmp_path: Path)
 
 
 def test_limits_come_from_the_highest_layer_that_sets_them(tmp_path: Path) -> None:
-    high, low = {"hooksConfig": {"deadline": 500}}, {"hooksConfig": {"deadline": 9, "concurrency": 3}}
+    high, low = (
+        {"hooksConfig": {"deadline": 500}},
+        {"hooksConfig": {"deadline": 9, "concurrency": 3, "programs": 2}},
+    )
     limits = load_sources([place(tmp_path, "user", low), place(tmp_path, "policy", high)]).limits
-    assert (limits.deadline, limits.concurrency) == (0.5, 3)
+    assert (limits.deadline, limits.concurrency, limits.programs) == (0.5, 3, 2)
 
 
 def test_neither_a_project_nor_an_extension_says_where_hooks_may_post_to(

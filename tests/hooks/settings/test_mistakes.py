@@ -44,7 +44,7 @@ SLIPS = [
     pytest.param(
         lines('{"hooksConfig": {', '  "zzz": 1}}'),
         "2: hooksConfig: 'zzz' is not known here and has no effect; known keys are concurrency, deadline, "
-        "disabled, enabled, http_targets, notifications, on_error",
+        "disabled, enabled, http_targets, notifications, on_error, programs",
         id="near nothing",
     ),
 ]

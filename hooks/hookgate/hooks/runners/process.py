@@ -92,13 +92,6 @@ MAX_STDOUT = MIN_OUTPUT_LIMIT
 MAX_STDERR = 64 * 1024
 _READ_SIZE = 64 * 1024
 
-_LOWER_PRIORITY = 19
-"""The number added to the nice value for a hook's program, which gives it the lowest priority.
-
-64 such programs, which is the default maximum of concurrent hooks, together get about as much processor time
-as the gateway, which must stay responsive while they run.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -154,22 +147,10 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
     except ValueError as error:  # a null character in the command, or "=" in a variable's name
         raise HookError(f"cannot be started: {error}") from None
     restore_descriptor_limit(process.pid)
-    _lower_priority(process.pid)
     track_process(process, tree)
     for pipe in (process.stdin, process.stdout, process.stderr):
         os.set_blocking(_fd(pipe), False)
     return process
-
-
-def _lower_priority(pid: int) -> None:
-    """Lower the priority of a program and its children, so that this process stays responsive under load.
-
-    The scheduler may treat a new session as a group (autogroup). Then nice values only count within the
-    group, so the priority of the group is lowered as well.
-    """
-    with contextlib.suppress(OSError):  # a sandbox may forbid it, or autogroups may not exist
-        os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0) + _LOWER_PRIORITY)
-        Path(f"/proc/{pid}/autogroup").write_text(str(_LOWER_PRIORITY))
 
 
 async def end_process(process: subprocess.Popen[bytes]) -> None:

@@ -293,7 +293,8 @@ class GroupConfig(BaseModel):
 class FileConfig(BaseModel):
     """The `hooksConfig` section. `on_error` applies to the hooks of its file, the rest to all hooks.
 
-    `deadline` is the time limit of an event in milliseconds; `concurrency` limits the hooks that run at once.
+    `deadline` is the time limit of an event in milliseconds; `concurrency` and `programs` limit the hooks
+    that run at once.
     """
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, use_attribute_docstrings=True)
@@ -306,6 +307,9 @@ class FileConfig(BaseModel):
 
     concurrency: Annotated[int, Field(ge=1)] | None = None
     """The maximum number of hooks that run at once."""
+
+    programs: Annotated[int, Field(ge=1)] | None = None
+    """The maximum number of command hooks that run at once, without persistent ones."""
 
     http_targets: list[str] = []
     """URL prefixes, besides this machine, that http hooks may post to: `https://policy.example.com/hooks/`."""

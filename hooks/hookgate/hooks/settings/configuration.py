@@ -366,12 +366,25 @@ def _matching_hooks(group: Group, subject: Subject) -> list[Hook]:
     return [hook for hook in hooks if holds(hook.config.when, subject)]
 
 
+_PROGRAMS_PER_PROCESSOR = 4
+"""Programs that wait for nothing share the processors with the gateway, which must remain responsive."""
+
+
+def default_programs() -> int:
+    """Return how many programs of hooks run at once by default: four for each processor."""
+    return _PROGRAMS_PER_PROCESSOR * len(os.sched_getaffinity(0))
+
+
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
-    """Limits for all hooks: `deadline` of an event in seconds, `concurrency` as a number of hooks."""
+    """Limits for all hooks: `deadline` of an event in seconds, and how many hooks run at once.
+
+    `concurrency` limits all hooks, and `programs` those that start a program for each event.
+    """
 
     deadline: float = 120.0
     concurrency: int = 64
+    programs: int = field(default_factory=default_programs)
 
 
 @dataclass(frozen=True, slots=True)

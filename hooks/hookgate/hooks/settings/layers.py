@@ -147,9 +147,12 @@ def _limits(readings: Sequence[LayerReading]) -> EngineLimits:
     configs = [reading.config for reading in readings]
     deadline = next((config.deadline for config in configs if config.deadline is not None), None)
     concurrency = next((config.concurrency for config in configs if config.concurrency is not None), None)
+    programs = next((config.programs for config in configs if config.programs is not None), None)
+    defaults = EngineLimits()
     return EngineLimits(
-        EngineLimits().deadline if deadline is None else deadline / 1000,
-        EngineLimits().concurrency if concurrency is None else concurrency,
+        defaults.deadline if deadline is None else deadline / 1000,
+        defaults.concurrency if concurrency is None else concurrency,
+        defaults.programs if programs is None else programs,
     )
 
 

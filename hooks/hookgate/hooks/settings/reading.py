@@ -214,15 +214,17 @@ def _file_config(place: SettingsSource, file: SettingsFile) -> FileConfig:
             f"hooksConfig.http_targets: ignored in a project or extension; {remedy}",
         )
         ignored["http_targets"] = []
-    if not place.binds_all and (config.deadline, config.concurrency) != (None, None):
+    limits = dict.fromkeys(("deadline", "concurrency", "programs"))
+    if not place.binds_all and any(getattr(config, name) is not None for name in limits):
         only = "affects its own hooks only"
         whose = (
             "a project that is not trusted as a whole (--trust-project)"
             if place.needs_trust
             else "an extension"
         )
-        file.advise(["hooksConfig"], f"hooksConfig: deadline and concurrency are ignored: {whose} {only}")
-        ignored |= {"deadline": None, "concurrency": None}
+        what = "deadline, concurrency and programs"
+        file.advise(["hooksConfig"], f"hooksConfig: {what} are ignored: {whose} {only}")
+        ignored |= limits
     return config.model_copy(update=ignored)
 
 

@@ -148,6 +148,7 @@ def shown_policy(
         "limits": {
             "deadline_seconds": configuration.limits.deadline,
             "concurrency": configuration.limits.concurrency,
+            "programs": configuration.limits.programs,
         },
         "files": [
             {"path": str(place.path), "layer": place.layer, "there": place.path.is_file()}

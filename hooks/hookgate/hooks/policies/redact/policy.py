@@ -56,6 +56,9 @@ def pseudonym_detector() -> Detector:
 _MAX_QUICK_SEARCH = 256 * 1024
 """Characters whose search takes one or two milliseconds, or some tens of milliseconds in crafted text."""
 
+_VALUE_CHARACTERS = 128
+"""Characters whose search takes as long as a value does besides its text."""
+
 _BLOCKED = "The text contains something that is blocked ({kind})."
 _KEY_FILE = "redact.key"
 
@@ -173,7 +176,7 @@ class _Redact:
     def __call__(
         self, event: dict[str, Any], session: SessionContext
     ) -> Output | Awaitable[Output | None] | None:
-        if self._search.find is not None or is_larger(_subject(event), _MAX_QUICK_SEARCH):
+        if self._search.find is not None or is_larger(_subject(event), _MAX_QUICK_SEARCH, _VALUE_CHARACTERS):
             return asyncio.to_thread(self._judge, event, session, brief=False)
         try:
             return self._judge(event, session, brief=True)

@@ -349,7 +349,7 @@ async def _examined(
     except SettingsError as error:
         return [Diagnosis(str(error))]
     try:
-        executor = HookExecutor(runners, FairQueue(1), lambda _: None)
+        executor = HookExecutor(runners, FairQueue(1), FairQueue(1), lambda _: None)
         run = await executor.run(hook, event, (), _DOCTOR_SESSION, deadline=None)
         run, _ = await apply_edit(run, event, _DOCTOR_SESSION)
         findings = _diagnose_run(about, run, event)
