@@ -25,7 +25,7 @@ CALLS = [
     )
 ]
 TIMES = [BEGAN + PAUSE * number for number in range(len(CALLS))]
-RUNNING, EVENT = "f" * 32, "e" * 32
+RUNNING, EVENT, POLICY = "f" * 32, "e" * 32, "9" * 32
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +42,9 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditReader]:
             chain.write([start._replace(at=at - 1000), end._replace(at=at)])
         event = record_of(id=EVENT, kind="event", event="BeforeTool", session=SessionContext("s-event"))
         running, _ = entries_of(record_of(id=RUNNING))
-        policy = audit_entry("policy")._replace(
-            id="9" * 32
-        )  # instead of any, which may begin with any digits
-        later = [event_entry(event, make_receipt(event)), policy, running]
+        policy = audit_entry("policy")._replace(id=POLICY)
+        own = audit_entry("retention")._replace(id="fffe" * 8)
+        later = [event_entry(event, make_receipt(event)), policy, own, running]
         chain.write([entry._replace(at=TIMES[-1] + PAUSE) for entry in later])
         chain.close()
     with reading(state) as reader:
@@ -174,6 +173,9 @@ def test_a_call_that_runs_has_no_end_yet(audit: AuditReader) -> None:
         (f"{3:032x}", 20, [f"{3:032x}"]),
         ("ff", 20, [RUNNING]),
         ("fe", 20, []),
+        ("fffe", 20, []),
+        ("eee", 20, [EVENT]),
+        ("999", 20, [POLICY]),
     ],
 )
 def test_the_beginning_of_an_id_finds_the_calls_that_have_it(
