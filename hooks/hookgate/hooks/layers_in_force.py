@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from hookgate.hooks.errors import SettingsError, is_exhaustion
 from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings import GEMINI_LAYERS, LAYERS, Configuration, SettingsSource
-from hookgate.hooks.settings.layers import merge
+from hookgate.hooks.settings.layers import merge_layers
 from hookgate.hooks.settings.reading import LayerReading, read_layer
 
 log = logging.getLogger("hookgate.hooks")
@@ -97,7 +97,7 @@ class LayersInForce(Generic[Built]):
         """Build with all units that were read or, if that is not possible, with one after the other."""
         loaded = None
         try:
-            loaded = merge(_all({**self._units, **read}))
+            loaded = merge_layers(_all({**self._units, **read}))
             built = self._build(loaded.configuration)
         except Exception as error:
             if is_exhaustion(error):
@@ -129,7 +129,7 @@ class LayersInForce(Generic[Built]):
     def _further_problems(self, readings: tuple[LayerReading, ...]) -> list[str]:
         """Return the problems of those hooks that could be read, such as wrong options."""
         try:
-            self._build(merge(readings).configuration)
+            self._build(merge_layers(readings).configuration)
         except SettingsError as error:
             return str(error).splitlines()
         except Exception:  # it is reported once the settings can be read

@@ -326,7 +326,8 @@ async def test_the_status_of_hooks_is_the_owner_s_and_quotes_no_call(tmp_path: P
     ):
         await post(gateway.url, UNARY, prompt)
         await until(lambda: '"runs": 1' in status.read_text(), 10)
-    assert "secret plan" in gateway.log
+        while "secret plan" not in (line := await gateway.next_line()):
+            assert line
     assert "secret plan" not in status.read_text()
     assert status.stat().st_mode & 0o777 == 0o600
     [row] = json.loads((await run("hooks", "list", "--json", *sources)).out)

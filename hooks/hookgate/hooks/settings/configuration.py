@@ -8,8 +8,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-import re2  # type: ignore[import-untyped]  # it has no stubs
-
 from hookgate.hooks.settings.configs import (
     AnyConfig,
     BuiltinConfig,
@@ -150,10 +148,8 @@ def needs_backtracking(pattern: str) -> bool:
     return _BACKTRACKING.search(pattern) is not None
 
 
-_RE2_OPTIONS = re2.Options()
-_RE2_OPTIONS.log_errors = False
-_RE2_OPTIONS.max_mem = 1 << 16
-
+_MAX_MEMORY = 1 << 16
+"""Bytes for a compiled pattern that is not trusted; the time to compile it grows with them."""
 
 _LONGEST_PATTERN = 1000
 """The maximum length of a pattern that is not trusted."""
@@ -169,9 +165,13 @@ class LinearMatcher(Matcher):
     def _compile(pattern: str) -> re.Pattern[str]:
         if len(pattern) > _LONGEST_PATTERN:
             raise re.error(f"it has more than {_LONGEST_PATTERN} characters")
+        import re2  # type: ignore[import-untyped]  # noqa: PLC0415  # no stubs; few gateways need it
+
+        options = re2.Options()
+        options.log_errors, options.max_mem = False, _MAX_MEMORY
         linear = ".*" if needs_backtracking(pattern) else pattern
         try:
-            compiled: re.Pattern[str] = re2.compile(linear, _RE2_OPTIONS)
+            compiled: re.Pattern[str] = re2.compile(linear, options)
         except re2.error as error:
             raise re.error(error.args[0].decode(errors="replace")) from None
         return compiled

@@ -69,10 +69,10 @@ def load_sources(places: Iterable[SettingsSource]) -> Configuration:
 
 def read_sources(places: Iterable[SettingsSource]) -> Loaded:
     """Read the settings of several layers, and skip malformed hooks and groups, which become problems."""
-    return merge(list(filter(None, map(read_layer, places))))
+    return merge_layers(list(filter(None, map(read_layer, places))))
 
 
-def merge(readings: Iterable[LayerReading]) -> Loaded:
+def merge_layers(readings: Iterable[LayerReading]) -> Loaded:
     """Merge layers into one configuration. They take effect by precedence, whatever their order is."""
     ordered = sorted(readings, key=lambda reading: LAYERS.index(reading.source.layer))
     problems: dict[bool, list[Problem]] = {True: [], False: []}
