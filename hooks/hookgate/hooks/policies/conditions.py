@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field
 
 from hookgate.hooks.policies.options import Globs, Options, Pattern, compile_pattern, matches_name, pointer
-from hookgate.hooks.policies.shell import CommandLine, Word, read_lines, require_parser
+from hookgate.hooks.policies.shell import CommandLine, Word, read_lines
+
+_NAME = re.compile(r"[\w.+-]{1,255}")
+"""What may be the name of a program in code: file names have at most 255 bytes."""
 
 _SAME_FLAGS: Mapping[str, Mapping[str, str]] = {
     "rm": {"R": "r", "recursive": "r", "force": "f"},
@@ -37,12 +40,6 @@ class Runs(Options):
 
     unreadable: Literal["deny", "allow"] = "deny"
     """The decision about commands if it cannot be determined whether they run the program."""
-
-    @field_validator("program")
-    @classmethod
-    def _check_parser(cls, value: Globs) -> Globs:
-        require_parser()
-        return value
 
     def check(self, value: Any) -> "ConditionFinding":
         """Look for the program in a command line, in a list of arguments, or in all texts of an object."""
@@ -81,9 +78,8 @@ class Runs(Options):
         return False
 
     def _is_mentioned_in(self, code: str) -> bool:
-        return any(
-            matches_name(self.program, token) for token in re.split(r"[^\w.+-]+|[.](?=\W)", code) if token
-        )
+        names = (token[0].rstrip(".") for token in _NAME.finditer(code))
+        return any(matches_name(self.program, name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,10 @@ class ToolsOptions(Options):
 
 
 _LONG_ARGUMENTS = 200
-"""Commands in arguments with more characters and values are read in a thread, as crafted ones take 100 ms."""
+"""Commands in arguments with more characters and values are read in a thread, as crafted ones take 100 ms.
+
+The parser is written in Python, so that other threads run meanwhile.
+"""
 
 
 def tools_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:

@@ -1,49 +1,55 @@
 """Finds the commands that a shell command line would run, including those run by other commands."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 
-from hookgate.hooks.policies.shell.parsing import (
-    MAX_BYTES,
-    MAX_CONTROLS,
-    SimpleCommand,
-    count_controls,
-    parse_script,
-)
+from hookgate.hooks.policies.shell.foreign import is_harmless
+from hookgate.hooks.policies.shell.parsing import Parser
+from hookgate.hooks.policies.shell.programs import PROGRAMS
+from hookgate.hooks.policies.shell.script import ReadingBudget, ShellScript, SimpleCommand, UnreadableError
+from hookgate.hooks.policies.shell.usage import Arguments, ProgramUsage, Subcommands, divide
 from hookgate.hooks.policies.shell.words import UNKNOWN, Word, join_words, literal
-from hookgate.hooks.policies.shell.wrappers import (
-    CODE_OPTIONS,
-    CONTAINER,
-    CONTAINER_PROGRAMS,
-    LOOSE,
-    WRAPPERS,
-    Arguments,
-    DynamicWordError,
-    UnknownOptionError,
-    take_apart,
-)
-
-_MAX_DEPTH = 12
-"""The maximum nesting of scripts."""
-
-_MAX_WORDS = 3_000
-"""The maximum number of words that are read for one line, counting repeated reads."""
 
 _PLACEHOLDER = "${_}"
 """The placeholder in nested scripts for text that is known only when the command runs."""
 
-_STDIN_FILES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
-_INTERPRETER = re.compile(
-    r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|tclsh|Rscript|osascript|pwsh|powershell"
-    r"|[gmn]?awk)[\d.]*"
-)
-_RESERVED = frozenset(
-    {"{", "}", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac"}
-    | {"select", "function", "in", "[[", "]]", "((", "))"}
-)
+_MAX_NAME = 255
+"""The maximum length of a file's name on all systems."""
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_DECLARATION = re.compile(r"([A-Za-z_]\w*)(?:(\+?=)|$)", re.ASCII)
 _CODE = re.compile(r"[^\w@%+=:,./-]")
+_COMMAND_VARIABLE = re.compile(
+    r"(?:.*(?:PAGER|EDITOR|BROWSER|_COMMAND|ASKPASS|_SSH|_RSH|_DIFF)|VISUAL|BASH_ENV|ENV|PS[0-4]|LESSOPEN|LESSCLOSE"
+    r"|CC|CXX|LD|AR|MAKE|SHELL|npm_config_(?:script_shell|shell|node_options))"
+)
+_SETTING_VARIABLE = re.compile(r"GIT_CONFIG.*|GIT_EXEC_PATH|MAKEFLAGS|IFS|TAR_OPTIONS|BASHOPTS|SHELLOPTS")
+_TEST_OPERATORS = frozenset(
+    {
+        "=",
+        "==",
+        "!=",
+        "<",
+        ">",
+        "-eq",
+        "-ne",
+        "-lt",
+        "-le",
+        "-gt",
+        "-ge",
+        "-nt",
+        "-ot",
+        "-ef",
+        "-a",
+        "-o",
+        ")",
+        "]",
+    }
+)
+_ALIKE = re.compile(r"(?:[\w ./:,@%+&|;\"'\n-]|>(?!\()|<(?!\()|(?<=[\w-])=)*")
+"""Code that all shells with a grammar like that of bash read as bash does."""
 
 
 @dataclass(slots=True)
@@ -59,291 +65,485 @@ class CommandLine:
 
 
 def read_line(text: str) -> CommandLine:
-    """Read a command line as a shell would. A line that exceeds the limits is reported as unreadable."""
-    reader = _Reader()
-    reader.read_script(text, 0)
-    return reader.found
+    """Read a command line as bash would. A line that exceeds the limits is reported as unreadable."""
+    return next(read_lines([text]))
 
 
 def read_lines(lines: Iterable[str | Sequence[str]]) -> Iterator[CommandLine]:
-    """Read several command lines, each a text or a program and its arguments.
+    """Read several command lines, each a text or a program and its arguments, which no shell parses.
 
-    Together they have the limits of one line, beyond which the rest is reported as unreadable.
+    Together they have the limits of one line. The line that exceeds them is unreadable, and the last one.
     """
-    size = controls = 0
-    for number, line in enumerate(lines):
-        text = line if isinstance(line, str) else " ".join(line)
-        source = text.encode(errors="surrogatepass")
-        size, controls = size + len(source), controls + count_controls(source) + 1
-        # The first line has its own limits, in which here-documents do not count.
-        if number and (size > MAX_BYTES or controls > MAX_CONTROLS):
-            limits = f"{MAX_BYTES} bytes or {MAX_CONTROLS} control characters"
-            yield CommandLine(unreadable=f"it has more than {limits} in several texts")
+    budget = ReadingBudget()
+    for line in lines:
+        reader = _Reader(budget)
+        if isinstance(line, str):
+            reader.read_text(line)
+        else:
+            reader.script.commands.append(SimpleCommand([literal(argument) for argument in line]))
+        yield reader.read_commands()
+        if budget.is_spent:
             return
-        yield read_line(line) if isinstance(line, str) else read_arguments(line)
 
 
-def read_arguments(arguments: Iterable[str]) -> CommandLine:
-    """Read a program and its arguments, which are not parsed by a shell."""
-    reader = _Reader()
-    reader.read_command(SimpleCommand(tuple(literal(argument) for argument in arguments)), 0)
-    return reader.found
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A command that calls a program of the table."""
+
+    name: str
+    command: SimpleCommand
+    arguments: Arguments
 
 
 class _Reader:
     """Reads one command line."""
 
-    def __init__(self) -> None:
-        self.found = CommandLine()
-        self._words = 0
+    def __init__(self, budget: ReadingBudget) -> None:
+        self.script = ShellScript(budget)
+        self._found = CommandLine()
 
-    def read_script(self, text: str, depth: int) -> None:
-        """Add all commands of a script."""
-        self._words += len(text) // 8 if depth else 0
-        if depth > _MAX_DEPTH or self._words > _MAX_WORDS:
-            self._mark_unreadable("commands are nested too deeply")
-            return
-        script = parse_script(text)
-        for command in script.commands:
-            self.read_command(command, depth)
-        for nested in script.nested:
-            self.read_script(nested, depth + 1)
-        if script.unreadable:
-            self._mark_unreadable(script.unreadable)
+    def read_text(self, text: str) -> None:
+        """Add the commands of a text to those that are read next."""
+        try:
+            self.script.budget.spend()
+            if "\0" in text:
+                raise UnreadableError("it contains a NUL, which shells ignore")
+            if not text.isascii():
+                text.encode()
+            Parser(text, self.script).read_script()
+        except UnreadableError as error:
+            self.script.mark(str(error))
+        except UnicodeEncodeError:
+            self.script.mark("it contains characters that cannot be passed to a shell")
 
-    def read_command(self, command: SimpleCommand, depth: int) -> None:
-        """Add a command, and what it runs."""
-        words = command.words
-        self._words += len(words) + 1
-        if depth > _MAX_DEPTH or self._words > _MAX_WORDS:
-            self._mark_unreadable("commands are nested too deeply")
+    def read_commands(self) -> CommandLine:
+        """Read all commands, and those that they run."""
+        while self.script.commands:
+            try:
+                self._read_command(self.script.commands.pop())
+            except UnreadableError as error:
+                self.script.mark(str(error))
+        self.script.mark(self.script.variables.unreadable())
+        for name in sorted(self.script.counters & self.script.functions):
+            self.script.mark(f"the output of the function {name} is not understood")
+        self._found.unreadable = self.script.unreadable
+        return self._found
+
+    def _read_command(self, command: SimpleCommand) -> None:
+        self.script.budget.spend(len(command.words) + 1)
+        for variable, value in command.assignments:
+            self._check_variable(variable, value)
+        if not command.words:
             return
-        if not words:
-            return
-        self.found.commands.append(words)
-        name = words[0].program
-        if name is None:
-            self._mark_unreadable(
+        self._found.commands.append(tuple(command.words))
+        name = command.words[0].program
+        if name is None or "{" in name:
+            raise UnreadableError(
                 "an expansion or wildcard names the program; write its name, or quote the expansion"
             )
-            return
-        self._unwrap(name, command, depth)
+        if len(name) > _MAX_NAME:
+            raise UnreadableError("the name of a program is too long")
+        usage = PROGRAMS.get(name) or PROGRAMS.get(re.sub(r"-?[\d.]+$|\.exe$", "", name.lower()))
+        if usage is not None:
+            self._read_arguments(usage, name, command, command.words[1:])
+        else:
+            self._found.foreign += [part for word in command.words[1:] for part in word.parts if part]
 
-    def _unwrap(self, name: str, command: SimpleCommand, depth: int) -> None:
-        if name in _RESERVED:
-            self._mark_unreadable(f"the reserved word {name} is used as a program")
-        if name in CODE_OPTIONS:
-            self._read_code_options(CODE_OPTIONS[name], command, depth)
-        if name in WRAPPERS:
-            self._read_wrapper(name, command, depth)
-        elif name in CONTAINER_PROGRAMS:
-            self._read_container(command, depth)
-        elif name in LOOSE:
-            self._read_any(command, depth)
-        elif name in _SPECIAL:
-            _SPECIAL[name](self, command, depth)
-        elif _INTERPRETER.fullmatch(name):
-            self._read_foreign(command)
+    def _read_arguments(
+        self, usage: ProgramUsage | Subcommands, name: str, command: SimpleCommand, words: Sequence[Word]
+    ) -> None:
+        group = usage if isinstance(usage, Subcommands) else None
+        syntax = usage if isinstance(usage, ProgramUsage) else ProgramUsage(usage.options, "subcommand")
+        arguments = divide(syntax, name, words, self.script.variables.plain)
+        for option, value in arguments.options:
+            if read_value := _OPTIONS.get(option.kind):
+                read_value(self, name, value)
+        for assignment in arguments.assignments:
+            self._read_assignment(assignment)
+        if arguments.runs_nothing:
+            return
+        if group is None:
+            if read_operands := _OPERANDS.get(arguments.kind):
+                read_operands(self, _Call(name, command, arguments))
+        elif arguments.operands:
+            self._read_subcommand(group, name, command, arguments.operands)
+
+    def _read_subcommand(
+        self, group: Subcommands, name: str, command: SimpleCommand, operands: list[Word]
+    ) -> None:
+        subcommand = operands[0].text
+        if subcommand is not None and subcommand in group.usages:
+            self._read_arguments(group.usages[subcommand], f"{name} {subcommand}", command, operands[1:])
+        elif group.others == "command" and subcommand not in group.plain.split():
+            self._run(operands, command)
+        elif subcommand not in group.plain.split():
+            raise UnreadableError(
+                f"the subcommand {subcommand or 'after an expansion'} of {name} is not understood"
+            )
+
+    # ---- variables
+
+    def _read_assignment(self, word: Word) -> None:
+        """Read a word such as `A=1`."""
+        name, equals, _ = word.head.partition("=")
+        if not equals:
+            raise UnreadableError(f"the argument {word.head} is not understood")
+        value = word.after(len(name) + 1)
+        self.script.variables.set(name, value)
+        self._check_variable(name, value)
+
+    def _check_variable(self, name: str, value: Word) -> None:
+        """Read the value of a variable that programs run as a command."""
+        if _SETTING_VARIABLE.fullmatch(name):
+            raise UnreadableError(f"the effect of the variable {name} is not understood")
+        if _COMMAND_VARIABLE.fullmatch(name):
+            self._read_beginning(name, value)
+
+    def _read_setting(self, name: str, word: Word) -> None:
+        """Read an option such as `core.pager=less`, whose value may be a command."""
+        setting, equals, _ = word.head.partition("=")
+        if not equals:
+            raise UnreadableError(f"the option {setting} of {name} is not understood")
+        self._read_code([word.after(len(setting) + 1)])
+
+    def _set_variable(self, name: str, word: Word) -> None:
+        if word.text is None or not _NAME.fullmatch(word.text):
+            raise UnreadableError(f"{name} sets a variable whose name is not understood")
+        self.script.variables.set(word.text, UNKNOWN)
+        self.script.variables.arrays.add(word.text)
+
+    def _read_names(self, call: _Call) -> None:
+        for word in call.arguments.operands:
+            self._set_variable(call.name, word)
+
+    def _read_declarations(self, call: _Call) -> None:
+        is_array = call.arguments.has("-a", "-A")
+        variables = self.script.variables
+        if is_array:
+            variables.arrays.update(variable for variable, _ in call.command.assignments)
+        for word in call.arguments.operands:
+            declaration = _DECLARATION.match(word.head)
+            if not declaration or (not declaration[2] and word.text is None):
+                raise UnreadableError(f"{call.name} sets a variable whose call.name is not understood")
+            value = word.after(declaration.end())
+            if is_array:
+                variables.arrays.add(declaration[1])
+            if declaration[2]:
+                variables.set(declaration[1], value)
+                self._check_variable(declaration[1], value)
+            if call.name != "export" and (
+                value.head.startswith("(") or (value.text is None and not value.head)
+            ):
+                variables.declared.add(declaration[1])
+
+    def _read_test(self, call: _Call) -> None:
+        """Read a condition of `[`: it must be certain which of its words are operators."""
+        for word, following in itertools.pairwise([*call.arguments.operands, None]):
+            if word is None:
+                break
+            if word.text in {"-v", "-R"} and following is not None:
+                self._set_variable(call.name, following)
+            elif word.variable and word.splits:
+                self.script.variables.numbers.add(word.variable)
+            elif word.splits or word.glob:
+                raise UnreadableError(f"an expansion in {call.name} may be an operator; quote it")
+            elif _may_be_operator(word) and following is not None and following.text not in _TEST_OPERATORS:
+                raise UnreadableError(f"an expansion in {call.name} may be an operator; write the operator")
+
+    def _read_arithmetic(self, call: _Call) -> None:
+        for word in call.arguments.operands:
+            if word.text is None:
+                raise UnreadableError("arithmetic uses text that is known only when it runs")
+            Parser(f"{word.text};", self.script).read_arithmetic(";")
 
     # ---- programs that run others
 
-    def _read_wrapper(self, name: str, command: SimpleCommand, depth: int) -> None:
-        wrapper = WRAPPERS[name]
-        try:
-            arguments = take_apart(wrapper, command.words[1:])
-        except UnknownOptionError:
-            if name != "command":  # `command -v` runs nothing
-                self._read_any(command, depth)
-            return
-        except DynamicWordError:
-            self._mark_expansion(name)
-            self._read_any(command, depth)
-            return
-        for script in arguments.scripts:
-            self._read_code((script, *arguments.command), depth)
-        shell = wrapper.starts_shell or arguments.value("i", "s", "login", "shell") is not None
-        if not arguments.command and shell and name != "xargs":
-            self._read_stdin(name, command, depth)
-        elif wrapper.joined and arguments.command:
-            self._read_code(arguments.command, depth)
-        elif arguments.command:
-            run = _with_input(arguments) if name == "xargs" else arguments.command
-            self.read_command(SimpleCommand(run, command.stdin), depth + 1)
+    def _run(self, words: Sequence[Word], command: SimpleCommand) -> None:
+        if words:
+            self.script.commands.append(SimpleCommand(list(words), stdin=command.stdin))
 
-    def _read_container(self, command: SimpleCommand, depth: int) -> None:
-        words = command.words
-        at = next((at for at, word in enumerate(words) if word.text in {"exec", "run"}), None)
-        if at is None:
-            if any(word.splits for word in words[1:3]):
-                self._mark_expansion(str(words[0].program))
-            return
-        separators = [place for place, word in enumerate(words) if word.text == "--" and place > at]
-        try:
-            arguments = take_apart(CONTAINER, words[at + 1 :])
-        except (DynamicWordError, UnknownOptionError):
-            self._mark_expansion(str(words[0].program))
-            self._read_any(command, depth)
-            return
-        entry = arguments.value("entrypoint")
-        run = ((entry,) if entry is not None else ()) + arguments.command
-        if separators:
-            self.read_command(SimpleCommand(words[separators[0] + 1 :], command.stdin), depth + 1)
-        if run and run[0].text != "--":
-            self.read_command(SimpleCommand(run, command.stdin), depth + 1)
+    def _read_operands(self, call: _Call) -> None:
+        self._run(call.arguments.operands, call.command)
 
-    def _read_any(self, command: SimpleCommand, depth: int) -> None:
-        """Read each word as the program that is run, since it is unknown which of them it is."""
-        words, option = command.words, False
-        for at, word in enumerate(words[1:], 1):
-            is_option = word.head.startswith("-")
-            if word.splits or (word.text is None and not option and not is_option):
-                self._mark_expansion(str(words[0].program))
-            elif word.text is not None and not is_option:
-                self.read_command(SimpleCommand(words[at:], command.stdin), depth + 1)
-                if _CODE.search(word.text):
-                    self._read_code((word,), depth)
-            option = is_option
+    def _read_operands_or_stdin(self, call: _Call) -> None:
+        if call.arguments.operands:
+            self._run(call.arguments.operands, call.command)
+        else:
+            self._read_stdin(call)
 
-    def _read_find(self, command: SimpleCommand, depth: int) -> None:
-        words = command.words
-        if any(word.splits for word in words):
-            self._mark_expansion("find")
-        for at, word in enumerate(words):
-            if word.text in {"-exec", "-execdir", "-ok", "-okdir"}:
-                run = tuple(takewhile(lambda word: word.text not in {";", "+"}, words[at + 1 :]))
-                self.read_command(SimpleCommand(run), depth + 1)
+    def _read_input(self, call: _Call) -> None:
+        """Read the command of `xargs`, with its input: unknown words at the end, or in place of a mark."""
+        replaced = next(
+            (v for option, v in call.arguments.options if option.name in {"-I", "-i", "--replace"}), None
+        )
+        mark = None if replaced is None else replaced.text or "{}"
+        if mark is None:
+            self._run(
+                [*call.arguments.operands, UNKNOWN] if call.arguments.operands else [],
+                SimpleCommand(stdin=UNKNOWN),
+            )
+            return
+        words = [Word((None,)) if mark in (word.text or mark) else word for word in call.arguments.operands]
+        self._run(words, SimpleCommand(stdin=UNKNOWN))
+
+    def _read_template(self, call: _Call) -> None:
+        """Read the command of `parallel`, which a shell parses together with its input."""
+        self._read_code([*call.arguments.operands, UNKNOWN])
+
+    def _read_image(self, call: _Call) -> None:
+        """Read the command that a container runs."""
+        entry = [value for option, value in call.arguments.options if option.name == "--entrypoint"]
+        if any(word.splits for word in call.arguments.operands[:1]):
+            raise UnreadableError("an expansion may call.name another program; quote it")
+        self._run([*entry, *call.arguments.operands[1:]], call.command)
+
+    def _read_find(self, call: _Call) -> None:
+        run: list[Word] | None = None
+        for word in call.arguments.operands:
+            if word.splits:
+                raise UnreadableError(
+                    "an expansion among the arguments of find may call.name another program; quote it"
+                )
+            if run is None:
+                if word.text in {"-exec", "-execdir", "-ok", "-okdir"}:
+                    run = []
+                elif word.text in {";", "+"}:
+                    raise UnreadableError("an expansion may be the option -exec of find; write it out")
+            elif word.text == ";" or (word.text == "+" and run and run[-1].head == "./"):
+                self._run(run, SimpleCommand(stdin=UNKNOWN))
+                run = None
+            else:
+                run.append(_with_file_name(word))
+        if run is not None:
+            raise UnreadableError("the command of find has no end")
+
+    def _read_uv_run(self, call: _Call) -> None:
+        is_script = call.arguments.has("-s", "--script") or any(
+            word.text == "-" or (word.text or "").endswith(".py") for word in call.arguments.operands[:1]
+        )
+        if is_script:
+            self._read_interpreter(call)
+        elif not call.arguments.has("-m", "--module"):
+            self._run(call.arguments.operands, call.command)
+
+    def _read_targets(self, call: _Call) -> None:
+        """Read the targets and variables of `make`. Recipes run what their variables contain."""
+        for word in call.arguments.operands:
+            if "=" in word.head:
+                self._read_setting("make", word)
+            elif word.text is None or "$" in word.text:
+                raise UnreadableError("an expansion among the arguments of make is not understood")
+
+    def _refuse(self, call: _Call) -> None:
+        raise UnreadableError(f"it is not understood what {call.name} runs")
 
     # ---- shells and their code
 
-    def _read_shell(self, command: SimpleCommand, depth: int) -> None:
-        words, at = command.words, 1
-        code = stdin = False
-        while at < len(words) and (words[at].may_be_option or words[at].head.startswith("+")):
-            text = words[at].text
-            at += 1
-            if text is None:
-                self._mark_expansion("a shell")
-                return
-            if text in {"--", "-"}:
-                break
-            if text in {"--version", "--help"}:
-                return
-            if text.startswith("--"):
-                at += text in {"--rcfile", "--init-file"}
-                continue
-            code |= text.startswith("-") and "c" in text
-            stdin |= text.startswith("-") and "s" in text
-            at += sum(text.count(letter) for letter in "oO")
-        operands = words[at:]
-        if any(word.splits for word in operands[:1]):
-            self._mark_expansion("a shell")
-        elif code:
-            self._read_code(operands[:1], depth)
-        elif stdin or not operands or operands[0].text in _STDIN_FILES:
-            self._read_stdin("a shell", command, depth)
-        elif operands[0].text is None:
-            self._mark_unreadable("a shell runs a file whose name is known only when it runs")
+    def _read_joined(self, call: _Call) -> None:
+        self._read_code(call.arguments.operands)
 
-    def _read_eval(self, command: SimpleCommand, depth: int) -> None:
-        self._read_code(command.words[1:], depth)
-
-    def _read_source(self, command: SimpleCommand, depth: int) -> None:
-        for word in command.words[1:2]:
-            if word.text in _STDIN_FILES:
-                self._read_stdin("source", command, depth)
-            elif word.text is None:
-                self._mark_unreadable("a shell runs a file whose name is known only when it runs")
-
-    def _read_at(self, command: SimpleCommand, depth: int) -> None:
-        if not any(re.match(r"-[A-Za-z]*[cdflrV]", word.head) for word in command.words[1:]):
-            self._read_stdin("at", command, depth)
-
-    def _read_trap(self, command: SimpleCommand, depth: int) -> None:
-        operands = [word for word in command.words[1:] if word.text not in {"--", "-", "-l", "-p"}]
-        self._read_code(operands[:1], depth)
-
-    def _read_alias(self, command: SimpleCommand, depth: int) -> None:
-        for word in command.words[1:]:
-            if word.text is None:
-                self._mark_expansion("alias")
-            elif "=" in word.text:
-                self.read_script(f"{word.text.partition('=')[2]} {_PLACEHOLDER}", depth + 1)
-
-    def _read_code_options(self, names: frozenset[str], command: SimpleCommand, depth: int) -> None:
-        words = command.words
-        for at, word in enumerate(words[1:], 1):
-            name, equals, value = word.head.partition("=")
-            if equals and name in names:
-                self._read_code((Word((value, *word.parts[1:]), word.splits),), depth)
-            elif word.text in names or (
-                "-c" in names and re.fullmatch(r"-[A-Za-z]*c", word.text or "") is not None
-            ):
-                self._read_code(words[at + 1 : at + 2], depth)
-            elif "-c" in names and word.head.startswith("-c"):
-                self._read_code((Word((word.head[2:], *word.parts[1:]), word.splits),), depth)
-
-    def _read_code(self, words: Sequence[Word], depth: int) -> None:
-        """Read words that a shell joins with blanks and then parses."""
-        joined = join_words(tuple(words), " ")
-        text = "".join(_PLACEHOLDER if part is None else part for part in joined.parts)
-        self.read_script(text, depth + 1)
-        if joined.text is None:
-            self._mark_unreadable("an expansion is part of a command that another shell reads; write it out")
-
-    def _read_stdin(self, name: str, command: SimpleCommand, depth: int) -> None:
-        if command.stdin is None:
-            self._mark_unreadable(f"{name} reads its commands from elsewhere")
+    def _read_joined_or_stdin(self, call: _Call) -> None:
+        if call.arguments.operands:
+            self._read_code(call.arguments.operands)
         else:
-            self._read_code((command.stdin,), depth)
+            self._read_stdin(call)
 
-    def _read_foreign(self, command: SimpleCommand) -> None:
-        """Add code in another language, which is not parsed, only searched for names of programs."""
-        words = command.words
-        arguments = words[1:]
-        for before, word in zip(words, arguments, strict=False):
-            text = "\0".join(part or "" for part in word.parts)
-            is_code = re.match(r"-[A-Za-z]*[ceErp]", before.head) is not None
-            if is_code or _CODE.search(text):
-                self.found.foreign.append(text)
-            if is_code and word.text is None:
-                self._mark_unreadable(f"an expansion is part of code that {words[0].program} runs")
-        if command.stdin is not None:
-            self.found.foreign.append("\0".join(part or "" for part in command.stdin.parts))
-        elif all(word.text in _STDIN_FILES for word in arguments):
-            self._mark_unreadable(f"{words[0].program} reads its code from elsewhere")
+    def _read_each(self, call: _Call) -> None:
+        for word in call.arguments.operands:
+            self._read_code([word.after(1) if word.head.startswith("!") else word])
 
-    # ---- unreadable commands
+    def _read_shell(self, call: _Call) -> None:
+        operands = call.arguments.operands
+        if operands and (operands[0].splits or operands[0].head.startswith("+")):
+            raise UnreadableError(f"the arguments of {call.name} are not understood")
+        if call.arguments.has("-c"):
+            self._read_code(operands[:1])
+        elif call.arguments.has("-s") or not operands:
+            self._read_stdin(call)
+        else:
+            self._read_script(call)
 
-    def _mark_expansion(self, program: str) -> None:
-        self._mark_unreadable(
-            f"an expansion among the arguments of {program} may name another program; quote it"
+    def _read_similar_shell(self, call: _Call) -> None:
+        self._read_shell(call)
+        code = (
+            call.arguments.operands[0]
+            if call.arguments.has("-c") and call.arguments.operands
+            else call.command.stdin
         )
+        if code is not None and code.text is not None and not _ALIKE.fullmatch(code.text):
+            self.script.mark(f"{call.name} may read its code differently than bash")
 
-    def _mark_unreadable(self, reason: str) -> None:
-        self.found.unreadable = self.found.unreadable or reason
+    def _read_other_shell(self, call: _Call) -> None:
+        self._read_shell(call)
+        if call.arguments.has("-c") or not call.arguments.operands:
+            self.script.mark(f"the code of {call.name} is not understood")
+
+    def _read_user_shell(self, call: _Call) -> None:
+        if call.arguments.has("-u", "--user"):
+            self._run(call.arguments.operands, call.command)
+        elif len(call.arguments.operands) > 1:
+            raise UnreadableError(f"the arguments of {call.name} are not understood")
+        elif not call.arguments.has("-c", "--command"):
+            self._read_stdin(call)
+
+    def _read_command_or_code(self, call: _Call) -> None:
+        if call.arguments.operands and call.arguments.operands[0].text == "-c":
+            self._read_code(call.arguments.operands[1:2])
+        else:
+            self._run(call.arguments.operands, call.command)
+
+    def _read_script(self, call: _Call) -> None:
+        if not call.arguments.operands or call.arguments.operands[0].is_stream:
+            self._read_stdin(call)
+        else:
+            self._check_file(call.name, call.arguments.operands[0])
+
+    def _read_job(self, call: _Call) -> None:
+        if not call.arguments.has("-f"):
+            self._read_stdin(call)
+
+    def _read_trap(self, call: _Call) -> None:
+        if call.arguments.operands and call.arguments.operands[0].text != "-":
+            self._read_code(call.arguments.operands[:1])
+
+    def _read_aliases(self, call: _Call) -> None:
+        for word in call.arguments.operands:
+            alias, equals, body = (word.text or "").partition("=")
+            if word.text is None or (equals and not re.fullmatch(r"[\w.-]+", alias)):
+                raise UnreadableError("an alias is not understood")
+            if equals:
+                self.script.functions.add(alias)
+                self.read_text(f"{body} {_PLACEHOLDER}")
+
+    def _read_option_code(self, name: str, word: Word) -> None:
+        self._read_code([word])
+
+    def _read_beginning(self, name: str, word: Word) -> None:
+        """Read the beginning of a command, to which a program adds arguments."""
+        self._read_code([word, literal("_"), literal("_")])
+
+    def _read_code(self, words: Sequence[Word]) -> None:
+        """Read words that a shell joins with blanks and then parses."""
+        joined = join_words(words, " ") if words else literal("")
+        self.read_text("".join(_PLACEHOLDER if part is None else part for part in joined.parts))
+        if joined.text is None:
+            raise UnreadableError("an expansion is part of a command that another shell reads; write it out")
+
+    def _read_stdin(self, call: _Call) -> None:
+        if call.command.stdin is None or call.command.stdin is UNKNOWN:
+            raise UnreadableError(f"{call.name} reads its commands from elsewhere")
+        self._read_code([call.command.stdin])
+
+    def _check_file(self, name: str, word: Word) -> None:
+        """Check that a script is in a file. What the file contains is not considered."""
+        if word.variable:
+            self.script.variables.plain.add(word.variable)
+        elif (word.text is None and not word.head.startswith("/")) or word.glob:
+            raise UnreadableError(f"{name} runs a file whose name is known only when it runs")
+        if word.is_stream:
+            raise UnreadableError(f"{name} reads its commands from elsewhere")
+
+    # ---- interpreters of other languages
+
+    def _read_interpreter(self, call: _Call) -> None:
+        kinds = {option.kind for option, _ in call.arguments.options}
+        if "%" in kinds or "@" in kinds:
+            return
+        if "~" in kinds and call.arguments.has("-m"):
+            for word in call.arguments.operands:
+                self._search(call.name, word)
+        elif not call.arguments.operands or call.arguments.operands[0].is_stream:
+            self._read_foreign_stdin(call)
+        else:
+            self._check_file(call.name, call.arguments.operands[0])
+
+    def _read_foreign_operand(self, call: _Call) -> None:
+        """Read a program such as that of `awk`, unless options give it."""
+        if not any(option.kind in "%@" for option, _ in call.arguments.options if option.kind):
+            for word in call.arguments.operands[:1]:
+                self._read_foreign(call.name, word)
+
+    def _read_statements(self, call: _Call) -> None:
+        """Read statements of a database's client, which come from operands, options or standard input."""
+        for word in call.arguments.operands:
+            self._read_foreign(call.name, word)
+        if not call.arguments.operands and not any(
+            option.kind in "%@" for option, _ in call.arguments.options if option.kind
+        ):
+            self._read_foreign_stdin(call)
+
+    def _read_foreign(self, name: str, word: Word) -> None:
+        """Add code in another language, which is not parsed, only searched for names of programs."""
+        if word.text is None:
+            self._search(name, word)
+            raise UnreadableError(f"an expansion is part of code that {name} runs")
+        if not is_harmless(name, word.text):
+            self._found.foreign.append(word.text)
+
+    def _read_foreign_stdin(self, call: _Call) -> None:
+        if call.command.stdin is None or call.command.stdin is UNKNOWN:
+            raise UnreadableError(f"{call.name} reads its code from elsewhere")
+        self._read_foreign(call.name, call.command.stdin)
+
+    def _search(self, name: str, word: Word) -> None:
+        text = "\0".join(part or "" for part in word.parts)
+        if _CODE.search(text):
+            self._found.foreign.append(text)
 
 
-def _with_input(arguments: Arguments) -> tuple[Word, ...]:
-    """Return the command of `xargs` with its input: unknown words at the end, or in place of a mark."""
-    replaced = arguments.value("I", "i", "replace")
-    if replaced is None:
-        return (*arguments.command, UNKNOWN)
-    mark = replaced.text or "{}"
-    return tuple(Word((None,)) if mark in (word.text or mark) else word for word in arguments.command)
+def _may_be_operator(word: Word) -> bool:
+    return word.text is None and not word.head and not word.number
 
 
-_SHELLS = (
-    *("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish"),
-    *("csh", "tcsh", "yash", "posh", "ksh93", "rksh", "lksh", "oksh", "nu", "xonsh", "elvish"),
-)
+def _with_file_name(word: Word) -> Word:
+    """Return a word of the command of `find`, with an unknown file name for `{}`."""
+    if word.text is None or "{}" not in word.text:
+        return word
+    if word.text == "{}":
+        return Word(("./", None))
+    before, _, after = word.text.partition("{}")
+    return Word((before, None, after.rpartition("{}")[2]))
 
-_SPECIAL: Mapping[str, Callable[[_Reader, SimpleCommand, int], None]] = {
-    **dict.fromkeys(_SHELLS, _Reader._read_shell),  # methods of the class above
-    "eval": _Reader._read_eval,
-    ".": _Reader._read_source,
-    "source": _Reader._read_source,
-    "trap": _Reader._read_trap,
-    "alias": _Reader._read_alias,
-    **dict.fromkeys(("find", "gfind"), _Reader._read_find),
-    **dict.fromkeys(("at", "batch"), _Reader._read_at),
+
+_OPTIONS: Mapping[str, Callable[[_Reader, str, Word], None]] = {
+    "!": _Reader._read_option_code,
+    "&": _Reader._read_beginning,
+    "%": _Reader._read_foreign,
+    "~": _Reader._search,
+    "@": _Reader._check_file,
+    "=": _Reader._read_setting,
+    "$": _Reader._set_variable,
 }
+"""What is done with the value of an option, by its kind."""
+
+_OPERANDS: Mapping[str, Callable[[_Reader, _Call], None]] = {
+    "command": _Reader._read_operands,
+    "command?": _Reader._read_operands_or_stdin,
+    "command-or-code": _Reader._read_command_or_code,
+    "input": _Reader._read_input,
+    "template": _Reader._read_template,
+    "image": _Reader._read_image,
+    "run": _Reader._read_uv_run,
+    "find": _Reader._read_find,
+    "targets": _Reader._read_targets,
+    "nothing": _Reader._refuse,
+    "code": _Reader._read_joined,
+    "code?": _Reader._read_joined_or_stdin,
+    "codes": _Reader._read_each,
+    "shell": _Reader._read_shell,
+    "similar-shell": _Reader._read_similar_shell,
+    "other-shell": _Reader._read_other_shell,
+    "shell-of-user": _Reader._read_user_shell,
+    "script": _Reader._read_script,
+    "stdin-code": _Reader._read_job,
+    "trap": _Reader._read_trap,
+    "aliases": _Reader._read_aliases,
+    "names": _Reader._read_names,
+    "declarations": _Reader._read_declarations,
+    "test": _Reader._read_test,
+    "arithmetic": _Reader._read_arithmetic,
+    "foreign": _Reader._read_foreign_operand,
+    "foreign-script": _Reader._read_interpreter,
+    "foreign-input": _Reader._read_statements,
+}
+"""What is done with the operands of a program, by their kind."""

@@ -1,296 +1,508 @@
-"""Parses shell scripts into their simple commands, at any depth. Nothing is run or expanded."""
+"""Parses shell scripts into their simple commands, at any depth. Nothing is run or expanded.
+
+The parser reads a subset of bash's grammar. Anything else is an error, so that nothing is read differently
+than bash reads it. Its time is linear in the length of the script.
+"""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from itertools import takewhile
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 
-from hookgate.hooks.policies.shell.words import UNKNOWN, Word, join_words, literal, read_text, read_word
+from hookgate.hooks.policies.shell.expansions import WordReader
+from hookgate.hooks.policies.shell.script import ShellScript, SimpleCommand
+from hookgate.hooks.policies.shell.words import UNKNOWN, Word, join_words, literal
 
-if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+DECLARATIONS = frozenset({"declare", "typeset", "local", "export", "readonly"})
+"""The commands whose arguments may be assignments of lists."""
 
-MAX_BYTES = 32 * 1024
-"""The maximum length in bytes of a script; of a longer one, without its quoted here-documents."""
-
-MAX_CONTROLS = 1_000
-"""The maximum number of control characters: in crafted text, parsing time grows with their square (65 ms)."""
-
-_MAX_NODES = 8_000
-_CONTROLS = frozenset(b"|&;()<>{}$`[]=!*?~#")
-_HEREDOC = re.compile(rb"<<-?[ \t]*(?:'(\w+)'|\"(\w+)\")")
-_UNQUOTED = re.compile(rb"(?<!\\)(?:\\\\)*[\s;|&<>()]")
-_WITH_TEXT = frozenset({"string", "heredoc_body", "heredoc_redirect", "ERROR"})
-_ONE_LINE = frozenset(
-    {"command", "declaration_command", "unset_command", "variable_assignment", "file_redirect"}
-    | {"herestring_redirect", "concatenation", "redirected_statement", "simple_expansion"}
+_BLANKS = re.compile(r"[ \t]*(?:#[^\n]*)?")
+_UNQUOTED = re.compile(r"[^ \t\n;&|()<>'\"\\$`]+")
+_KEYWORD = re.compile(r"[^ \t\n;&|()<>'\"\\$`]{1,8}(?=[ \t\n;&|()<>]|\Z)")
+_NAME = re.compile(r"[A-Za-z_]\w{0,254}(?=[ \t\n;(]|\Z)", re.ASCII)
+_FUNCTION = re.compile(r"([^ \t\n;&|()<>'\"\\$`={}]{1,255})[ \t]*\([ \t]*\)")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w{0,254})(\[|\+?=)", re.ASCII)
+_ELEMENT = re.compile(r"\[\d+\]=", re.ASCII)
+# Before options other than -p, `time` is a program.
+_PREFIX = re.compile(r"(?:!|time[ \t]+-p|time(?![ \t]+[-\\]))(?=[ \t\n;&|()<>]|\Z)")
+_REDIRECTION = re.compile(
+    r"(\d{1,9}|\{[A-Za-z_]\w{0,254}\})?(<<<|<<-?|<>|<&|>&|>>|>\||<(?!\()|>(?!\())|(&>>?)(?!\()", re.ASCII
 )
-_QUOTES = frozenset(b"'\"\\")
+_DELIMITER = re.compile(
+    r"[ \t]*(?:(?P<plain>[\w.:+@%-]{1,255})|'(?P<single>[^'\n]*)'|\"(?P<double>[^\"\\$`\n]*)\""
+    r"|\\(?P<escaped>\w{1,255}))"
+    r"(?=[ \t\n;&|<>)]|\Z)"
+)
+_DESCRIPTOR = re.compile(r"[0-9]+|.*\}", re.DOTALL)
+_CONDITIONAL_OPERATORS = frozenset({"=", "==", "!=", "=~", "-nt", "-ot", "-ef"})
+_NUMERIC_OPERATORS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_UNARY_OPERATORS = frozenset(f"-{letter}" for letter in "abcdefghknoprstuwxzGLNOS")
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleCommand:
-    """A command as its words, the program's name first."""
-
-    words: tuple[Word, ...]
-    stdin: Word | None = None
-    """Its standard input, if the script contains it: a here-document or here-string."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedScript:
-    """The commands of a script, and the reason why some of it is unreadable, if it is."""
-
-    commands: tuple[SimpleCommand, ...]
-    nested: tuple[str, ...]
-    """Scripts that must be parsed separately: the text between backquotes."""
-    unreadable: str = ""
+@dataclass(slots=True)
+class _HereDocument:
+    command: SimpleCommand | None
+    delimiter: str
+    quoted: bool
+    indented: bool
 
 
-def require_parser() -> None:
-    """Load the parser. Raises ValueError if it is not installed."""
-    _parser()
+class Parser(WordReader):
+    """Adds the commands of a text to a script. Raises UnreadableError for what is not understood."""
 
+    def __init__(self, text: str, script: ShellScript) -> None:
+        super().__init__(text, script)
+        self._here_documents: list[_HereDocument] = []
+        self._outer = 0
 
-def parse_script(text: str) -> ParsedScript:
-    """Parse a script. If some of it is unreadable, the commands in the rest of it are still returned."""
-    try:
-        source = text.encode()
-    except UnicodeEncodeError:
-        return ParsedScript((), (), "it contains characters that cannot be passed to a shell")
-    if b"\0" in source:
-        return ParsedScript((), (), "it contains a NUL, which shells ignore")
-    bodies: dict[bytes, bytes] = {}
-    if _is_too_long(source):
-        source, bodies = _without_heredocs(source)
-        if _is_too_long(source):
-            return ParsedScript(
-                (), (), f"it has more than {MAX_BYTES} bytes or {MAX_CONTROLS} control characters"
-            )
-    return _Walk(source, bodies).script()
+    def read_script(self) -> None:
+        """Read all commands of the text."""
+        self._read_list(())
+        if self.at < len(self.text):
+            raise self.error(f"{self.text[self.at]} is not expected")
+        if self._here_documents:
+            raise self.error("a here-document has no end")
 
+    def read_substitution(self) -> None:
+        """Read the commands of a substitution up to its closing parenthesis, and skip that."""
+        here_documents, self._here_documents = self._here_documents, []
+        self._outer += len(here_documents)
+        with self.script.nested():
+            self._read_list((")",))
+        if self._here_documents:
+            raise self.error("a here-document has no end")
+        self._outer -= len(here_documents)
+        self._here_documents = here_documents
+        self._expect(")")
 
-def _is_too_long(source: bytes) -> bool:
-    return len(source) > MAX_BYTES or count_controls(source) > MAX_CONTROLS
+    # ---- lists and pipelines
 
-
-def count_controls(source: bytes) -> int:
-    """Return the number of characters that may be control characters of a shell."""
-    return sum(map(source.count, _CONTROLS))
-
-
-def _without_heredocs(source: bytes) -> tuple[bytes, dict[bytes, bytes]]:
-    """Replace each quoted here-document with a mark. Returns the script, and the bodies by their marks.
-
-    Here-documents are recognized by their lines only, so the parser must confirm each mark afterwards.
-    """
-    bodies: dict[bytes, bytes] = {}
-    kept: list[bytes] = []
-    lines = iter(source.split(b"\n"))
-    for line in lines:
-        kept.append(line)
-        starts = _HEREDOC.findall(line)
-        if len(starts) != 1:
-            continue
-        end = starts[0][0] or starts[0][1]
-        body = list(takewhile(lambda body_line, end=end: body_line.strip(b"\t") != end, lines))  # type: ignore[misc]  # mypy does not support defaults in lambdas
-        mark = b"hookgate_heredoc_%d" % len(bodies)
-        bodies[mark] = b"\n".join(body)
-        kept += [mark, end]
-    if any(source.count(mark) for mark in bodies):
-        return source, {}
-    return b"\n".join(kept), bodies
-
-
-@cache
-def _parser() -> "Parser":
-    try:
-        binding, grammar = import_module("tree_sitter"), import_module("tree_sitter_bash")
-    except ImportError:
-        remedy = "in a checkout of hookgate, run: pip install '.[shell]'"
-        raise ValueError(f"`runs` requires the shell parser; {remedy}") from None
-    parser: Parser = binding.Parser(binding.Language(grammar.language()))
-    return parser
-
-
-class _Walk:
-    """One walk over the syntax tree of a script."""
-
-    def __init__(self, source: bytes, bodies: Mapping[bytes, bytes]) -> None:
-        self._root = _parser().parse(source).root_node
-        self._bodies = bodies
-        self._confirmed: set[bytes] = set()
-        self._commands: list[SimpleCommand] = []
-        self._nested: list[str] = []
-        self._unreadable = ""
-
-    def script(self) -> ParsedScript:
-        waiting, seen = [self._root], 0
-        while waiting:
-            node = waiting.pop()
-            seen += 1 + node.child_count
-            if seen > _MAX_NODES:
-                self._unreadable = "it has too many parts"
-                break
-            self._read(node)
-            waiting += reversed(node.children)
-        if self._confirmed != self._bodies.keys():
-            self._unreadable = "it is too long, and has here-documents that are not understood"
-        return ParsedScript(tuple(self._commands), tuple(self._nested), self._unreadable)
-
-    def _read(self, node: "Node") -> None:
-        if node.is_error or node.is_missing:
-            self._mark_unreadable(node, "it has a syntax error, or a construct that is not understood,")
-        match node.type:
-            case "command" | "declaration_command" | "unset_command":
-                self._commands.append(_command(node, self._bodies))
-            case "command_substitution" if (node.text or b"").startswith(b"`"):
-                self._nest(node)
-            case "word" | "regex" | "extglob_pattern" | "string_content":
-                # The parser reads some substitutions as plain text, such as the one in ${x/a/`rm`}.
-                if not node.named_children and _has_substitution(node.text or b""):
-                    self._mark_unreadable(node, "it has a substitution that is not understood")
-                # The parser includes a line end before a backslash in the word, for example.
-                elif node.type == "word" and _UNQUOTED.search(node.text or b""):
-                    self._mark_unreadable(node, "it has words that different shells read differently")
-            case "heredoc_body":
-                self._check_heredoc(node)
-        if _skips_text(node):
-            self._mark_unreadable(node, "it has text that different shells read differently")
-
-    def _nest(self, node: "Node") -> None:
-        inner = (node.text or b"").decode()[1:-1]
-        for escaped in ("`", "$", "\\"):
-            if f"\\{escaped}" in inner:
-                self._nested.append(inner.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\"))
+    def _read_list(self, ends: Collection[str]) -> None:
+        """Read commands up to one of these operators or reserved words, or to the end of the text."""
+        while True:
+            self._skip_lines()
+            if self._is_at(ends):
                 return
+            self._read_pipeline()
+            self._skip_blanks()
+            if self.text.startswith(("&&", "||"), self.at):
+                self.at += 2
+                self._skip_lines()
+                if self._is_at(ends):
+                    raise self.error("a command is missing")
+            elif self.text.startswith((";;", ";&"), self.at) or self._is_at(ends):
+                return
+            elif self.text[self.at] in ";&":
+                self.at += 1
+            elif self.text[self.at] != "\n":
+                raise self.error(f"{self.text[self.at]} is not expected")
 
-    def _check_heredoc(self, node: "Node") -> None:
-        start = next((child for child in _siblings(node) if child.type == "heredoc_start"), None)
-        quoted = start is not None and _QUOTES & set(start.text or b"")
-        mark = (node.text or b"").strip()
-        if quoted and mark in self._bodies:
-            self._confirmed.add(mark)
-        covered = {child.type for child in node.named_children} & {"command_substitution"}
-        if not quoted and not covered and _has_substitution(node.text or b""):
-            self._mark_unreadable(node, "it has a substitution in a here-document that is not understood")
+    def _read_pipeline(self) -> None:
+        while True:
+            may_be_empty = self._read_prefixes()
+            if self.text[self.at : self.at + 1] not in {"", "\n", ";", "&", "|", ")"}:
+                self._read_command()
+            elif not may_be_empty:
+                raise self.error("a command is missing")
+            self._skip_blanks()
+            if not self.text.startswith("|", self.at) or self.text.startswith("||", self.at):
+                return
+            self.at += 2 if self.text.startswith("|&", self.at) else 1
+            self._skip_lines()
 
-    def _mark_unreadable(self, node: "Node", reason: str) -> None:
-        line = node.start_point[0] + 1
-        self._unreadable = self._unreadable or f"{reason} in line {line}"
+    def _read_prefixes(self) -> bool:
+        """Read the reserved words `!` and `time`, and return whether there are any."""
+        start = self.at
+        while True:
+            self._join_lines()
+            prefix = _PREFIX.match(self.text, self.at)
+            if not prefix:
+                return self.at > start
+            self.at = prefix.end()
+            self._skip_blanks()
 
+    # ---- commands
 
-def _skips_text(node: "Node") -> bool:
-    """Return whether the parser skipped anything but blanks between the parts of a node.
+    def _read_command(self) -> None:
+        with self.script.nested():
+            self._join_lines()
+            word = self._keyword()
+            if word in _COMPOUND:
+                self.at += len(word)
+                _COMPOUND[word](self)
+            elif self.text.startswith("(", self.at):
+                self._read_parenthesis()
+            elif word in _MISPLACED:
+                raise self.error(f"the reserved word {word} is not expected")
+            elif function := _FUNCTION.match(self.text, self.at):
+                self.at = function.end()
+                self.script.functions.add(function[1])
+                self._skip_lines()
+                self._read_command()
+                return
+            else:
+                self._read_simple_command()
+                return
+            self._skip_blanks()
+            while self._read_redirection(None):
+                self._skip_blanks()
 
-    In a command, a line end is not a blank, unless it follows a backslash.
-    """
-    if node.type in _WITH_TEXT or not node.children:
-        return False
-    text, at = node.text or b"", 0
-    blanks = b" \t" if node.type in _ONE_LINE else b" \t\r\n"
-    for child in node.children:
-        gap = text[at : child.start_byte - node.start_byte].replace(b"\\\n", b"")
-        if node.type == "redirected_statement" and gap.strip(blanks) == b"-":
-            gap = b""  # the parser omits a lone dash before a here-document, as in `python3 - <<END`
-        if gap.strip(blanks) or (gap and node.type == "simple_expansion"):
-            return True
-        at = child.end_byte - node.start_byte
-    return False
+    def _read_parenthesis(self) -> None:
+        if self.text.startswith("((", self.at):
+            self.at += 2
+            self.read_arithmetic("))")
+            return
+        if self.text.startswith("(\\\n", self.at):
+            raise self.error("a line ends within an operator")
+        self.at += 1
+        self._read_block((")",))
+        self._expect(")")
 
+    def _read_group(self) -> None:
+        self._read_block(("}",))
+        self._expect("}")
 
-def _has_substitution(text: bytes) -> bool:
-    plain = text.replace(b"\\\\", b"").replace(b"\\`", b"").replace(b"\\$", b"")
-    return b"`" in plain or b"$(" in plain
+    def _read_if(self) -> None:
+        self._read_block(("then",))
+        self._expect("then")
+        self._read_block(("elif", "else", "fi"))
+        while self._keyword() == "elif":
+            self._expect("elif")
+            self._read_block(("then",))
+            self._expect("then")
+            self._read_block(("elif", "else", "fi"))
+        if self._keyword() == "else":
+            self._expect("else")
+            self._read_block(("fi",))
+        self._expect("fi")
 
+    def _read_while(self) -> None:
+        self._read_block(("do",))
+        self._read_loop()
 
-def _siblings(node: "Node") -> list["Node"]:
-    return node.parent.children if node.parent else []
-
-
-def _command(node: "Node", bodies: Mapping[bytes, bytes]) -> SimpleCommand:
-    """Return a command with the redirects and words that the parser attaches to other nodes."""
-    parts = [
-        child for child in node.children if child.type != "variable_assignment" or node.type != "command"
-    ]
-    redirects = [child for child in parts if child.type.endswith("_redirect")]
-    redirects += _outer_redirects(node)
-    others = [child for child in parts if not child.type.endswith("_redirect")]
-    words = list(_adjacent_words(others))
-    stdin = None
-    for redirect in redirects:
-        words += _words_after(redirect)
-        stdin = _stdin(redirect, bodies) or stdin
-    return SimpleCommand(tuple(words) or (UNKNOWN,), stdin)
-
-
-def _outer_redirects(node: "Node") -> list["Node"]:
-    """Return the redirects of the statements that end with this command."""
-    redirects: list[Node] = []
-    inner, outer = node, node.parent
-    while outer is not None and outer.type in {"redirected_statement", "list", "pipeline", "negated_command"}:
-        if outer.type == "redirected_statement":
-            redirects += [child for child in outer.children if child.type.endswith("_redirect")]
-        elif inner.next_named_sibling is not None:
-            break
-        inner, outer = outer, outer.parent
-    return redirects
-
-
-def _adjacent_words(nodes: list["Node"]) -> Iterator[Word]:
-    """Yield the words of nodes. Nodes with only escaped line ends between them are one word."""
-    group: list[Word] = []
-    end = None
-    for node in nodes:
-        if not node.is_named:
-            word = literal((node.text or b"").decode())
-        elif node.type == "variable_assignment":
-            word = _assignment_word(node)
+    def _read_for(self) -> None:
+        self._skip_blanks()
+        if self.text.startswith("((", self.at):
+            self.at += 2
+            self.read_arithmetic("))", separator=";")
         else:
-            word = read_word(node)
-        if group and end != node.start_byte and not _is_continued(nodes, end, node.start_byte):
-            yield join_words(tuple(group))
-            group = []
-        group.append(word)
-        end = node.end_byte
-    if group:
-        yield join_words(tuple(group))
+            self._read_loop_words(self._read_name())
+        self._skip_blanks()
+        if self.text.startswith(";", self.at):
+            self.at += 1
+        self._read_loop()
+
+    def _read_loop_words(self, name: str) -> None:
+        words = [UNKNOWN]
+        self._skip_lines()
+        if self._keyword() == "in":
+            self._expect("in")
+            words = []
+            self._skip_blanks()
+            while self.text[self.at : self.at + 1] not in {"", ";", "\n"}:
+                words.append(self.read_word())
+                self._skip_blanks()
+        for word in words:
+            self.script.variables.set(name, word)
+
+    def _read_loop(self) -> None:
+        self._skip_lines()
+        self._expect("do")
+        self._read_block(("done",))
+        self._expect("done")
+
+    def _read_case(self) -> None:
+        self._skip_blanks()
+        self.read_word()
+        self._skip_lines()
+        self._expect("in")
+        self._skip_lines()
+        while self._keyword() != "esac":
+            if self.text.startswith("(", self.at):
+                self.at += 1
+            self._read_patterns()
+            self._read_list((";;", ";&", "esac"))
+            if self._keyword() != "esac":
+                operator = next(
+                    (each for each in (";;&", ";;", ";&") if self.text.startswith(each, self.at)), ""
+                )
+                if not operator:
+                    raise self.error("a case has no end")
+                self.at += len(operator)
+            self._skip_lines()
+        self._expect("esac")
+
+    def _read_patterns(self) -> None:
+        while True:
+            self._skip_blanks()
+            self.read_word()
+            self._skip_blanks()
+            if not self.text.startswith("|", self.at):
+                break
+            self.at += 1
+        self._expect(")")
+
+    def _read_function(self) -> None:
+        self._skip_blanks()
+        self.script.functions.add(self.read_word().text or "")
+        self._skip_blanks()
+        if self.text.startswith("(", self.at):
+            self.at += 1
+            self._skip_blanks()
+            self._expect(")")
+        self._skip_lines()
+        self._read_command()
+
+    def _read_coprocess(self) -> None:
+        self._skip_blanks()
+        self._read_command()
+
+    def _read_block(self, ends: Collection[str]) -> None:
+        """Read at least one command."""
+        self._skip_lines()
+        if self._is_at(ends):
+            raise self.error("a command is missing")
+        self._read_list(ends)
+
+    # ---- conditional expressions
+
+    def _read_conditional(self) -> None:
+        """Read the expression of `[[ … ]]`."""
+        clause: list[Word] = []
+        depth = 0
+        while True:
+            self._skip_lines()
+            self.script.budget.spend()
+            if self._keyword() == "]]" and not depth:
+                break
+            if operator := next((o for o in ("&&", "||", "(", ")") if self.text.startswith(o, self.at)), ""):
+                depth += {"(": 1, ")": -1}.get(operator, 0)
+                self.at += len(operator)
+                self._check_clause(clause)
+                clause = []
+            elif self.text.startswith(("<", ">"), self.at) and not self.text.startswith("(", self.at + 1):
+                self.at += 1
+                clause.append(literal("="))
+            elif self._keyword() == "!" and not clause:
+                self.at += 1
+            else:
+                after_match = len(clause) == 2 and clause[1].text == "=~"  # the right operand
+                clause.append(self.read_regex() if after_match else self.read_word())
+        self._check_clause(clause)
+        self._expect("]]")
+
+    def _check_clause(self, clause: list[Word]) -> None:
+        match [word.text for word in clause]:
+            case [] | [_]:
+                return
+            case [operator, _] if operator in _UNARY_OPERATORS:
+                return
+            case [_, operator, _] if operator in _CONDITIONAL_OPERATORS:
+                return
+            case [_, operator, _] if operator in _NUMERIC_OPERATORS:
+                for word in (clause[0], clause[2]):
+                    self._evaluate(word)
+            case _:
+                raise self.error("a condition is not understood")
+
+    def _evaluate(self, word: Word) -> None:
+        if word.variable:
+            self.script.variables.numbers.add(word.variable)
+        elif not word.is_number:
+            self.script.mark("arithmetic uses text that is known only when it runs")
+
+    # ---- simple commands
+
+    def _read_simple_command(self) -> None:
+        command = SimpleCommand()
+        while True:
+            self._skip_blanks()
+            self._join_lines()
+            if self._read_redirection(command):
+                continue
+            if self.text[self.at : self.at + 1] in {"", "\n", ";", "&", "|", ")"}:
+                break
+            assignment = _ASSIGNMENT.match(self.text, self.at)
+            if assignment and (not command.words or self._declares_list(command, assignment)):
+                self._read_assignment(command, assignment)
+            else:
+                word = self.read_word()
+                if self.text.startswith(("<", ">"), self.at) and _DESCRIPTOR.fullmatch(word.text or "}"):
+                    raise self.error("a redirection is not understood")
+                if assignment and command.words and command.words[0].text in DECLARATIONS:
+                    word = replace(word, splits=False)
+                command.words.append(word)
+        self.script.commands.append(command)
+
+    def _declares_list(self, command: SimpleCommand, assignment: re.Match[str]) -> bool:
+        return command.words[0].text in DECLARATIONS and self.text.startswith("(", assignment.end())
+
+    def _read_assignment(self, command: SimpleCommand, assignment: re.Match[str]) -> None:
+        name, operator = assignment[1], assignment[2]
+        self.at = assignment.end()
+        if operator == "[":
+            self.read_arithmetic("]")
+            self.at += self.text.startswith("+", self.at)
+            self._expect("=")
+        if self.text.startswith("(", self.at):
+            value = self._read_list_value(name)
+        elif self.text[self.at : self.at + 1] in {"", " ", "\t", "\n", ";", "&", "|", ")"}:
+            value = literal("")
+        else:
+            value = self.read_word()
+        self.script.variables.set(name, value)
+        command.assignments.append((name, value))
+
+    def _read_list_value(self, name: str) -> Word:
+        """Read the elements of a list. Returns a word that is a number if all of them are."""
+        self.script.variables.arrays.add(name)
+        self.at += 1
+        words: list[Word] = []
+        self._skip_lines()
+        while not self.text.startswith(")", self.at):
+            if self.text.startswith("[", self.at):
+                element = _ELEMENT.match(self.text, self.at)
+                if not element:
+                    raise self.error("the subscript of a list is not understood")
+                self.at = element.end()
+            words.append(self.read_word())
+            self._skip_lines()
+        self.at += 1
+        return Word((None,), splits=True, number=all(word.is_number for word in words))
+
+    # ---- redirections and here-documents
+
+    def _read_redirection(self, command: SimpleCommand | None) -> bool:
+        """Read a redirection, if there is one here."""
+        redirection = _REDIRECTION.match(self.text, self.at)
+        if not redirection:
+            return False
+        self.at = redirection.end()
+        operator, is_stdin = redirection[2] or redirection[3], (redirection[1] or "0") == "0"
+        if operator in {"<<", "<<-"}:
+            self._read_delimiter(command if is_stdin else None, operator)
+            source: Word | None = UNKNOWN
+        else:
+            self._skip_blanks()
+            word = self.read_word()
+            source = join_words([word, literal("\n")]) if operator == "<<<" else UNKNOWN
+        if command and is_stdin and operator.startswith("<"):
+            command.stdin = source
+        return True
+
+    def _read_delimiter(self, command: SimpleCommand | None, operator: str) -> None:
+        delimiter = _DELIMITER.match(self.text, self.at)
+        if not delimiter:
+            raise self.error("the delimiter of a here-document is not understood")
+        self.at = delimiter.end()
+        text = next(group for group in delimiter.groups() if group is not None)
+        quoted, indented = delimiter["plain"] is None, operator == "<<-"
+        for other in self._here_documents:
+            if other.command is command:
+                other.command = None  # only the last one is the standard input
+        self._here_documents.append(_HereDocument(command, text, quoted, indented))
+
+    def _read_bodies(self) -> None:
+        """Read the here-documents that begin in the next line."""
+        if self._outer:
+            raise self.error("a here-document begins within a substitution")
+        waiting, self._here_documents = self._here_documents, []
+        for document in waiting:
+            body = self._read_body(document)
+            command = document.command
+            word = literal(body) if document.quoted else self._child_of_body(body)
+            if command is not None:
+                command.stdin = word
+
+    def _child_of_body(self, body: str) -> Word:
+        with self.script.nested():
+            return self.child(body).read_expandable("")
+
+    def _read_body(self, document: _HereDocument) -> str:
+        """Read the lines of a here-document, up to its delimiter."""
+        lines: list[str] = []
+        continued = ""
+        while self.at < len(self.text):
+            end = self.text.find("\n", self.at)
+            line = self.text[self.at : end if end >= 0 else len(self.text)]
+            self.at = end + 1 if end >= 0 else len(self.text)
+            line = line.lstrip("\t") if document.indented else line
+            if line == document.delimiter and not continued:
+                return "".join(f"{line}\n" for line in lines)
+            if not document.quoted:
+                # A backslash at the end of a line joins it with the next one.
+                joins = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+                whole = continued[: len(document.delimiter) + 1] + (line[:-1] if joins else line)
+                if continued and document.delimiter in {whole, line}:
+                    break
+                continued = (whole or "\\") if joins else ""
+            lines.append(line)
+        raise self.error("a here-document has no end")
+
+    # ---- blanks and reserved words
+
+    def _skip_blanks(self) -> None:
+        self.at = _BLANKS.match(self.text, self.at).end()  # type: ignore[union-attr]  # it matches any text
+        while self.text.startswith("\\\n", self.at):
+            self.script.budget.spend()
+            self.at = _BLANKS.match(self.text, self.at + 2).end()  # type: ignore[union-attr]  # as above
+
+    def _skip_lines(self) -> None:
+        self._skip_blanks()
+        while self.text.startswith("\n", self.at):
+            self.script.budget.spend()
+            self.at += 1
+            if self._here_documents or self._outer:
+                self._read_bodies()
+            self._skip_blanks()
+
+    def _join_lines(self) -> None:
+        """Join the next word with its continuation in the next line, as bash does before reading it."""
+        while (unquoted := _UNQUOTED.match(self.text, self.at)) and self.text.startswith(
+            "\\\n", unquoted.end()
+        ):
+            self.script.budget.spend(length=len(self.text))
+            self.text = self.text[: unquoted.end()] + self.text[unquoted.end() + 2 :]
+
+    def _keyword(self) -> str:
+        """Return the next word if it may be reserved: if nothing in it is quoted."""
+        word = _KEYWORD.match(self.text, self.at)
+        return word[0] if word else ""
+
+    def _is_at(self, ends: Collection[str]) -> bool:
+        if self.at == len(self.text):
+            return True
+        self._join_lines()
+        character = self.text[self.at]
+        if character in ");":
+            return any(self.text.startswith(end, self.at) for end in ends)
+        return bool(ends) and self._keyword() in ends
+
+    def _expect(self, token: str) -> None:
+        self._skip_blanks()
+        self._join_lines()
+        is_next = self._keyword() == token if token[0] not in ")=" else self.text.startswith(token, self.at)
+        if not is_next:
+            raise self.error(f"{token} is missing")
+        self.at += len(token)
+
+    def _read_name(self) -> str:
+        name = _NAME.match(self.text, self.at)
+        if not name:
+            raise self.error("the name of a variable is not understood")
+        self.at = name.end()
+        return name[0]
 
 
-def _is_continued(nodes: list["Node"], end: int | None, start: int) -> bool:
-    parent = nodes[0].parent
-    if end is None or parent is None:
-        return False
-    gap = (parent.text or b"")[end - parent.start_byte : start - parent.start_byte]
-    return bool(gap) and not gap.replace(b"\\\n", b"")
-
-
-def _assignment_word(node: "Node") -> Word:
-    name = literal((node.text or b"").decode().partition("=")[0] + "=")
-    value = node.child_by_field_name("value")
-    return join_words((name, read_word(value))) if value else name
-
-
-def _words_after(redirect: "Node") -> list[Word]:
-    """Return the arguments that the parser attaches to the redirect before them, as in `rm 2>&1 -rf x`."""
-    targets = redirect.children_by_field_name("destination")[1:]
-    return [read_word(child) for child in (*targets, *redirect.children_by_field_name("argument"))]
-
-
-def _stdin(redirect: "Node", bodies: Mapping[bytes, bytes]) -> Word | None:
-    """Return the standard input from a redirect: known if the script contains it, None if unchanged."""
-    if redirect.type == "herestring_redirect":
-        return read_word(redirect.named_children[-1]) if redirect.named_children else UNKNOWN
-    if redirect.type != "heredoc_redirect":
-        return UNKNOWN if any(child.type in {"<", "<&", "<>"} for child in redirect.children) else None
-    body = next((child for child in redirect.named_children if child.type == "heredoc_body"), None)
-    start = next((child for child in redirect.named_children if child.type == "heredoc_start"), None)
-    if body is None or start is None:
-        return UNKNOWN
-    if _QUOTES & set(start.text or b""):
-        text = body.text or b""
-        return literal(bodies.get(text.strip(), text).decode())
-    return read_text(body, 0, len(body.text or b""))
+_COMPOUND: Mapping[str, Callable[[Parser], None]] = {
+    "{": Parser._read_group,
+    "if": Parser._read_if,
+    "while": Parser._read_while,
+    "until": Parser._read_while,
+    "for": Parser._read_for,
+    "select": Parser._read_for,
+    "case": Parser._read_case,
+    "function": Parser._read_function,
+    "coproc": Parser._read_coprocess,
+    "[[": Parser._read_conditional,
+}
+_MISPLACED = frozenset({"}", "then", "elif", "else", "fi", "do", "done", "esac", "in", "]]"})
