@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 from support.databases import postgres
-from support.gateway import RunningGateway, gateway_before, running_upstream, upstreams_at, write_settings
+from support.gateway import (
+    RunningGateway,
+    gateway_before,
+    running_upstream,
+    says,
+    upstreams_at,
+    write_settings,
+)
 from support.program import run, serving
 from support.wire import (
     HI,
@@ -324,3 +331,17 @@ async def test_an_upstream_that_fails_uses_nothing() -> None:
         gateway_before(upstream.url, {"BeforeModel": [limits({**FEW, "tokens": 1})]}) as url,
     ):
         assert [(await post(url, UNARY, HI, KEY)).status for _ in range(3)] == [503] * 3
+
+
+async def test_an_answer_that_a_hook_denies_counts_what_has_passed() -> None:
+    denies = says({"decision": "deny", "reason": "No."})
+    hooks = {"BeforeModel": [limits(FEW)], "AfterModel": [denies]}
+    async with (
+        peer(STREAM_HEAD, *sse(TEXT, END)) as upstream,
+        gateway_before(upstream.url, hooks) as url,
+    ):
+        answer = await post(url, SSE, HI, KEY)
+        receipt = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+        recorded = (await ask(url, "GET", receipt, KEY)).json
+    assert recorded["outcome"] == "denied"
+    assert recorded["usage"]["estimated"] == {"input_tokens": 2, "output_tokens": 0}

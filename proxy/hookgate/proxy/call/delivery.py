@@ -253,20 +253,21 @@ class AnswerDelivery:
         arrives.
         """
         self._meter = AnswerMeter(streamed=self._reply.framing is not None)
-        status, was_left, attempts = 0, True, len(self._record.attempts)
+        status, attempts = 0, len(self._record.attempts)
+        is_complete = was_left = False
         for observer in self._context.observers:
             observer.begin_answer()
         try:
             async with self._context.send(route, headers, payload) as answer:
                 status = answer.status
                 yield answer
-            was_left = False
-        except asyncio.CancelledError:  # the client has left
+            is_complete = True
+        except (asyncio.CancelledError, ConnectionError):  # the client has left
+            was_left = True
             if not status and len(self._record.attempts) > attempts:
                 status = 200  # the upstream may have begun to answer
             raise
         except UpstreamError as error:
-            was_left = False
             self._record.outcome = "failed"
             if not self._reply.started:
                 raise error.as_api_error() from None
@@ -274,17 +275,20 @@ class AnswerDelivery:
             self._reply.cut_off()
         finally:
             if 200 <= status < 300:
-                self._settle(was_left=was_left)
+                self._settle(is_complete=is_complete, was_left=was_left)
             self._record.held_bytes = no_bytes
 
-    def _settle(self, *, was_left: bool) -> None:
-        """Note how the answer ended and what it used. An estimate is added for what it does not report."""
+    def _settle(self, *, is_complete: bool, was_left: bool) -> None:
+        """Note how the answer ended and what it used. An estimate is added for what it does not report.
+
+        `is_complete` says that it was read to its end, `was_left` that the client left before that.
+        """
         record, reported = self._record, self.usage
         if self.counts_usage:
             record.usage += reported
         if self.counts_usage and not record.continues_in_background:
             record.estimated_usage += self._meter.unreported(record.expected_use(), was_left=was_left)
-        if not was_left and self._meter.failure and record.outcome is None:
+        if is_complete and self._meter.failure and record.outcome is None:
             self._context.services.note_upstream_failure(record, self._meter.failure)
 
     def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Awaitable[None]:

@@ -89,8 +89,8 @@ class AnswerMeter:
     def unreported(self, expected: ExpectedUse, *, was_left: bool = False) -> Usage:
         """Return an estimate of the tokens that the answer has used and does not report.
 
-        `expected` is what the call was expected to use at most. `was_left` says that the client or the
-        gateway ended the answer; the model may have used all of that then.
+        `expected` is what the call was expected to use at most. `was_left` says that the client left before
+        the end of the answer; the model may have used all of that then.
         """
         reported = self.usage
         unknown = was_left and not reported.output_tokens
