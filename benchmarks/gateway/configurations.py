@@ -71,7 +71,9 @@ class Configuration:
 
 
 def both(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with one hook before and one after each call."""
+    """Return settings with one hook before and one after each call, or after each event of a stream."""
+    if after["type"] != "builtin":  # by default, it would see a window of text again with each event
+        after = {**after, "stream": "event"}
     return {"hooks": {"BeforeModel": [{"hooks": [before]}], "AfterModel": [{"hooks": [after]}]}}
 
 

@@ -28,7 +28,7 @@ def no_safe(event: Any) -> dict[str, str] | None:
 @both
 async def test_a_denial_in_the_middle_of_a_stream_is_shown_as_text(client: str) -> None:
     slowly = {"rules": [{"answer": {"chunks": ["It is ", "safe."], "chunk_delay_ms": 100}}]}
-    async with running_gateway({"AfterModel": [runs(no_safe)]}, slowly) as gateway:
+    async with running_gateway({"AfterModel": [runs(no_safe, stream="event")]}, slowly) as gateway:
         printed = await interact_with(client, gateway.url, "the card?", stream=True)
     assert text_of(printed) == "It is not this"
     assert printed[-1] == {"status": "incomplete"}

@@ -31,7 +31,7 @@ async def test_a_denial_in_the_middle_of_a_stream_is_shown_and_ends_it(client: s
     begun = sse([first]).removesuffix(b"data: [DONE]\n\n")
     async with (
         peer(STREAM_HEAD, begun, 0.2, sse(last)) as upstream,
-        gateway_before(upstream.url, {"AfterModel": [runs(no_secret)]}) as url,
+        gateway_before(upstream.url, {"AfterModel": [runs(no_secret, stream="event")]}) as url,
     ):
         printed = await chat_with(client, url, "hi", stream=True)
     assert text_of(printed) == f"hello {REFUSAL}"

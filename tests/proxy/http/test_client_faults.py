@@ -22,7 +22,7 @@ from support.wire import HI, SSE, STREAM_HEAD, UNARY, Answer, ok, post, response
 
 from hookgate.proxy.config import Config, UpstreamSettings
 
-WATCHED = {"BeforeModel": [says()], "AfterModel": [says()]}
+WATCHED = {"BeforeModel": [says()], "AfterModel": [{**says(), "stream": "event"}]}
 WHOLE = json.dumps(spoken("all of it", finishReason="STOP")).encode()
 EVENTS = sse(spoken("all "), spoken("of it", finishReason="STOP"))
 HASTY = Config(upstream=UpstreamSettings(connect_timeout=0.3, header_timeout=0.3, idle_timeout=0.3))

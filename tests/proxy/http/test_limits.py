@@ -484,7 +484,9 @@ async def test_a_clients_fault_leaves_nothing_behind(fault: Callable[[Wire], Awa
     metrics = Metrics()
     async with (
         running_upstream() as (upstream_url, recorded),
-        gateway_with(upstream_url, {"AfterModel": [says()]}, limits=SHORT, metrics=metrics) as url,
+        gateway_with(
+            upstream_url, {"AfterModel": [{**says(), "stream": "event"}]}, limits=SHORT, metrics=metrics
+        ) as url,
     ):
         assert (await post(url, UNARY, HI)).status == 200  # which leaves a connection to the upstream, idle
         async with nothing_left():
