@@ -57,7 +57,7 @@ from hookgate.proxy.routing.dialects.generate_content import GenerateContent
 from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
 from hookgate.translator.citations import with_moved_citations
 from hookgate.translator.fields import JsonObject
-from hookgate.translator.strictjson import loads
+from hookgate.translator.strictjson import loads, with_whole_characters
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -298,7 +298,13 @@ class AnswerPipeline:
         if not frame.data:
             return Piece(frame, None, {}, adapter)
         try:
-            body = loads(frame.data, bounds)
+            try:
+                body = loads(frame.data, bounds)
+            except BodyError:
+                if (data := with_whole_characters(frame.data)) is frame.data:
+                    raise
+                frame = Frame(with_whole_characters(frame.raw), data)
+                body = loads(data, bounds)
             if type(body) is not dict:
                 raise BodyError("", "it is not a JSON object")
             if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
