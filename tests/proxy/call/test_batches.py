@@ -11,6 +11,7 @@ from support.wire import HI, KEY, ask, ok, peer, post, response, spoken
 
 from hookgate.proxy.call import pacing
 from hookgate.proxy.http.bodies import SMALL_BODY
+from hookgate.translator.strictjson import dumps
 
 TARGET = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
 STATE = "/v1beta/batches/b-1"
@@ -320,15 +321,56 @@ async def test_a_hook_cannot_add_to_the_name_and_metadata_of_a_batch() -> None:
     )
 
 
+def no_rockets_in_answers(event: dict[str, Any]) -> dict[str, Any] | None:
+    return {"decision": "deny", "reason": "no"} if "rocket" in json.dumps(event["llm_response"]) else None
+
+
 async def test_a_denied_answer_of_a_batch_is_replaced_with_the_reason() -> None:
     async with (
         peer(ok(state("a rocket"))) as upstream,
-        gateway_before(upstream.url, {"AfterModel": [says({"decision": "deny", "reason": "no"})]}) as url,
+        gateway_before(upstream.url, {"AfterModel": [runs(no_rockets_in_answers)]}) as url,
     ):
         answer = await ask(url, "GET", STATE)
     [item] = answer.json["response"]["inlinedResponses"]["inlinedResponses"]
     assert item["response"]["candidates"][0]["content"]["parts"] == [{"text": "no"}]
     assert b"rocket" not in answer.body
+
+
+BESIDE: list[dict[str, Any]] = [
+    {"name": "batches/b-1", "metadata": {"displayName": f"pay {CARD}"}},
+    {"response": {"inlinedResponses": {"inlinedResponses": [{"response": spoken("hi"), "note": CARD}]}}},
+    {"response": {"inlinedResponses": {"inlinedResponses": [{"error": {"message": CARD}}]}}},
+    {"response": {"text": CARD}},
+    {"batches": [{"metadata": {CARD: 1}}, {"response": {"candidates": [], "text": CARD}}]},
+]
+
+
+@pytest.mark.parametrize("body", BESIDE, ids=lambda each: json.dumps(each)[:40])
+async def test_texts_beside_the_answers_of_a_batch_are_judged(body: dict[str, Any]) -> None:
+    redacts = {"type": "builtin", "builtin": "redact", "options": {"words": {"CARD": [CARD]}}}
+    denies = {
+        **runs(lambda event: {"decision": "deny"} if CARD in json.dumps(event) else None),
+        "view": "body",
+    }
+    data = json.dumps(body).encode()
+    async with peer(ok(data)) as upstream, gateway_before(upstream.url, {"AfterModel": [redacts]}) as url:
+        received = await ask(url, "GET", STATE)
+    assert received.body.decode() == dumps(json.loads(data.decode().replace(CARD, "[CARD]"))).decode()
+    async with peer(ok(data)) as upstream, gateway_before(upstream.url, {"AfterModel": [denies]}) as url:
+        received = await ask(url, "GET", STATE)
+    assert CARD not in received.body.decode()
+
+
+async def test_the_number_of_texts_beside_the_answers_of_a_batch_stays() -> None:
+    def add_one(event: dict[str, Any]) -> dict[str, Any]:
+        raw = event["llm_response"]["raw"]
+        new = {**raw, "batch": [*raw["batch"], "more"]} if "batch" in raw else raw
+        return {"hookSpecificOutput": {"llm_response": {"raw": new}}}
+
+    hooks = {"AfterModel": [{**runs(add_one), "view": "body"}]}
+    async with peer(ok(state("hi"))) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await ask(url, "GET", STATE)
+    assert (answer.status, "as many strings" in answer.error["message"]) == (403, True)
 
 
 @pytest.mark.parametrize(("target", "body"), [(COUNT, HI), (TARGET, batch("a")), (STATE, None)])

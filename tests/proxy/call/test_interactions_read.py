@@ -129,6 +129,7 @@ async def test_a_stream_that_is_resumed_anywhere_continues_at_that_event(hooks: 
     assert (b"passwd" in whole.body) == ("BeforeTool" not in hooks)
     sent = events_of(whole)
     places = {event["event_id"]: place for place, event in enumerate(sent, 1) if "event_id" in event}
+    assert len(places) == sum("event_id" in event for event in sent)
     for each, answer in zip(after, resumed, strict=True):
         if each in places:
             assert events_of(answer) == sent[places[each] :]

@@ -40,6 +40,7 @@ from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import Config
 
 Json = dict[str, Any]
+OPEN = Config.model_validate({"routes": {"unhooked": ["interactions", "agents", "openai", "live"]}})
 VERTEX = "/ws/google.cloud.aiplatform.v1beta1.LlmBidiService/BidiGenerateContent"
 TOOLS = [{"functionDeclarations": [{"name": "get_weather"}, {"name": "launch"}]}]
 
@@ -538,6 +539,22 @@ async def test_other_websockets_stay_refused() -> None:
         assert (await ask(url, "GET", LIVE.replace("Content", "Music"))).status == 403
         for path in (LIVE, VERTEX):
             assert (await ask(url, "GET", path)).status == 400  # no WebSocket
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/interactions/live", "/v1beta/models/m", "/v1beta/agents/a", "/v1/openai/realtime"]
+)
+@pytest.mark.parametrize("config", [JUDGES, OPEN], ids=["judges", "forwards"])
+async def test_a_websocket_on_another_route_is_refused_and_not_forwarded(path: str, config: Config) -> None:
+    seen: list[web.BaseRequest] = []
+    async with (
+        live(ScriptedModel({}), seen) as upstream,
+        gateway_before(upstream, {}, config) as url,
+        aiohttp.ClientSession(headers=KEY) as http,
+    ):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await http.ws_connect(url + path)
+    assert (refused.value.status, seen) == (403, [])
 
 
 @pytest.mark.filterwarnings("ignore")

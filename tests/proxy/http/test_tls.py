@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization as how
@@ -16,8 +17,9 @@ from google import genai
 from google.genai import types
 from support.gateway import running_upstream, says
 from support.life import gateway_with, nothing_left, until
+from support.live import END, JUDGES, LIVE, SETUP, ScriptedModel, live
 from support.programs import is_watched
-from support.wire import connected
+from support.wire import KEY, connected
 
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.http.tls import Certificate
@@ -74,6 +76,25 @@ async def test_the_python_sdk_speaks_https_with_it(tmp_path: Path, streamed: boo
     ):
         assert url.startswith("https://")
         assert await asyncio.to_thread(ask, url) == "hello over tls"
+
+
+async def test_a_live_session_over_tls_ends_without_an_error_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = issue(tmp_path)
+    async with (
+        asyncio.timeout(20),
+        live(ScriptedModel({"realtimeInput": [END]})) as upstream,
+        gateway_with(upstream, config=JUDGES, certificate=certificate(tmp_path)) as url,
+        aiohttp.ClientSession(headers=KEY) as http,
+    ):
+        for _ in range(2):
+            async with http.ws_connect(url + LIVE, ssl=context) as socket:
+                await socket.send_json(SETUP)
+                await socket.receive()
+                await socket.send_json({"realtimeInput": {"text": "hi"}})
+                await socket.receive()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_a_client_that_uses_https_without_need_is_logged_with_the_remedy(

@@ -11,7 +11,6 @@ from support.chat import JUNK, misshapen
 from support.interactions import Json, copied
 from support.responses import (
     HI,
-    IMAGE,
     MODEL,
     call_item,
     declared,
@@ -235,7 +234,10 @@ TEXT = {"type": "input_text", "text": "hi"}
             {"input": [{"role": "user", "content": [{"type": "input_image", "file_url": "https://a"}]}]},
             "input[0].content[0].file_url",
         ),
-        ({"input": [{**RESULT, "output": [{"type": "input_image", "image_url": IMAGE}]}]}, "input[0].output"),
+        (
+            {"input": [{**RESULT, "output": [{"type": "input_image", "image_url": "https://a"}]}]},
+            "input[0].output",
+        ),
         ({"input": [{"role": "system", "content": [{**TEXT, "message": "x"}]}]}, "input[0].content"),
         (
             {"input": [message(output_text("a", logprobs=[{"token": "a"}]))]},

@@ -4,7 +4,7 @@ It consists of pure functions over parsed JSON. This package uses no sockets, ev
 imports nothing else of hookgate and can be used without it.
 """
 
-from hookgate.translator.batches import BatchBody
+from hookgate.translator.batches import BatchBody, BatchState
 from hookgate.translator.checks import check_canonical, check_request, check_response, check_spellings
 from hookgate.translator.fields import BodyError, EditError, TranslatorError
 from hookgate.translator.inputs import CACHES, INPUTS, Inputs, read_inputs
@@ -42,6 +42,7 @@ __all__ = [
     "MODEL_NAME",
     "VIEWS",
     "BatchBody",
+    "BatchState",
     "BodyError",
     "EditError",
     "Frame",

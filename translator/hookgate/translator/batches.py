@@ -5,6 +5,9 @@
 
 Bodies with unknown fields are refused, since hooks would not see them. A batch has a name, and each of its
 requests has metadata. The strings of both are the labels, which hooks are shown as turns of a user.
+
+    state = BatchState(body)
+    body = state.edited([edit(answer) for answer in state.answers], edit(state.texts()))
 """
 
 import re
@@ -122,3 +125,68 @@ def _request_of(item: Any, path: str) -> JsonObject:
     if not isinstance(request, dict):
         raise BodyError(f"{path}.request", "it must be an object")
     return request
+
+
+class BatchState:
+    """The state of a batch, or of a list of batches, with their answers."""
+
+    def __init__(self, body: JsonObject) -> None:
+        self._body = body
+        self.in_file = False
+        """Whether there are answers in a file, where hooks cannot inspect them."""
+        self.answers: list[JsonObject] = []
+        """The answers, each a GenerateContentResponse."""
+        self._rest = self._without_answers(body)
+
+    def _without_answers(self, value: Any) -> Any:
+        """Return a value with an object without strings in place of each answer, which is noted."""
+        if isinstance(value, list):
+            return [self._without_answers(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        self.in_file = self.in_file or read(value, "responsesFile") is not None
+        rest: JsonObject = {}
+        for key, item in value.items():
+            if key == "response" and isinstance(item, dict) and "candidates" in item:
+                rest[key] = _Answer(len(self.answers))
+                self.answers.append(item)
+            else:
+                rest[key] = self._without_answers(item)
+        return rest
+
+    def texts(self) -> JsonObject:
+        """Return the strings beside the answers, including names of fields, as a response without text."""
+        return {"candidates": [], "batch": [*strings_in(self._rest)]}
+
+    def edited(self, answers: Sequence[JsonObject], texts: JsonObject) -> JsonObject:
+        """Return the body with new answers and strings, or the body itself if they are unchanged.
+
+        Raises EditError if the number of strings has changed.
+        """
+        before, after = self.texts()["batch"], texts.get("batch")
+        if same_items(answers, self.answers) and after == before:
+            return self._body
+        if not isinstance(after, list) or len(after) != len(before) or not all(map(_is_string, after)):
+            raise EditError("batch", "as many strings as there are beside the answers", after)
+        new: JsonObject = _with_answers(with_strings(self._rest, iter(after)), answers)
+        return new
+
+
+class _Answer(int):
+    """The number of an answer, in its place."""
+
+
+def _is_string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _with_answers(value: Any, answers: Sequence[JsonObject]) -> Any:
+    if isinstance(value, _Answer):
+        return answers[value]
+    if isinstance(value, list):
+        return [_with_answers(item, answers) for item in value]
+    return (
+        {key: _with_answers(item, answers) for key, item in value.items()}
+        if isinstance(value, dict)
+        else value
+    )

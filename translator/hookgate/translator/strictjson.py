@@ -80,6 +80,10 @@ _SPACED_KEY = re.compile(rb'"\s+:')
 _INT64_LIMIT = 2.0**63
 _LARGE_INTEGER = re.compile(rb"(?<![\d.eE+-])-?\d{19,}+(?![.eE])")
 _LONGEST_INTEGER = 320  # digits; orjson takes no larger one, since it is infinity as a float
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 _SHORT = 4096
 """The size in bytes up to which a text is compared with its canonical form."""
 
@@ -107,10 +111,19 @@ class Parsed:
 def parse(data: bytes, bounds: Bounds) -> Parsed:
     """Parse a body that is serialized again before it is forwarded.
 
-    If a key is repeated in one object, its last value is used, because only that value is forwarded. Raises
-    BodyError, or TooLargeError before parsing if the body exceeds its bounds.
+    If a key is repeated in one object, its last value is used, because only that value is forwarded. Each
+    lone surrogate is U+FFFD, for the same reason. Raises BodyError, or TooLargeError before parsing if the
+    body exceeds its bounds.
     """
-    lifted, value = _parsed(data, bounds)
+    try:
+        lifted, value = _parsed(data, bounds)
+    except TooLargeError:
+        raise
+    except BodyError:
+        if (repaired := with_whole_characters(data)) is data:
+            raise
+        data = repaired
+        lifted, value = _parsed(data, bounds)
     values, keys, large_numbers = _survey(value)
     if large_numbers:
         value = _checked(data if lifted is None else lifted.text, value, keys, large_numbers=True)
@@ -159,6 +172,19 @@ def _parsed(data: bytes, bounds: Bounds | None) -> tuple[Lifted | None, Any]:
 
 def _invalid(error: orjson.JSONDecodeError) -> BodyError:
     return BodyError("", f"the body is not valid JSON: {error}")
+
+
+def with_whole_characters(data: bytes) -> bytes:
+    """Return a JSON text with U+FFFD in place of each lone surrogate; the same object if there are none.
+
+    A model can write half of a surrogate pair, which UTF-8 cannot encode, and so hooks cannot receive.
+    """
+    repaired = _ESCAPE.sub(_whole_character, data)
+    return data if repaired == data else repaired
+
+
+def _whole_character(escape: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if escape["lone"] else escape[0]
 
 
 def may_contain(data: bytes, string: bytes) -> bool:

@@ -60,7 +60,7 @@ from hookgate.translator import BodyError, Frame, Framing, check_response, cut_e
 from hookgate.translator.citations import with_moved_citations
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.items import check_items
-from hookgate.translator.strictjson import loads
+from hookgate.translator.strictjson import loads, with_whole_characters
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -302,7 +302,13 @@ class AnswerPipeline:
         if not frame.data:
             return Piece(frame, None, {}, adapter)
         try:
-            body = loads(frame.data, bounds)
+            try:
+                body = loads(frame.data, bounds)
+            except BodyError:
+                if (data := with_whole_characters(frame.data)) is frame.data:
+                    raise
+                frame = Frame(with_whole_characters(frame.raw), data)
+                body = loads(data, bounds)
             if len(frame.data) > self._body_worker.limits.items:
                 check_items(body, self._body_worker.limits.items, TOO_MANY)
             if type(body) is not dict:

@@ -23,7 +23,7 @@ from hookgate.proxy.call.pacing import Pacer
 from hookgate.proxy.call.passthrough import forward_unread
 from hookgate.proxy.call.websockets import tunnel
 from hookgate.proxy.config import Config
-from hookgate.proxy.errors import ApiError
+from hookgate.proxy.errors import ApiError, not_a_route
 from hookgate.proxy.http.connection import Request, check_head, error_response, internal_error
 from hookgate.proxy.http.upstream_client import Upstreams
 from hookgate.proxy.identity.callers import check_credentials, sent_credential
@@ -44,6 +44,13 @@ if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
 
 log = logging.getLogger("hookgate.gateway")
 unhooked_log = logging.getLogger("hookgate.unhooked")
+
+_WEBSOCKETS = ("live", "tunnel")
+"""The kinds of routes that take WebSockets."""
+_NO_WEBSOCKET = (
+    "hookgate serves WebSockets for Live sessions only (BidiGenerateContent): hooks could not judge the "
+    "messages of this one. Send requests without Upgrade: websocket here."
+)
 
 
 class Gateway:
@@ -154,6 +161,8 @@ class Gateway:
             route = match(request.method, request.raw_path, self._unhooked.groups, routes.files, routes.live)
             if issued_keys is not None:
                 issued_keys.check_path(request.raw_path)
+            if route.kind not in _WEBSOCKETS and "websocket" in request.headers.get(hdrs.UPGRADE, "").lower():
+                raise not_a_route(_NO_WEBSOCKET)
         except ApiError:
             logs.note_refused_path(request.raw_path)
             raise

@@ -90,7 +90,7 @@ class GenerationCall:
         model, body = await run_step(open_request_body, adapter, route, client_body)
         check_model(route, model, body)
         await context.name_model(model)
-        await run_step(check_references, body, self._config)
+        await run_step(check_references, body, self._config, adapter.place)
         call, open_session = await context.begin_judged_call(body, adapter, adapter.session(client_body))
         await context.expect_use(call.session, body)
         contents = read_list(body, "contents")

@@ -156,7 +156,7 @@ class TimedConnection(web.RequestHandler):
         try:
             await super().start()
         finally:
-            if self._open_transport is not None and self._open_transport.get_write_buffer_size():
+            if self._open_transport is not None and _buffered_bytes(self._open_transport):
                 self._wait_for_reader()  # it closes once the client has read the rest
 
     def _wait_for_more(self) -> None:
@@ -242,7 +242,15 @@ def unsent_bytes(transport: asyncio.Transport) -> int:
     The kernel signals free space only once a third of its buffer is free. By that signal alone, a client that
     reads slowly would seem not to read at all.
     """
-    return transport.get_write_buffer_size() + _queued(transport, termios.TIOCOUTQ)
+    return _buffered_bytes(transport) + _queued(transport, termios.TIOCOUTQ)
+
+
+def _buffered_bytes(transport: asyncio.Transport) -> int:
+    """Return the number of bytes in the transport's own buffer."""
+    try:
+        return transport.get_write_buffer_size()
+    except AttributeError:  # asyncio forgets the TLS protocol of a transport that is closed twice
+        return 0
 
 
 def unread_bytes(transport: asyncio.Transport) -> int:

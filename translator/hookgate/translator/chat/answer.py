@@ -8,7 +8,7 @@ joins them to `{"chunks": […]}`, which is shown as one response.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hookgate.translator.chat.messages import REASONING, close_call, open_call
@@ -28,6 +28,8 @@ from hookgate.translator.openai.fields import check_openai_fields
 _TAKEN = frozenset({"candidates", "chunks", "usageMetadata"})
 _OF_CANDIDATE = frozenset({"content", "finishReason", "logprobsResult"})
 _OF_MESSAGE = frozenset({"content", "refusal", "tool_calls", *REASONING})
+
+_OF_PIECE = frozenset({"index", "function", "type", "id"})
 
 _COUNTS = {
     "completion_tokens": "candidatesTokenCount",
@@ -80,7 +82,8 @@ def _open_choice(choice: Any, path: str) -> JsonObject:
         if key != "finish_reason" and camel(key) in _OF_CANDIDATE:
             raise BodyError(f"{path}.{key}", "a choice has no such field")
     field = _holder(choice, path)
-    message = check_openai_fields(choice.get(field), f"{path}.{field}")
+    message = _message_of(choice, field)
+    check_openai_fields(message, f"{path}.{field}")
     parts = [part for _, part in _open_parts(message, f"{path}.{field}")]
     candidate = {
         key: value for key, value in choice.items() if key not in (field, "finish_reason", "logprobs")
@@ -99,11 +102,20 @@ def _open_choice(choice: Any, path: str) -> JsonObject:
 
 
 def _holder(choice: JsonObject, path: str) -> str:
-    """Return the field of a choice that has its message. Raises BodyError unless there is one."""
+    """Return the field of a choice that has its message. Raises BodyError if there are two.
+
+    A choice has none if the model has used up all tokens for its thoughts.
+    """
     found = [field for field in ("message", "delta") if field in choice]
-    if len(found) != 1:
-        raise BodyError(path, "a choice must have a message or a delta")
-    return found[0]
+    if len(found) > 1:
+        raise BodyError(path, "a choice must have a message or a delta, not both")
+    return found[0] if found else "message"
+
+
+def _message_of(choice: JsonObject, field: str) -> Any:
+    """Return the message in a field of a choice; an empty one if there is none."""
+    message = choice.get(field)
+    return {} if message is None else message
 
 
 def _open_parts(message: JsonObject, path: str) -> list[tuple[_Place, JsonObject]]:
@@ -144,6 +156,8 @@ def _with_whole_calls(chunks: Sequence[Any]) -> list[JsonObject]:
     begun: dict[tuple[Any, Any], tuple[JsonObject, list[str]]] = {}  # by choice and call: its last one
     for number, chunk in enumerate(chunks):
         check_openai_fields(chunk, f"chunks[{number}]")
+        if not isinstance(chunk.get("choices"), list | None):
+            raise BodyError(f"chunks[{number}].choices", "the choices must be a list")
         choices = []
         for choice in read_list(chunk, "choices"):
             new = choice
@@ -173,8 +187,12 @@ def _begun(
     if not isinstance(piece, str | None):
         raise BodyError(f"{path}.function.arguments", "a piece of arguments must be a string")
     if is_piece(call):
-        if (choice, index) not in begun or call.keys() - {"index", "function", "type", "id"}:
+        if (choice, index) not in begun:
             raise BodyError(path, "a piece of arguments needs the call that it belongs to")
+        if any(value is not None for value in _unshown(call, function)):
+            raise BodyError(path, "hooks would not see other fields of a piece of arguments")
+        if call.get("type") not in (None, "", "function"):
+            raise BodyError(f"{path}.type", "hooks can judge function calls only")
         first, pieces = begun[choice, index]
         if call.get("id") not in (None, "", first.get("id")):
             raise BodyError(f"{path}.id", "a piece of arguments has the ID of another call")
@@ -186,6 +204,12 @@ def _begun(
     new = {**call, "function": dict(function)}
     begun[choice, index] = new, [piece or ""]
     return new
+
+
+def _unshown(call: JsonObject, function: JsonObject) -> Iterator[Any]:
+    """Yield the values of a piece of a call that are not shown with the call."""
+    yield from (value for key, value in call.items() if key not in _OF_PIECE)
+    yield from (value for key, value in function.items() if key not in ("name", "arguments"))
 
 
 def _joined(responses: Sequence[JsonObject]) -> JsonObject:
@@ -252,7 +276,11 @@ def _with_reasons(before: Sequence[JsonObject], bodies: Sequence[JsonObject]) ->
 def _calling(bodies: Sequence[JsonObject]) -> set[Any]:
     """Return the indexes of choices that call functions."""
     choices = [choice for body in bodies for choice in body.get("choices") or ()]
-    return {choice.get("index") for choice in choices if choice[_holder(choice, "")].get("tool_calls")}
+    return {
+        choice.get("index")
+        for choice in choices
+        if read_object(choice, _holder(choice, "")).get("tool_calls")
+    }
 
 
 def _with_reason(choice: JsonObject, refused: set[Any]) -> JsonObject:
@@ -342,12 +370,12 @@ def _close_choice(choice: JsonObject, before: JsonObject, after: JsonObject) -> 
     if same(before, after):
         return choice
     field = _holder(choice, "choices")
-    message = choice[field]
+    message = _message_of(choice, field)
     new_message = _close_message(message, parts_of(after), read_object(after, field))
-    new: JsonObject = {}
+    new: JsonObject = {} if field in choice or not new_message else {field: new_message}
     for key, value in choice.items():
         if key == field:
-            new[key] = new_message
+            new[key] = new_message or value
         elif key == "logprobs":
             new[key] = after.get("logprobsResult")
         elif key == "finish_reason":

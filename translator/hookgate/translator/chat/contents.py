@@ -84,10 +84,11 @@ def close_contents(parts: list[JsonObject], *, joins: bool) -> Any:
     plain = all(part.keys() == {"text"} for part in parts)
     if plain and (len(parts) == 1 or joins):
         return "".join(part["text"] for part in parts)
-    return [_close_content(part) for part in parts]
+    return [close_message_content(part) for part in parts]
 
 
-def _close_content(part: JsonObject) -> JsonObject:
+def close_message_content(part: JsonObject) -> JsonObject:
+    """Return the content for a part. Raises BodyError for a part that is not a content."""
     kind = part.get("type")
     if kind == "refusal":
         return {**{key: value for key, value in part.items() if key != "text"}, "refusal": part["text"]}

@@ -10,9 +10,9 @@ A turn has the other fields of its message, so that the message can be made from
 from collections.abc import Mapping
 from typing import Any
 
-from hookgate.translator.chat.contents import close_contents, open_message_contents
+from hookgate.translator.chat.contents import close_contents, close_message_content, open_message_contents
 from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object
-from hookgate.translator.openai.calls import close_result, open_arguments
+from hookgate.translator.openai.calls import close_result, open_arguments, open_result
 from hookgate.translator.openai.fields import check_openai_fields, read_string
 from hookgate.translator.strictjson import dumps
 
@@ -73,6 +73,8 @@ def open_call(call: Any, path: str) -> JsonObject:
             raise BodyError(f"{path}.{key}", "a tool call has no such field")
     if not isinstance(call.get("id"), str | None):
         raise BodyError(f"{path}.id", "the ID of a tool call must be a string")
+    if not isinstance(call.get("index"), int | None):
+        raise BodyError(f"{path}.index", "an index must be an integer")
     more = {key: value for key, value in function.items() if key not in ("name", "arguments")}
     shown |= {"function": more} if more else {}
     shown["name"] = read_string(function, "name", f"{path}.function")
@@ -94,10 +96,8 @@ def _open_result(message: JsonObject, path: str, names: Mapping[str, str]) -> Js
     if name := name or names.get(id_ or "", ""):
         result["name"] = name
     content = message.get("content")
-    if any("text" not in part for part in open_message_contents(content, f"{path}.content")):
-        raise BodyError(f"{path}.content", "a tool result must be text")
-    result["response"] = {} if content is None else {"result": content}
-    return {"functionResponse": result}
+    parts = open_message_contents(content, f"{path}.content")
+    return {"functionResponse": {**result, **open_result(content, parts, f"{path}.content")}}
 
 
 # ---- and back
@@ -132,7 +132,7 @@ def _close_result(result: JsonObject, own: JsonObject) -> JsonObject:
         message["tool_call_id"] = id_
     response = read_object(result, "response")
     if response or "content" not in own:
-        message["content"] = close_result(response, "text")
+        message["content"] = close_result(result, "text", close_message_content)
     return message
 
 

@@ -112,6 +112,10 @@ class ChatRequest:
             raise BodyError("tools", "the tools must be a list, since hooks cannot inspect other types")
         return [_open_tool(tool, f"tools[{number}]") for number, tool in enumerate(tools or ())]
 
+    def place(self, path: str) -> str:
+        """Return the path in the body of a part of the request that hooks are shown."""
+        return self._messages.place(path, "messages")
+
     # ---- and back
 
     def edited(self, model: str, request: JsonObject) -> JsonObject:

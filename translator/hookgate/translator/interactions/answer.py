@@ -103,13 +103,19 @@ def _opened(body: JsonObject) -> tuple[JsonObject, list[JsonObject], list[tuple[
     response = {key: value for key, value in body.items() if key not in ("steps", "usage")}
     response["candidates"] = [candidate_of([part for _, part in parts], reason)] if parts or reason else []
     unshown = [{k: v for k, v in turn.items() if k != "parts"} for turn in turns]
-    if any(len(turn) > 2 for turn in unshown):  # fields besides type and role, which could contain text
+    if not all(map(_is_plain, unshown)):  # their fields could contain text
         response["stepFields"] = unshown
     if users:
         response["userSteps"] = users
     if body.get("usage") is not None:
         response["usageMetadata"] = open_usage(body["usage"])
     return response, turns, parts
+
+
+def _is_plain(turn: JsonObject) -> bool:
+    """Return whether a turn has nothing but a role and a known type."""
+    kind = str(turn.get("type"))
+    return len(turn) == 2 and (kind in ("model_output", "thought") or kind.endswith(("_call", "_result")))
 
 
 def check_revision(body: JsonObject) -> None:

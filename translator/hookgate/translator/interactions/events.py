@@ -26,7 +26,10 @@ NEXT = -1
 
 _OLD = ("content.", "interaction.start", "interaction.complete")
 _REPEATED = frozenset({"steps", "output_audio", "output_image", "output_text", "output_video"})
-"""Fields of an interaction in an event that repeat what other events contain. They are not sent."""
+"""Fields of an event, or of an interaction in one, that repeat what other events contain.
+
+They are not sent unless they are empty.
+"""
 
 _TAKEN = frozenset({"candidates", "usageMetadata", "usage_metadata"})
 _WITHOUT_DELTA = ("interaction.", "step.start")
@@ -107,9 +110,9 @@ def _whole_call(events: Sequence[JsonObject], numbers: Sequence[int]) -> JsonObj
             if not isinstance(piece, str | None):
                 raise BodyError(f"events[{number}].delta.arguments", "a piece of arguments must be a string")
             pieces.append(piece or "")
-        elif events[number].get("event_type") == "step.start":
+        elif _has_step(events[number]):
             raise BodyError(f"events[{number}].index", "a step begins twice")
-        elif events[number].get("event_type") == "step.delta":
+        elif _has_delta(events[number]):
             raise BodyError(f"events[{number}].delta.type", "a function call has no such delta")
     text = "".join(pieces)
     if text:
@@ -138,12 +141,14 @@ def _open_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
     for key in event:
         if key in _TAKEN or key == "events":
             raise BodyError(key, "the Interactions API has no such field")
-    if kind.startswith(_WITHOUT_DELTA) and _has_delta(event):
+    if (kind.startswith(_WITHOUT_DELTA) or _has_step(event)) and _has_delta(event):
         raise BodyError("delta", "an event of this type has no delta")
-    response = dict(event)
+    if kind.startswith("interaction.") and _has_step(event):
+        raise BodyError("step", "an event of this type has no step")
+    response = dict(_without_repetitions(event))
     parts: list[JsonObject] = []
     reason = None
-    if kind == "step.start":
+    if _has_step(event):
         turn = open_step(event.get("step"), "step")
         parts = turn.get("parts", [])
         response["step"] = {key: value for key, value in turn.items() if key not in ("parts", "role")}
@@ -165,8 +170,7 @@ def _open_status(event: JsonObject, response: JsonObject) -> str | None:
             raise BodyError(
                 "outputs", "hooks judge steps; send the header Api-Revision: 2026-05-20 or a newer one"
             )
-        left = {key: value for key, value in interaction.items() if key not in _REPEATED and key != "usage"}
-        response["interaction"] = left
+        response["interaction"] = without(_without_repetitions(interaction), "usage")
         if interaction.get("usage") is not None:
             response["usageMetadata"] = open_usage(interaction["usage"], "interaction.usage")
     if event["event_type"] != "interaction.completed":
@@ -191,12 +195,18 @@ def _open_delta(delta: Any) -> tuple[JsonObject, list[JsonObject]]:
         rest = without(delta, "signature")
         signature = delta.get("signature")
         return rest, [] if signature is None else [{"thoughtSignature": signature}]
+    if kind == "arguments_delta":  # its arguments are shown as those of the whole call
+        return delta, []
     if kind == "function_call":
         raise BodyError("delta.type", "the Interactions API has no such delta")
     if kind.endswith(("_call", "_result")):
         part = open_step(delta, "delta")["parts"][0]
         return typed, [part]
     return _open_unknown_delta(delta)
+
+
+def _has_step(event: JsonObject) -> bool:
+    return event["event_type"] == "step.start" or isinstance(event.get("step"), dict)
 
 
 def _has_delta(event: JsonObject) -> bool:
@@ -260,7 +270,14 @@ def close_event(event: JsonObject, response: JsonObject) -> JsonObject:
 def _repeats(event: JsonObject) -> bool:
     """Return whether an event repeats what other events contain."""
     events = event["events"] if "events" in event and "event_type" not in event else [event]
-    return any(not _REPEATED.isdisjoint(read_object(each, "interaction")) for each in events)
+    holders = [holder for each in events for holder in (each, read_object(each, "interaction"))]
+    return any(_without_repetitions(holder) is not holder for holder in holders)
+
+
+def _without_repetitions(holder: JsonObject) -> JsonObject:
+    """Return an event or an interaction without repetitions; the same object if there are none."""
+    left = {key: value for key, value in holder.items() if not (key in _REPEATED and value)}
+    return holder if len(left) == len(holder) else left
 
 
 def _ends(response: JsonObject) -> bool:
@@ -272,6 +289,7 @@ def _with_rest(event: JsonObject, before: JsonObject, after: JsonObject) -> Json
     """Return the event with the fields that hooks changed, and without repetitions."""
     removed = before.keys() - after.keys() - {"candidates", "usageMetadata", "events"}
     new = {key: value for key, value in event.items() if key not in removed} if removed else event
+    new = _without_repetitions(new)
     for key, value in after.items():
         if key in ("candidates", "usageMetadata", "events") or same(value, before.get(key)):
             continue
@@ -282,27 +300,25 @@ def _with_rest(event: JsonObject, before: JsonObject, after: JsonObject) -> Json
             new = {**new, key: value}
     interaction = new.get("interaction")
     if isinstance(interaction, dict):
-        left = {key: value for key, value in interaction.items() if key not in _REPEATED}
+        left = _without_repetitions(interaction)
         metadata = after.get("usageMetadata")
         if metadata is not None and not same(metadata, before.get("usageMetadata")):
-            left["usage"] = close_usage(metadata)
+            left = {**left, "usage": close_usage(metadata)}
         new = new if same(left, interaction) else {**new, "interaction": left}
     return new
 
 
 def _close_one(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the events for a single event whose parts were edited."""
-    if event["event_type"] == "step.start":
+    if _has_step(event):
         return _close_start(event, parts)
     if event["event_type"] == "interaction.completed":
         return [*_new_step(parts), event]
     if not _has_delta(event):  # text that hooks added where there was none
         return [event, *_new_step(parts)]
-    events = []
-    for part in parts:
-        delta = _close_delta(part, event["delta"])
-        events.append({**event, "delta": delta})
-    return events
+    events = [{**event, "delta": _close_delta(part, event["delta"])} for part in parts]
+    # A client that resumes the stream after the event continues after its last piece.
+    return [*(without(each, "event_id") for each in events[:-1]), *events[-1:]]
 
 
 def _close_delta(part: JsonObject, delta: JsonObject) -> JsonObject:

@@ -1,9 +1,19 @@
 """The arguments of function calls, which are JSON in strings, and the choice among functions."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
-from hookgate.translator.fields import BodyError, JsonObject, TooLargeError, read, read_object, same
+from hookgate.translator.fields import (
+    BodyError,
+    JsonObject,
+    TooLargeError,
+    is_text,
+    read,
+    read_list,
+    read_object,
+    same,
+)
 from hookgate.translator.strictjson import dumps, exceeds, loads
 
 _MAX_ARGUMENT_VALUES = 200_000
@@ -90,14 +100,42 @@ def close_selection(  # noqa: PLR0913  # the request before and after, and what 
     return new
 
 
-def close_result(response: JsonObject, text_type: str) -> Any:
-    """Return a tool result for its `response`: a string, or a list of texts of the given type."""
+def open_result(content: Any, parts: Sequence[JsonObject], path: str) -> JsonObject:
+    """Return the fields of a functionResponse for the content of a tool result, which is shown as `parts`.
+
+    Its images and files are under `parts`, as hooks expect them there, and numbers are in their place. Raises
+    BodyError for those that are not in the request.
+    """
+    media = [part for part in parts if not is_text(part)]
+    if any("fileData" in part for part in media):
+        raise BodyError(path, "a tool result must contain its images and files as data URLs")
+    if not media:
+        return {"response": {} if content is None else {"result": content}}
+    numbers = count()
+    shown = [
+        item if is_text(part) else {"part": next(numbers)} for item, part in zip(content, parts, strict=True)
+    ]
+    return {"response": {"result": shown}, "parts": media}
+
+
+def close_result(result: JsonObject, text_type: str, close: Callable[[JsonObject], JsonObject]) -> Any:
+    """Return the content of a tool result: a string, or a list of texts of the given type and of media.
+
+    `close` returns the content for a part.
+    """
+    response, media = read_object(result, "response"), read_list(result, "parts")
     value = response.get("result") if response.keys() == {"result"} else response
-    return value if isinstance(value, str) or _is_texts(value, text_type) else dumps(value).decode()
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list) or not all(_is_content(item, text_type, media) for item in value):
+        return dumps(value).decode()
+    return [close(media[item["part"]]) if item.keys() == {"part"} else item for item in value]
 
 
-def _is_texts(value: Any, text_type: str) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(item, dict) and item.get("type") == text_type and isinstance(item.get("text"), str)
-        for item in value
-    )
+def _is_content(item: Any, text_type: str, media: Sequence[JsonObject]) -> bool:
+    """Return whether an item of a result is a text, or the number of an image or file."""
+    if not isinstance(item, dict):
+        return False
+    if item.keys() == {"part"}:
+        return type(item["part"]) is int and 0 <= item["part"] < len(media)
+    return item.get("type") == text_type and isinstance(item.get("text"), str)

@@ -19,7 +19,10 @@ _SHOWN_AS = frozenset(
         *("inlineData", "parts", "thought", "thoughtSignature", "toolCall", "toolResponse"),
     }
 )
-"""Fields that mean something in generateContent, and do not exist in OpenAI's APIs."""
+"""Fields that mean something in generateContent, and do not exist in OpenAI's APIs.
+
+Messages have `function_call`, which SDKs dump as null. Its readers refuse any other value.
+"""
 
 _NAMES = frozenset(
     {
@@ -50,8 +53,8 @@ def check_openai_fields(obj: Any, path: str) -> JsonObject:
     if type(obj) is dict and obj.keys() <= _USUAL:
         return obj
     checked = check_spelled_fields(obj, path)
-    for key in checked:
-        if camel(key) in _SHOWN_AS:
+    for key, value in checked.items():
+        if value is not None and key != "function_call" and camel(key) in _SHOWN_AS:
             raise BodyError(f"{path}.{key}" if path else key, "OpenAI's APIs have no such field")
     return checked
 

@@ -4,6 +4,7 @@ Messages of the system and of the developer become `systemInstruction`, one part
 become `contents`, one turn for each message.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -51,6 +52,13 @@ class MessageList:
         fields = named | {key: value for key, value in message.items() if key != "content"}
         first, *others = parts or [{"text": ""}]
         self.instruction += [{**first, "message": fields}, *({**part, "message": named} for part in others)]
+
+    def place(self, path: str, name: str) -> str:
+        """Return the path of a part of the request in the body, whose field `name` has the messages."""
+        found = re.match(r"contents\[(\d+)\]\.parts\[(\d+)\]", path)
+        if found is None or int(found[1]) >= len(self._numbers):
+            return path
+        return f"{name}[{self._numbers[int(found[1])]}].content[{found[2]}]"
 
     def pairs(self) -> Iterator[tuple[JsonObject, JsonObject]]:
         """Yield each turn with its message."""

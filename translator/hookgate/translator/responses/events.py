@@ -211,8 +211,8 @@ def _open_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
     elif kind == FAILURE:
         response = {key: value for key, value in event.items() if key not in _FAILED}
         response["error"] = {key: event[key] for key in _FAILED if key in event}
-    if response.get("logprobs"):
-        logprobs += read_list(response, "logprobs")
+    if own := _logprobs_of(response):
+        logprobs += own
         response["logprobs"] = []
     # Each event has a candidate, since hooks written for generateContent expect one.
     candidate = candidate_of(parts, reason)
@@ -257,8 +257,16 @@ def _open_item(item: Any, path: str, logprobs: list[Any]) -> JsonObject:
     type_of_item(item, path)
     open_output_item(item if item.get("type") != CALL else {**item, "arguments": ""}, path)
     for _, _, content in texts_of_item(item):
-        logprobs += content.get("logprobs") or ()
+        logprobs += _logprobs_of(content)
     return bare_item(item)
+
+
+def _logprobs_of(holder: JsonObject) -> list[Any]:
+    """Return the log probabilities of the tokens of a text. Raises BodyError unless they are a list."""
+    logprobs = holder.get("logprobs")
+    if not isinstance(logprobs, list | None):
+        raise BodyError("logprobs", "it must be a list, since hooks cannot inspect other types")
+    return logprobs or []
 
 
 def _open_part(part: Any, logprobs: list[Any]) -> JsonObject:
@@ -266,7 +274,7 @@ def _open_part(part: Any, logprobs: list[Any]) -> JsonObject:
     if not is_content_text(part):
         found: JsonObject = part
         return found
-    logprobs += part.get("logprobs") or ()
+    logprobs += _logprobs_of(part)
     return with_text(part, "", keeps_logprobs=False)
 
 

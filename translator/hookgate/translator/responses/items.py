@@ -9,10 +9,11 @@ A turn has the other fields of its item, so that the item can be made from the t
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from hookgate.translator.fields import BodyError, JsonObject, is_text, read, read_list, read_object
-from hookgate.translator.openai.calls import close_result, open_arguments
+from hookgate.translator.openai.calls import close_result, open_arguments, open_result
 from hookgate.translator.openai.fields import check_openai_fields, read_string
 from hookgate.translator.responses.contents import close_item_content, close_item_contents, open_item_contents
 from hookgate.translator.strictjson import dumps
@@ -34,6 +35,9 @@ _RUN_BY_API = frozenset(
     }
 )
 """Calls of tools that the API itself runs. All others are run by the client."""
+
+_ROLES = (*(None, "assistant", "critic", "developer", "discriminator", "system", "tool", "unknown", "user"),)
+"""The roles of items in an output, which hooks are not shown."""
 
 
 def type_of_item(item: Any, path: str) -> str:
@@ -68,6 +72,8 @@ def open_input_item(item: Any, path: str, names: Mapping[str, str]) -> JsonObjec
 def open_output_item(item: Any, path: str) -> JsonObject:
     """Return the turn for an item of the output. Raises BodyError for a call that hooks cannot judge."""
     kind = type_of_item(item, path)
+    if item.get("role") not in _ROLES:
+        raise BodyError(f"{path}.role", "it must be a known role, such as assistant")
     if kind in _LIFTED and kind != "function_call_output":
         return _open_model_item(item, kind, path, answered=True)
     if kind.endswith("_call") and kind not in _RUN_BY_API:
@@ -120,10 +126,8 @@ def _open_result(item: JsonObject, path: str, names: Mapping[str, str]) -> JsonO
     if name := name or names.get(id_ or "", ""):
         result["name"] = name
     output = item.get("output")
-    if any(not is_text(part) for part in open_item_contents(output, f"{path}.output")):
-        raise BodyError(f"{path}.output", "a tool result must be text")
-    result["response"] = {} if output is None else {"result": output}
-    return {"functionResponse": result}
+    parts = open_item_contents(output, f"{path}.output")
+    return {"functionResponse": {**result, **open_result(output, parts, f"{path}.output")}}
 
 
 def _open_reasoning(item: JsonObject, path: str, *, answered: bool) -> list[JsonObject]:
@@ -226,7 +230,9 @@ def _close_result(own: JsonObject, result: JsonObject) -> JsonObject:
         item["call_id"] = id_
     response = read_object(result, "response")
     if response or "output" not in own:
-        item["output"] = close_result(response, "input_text")
+        item["output"] = close_result(
+            result, "input_text", partial(close_item_content, new_kind="input_text")
+        )
     return item
 
 

@@ -96,6 +96,10 @@ class ResponseRequest:
                     names[id_] = call["name"]
             self._items.add_turn(number, turn)
 
+    def place(self, path: str) -> str:
+        """Return the path in the body of a part of the request that hooks are shown."""
+        return self._items.place(path, "input")
+
     # ---- and back
 
     def edited(self, model: str, request: JsonObject) -> JsonObject:

@@ -8,10 +8,14 @@ import orjson
 
 from hookgate.translator.fields import BodyError, JsonObject
 from hookgate.translator.streaming.framing import MAX_EVENT, Frame, Framing, ServerSentEvents
-from hookgate.translator.strictjson import encode_answer
+from hookgate.translator.strictjson import encode_answer, with_whole_characters
 
 DONE = b"[DONE]"
 """The data of the event after the last one."""
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_MAX_REPAIRED = 256 * 1024
+"""The size in bytes up to which lone surrogates are replaced in an event; larger ones are refused."""
 
 
 class HeldEvents(ServerSentEvents):
@@ -74,7 +78,7 @@ class JoinedEvents(HeldEvents):
 
     def _joined(self, frames: list[Frame]) -> list[Frame]:
         out: list[Frame] = []
-        for frame in frames:
+        for frame in map(_repaired, frames):
             if frame.data.strip() == DONE:
                 self._check_end(done=True)
                 out += [*self._release(), Frame(frame.raw, b"")]
@@ -86,6 +90,14 @@ class JoinedEvents(HeldEvents):
             else:
                 out.append(frame)
         return out
+
+
+def _repaired(frame: Frame) -> Frame:
+    """Return a frame without lone surrogates; the same object if there are none, or if it is large."""
+    data = frame.data
+    if len(data) > _MAX_REPAIRED or not _SURROGATE.search(data) or read_frame(data):
+        return frame
+    return Frame(with_whole_characters(frame.raw), with_whole_characters(data))
 
 
 def read_frame(data: bytes) -> JsonObject:

@@ -53,6 +53,9 @@ Clients show texts of different sources separately.
 _ORIGIN = ("type", "index", "output_index", "content_index", "summary_index")
 """The fields of an event that say which step, item or content of an answer it continues, in any dialect."""
 
+_ID = "event_id"
+"""The ID of an event. A client that resumes a stream after it continues after the event's last piece."""
+
 _KIND = ("type", "refusal")
 """The fields of a part that say which text of a message it continues."""
 
@@ -148,7 +151,7 @@ class Outbox:
             if not undecided:
                 self._events.popleft()
             if undecided or not (event.partly_released and self._move_to_next(event)):
-                body = self._body(event)
+                body = without(self._body(event), _ID) if undecided else self._body(event)
                 if not (event.may_be_split and _is_empty(body)) or body is event.original:
                     out.append((event.number, body))
                     event.partly_released = True

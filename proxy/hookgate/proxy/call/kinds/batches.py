@@ -6,7 +6,7 @@ refuses the batch, and the error contains its path.
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from aiohttp import hdrs, web
 
@@ -17,6 +17,7 @@ from hookgate.proxy.call.verdicts import (
     before_model_or_refuse,
     before_tool_selection_or_refuse,
     client_response,
+    refuse_ended_call,
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole, work_of
@@ -27,6 +28,7 @@ from hookgate.proxy.routing.dialects.generate_content import check_model, check_
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import (
     BatchBody,
+    BatchState,
     BodyError,
     EditError,
     check_canonical,
@@ -34,19 +36,18 @@ from hookgate.translator import (
     show_request,
     text_response,
 )
-from hookgate.translator.fields import JsonObject, read, read_object, same_items, write
+from hookgate.translator.fields import JsonObject, read, read_object, write
 from hookgate.translator.request import requires_json
 from hookgate.translator.strictjson import dumps, encode_answer
 
 IN_FILE = "Send a batch's requests in its body: hooks cannot judge requests in a file."
 _ANSWERS_IN_FILE = "This batch's answers are in a file, where hooks cannot judge them."
 
+_NO_PLACE = "A hook's edit cannot be sent in a batch: {}"
 _EVENT = BeforeModel.name
 
 BATCHED = frozenset({"batchGenerateContent", "getBatch", "listBatches"})
 """The judged verbs for batches."""
-
-BodyChange = Callable[[JsonObject], Awaitable[JsonObject]]
 
 
 class Batches:
@@ -108,7 +109,7 @@ class Batches:
             named = [with_model(route, model, item) for item in items]
             body = await run_step(batch.edited, named, labels)
         except EditError as error:
-            raise policy_denied(f"A hook's edit cannot be sent in a batch: {error}", _EVENT) from None
+            raise policy_denied(_NO_PLACE.format(error), _EVENT) from None
         body = write(body, "batch", with_model(route, model, read_object(body, "batch")))
         for observer in self._context.observers:
             observer.on_upstream_request(model, body, body)
@@ -142,16 +143,34 @@ class Batches:
         work = work_of(data)
         body = await worker.run(work, read_answer, data, worker)
 
-        async def judged(response: JsonObject) -> JsonObject:
+        state = await self._context.run_step(BatchState, body)
+        if state.in_file:
+            raise policy_denied(_ANSWERS_IN_FILE, AfterModel.name)
+        answers: list[JsonObject] = []
+        for answer in state.answers:
             await call.session.call_state.pause()
-            outcome = await self._engine.fire(answer_event(call.route, response), call.session)
-            answer = client_response(outcome.verdict, AfterModel.name, call)
-            if answer is None:
-                return outcome.event.body
-            return text_response(answer.message) if isinstance(answer, ApiError) else answer
-
-        new = await map_responses(body, judged)
+            answers.append(await self._judge_answer(call, checked_answer(answer)))
+        texts = await self._judge_texts(call, state.texts())
+        try:
+            new = await self._context.run_step(state.edited, answers, texts)
+        except EditError as error:
+            raise policy_denied(_NO_PLACE.format(error), AfterModel.name) from None
         return data if new is body else await worker.run(work, encode_answer, new)
+
+    async def _judge_answer(self, call: JudgedCall, response: JsonObject) -> JsonObject:
+        """Return an answer after its hooks, or the answer or the reason that replaces it."""
+        outcome = await self._engine.fire(answer_event(call.route, response), call.session)
+        answer = client_response(outcome.verdict, AfterModel.name, call)
+        if answer is None:
+            return outcome.event.body
+        return text_response(answer.message) if isinstance(answer, ApiError) else answer
+
+    async def _judge_texts(self, call: JudgedCall, texts: JsonObject) -> JsonObject:
+        """Return the strings beside the answers after their hooks. Raises ApiError if they are denied."""
+        event = answer_event(call.route, texts)
+        outcome = await self._engine.fire(event, call.session)
+        refuse_ended_call(self._engine.record, outcome.verdict, event.name, call.route.verb)
+        return outcome.event.body
 
 
 T = TypeVar("T")
@@ -206,22 +225,6 @@ def only_model(models: set[str], default: str) -> str:
         names = ", ".join(sorted(models))
         raise policy_denied(f"Hooks chose more than one model for this call: {names}.", BeforeModel.name)
     return next(iter(models), default)
-
-
-async def map_responses(value: Any, change: BodyChange) -> Any:
-    """Return the document with each inlined response changed; the same object if nothing changed."""
-    if isinstance(value, list):
-        items = [await map_responses(item, change) for item in value]
-        return value if same_items(items, value) else items
-    if not isinstance(value, dict):
-        return value
-    if read(value, "responsesFile") is not None:
-        raise policy_denied(_ANSWERS_IN_FILE, AfterModel.name)
-    new: JsonObject = {}
-    for key, item in value.items():
-        holds_answer = key == "response" and isinstance(item, dict) and "candidates" in item
-        new[key] = await (change(checked_answer(item)) if holds_answer else map_responses(item, change))
-    return value if all(new[key] is item for key, item in value.items()) else new
 
 
 def _read(body: JsonObject) -> BatchBody:

@@ -23,7 +23,7 @@ from hookgate.proxy.call.derived_events import (
     run_session_events,
 )
 from hookgate.proxy.call.events import apply_outcome
-from hookgate.proxy.call.kinds.batches import BATCHED, answer_event, map_responses
+from hookgate.proxy.call.kinds.batches import BATCHED, answer_event
 from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate, ToolSelection
 from hookgate.proxy.call.verdicts import (
     ReplacementAnswer,
@@ -42,7 +42,7 @@ from hookgate.proxy.observe.usage import Prices, Usage
 from hookgate.proxy.routing.dialects import ADAPTERS
 from hookgate.proxy.routing.dialects.generate_content import named_model, open_request_body
 from hookgate.translator import BodyError, declared_descriptions, read_inputs, show_request
-from hookgate.translator.batches import BatchBody
+from hookgate.translator.batches import BatchBody, BatchState
 from hookgate.translator.fields import JsonObject, read_list
 from hookgate.translator.inputs import INPUTS, caches_tools
 
@@ -251,12 +251,10 @@ class Replay:
     async def _batch_answers(
         self, opened: _OpenCall, call: JudgedCall, answers: Sequence[JsonObject]
     ) -> None:
-        async def judged(response: JsonObject) -> JsonObject:
-            event = answer_event(call.route, response)
-            return (await opened.engine.fire(event, call.session)).event.body
-
         for answer in answers:
-            await map_responses(answer, judged)
+            state = BatchState(answer)
+            for response in (*state.answers, state.texts()):
+                await opened.engine.fire(answer_event(call.route, response), call.session)
 
 
 async def _ignore_results(_: Sequence[Result]) -> None:

@@ -21,6 +21,9 @@ class DialectAdapter(Protocol):
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         """Return the model and the GenerateContentRequest. Raises BodyError if the body is invalid."""
 
+    def place(self, path: str) -> str:
+        """Return the path in the client's body of a part of the request that was opened, for errors."""
+
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         """Return the body with the given model and request."""
 

@@ -4,7 +4,7 @@ The models and files that a body names are checked here, for other dialects too,
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hookgate.proxy import GEMINI_API
@@ -42,6 +42,9 @@ class GenerateContent:
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         return route.model, body
+
+    def place(self, path: str) -> str:
+        return path
 
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         return inner
@@ -186,14 +189,27 @@ _FILE = (
     'routes.files = "judge" in hookgate.toml to judge uploads and allow calls to refer to uploaded files, or '
     '"forward" to forward all files unjudged.'
 )
+_OTHER_FILE = (
+    "hooks have not judged this file, because it was not uploaded through hookgate; send the contents as "
+    'text or inlineData, upload it, or set routes.files = "forward" in hookgate.toml to forward all files '
+    "unjudged."
+)
+_IN_OPENAI = ("inlineData", "a data URL (data:TYPE;base64,DATA)")
+"""The form of contents in generateContent, and in OpenAI's dialects."""
 _STORE = (
     "hooks cannot inspect file search stores; omit the tool, or set "
     'routes.files = "forward" in hookgate.toml to forward files unjudged.'
 )
 
 
-def check_references(body: JsonObject, config: Config) -> None:
+def _as_given(path: str) -> str:
+    return path
+
+
+def check_references(body: JsonObject, config: Config, place: Callable[[str], str] = _as_given) -> None:
     """Check a GenerateContentRequest for files and file search stores, and the name of cached contents.
+
+    `place` returns the path in the client's body for one in the request.
 
     Raises ApiError (403), with the path and the remedy, for those that the configuration does not allow, or
     ApiError (400) if the name is not one.
@@ -208,7 +224,10 @@ def check_references(body: JsonObject, config: Config) -> None:
             raise ApiError(403, f"tools[{number}].fileSearch: {_STORE}", "ROUTE_NOT_ALLOWED")
     for path, file in _files(body):
         if config.routes.files == "refuse" or not _is_uploaded(file, config.upstream.gemini):
-            raise ApiError(403, f"{path}: {_FILE}", "ROUTE_NOT_ALLOWED")
+            problem, given = _FILE if config.routes.files == "refuse" else _OTHER_FILE, place(path)
+            if given != path:
+                problem = problem.replace(*_IN_OPENAI)
+            raise ApiError(403, f"{given}: {problem}", "ROUTE_NOT_ALLOWED")
 
 
 _UPLOADED = re.compile(r"(?:(?P<origin>.+)/v1[a-z0-9]*/)?files/[a-z0-9-]{1,64}")

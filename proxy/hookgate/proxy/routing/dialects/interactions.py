@@ -37,6 +37,9 @@ class Interactions:
         self._model = named_model(route, {"model": self._request.named})
         return self._model, self._request.shown
 
+    def place(self, path: str) -> str:
+        return path
+
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         if self._request is None or self._request.body is not body:
             self._request = InteractionRequest(body)

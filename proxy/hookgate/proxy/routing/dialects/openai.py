@@ -40,6 +40,9 @@ class OpenAIRequest(Protocol):
     def edited(self, model: str, request: JsonObject) -> JsonObject:
         """Return the body with the model and the edited request. Raises BodyError."""
 
+    def place(self, path: str) -> str:
+        """Return the path in the body of a part of the request that hooks are shown."""
+
 
 class OpenAIBodies(ABC):
     """What the dialects have in common: the bodies name the model, and answers have a time."""
@@ -81,6 +84,9 @@ class OpenAIBodies(ABC):
         self._route, self._request = route, self.read_request(body)
         self._model = self._request.named
         return named_model(route, body), self._request.shown
+
+    def place(self, path: str) -> str:
+        return path if self._request is None else self._request.place(path)
 
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         if self._request is None or self._request.body is not body:

@@ -1,0 +1,77 @@
+"""Half of a surrogate pair in JSON, which models write now and then: hooks see what is sent."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.chat import HI as CHAT_HI
+from support.gateway import gateway_before, listens
+from support.policies import CARD
+from support.wire import SSE, STREAM_HEAD, UNARY, ok, peer, post, spoken
+
+from hookgate.translator.strictjson import Bounds, parse, with_whole_characters
+
+Json = dict[str, Any]
+HOOKS = {"type": "builtin", "builtin": "redact", "options": {"words": {"CARD": [CARD]}}}
+CALL = {"functionCall": {"name": "cron", "args": {"id": "at \ud800"}}}
+CHAT = "/v1beta/openai/chat/completions"
+
+
+def repaired(value: Any) -> Any:
+    return json.loads(json.dumps(value).replace("\\ud800", "\\ufffd"))
+
+
+@given(st.text(st.characters(exclude_categories=()) | st.sampled_from('\ud800\udc00\\u"'), max_size=40))
+def test_each_lone_surrogate_and_nothing_else_becomes_u_fffd(text: str) -> None:
+    data = json.dumps({"a": [text]}).encode()
+    text = json.loads(data)["a"][0]  # adjacent halves are one character
+    expected = "".join("\ufffd" if "\ud800" <= each <= "\udfff" else each for each in text)
+    assert json.loads(with_whole_characters(data)) == {"a": [expected]}
+    assert parse(data, Bounds(10_000, 10_000)).value == {"a": [expected]}
+    assert (with_whole_characters(data) is data) == (expected == text)
+
+
+@pytest.mark.parametrize("hooks", [[listens([])], [HOOKS]], ids=["seen", "redact"])
+@pytest.mark.parametrize("target", [UNARY, SSE])
+async def test_an_answer_with_a_lone_surrogate_passes_repaired(target: str, hooks: list[Any]) -> None:
+    answer = spoken(f"card {CARD}")
+    answer["candidates"][0]["content"]["parts"].append(CALL)
+    data = json.dumps(answer).encode()
+    parts = [STREAM_HEAD, b"data: " + data + b"\r\n\r\n"] if target == SSE else [ok(data)]
+    async with peer(*parts) as upstream, gateway_before(upstream.url, {"AfterModel": hooks}) as url:
+        received = await post(url, target, {"contents": [{"parts": [{"text": "x"}]}]})
+    assert received.status == 200
+    assert b"ud800" not in received.body
+    found = json.loads(received.body.removeprefix(b"data: "))["candidates"][0]["content"]["parts"]
+    assert found[-1] == repaired(CALL)
+
+
+async def test_a_history_with_a_lone_surrogate_is_sent_as_hooks_see_it() -> None:
+    seen: list[Json] = []
+    turns = [
+        {"role": "user", "parts": [{"text": "x \ud800"}]},
+        {"role": "model", "parts": [CALL]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "cron", "response": {"output": "none"}}}]},
+    ]
+    hooks = {"BeforeModel": [listens(seen) | {"view": "body"}]}
+    async with (
+        peer(ok(json.dumps(spoken("hi")).encode())) as upstream,
+        gateway_before(upstream.url, hooks) as url,
+    ):
+        answer = await post(url, UNARY, {"contents": turns})
+    assert answer.status == 200
+    sent = json.loads(upstream.heard[0].split(b"\r\n\r\n")[1])
+    assert sent["contents"] == seen[0]["llm_request"]["raw"]["contents"] == repaired(turns)
+
+
+async def test_a_streamed_completion_with_a_lone_surrogate_passes_repaired() -> None:
+    chunk = {"choices": [{"index": 0, "delta": {"content": "a \ud800"}, "finish_reason": None}]}
+    data = b"data: " + json.dumps(chunk).encode() + b"\n\ndata: [DONE]\n\n"
+    async with (
+        peer(STREAM_HEAD, data) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [HOOKS]}) as url,
+    ):
+        answer = await post(url, CHAT, {**CHAT_HI, "stream": True}, {"Authorization": "Bearer k"})
+    assert json.dumps("a \ufffd").encode() in answer.body
