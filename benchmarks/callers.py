@@ -2,8 +2,8 @@
 
 python -m benchmarks.callers [WORD OF A NAME]
 
-The gateway has a processor of its own, and this process another one. Eight callers repeat the same call for a few
-seconds. `/healthz` and another caller are measured beside them, and alone.
+The gateway has a processor of its own, and this process another one. Eight callers repeat the same call for a
+few seconds. `/healthz` and another caller are measured beside them, and alone.
 """
 
 import contextlib

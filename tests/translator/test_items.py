@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookgate.translator.checks import check_items
 from hookgate.translator.fields import TooLargeError
-from hookgate.translator.items import check_items
 
 PART = {"text": "a"}
 TURN = {"role": "user", "parts": [PART]}

@@ -143,7 +143,7 @@ async def test_an_upstream_that_disconnects_closes_the_clients_side() -> None:
 
 
 async def test_a_message_beyond_the_limit_ends_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hookgate.proxy.call.websockets.MAX_MESSAGE", 1000)
+    monkeypatch.setattr("hookgate.proxy.call.kinds.websockets.MAX_MESSAGE", 1000)
     codes: asyncio.Queue[int | None] = asyncio.Queue()
 
     async def wait(socket: web.WebSocketResponse) -> None:

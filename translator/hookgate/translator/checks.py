@@ -2,10 +2,10 @@
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hookgate.translator.fields import BodyError, JsonObject, camel, read, read_list
+from hookgate.translator.fields import BodyError, JsonObject, TooLargeError, camel, read, read_list, without
 
 _FREE = frozenset(
     {
@@ -299,3 +299,91 @@ def _check_content(content: Any, path: str) -> None:
 def _check_tool(tool: Any, path: str) -> None:
     if not isinstance(tool, dict):
         raise BodyError(path, "a tool must be an object")
+
+
+# ---- the number of items
+
+_ITEM_LISTS = frozenset(
+    {
+        "candidates",
+        "choices",
+        "content",
+        "contents",
+        "functionDeclarations",
+        "function_declarations",
+        "inlinedResponses",
+        "inlined_responses",
+        "input",
+        "messages",
+        "output",
+        "parts",
+        "requests",
+        "steps",
+        "summary",
+        "tool_calls",
+        "tools",
+    }
+)
+"""The fields with items that hookgate processes one by one. Lists in free-form JSON are values only."""
+
+_ITEM_HOLDERS = frozenset(
+    {
+        "batch",
+        "delta",
+        "generateContentRequest",
+        "generate_content_request",
+        "inputConfig",
+        "input_config",
+        "message",
+        "request",
+        "response",
+        "systemInstruction",
+        "system_instruction",
+    }
+)
+"""The fields with objects that may contain such lists."""
+
+_ITEM_RESULTS = frozenset({"functionResponse", "function_response"})
+"""Holders whose `response` is free-form JSON."""
+
+_WITH_ITEMS = _ITEM_LISTS | _ITEM_HOLDERS | _ITEM_RESULTS
+
+_Place = tuple[Any, ...]
+"""The place of a value: that of its parent, and its key or index. An empty tuple is the body itself."""
+
+
+def check_items(body: Any, most: int, advice: str) -> None:
+    """Check the number of all items in a body, which cost more than their bytes.
+
+    The body is walked in its own dialect, so that the error names a place that its sender knows. `advice`
+    ends the message.
+
+    Raises TooLargeError, which names the list with the first item that is too many.
+    """
+    left = most
+    level: list[tuple[_Place, JsonObject]] = [((), body)] if type(body) is dict else []
+    while level:
+        below: list[tuple[_Place, JsonObject]] = []
+        for place, obj in level:
+            for key in obj.keys() & _WITH_ITEMS:
+                value, here = obj[key], (place, key)
+                if type(value) is dict:
+                    below.append((here, without(value, "response") if key in _ITEM_RESULTS else value))
+                elif type(value) is list and key in _ITEM_LISTS:
+                    left -= len(value)
+                    if left < 0:
+                        message = f"the body has more than {most} items; {advice}"
+                        raise TooLargeError(_path(here), message)
+                    below += (((here, at), item) for at, item in enumerate(value) if type(item) is dict)
+        level = below
+
+
+def _path(place: _Place) -> str:
+    steps = list(_steps(place))[::-1]
+    return "".join(f"[{step}]" if type(step) is int else f".{step}" for step in steps).removeprefix(".")
+
+
+def _steps(place: _Place) -> Iterator[str | int]:
+    while place:
+        place, step = place
+        yield step

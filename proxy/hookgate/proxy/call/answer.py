@@ -57,9 +57,9 @@ from hookgate.proxy.http.bodies import (
 )
 from hookgate.proxy.routing.dialects.generate_content import GenerateContent
 from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
+from hookgate.translator.checks import check_items
 from hookgate.translator.citations import with_moved_citations
 from hookgate.translator.fields import JsonObject
-from hookgate.translator.items import check_items
 from hookgate.translator.strictjson import loads, with_whole_characters
 
 log = logging.getLogger("hookgate.gateway")

@@ -19,9 +19,9 @@ from hookgate.proxy.call.kinds.interactions import call_interactions, delete_int
 from hookgate.proxy.call.kinds.live import LiveSession
 from hookgate.proxy.call.kinds.openai import answer_openai
 from hookgate.proxy.call.kinds.uploads import UploadCalls
+from hookgate.proxy.call.kinds.websockets import tunnel
 from hookgate.proxy.call.pacing import Pacer
 from hookgate.proxy.call.passthrough import forward_unread
-from hookgate.proxy.call.websockets import tunnel
 from hookgate.proxy.config import Config
 from hookgate.proxy.errors import ApiError, not_a_route
 from hookgate.proxy.http.connection import Request, check_head, error_response, internal_error

@@ -24,8 +24,8 @@ from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, body_refused
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
+from hookgate.translator.checks import check_items
 from hookgate.translator.fields import JsonObject, is_larger
-from hookgate.translator.items import check_items
 from hookgate.translator.strictjson import Bounds, loads, parse
 
 SMALL_BODY = 256 * 1024

@@ -23,19 +23,19 @@ from hookgate.proxy.call.derived_events import (
     engine_for_derived,
     mark_context,
 )
+from hookgate.proxy.call.kinds.websockets import (
+    Close,
+    Socket,
+    open_sockets,
+    relay,
+    run_until_closed,
+)
 from hookgate.proxy.call.tool_gate import BLOCKED, AllowedTools, Refusal, ToolCallJudge, decide_tool_call
 from hookgate.proxy.call.verdicts import (
     ReplacementAnswer,
     before_model_or_refuse,
     before_tool_selection,
     refuse_ended_call,
-)
-from hookgate.proxy.call.websockets import (
-    Close,
-    Socket,
-    open_sockets,
-    relay,
-    run_until_closed,
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, unreadable_answer
