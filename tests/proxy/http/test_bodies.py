@@ -54,7 +54,6 @@ async def test_a_body_that_is_not_an_object_is_refused_on_every_route(target: st
         (TEXT + b"x", "not valid JSON"),
         (b"\xef\xbb\xbf" + TEXT, "not valid JSON"),
         (b'{"contents": [], "temperature": NaN}', "not valid JSON"),
-        (b'{"contents": [{"parts": [{"text": "\\ud800"}]}]}', "not valid JSON"),
         (b'{"contents": [{"parts": [{"text": "\xff"}]}]}', "not valid JSON"),
         (b"[" + TEXT + b"]", "JSON object"),
         (b'"contents"', "JSON object"),
