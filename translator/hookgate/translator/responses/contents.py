@@ -196,10 +196,11 @@ def with_text(content: JsonObject, text: str, *, keeps_logprobs: bool = True) ->
     """
     field = TEXT_FIELDS[content["type"]]
     if content.get("logprobs") and not (keeps_logprobs and content.get(field) == text):
-        return move_annotations(content, {**content, field: text, "logprobs": []})
+        content = {**content, "logprobs": []}
     if content.get(field) == text:
         return content
-    return move_annotations(content, {**content, field: text})
+    new = {**content, field: text}
+    return move_annotations(content, new) if text else new  # without its text, hooks see the rest of it
 
 
 def with_item_texts(
