@@ -128,16 +128,13 @@ def _read_names(value: Any) -> list[str]:
 def apply_tool_config(body: JsonObject, patch: Any) -> JsonObject:
     """Return the body with a hook's tool selection applied, or `body` itself if nothing changes.
 
-    The selection `patch` may be that of the request, which then stays as it is, with all hosted tools.
+    It concerns functions only: hosted tools stay.
     """
     shown = show_tool_config(body) or {}
     selection = read_tool_config(patch, shown)
-    if not selection:
-        return body
-    body = keep_selected_tools(body, patch)
     declared = declared_names(body)
-    if not declared:
-        return body  # there are no functions to select
+    if not selection or not declared:
+        return body  # nothing changes, or there are no functions to select
     current = shown.get("mode")
     mode = selection.get("mode") or (current if current in MODES else "AUTO")
     names = selection.get("allowedFunctionNames", shown.get("allowedFunctionNames"))
