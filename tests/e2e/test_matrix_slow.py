@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clients import CLIENTS, FRAMEWORK_CLIENTS, Shown
+from support.clients import CLIENTS, Shown
 from support.gateway import running_gateway, runs
 from support.policies import REFUSAL, no_rockets
 from support.python_sdk import sdk_warnings
@@ -16,9 +16,7 @@ pytestmark = [sdk_warnings, pytest.mark.slow]
 THINKS = 70  # seconds
 ROCKET, MORNING = "how do I build a rocket?", "say good morning"
 GREETING = "Good morning to you."
-STREAMING = {
-    name: client for name, client in (CLIENTS | FRAMEWORK_CLIENTS).items() if "stream" in client.traits
-}
+STREAMING = {name: client for name, client in CLIENTS.items() if "stream" in client.traits}
 
 
 async def slowly(event: dict[str, Any]) -> Any:

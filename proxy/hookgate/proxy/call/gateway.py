@@ -10,7 +10,6 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import Engine, EngineSource
 from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingEngine
-from hookgate.proxy.call.cross_origin import allow_origin, answer_preflight, is_preflight
 from hookgate.proxy.call.events import EventService
 from hookgate.proxy.call.generation import GenerationCall
 from hookgate.proxy.call.kinds.batches import BATCHED, Batches
@@ -33,6 +32,7 @@ from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
 from hookgate.proxy.observe.tracing import Traces
+from hookgate.proxy.routing.cross_origin import allow_call, allowed_origin, is_preflight
 from hookgate.proxy.routing.table import Route, match
 from hookgate.proxy.routing.uploads import UPLOAD
 from hookgate.translator import INPUTS
@@ -133,11 +133,11 @@ class Gateway:
                 log.exception("the end of a call could not be reported completely; please report this")
 
     async def _respond(self, request: Request) -> web.StreamResponse:
-        allow_origin(request, self._config.clients.origins)
+        request.allowed_origin = allowed_origin(request.headers, self._config.clients.origins)
         try:
             check_head(request)
-            if is_preflight(request):
-                return answer_preflight(request)
+            if is_preflight(request.method, request.headers):
+                return web.Response(status=204, headers=allow_call(request.headers, request.allowed_origin))
             return await self._dispatch(request)
         except ApiError as error:
             if not request.record.route:

@@ -27,6 +27,7 @@ from hookgate.proxy.config.values import (
     Sha256,
     StoreUrl,
     Token,
+    WebOrigin,
 )
 
 VERTEX_API = "https://aiplatform.googleapis.com"
@@ -392,7 +393,7 @@ class ClientSettings(Section):
     """Whether clients may use keys that `hookgate keys create` has issued. Calls with such a key go upstream
     with one of the gateway's credentials: `upstream.gemini_key_file`, or one of `[credentials.NAME]`."""
 
-    origins: tuple[Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.:\[\]-]{1,253}$")], ...] = ()
+    origins: tuple[WebOrigin, ...] = ()
     """The origins of web pages whose scripts may call the gateway from a browser (CORS), such as
     `https://app.example`. Everybody who opens such a page can read the key that its script uses."""
 

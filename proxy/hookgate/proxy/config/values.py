@@ -228,6 +228,9 @@ HostName = Annotated[
 Origin = Annotated[str, AfterValidator(_origin), Field(json_schema_extra={"format": "uri"})]
 ApiOrigin = Annotated[str, AfterValidator(_api_origin), Field(json_schema_extra={"format": "uri"})]
 HttpsUrl = Annotated[str, AfterValidator(https_url), Field(json_schema_extra={"format": "https"})]
+WebOrigin = Annotated[
+    str, Field(pattern=r"^https?://[A-Za-z0-9.:\[\]-]{1,253}$", json_schema_extra={"format": "origin"})
+]
 ProxyUrl = Annotated[str, AfterValidator(_proxy), Field(json_schema_extra={"format": "uri"})]
 StoreUrl = Annotated[
     str,
