@@ -43,11 +43,11 @@ async def denied_by(reloader: EngineReloader) -> list[str]:
 
 
 async def test_no_settings_of_a_checkout_keep_a_policy_out_of_force(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.CRITICAL, "hookgate")  # each file causes warnings
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("GEMINI_CLI_SYSTEM_SETTINGS_PATH", str(tmp_path / "none.json"))
-    logging.getLogger("hookgate").setLevel(logging.CRITICAL)
     project = tmp_path / "project"
     file = project / ".gemini" / "settings.json"
     file.parent.mkdir(parents=True)

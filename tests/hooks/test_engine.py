@@ -209,7 +209,7 @@ def allow(_: Json) -> Json:
 
 async def test_a_failed_hook_lets_the_call_continue_by_default() -> None:
     outcome = await engine(parallel(fail, allow)).fire(asking("hi"), SESSION)
-    assert outcome.verdict == Verdict(reason="fine")
+    assert outcome.verdict == Verdict(allowed=True, reason="fine")
 
 
 @pytest.mark.parametrize("group", [parallel, sequential])

@@ -51,10 +51,9 @@ async def test_a_start_names_them(file: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def slip(file: Path) -> Path:
-    """The same hooks, with a key and a program that are none."""
+    """The same hooks, with a key that is none."""
     settings = json.loads(file.read_text())
     settings["hooks"]["BeforeModel"][0]["hooks"][0]["on-error"] = "deny"
-    settings["hooks"]["BeforeModel"][0]["hooks"][1]["command"] = "./none.sh"
     return write_file(file.parent, settings, "slip.json")
 
 
@@ -66,7 +65,6 @@ async def test_a_check_names_them_and_the_slips(slip: Path) -> None:
     assert MISSES in ended.out
     assert OBSERVES in ended.out
     assert f"{slip}:1: hooks.BeforeModel: the hook 'open': 'on-error' is not known here" in ended.err
-    assert f"{slip}:1: hooks.BeforeModel: the hook 'exits': ./none.sh does not exist in " in ended.err
     ended = await run("config", "check", "--policy", str(slip))
     assert ended.code == 1
     assert "did you mean on_error?" in ended.err
@@ -117,5 +115,5 @@ async def test_readiness_and_the_panel_name_them(file: Path, tmp_path: Path) -> 
         ready = (await ask(url, "GET", "/readyz")).json
     assert (ready["fail_open"], ready["fail_open_on_exit_codes"]) == (["open"], ["exits"])
     rows = (await HookPanel(here.reloader, sources).rows())["hooks"]
-    assert [row["fails_open"] for row in rows] == ["always", "on exit codes", "never", "never"]
+    assert [row["fails_open"] for row in rows] == ["always", "on exit codes", *["never"] * 4]
     await here.reloader.close()

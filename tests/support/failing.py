@@ -55,7 +55,7 @@ class Failure:
 
 
 EXIT = "exit code other than 0 or 2"
-START = "program missing or not executable"
+START = "program or script missing, or not executable"
 SIGNAL = "program was killed by a signal"
 TIMEOUT = "timeout of the hook"
 EXCEPTION = "exception in a runtime hook"

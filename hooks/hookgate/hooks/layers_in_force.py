@@ -1,7 +1,7 @@
 """Brings layers of settings into force, each apart from the others, and keeps what is in force."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -74,6 +74,7 @@ class LayersInForce(Generic[Built]):
             problems = [str(each) for reading in readings if reading.unusable for each in reading.problems]
             if problems:
                 problems += self._further_problems(readings)
+                self._warn([str(warning) for reading in readings for warning in reading.warnings])
                 self._refuse(unit, readings, "\n".join(problems))
             elif binding is not False or self._is_new(unit, readings):
                 read[unit] = readings
@@ -120,11 +121,15 @@ class LayersInForce(Generic[Built]):
             *map(str, loaded.warnings),
             *(f"{p} (the other settings are in use)" for p in loaded.ignored),
         ]
+        self._warn(warnings)
+        return built
+
+    def _warn(self, warnings: Sequence[str]) -> None:
+        """Log warnings, except for those that were logged last time."""
         for warning in warnings:
             if warning not in self._warned:
                 log.warning("%s", warning)
         self._warned = frozenset(warnings)
-        return built
 
     def _further_problems(self, readings: tuple[LayerReading, ...]) -> list[str]:
         """Return the problems of those hooks that could be read, such as wrong options."""

@@ -301,7 +301,7 @@ JUDGED = (
     *("chunk size in many digits", "chunks of one byte", "empty lines first", "line feeds first"),
     *("two spaces before the target", "method override", "RTSP/1.0", "gzip in capitals"),
     *("gzip with a space", "connection names the length", "connection names the key"),
-    *("h2c upgrade with a body", "h2c upgrade with chunks", "h2c or websocket upgrade with a body"),
+    *("h2c upgrade with a body", "h2c upgrade with chunks"),
 )
 """What every reader takes for the same one request: its policy denies it."""
 ELSEWHERE = (
@@ -324,6 +324,7 @@ ANSWERS: dict[str, tuple[int, ...]] = {
     "a request behind chunks": (403, 403),
     "a request behind an h2c upgrade": (403,),  # aiohttp drops what is pipelined behind any upgrade
     "forty requests": (403,) * 40,
+    "h2c or websocket upgrade with a body": (403,),  # WebSockets are refused before anything is judged
 }
 """The statuses of the answers. Where none stand here, the request is malformed: one answer, 400."""
 

@@ -457,7 +457,9 @@ class CallContext:
         call = call_in_session(session, self.route, body, adapter, named=bool(name))
         if name:
             return call, None
-        return call, [text_fingerprint(text) for text in texts_of(contents[-1])] if contents else []
+        last = contents[-1] if contents else None
+        # Inputs are checked one by one later, so it may be anything.
+        return call, [text_fingerprint(text) for text in texts_of(last)] if isinstance(last, dict) else []
 
     def _queue_start(self, session: SessionContext) -> None:
         """Note the session of a model call, and begin to write the start of the call to the audit."""
