@@ -1,6 +1,6 @@
 """Estimates of the tokens that a call will use, made from its request."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hookgate.hooks.session import ExpectedUse
@@ -31,6 +31,14 @@ def estimate_use(body: JsonObject, generates: bool = True) -> ExpectedUse:
     """
     output = estimate_output(read_object(body, "generationConfig")) if generates else 0
     return ExpectedUse(_estimate_input(body), output)
+
+
+def estimate_all(requests: Sequence[JsonObject], generates: bool = True) -> ExpectedUse:
+    """Return the tokens that all requests of a call are expected to use."""
+    expected = [estimate_use(request, generates) for request in requests]
+    return ExpectedUse(
+        sum(each.input_tokens for each in expected), sum(each.output_tokens for each in expected)
+    )
 
 
 def estimate_output(config: Mapping[str, Any]) -> int:

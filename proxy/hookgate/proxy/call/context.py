@@ -9,7 +9,6 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -33,9 +32,8 @@ from hookgate.hooks import (
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
-from hookgate.hooks.policies.estimates import estimate_use
+from hookgate.hooks.policies.estimates import estimate_all
 from hookgate.hooks.screening import HookScreen
-from hookgate.hooks.session import ExpectedUse
 from hookgate.hooks.settings import Layer
 from hookgate.proxy.call.pacing import LoopSlices
 from hookgate.proxy.call.tool_gate import ToolSelection
@@ -303,13 +301,6 @@ def call_in_session(
     )
 
 
-def _estimate_all(requests: Sequence[JsonObject], generates: bool) -> ExpectedUse:
-    expected = [estimate_use(request, generates) for request in requests]
-    return ExpectedUse(
-        sum(each.input_tokens for each in expected), sum(each.output_tokens for each in expected)
-    )
-
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -416,7 +407,7 @@ class CallContext:
         self, session: SessionContext, *requests: JsonObject, generates: bool = True
     ) -> None:
         """Estimate what a call with these requests will use. Limits hold that until the call has ended."""
-        session.call_state.expected = await self.run_step(_estimate_all, requests, generates)
+        session.call_state.expected = await self.run_step(estimate_all, requests, generates)
 
     async def begin_judged_call(
         self, body: JsonObject, adapter: DialectAdapter | None = None, session_in_body: str = ""

@@ -57,6 +57,9 @@ class RecordedCall:
     answers: tuple[JsonObject, ...] = ()
     """The upstream's answers with their events joined. Hooks rejected all but the last one."""
     usage: Usage = field(default_factory=Usage)
+    """The tokens that limits counted: those that were reported, and an estimate of the others."""
+    is_answered: bool = True
+    """Whether the answer's status was 200 to 299."""
     masked: bool = False
     """Whether hooks saw more of the call than the audit stored."""
 
@@ -133,8 +136,7 @@ def _route(path: str, model: str) -> Route:
 
 def _end(name: str, start: CallStart | None, record: JsonObject) -> RecordedCall:
     body, content = read_object(record, "body"), read_object(record, "content")
-    used = read_object(body, "usage")
-    tokens = (used.get(kind) for kind in ("input_tokens", "output_tokens", "cached_tokens"))
+    used, status = read_object(body, "usage"), body.get("status")
     return RecordedCall(
         id=name,
         at=_time(record),
@@ -145,9 +147,15 @@ def _end(name: str, start: CallStart | None, record: JsonObject) -> RecordedCall
         answers=tuple(
             answer for answer in (*read_list(content, "earlier"), content.get("answer")) if _is_answer(answer)
         ),
-        usage=Usage(*(count if isinstance(count, int) else 0 for count in tokens)),
+        usage=_usage(used) + _usage(read_object(used, "estimated")),
+        is_answered=not isinstance(status, int) or 200 <= status < 300,
         masked=_is_masked(content) or (start is not None and start.masked),
     )
+
+
+def _usage(counts: JsonObject) -> Usage:
+    tokens = (counts.get(kind) for kind in ("input_tokens", "output_tokens", "cached_tokens"))
+    return Usage(*(count if isinstance(count, int) else 0 for count in tokens))
 
 
 def _is_answer(answer: Any) -> bool:

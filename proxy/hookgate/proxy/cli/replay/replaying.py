@@ -14,6 +14,7 @@ from hookgate.hooks import (
 )
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.events.reading import read_event
+from hookgate.hooks.policies.estimates import estimate_all
 from hookgate.proxy.call.answer_stages import visible_text_of
 from hookgate.proxy.call.context import JudgedCall, RecordingEngine, call_in_session
 from hookgate.proxy.call.derived_events import (
@@ -126,7 +127,8 @@ class Replay:
         record = opened.engine.record
         try:
             if opened.is_forwarded and opened.call is not None and opened.call.route.verb in BATCHED:
-                await self._batch_answers(opened, opened.call, was.answers)
+                if was.is_answered:
+                    await self._batch_answers(opened, opened.call, was.answers)
             elif opened.is_forwarded and opened.call is not None:
                 await self._answers(opened, opened.call, was.answers)
         except (ReplacementAnswer, ApiError):
@@ -164,6 +166,7 @@ class Replay:
         model, body = open_request_body(adapter, start.route, client_body)
         call = call_in_session(open_session.session, start.route, body, adapter, named=True)
         engine.record.note_call(call.session)
+        call.session.call_state.expected = estimate_all([body])
         contents = read_list(body, "contents")
         opened.reported = frozenset(open_session.state.reported_kinds(""))
         if engine.needs_session_events(open_session, opened.reported):
@@ -179,10 +182,13 @@ class Replay:
         opened.descriptions = declared_descriptions(body)
 
     async def _inputs(self, engine: RecordingEngine, start: CallStart) -> None:
-        verb = start.route.verb
-        for carried in read_inputs(verb, start.request or {}).requests:
+        verb, inputs = start.route.verb, read_inputs(start.route.verb, start.request or {}).requests
+        session = self._new_call(engine, start, {}).session
+        session.call_state.requests = len(inputs)
+        if start.route.group == "embed":
+            session.call_state.expected = estimate_all([each.request for each in inputs], generates=False)
+        for carried in inputs:
             model = named_model(start.route, carried.holder)
-            session = self._new_call(engine, start, carried.request).session
             model, request = await before_model_or_refuse(engine, session, model, carried.request, verb)
             if caches_tools(verb, request):
                 await before_tool_selection_or_refuse(engine, session, model, request, verb)
@@ -191,13 +197,13 @@ class Replay:
         engine, route = opened.engine, start.route
         call = self._new_call(engine, start, {})
         if route.verb == "batchGenerateContent":
-            batch = BatchBody(start.request or {})
+            batch, session = BatchBody(start.request or {}), call.session
+            session.call_state.requests = len(batch.requests)
+            session.call_state.expected = estimate_all([item for _, item in batch.requests])
             for _, item in batch.requests:
-                session = self._new_call(engine, start, item).session
                 model, body = await before_model_or_refuse(engine, session, route.model, item, route.verb)
                 await before_tool_selection_or_refuse(engine, session, model, body, route.verb)
             if labels := batch.labels():
-                session = self._new_call(engine, start, labels).session
                 await before_model_or_refuse(engine, session, route.model, labels, route.verb)
         opened.call = call
 
