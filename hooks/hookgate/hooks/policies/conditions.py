@@ -30,7 +30,7 @@ class Runs(Options):
     """A program in a shell command: `{"program": "rm", "flags": "rf"}` matches `cd x && rm -r -f y`."""
 
     program: Globs
-    """The program's name, without its folder."""
+    """The program's name, without its folder. Case is ignored, as some file systems ignore it."""
 
     flags: str = ""
     """Single-letter flags that must all be present, in any order and grouping."""
@@ -64,7 +64,7 @@ class Runs(Options):
     def _runs_in(self, words: tuple[Word, ...]) -> bool | None:
         """Return whether a command matches. Returns None if that depends on an expansion."""
         program, arguments = words[0].program, words[1:]
-        if program is None or not matches_name(self.program, program):
+        if program is None or not self._is_named(program):
             return False
         operands_only = next((at for at, word in enumerate(arguments) if word.text == "--"), len(arguments))
         before = arguments[:operands_only]
@@ -79,7 +79,10 @@ class Runs(Options):
 
     def _is_mentioned_in(self, code: str) -> bool:
         names = (token[0].rstrip(".") for token in _NAME.finditer(code))
-        return any(matches_name(self.program, name) for name in names)
+        return any(map(self._is_named, names))
+
+    def _is_named(self, program: str) -> bool:
+        return matches_name(tuple(glob.casefold() for glob in self.program), program.casefold())
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class ConditionFinding:
 
 def _flags(program: str, word: Word) -> set[str]:
     """Return the single-letter flags in a word, including those that its long options stand for."""
-    equivalents = _SAME_FLAGS.get(program, {})
+    equivalents = _SAME_FLAGS.get(program.casefold(), {})
     if word.head.startswith("--"):
         name = word.head[2:].partition("=")[0]
         # GNU programs accept every unambiguous prefix of a long option.

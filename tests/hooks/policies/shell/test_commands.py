@@ -394,6 +394,27 @@ def test_a_program_is_found_however_it_is_run(command: str) -> None:
     assert verdict(RM, command) == "caught"
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("RM -rf x", "caught"),
+        ("/bin/Rm --recursive -f x", "caught"),
+        ("SUDO rM -Rf x", "caught"),
+        ("\u017fudo rm -rf x", "caught"),
+        ("BASH -c 'RM -rf x'", "caught"),
+        ("KSH93 -c 'RM -rf x'", "caught"),
+        ("python3 -c 'os.system(\"RM -rf x\")'", "unreadable"),
+        ('AWK \'BEGIN { system("r" "m -rf x") }\'', "unreadable"),
+        ("PSQL -c '\\! r\"m\" -rf x'", "unreadable"),
+        (["RM", "-rf", "x"], "caught"),
+        ("GIT rm -rf x", "passes"),
+    ],
+)
+def test_a_program_is_found_in_any_case(command: Any, expected: str) -> None:
+    """Some file systems ignore case, such as those of macOS."""
+    assert verdict(RM, command) == expected
+
+
 @pytest.mark.parametrize("command", UNREADABLE, ids=shown)
 def test_what_cannot_be_read_is_denied(command: str) -> None:
     assert verdict(RM, command) == "unreadable"
@@ -450,6 +471,8 @@ def test_lists_of_words_and_objects_are_read_as_well(arguments: Any, expected: s
         ({"program": "mkfs*"}, "mkfs.ext4 /dev/sda", "caught"),
         ({"program": "rm"}, 'rm "$X"', "caught"),
         ({"program": "sudo"}, "sudo ls", "caught"),
+        ({"program": "Rscript"}, "rscript x.R", "caught"),
+        ({"program": "MKFS*"}, "mkfs.ext4 /dev/sda", "caught"),
     ],
 )
 def test_rules_about_other_programs(runs: Any, command: str, expected: str) -> None:

@@ -143,7 +143,10 @@ class _Reader:
             )
         if len(name) > _MAX_NAME:
             raise UnreadableError("the name of a program is too long")
-        usage = PROGRAMS.get(name) or PROGRAMS.get(re.sub(r"-?[\d.]+$|\.exe$", "", name.lower()))
+        usage = PROGRAMS.get(name)
+        if usage is None:
+            name = name.casefold()  # a file system may ignore case
+            usage = PROGRAMS.get(re.sub(r"-?[\d.]+$|\.exe$", "", name))
         if usage is not None:
             self._read_arguments(usage, name, command, command.words[1:])
         else:
