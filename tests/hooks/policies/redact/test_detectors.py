@@ -18,7 +18,7 @@ from hookgate.hooks.policies.redact import (
     make_pseudonym,
     pattern_detector,
     pseudonym_detector,
-    words_detector,
+    words_detectors,
 )
 from hookgate.hooks.policies.redact.detectors.checks import is_card, luhn
 
@@ -201,14 +201,12 @@ def test_a_token_of_another_form_is_refused(kind: str, digits: str) -> None:
 
 
 def test_words_are_found_whole_and_the_longest_first() -> None:
-    own = Scanner(
-        [words_detector("PROJECT", ["Blue Moon", "Blue Moon II", "C++", "Größe"], ignore_case=True)]
-    )
+    own = Scanner(words_detectors("PROJECT", ["Blue Moon", "Blue Moon II", "C++", "Größe"], ignore_case=True))
     assert redacted(own, "blue moon ii, BLUE MOON, bluemoon, c++17, GRÖSSE") == (
         "[PROJECT], [PROJECT], bluemoon, [PROJECT]17, GRÖSSE"
     )
     assert (
-        redacted(Scanner([words_detector("PROJECT", ["Moon"])]), "moon Moons Moon") == "moon Moons [PROJECT]"
+        redacted(Scanner(words_detectors("PROJECT", ["Moon"])), "moon Moons Moon") == "moon Moons [PROJECT]"
     )
 
 
@@ -247,7 +245,7 @@ def test_a_pattern_that_is_too_large_for_a_scanner_is_reported_without_a_word_of
 @pytest.mark.parametrize("words", [pytest.param([], id="none"), pytest.param(["a", ""], id="empty")])
 def test_words_have_to_be_some(words: list[str]) -> None:
     with pytest.raises(ValueError, match="PROJECT needs words"):
-        words_detector("PROJECT", words)
+        words_detectors("PROJECT", words)
 
 
 def test_a_scanner_needs_detectors() -> None:

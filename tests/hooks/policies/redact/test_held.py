@@ -22,7 +22,7 @@ from hookgate.hooks.policies.redact import (
     Scanner,
     make_pseudonym,
     pattern_detector,
-    words_detector,
+    words_detectors,
 )
 
 SMALL = Scanner(
@@ -223,7 +223,7 @@ def test_only_the_last_word_of_prose_is_held_back(scanner: Scanner) -> None:
 
 def test_boundaries_are_reported_by_what_went_out_before() -> None:
     """`ab` is a word only where no letter stands before it, whatever chunk that came in."""
-    words = Scanner([words_detector("WORD", ["ab"])])
+    words = Scanner(words_detectors("WORD", ["ab"]))
     assert redacted(words, "x", "ab ", "é", "ab", " ", "ab") == "xab é[WORD] [WORD]"
 
 

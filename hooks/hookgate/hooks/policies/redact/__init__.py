@@ -5,7 +5,8 @@ chunks and returns pieces: text that is kept, replaced, dropped or blocked.
 """
 
 from hookgate.hooks.policies.redact.detectors import DETECTORS, SENSITIVE
-from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector, words_detector
+from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector
+from hookgate.hooks.policies.redact.detectors.phrases import words_detectors
 from hookgate.hooks.policies.redact.policy import make_pseudonym, pseudonym_detector
 from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.hooks.policies.redact.streaming import (
@@ -33,5 +34,5 @@ __all__ = [
     "make_pseudonym",
     "pattern_detector",
     "pseudonym_detector",
-    "words_detector",
+    "words_detectors",
 ]

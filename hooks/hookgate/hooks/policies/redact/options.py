@@ -3,13 +3,15 @@
 import re
 from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hookgate.hooks.policies.options import Globs, Options, closest_option
 from hookgate.hooks.policies.redact.detectors import DETECTORS
-from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector, words_detector
+from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector
+from hookgate.hooks.policies.redact.detectors.phrases import MAX_DISGUISED, words_detectors
 from hookgate.hooks.policies.redact.presidio import PresidioOptions
 from hookgate.hooks.policies.redact.redaction import SCOPES, Scope
 from hookgate.hooks.policies.redact.streaming import AtCap
@@ -71,7 +73,7 @@ class RedactOptions(Options):
     @field_validator("words")
     @classmethod
     def _check_words(cls, words: Mapping[str, Globs]) -> Mapping[str, Globs]:
-        _check_each(words_detector, words)
+        _check_each(partial(words_detectors, disguised=False), words)
         return words
 
     @field_validator("detect", "skip", "actions")
@@ -85,7 +87,9 @@ class RedactOptions(Options):
             return globs  # an invalid option might define the kind
         patterns, words, presidio = (info.data[name] for name in defining)
         custom = [pattern_detector(kind, pattern) for kind, pattern in patterns.items()]
-        custom += [words_detector(kind, phrases) for kind, phrases in words.items()]
+        custom += [
+            each for kind, some in words.items() for each in words_detectors(kind, some, disguised=False)
+        ]
         detectors = (*custom, *DETECTORS)
         groups = {name for detector in detectors for name in detector.names[1:]} | {"presidio"}
         known = groups | {detector.kind for detector in detectors}
@@ -112,9 +116,16 @@ class RedactOptions(Options):
 
     def custom_detectors(self) -> tuple[Detector, ...]:
         """Return the detectors of `patterns` and `words`. Raises ValueError if one is invalid."""
+        size = sum(len(word) for words in self.words.values() for word in words)
         return (
             *(pattern_detector(kind, pattern) for kind, pattern in self.patterns.items()),
-            *(words_detector(kind, words, self.ignore_case) for kind, words in self.words.items()),
+            *(
+                detector
+                for kind, words in self.words.items()
+                for detector in words_detectors(
+                    kind, words, self.ignore_case, disguised=size <= MAX_DISGUISED
+                )
+            ),
         )
 
     def detectors(self) -> tuple[Detector, ...]:
@@ -142,7 +153,7 @@ class RedactOptions(Options):
         return next(matches, self.action)
 
 
-def _check_each(make: Callable[[str, Any], Detector], definitions: Mapping[str, Any]) -> None:
+def _check_each(make: Callable[[str, Any], object], definitions: Mapping[str, Any]) -> None:
     """Make the detector of each kind. Raises one ValueError for all that are invalid."""
     mistakes = []
     for kind, definition in definitions.items():

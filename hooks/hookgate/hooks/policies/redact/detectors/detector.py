@@ -1,7 +1,7 @@
-"""The class Detector, the places where a secret may begin, and detectors of patterns and words."""
+"""The class Detector, the places where a secret may begin, and detectors of patterns."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -117,30 +117,9 @@ class Detector:
         return (self.kind, self.group, self.country) if self.country else (self.kind, self.group)
 
 
-def pattern_detector(kind: str, pattern: str) -> Detector:
+def pattern_detector(kind: str, pattern: str, preceded_by: str = "") -> Detector:
     """Return a detector of a pattern. Raises ValueError if the kind or the pattern is invalid."""
-    return Detector(_checked_kind(kind), _checked_pattern(kind, pattern))
-
-
-def words_detector(kind: str, words: Iterable[str], ignore_case: bool = False) -> Detector:
-    """Return a detector of whole words or phrases. Raises ValueError if there are none, or one is empty."""
-    unique_words = sorted(set(words), key=lambda word: (-len(word), word))
-    if not unique_words or "" in unique_words:
-        raise ValueError(f"{kind} needs words, none of them empty")
-    alternatives = "|".join(map(_whole_word, unique_words))
-    return pattern_detector(kind, f"(?i)(?:{alternatives})" if ignore_case else f"(?:{alternatives})")
-
-
-def _whole_word(word: str) -> str:
-    """Return a pattern of a word, with boundaries where the word itself has them: not after `C++`.
-
-    RE2's boundaries support only ASCII, so words that begin or end with other letters are found anywhere.
-    """
-    return f"{_boundary(word[0])}{re2.escape(word)}{_boundary(word[-1])}"
-
-
-def _boundary(end: str) -> str:
-    return r"\b" if end.isascii() and (end.isalnum() or end == "_") else ""
+    return Detector(_checked_kind(kind), _checked_pattern(kind, pattern), preceded_by=preceded_by)
 
 
 def _checked_kind(kind: str) -> str:
