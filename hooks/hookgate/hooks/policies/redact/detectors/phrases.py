@@ -84,7 +84,8 @@ def _plain(phrase: str, _: bool) -> str:
 
 
 def _disguised(phrase: str, ignore_case: bool) -> str:
-    *characters, last = unicodedata.normalize("NFC", phrase)
+    composed = unicodedata.normalize("NFC", phrase)
+    characters, last = composed[:-1], composed[-1]
     pattern = "".join(
         _BLANKS if character == " " else _either(_spellings(character, ignore_case)) + _IGNORED
         for character in characters
