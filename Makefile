@@ -11,13 +11,16 @@ ANTIGRAVITY_VENV := .venv-antigravity
 FRAMEWORKS_DIR := tests/e2e/frameworks
 FRAMEWORKS_VENV := .venv-frameworks
 FRAMEWORKS_JS_DIR := tests/e2e/frameworks_js
+AIDER_DIR := tests/e2e/aider
+AIDER_VENV := .venv-aider
+OPENCODE_DIR := tests/e2e/opencode
 OLDER_SDK_DIR := tests/e2e/older_sdk
 OLDER_SDK_VENV := .venv-older-sdk
 HELM := build/helm/helm
 CHART := deploy/helm/hookgate
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install node adk antigravity frameworks older-sdk browser helm-program helm pictures site demo test e2e slow team fuzz lint bench bench-quick lock image container release-check clean
+.PHONY: help install node adk antigravity frameworks older-sdk aider opencode browser helm-program helm pictures site demo test e2e slow team fuzz lint bench bench-quick lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -117,6 +120,22 @@ $(OLDER_SDK_VENV)/.installed: $(OLDER_SDK_DIR)/requirements.txt
 	$(OLDER_SDK_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
+# aider requires exact versions of what others here have in later ones.
+aider: install $(AIDER_VENV)/.installed
+
+$(AIDER_VENV)/.installed: $(AIDER_DIR)/requirements.txt
+	$(PYTHON) -m venv $(AIDER_VENV)
+	$(AIDER_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+opencode:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(OPENCODE_DIR)/node_modules/.installed; \
+	else echo "no npm here: the end-to-end tests with opencode will be skipped"; fi
+
+$(OPENCODE_DIR)/node_modules/.installed: $(OPENCODE_DIR)/package.json $(OPENCODE_DIR)/package-lock.json
+	npm ci --prefix $(OPENCODE_DIR) --no-audit --no-fund --loglevel=error
+	@touch $@
+
 $(FRAMEWORKS_VENV)/.installed: $(FRAMEWORKS_DIR)/requirements.txt
 	$(PYTHON) -m venv $(FRAMEWORKS_VENV)
 	$(FRAMEWORKS_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
@@ -135,7 +154,7 @@ test: install ## run the tests that need only Python; more of them run if Postgr
 e2e: install node adk antigravity browser helm-program ## run the tests with real clients, a browser, Helm, and teams of gateways
 	$(BIN)/pytest -n 3 --dist worksteal -m "e2e and not slow"
 
-slow: install node adk antigravity frameworks ## run tests that take many minutes: a soak under attack, frameworks, and every client with a slow hook
+slow: install node adk antigravity frameworks aider opencode ## run tests that take many minutes: a soak under attack, frameworks, and every client with a slow hook
 	$(BIN)/pytest -m slow -s --timeout 0
 
 team: install ## start three gateways behind nginx with PostgreSQL and Prometheus, without containers; needs these

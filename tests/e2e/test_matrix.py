@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.clients import CLIENTS, FRAMEWORK_CLIENTS, TOOL_SAYS, Client
+from support.coding_agents import CODING_AGENTS
 from support.gateway import running_gateway, runs
 from support.life import until
 from support.policies import (
@@ -152,8 +153,11 @@ PAUSES = Config(streams=StreamSettings(keep_alive=0.1))
 IN_EVERY_RUN = {
     "gemini-cli-vertex": _OF_OTHER_APIS,
     "gemini-cli-code-assist": _OF_OTHER_APIS,
-    **dict.fromkeys(FRAMEWORK_CLIENTS, frozenset[str]()),
+    **dict.fromkeys((*FRAMEWORK_CLIENTS, *CODING_AGENTS), frozenset[str]()),
 }
+
+_OF_CODING_AGENTS = frozenset({"plain", "redaction", "deny-user-turn"})
+"""A start of one takes many seconds, and its own tools are not those of the scenarios."""
 
 CELLS = [
     pytest.param(
@@ -162,9 +166,10 @@ CELLS = [
         id=f"{name}/{title}",
         marks=() if title in IN_EVERY_RUN.get(name, SCENARIOS) else pytest.mark.slow,
     )
-    for name, client in (CLIENTS | FRAMEWORK_CLIENTS).items()
+    for name, client in (CLIENTS | FRAMEWORK_CLIENTS | CODING_AGENTS).items()
     for title, scenario in SCENARIOS.items()
     if not scenario.takes or scenario.takes in client.traits
+    if name not in CODING_AGENTS or title in _OF_CODING_AGENTS
 ]
 
 

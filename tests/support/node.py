@@ -92,7 +92,7 @@ class GeminiCli:
         (self._home / ".gemini").mkdir(parents=True)
         name, self._credentials = _LOGINS[login]
         self._agent = find_agent(name)
-        [(_, printed)] = self._agent.files.items()
+        [(_, printed)] = self._agent.settings_files("", "").items()
         auth = json.loads(printed)
         settings = {
             **({} if project_settings else auth),

@@ -11,6 +11,7 @@ from support.bodies import distinct_requests, snake
 from hookgate.translator import BodyError, check_request
 from hookgate.translator.checks import is_canonical_base64
 
+ENCODERS = st.sampled_from([base64.b64encode, base64.urlsafe_b64encode])
 HIDDEN = base64.b64encode(b"a secret").decode()
 
 
@@ -118,10 +119,12 @@ def test_an_object_of_many_keys_costs_no_more_than_its_size() -> None:
     [
         pytest.param("QQ==" + HIDDEN, id="more behind the padding"),
         pytest.param("QQ==\n" + HIDDEN, id="a line behind the padding"),
-        pytest.param("QUJD\nQUJD", id="a line break"),
-        pytest.param("QUJ D", id="a blank"),
-        pytest.param("QUI", id="no padding"),
         pytest.param("QQ=", id="half the padding"),
+        pytest.param("QUJDQ", id="a lone letter"),
+        pytest.param("QUJ", id="bits left over without padding"),
+        pytest.param("QUJD\fQUJD", id="a form feed"),
+        pytest.param("QUJD\u2028QUJD", id="a line end of Unicode"),
+        pytest.param("+A\n-A", id="two alphabets in two lines"),
         pytest.param("QQ===", id="too much padding"),
         pytest.param("=QQ=", id="padding first"),
         pytest.param("QUJ=", id="bits left over"),
@@ -148,7 +151,7 @@ def test_inline_data_that_can_be_read_in_two_ways_is_refused(data: Any, field: s
         assert refusal.value.path == path
 
 
-@given(st.binary(max_size=60), st.sampled_from([base64.b64encode, base64.urlsafe_b64encode]))
+@given(st.binary(max_size=60), ENCODERS)
 def test_what_an_encoder_makes_is_canonical(data: bytes, encode: Any) -> None:
     assert is_canonical_base64(encode(data).decode())
 
@@ -166,6 +169,42 @@ def test_what_is_canonical_is_what_an_encoder_makes_of_it(text: str) -> None:
         except ValueError:
             continue
     assert is_canonical_base64(text) is expected
+
+
+@st.composite
+def wrapped(draw: st.DrawFn) -> tuple[str, str]:
+    """Base64 as an encoder makes it, and the same with white space anywhere, with or without its padding."""
+    canonical = draw(ENCODERS)(draw(st.binary(max_size=60))).decode()
+    text = canonical.rstrip("=") if draw(st.booleans()) else canonical
+    spaces = [draw(st.text(" \t\r\n", max_size=2)) for _ in range(len(text) + 1)]
+    return canonical, "".join(map(str.__add__, spaces, [*text, ""]))
+
+
+@given(wrapped())
+def test_wrapped_inline_data_is_made_canonical_at_every_depth(pair: tuple[str, str]) -> None:
+    canonical, text = pair
+
+    def body(data: str) -> Any:
+        part = {"inlineData": {"mimeType": "text/plain", "data": data}}
+        result = {"functionResponse": {"name": "f", "response": {"inlineData": {"data": "a\nb"}}}}
+        return {
+            **of_part({**result, "functionResponse": {**result["functionResponse"], "parts": [part, part]}}),
+            "systemInstruction": {"parts": [{"inline_data": {"data": data}}, {"text": "data"}]},
+            "toolConfig": {"data": text},
+        }
+
+    given_body = body(text)
+    assert check_request(given_body) == body(canonical)
+    assert given_body == body(text)  # the caller's own object is left alone
+    assert check_request(body(canonical)) == body(canonical)
+
+
+def test_wrapped_inline_data_costs_no_more_than_its_size() -> None:
+    line = "QUJD" * 19 + "\r\n"
+    parts = [{"inlineData": {"data": "QUI\n"}} for _ in range(10_000)]
+    body = {"contents": [{"parts": [*parts, {"inlineData": {"data": line * 200_000}}]}]}
+    new = check_request(body)["contents"][0]["parts"]
+    assert (new[0]["inlineData"]["data"], len(new[-1]["inlineData"]["data"])) == ("QUI=", 76 * 200_000)
 
 
 def test_signatures_pass_as_they_are() -> None:

@@ -106,6 +106,26 @@ async def test_messages_that_no_hook_changes_keep_their_bytes() -> None:
     assert received == sent
 
 
+async def test_wrapped_audio_and_files_are_sent_as_canonical_base64() -> None:
+    def messages(data: str) -> list[Json]:
+        blob = {"mimeType": "audio/pcm", "data": data}
+        turn = {"role": "user", "parts": [{"text": "hi"}, {"inlineData": blob}]}
+        inputs = [{"audio": blob}, {"mediaChunks": [blob, {"mimeType": "audio/pcm", "data": "QUJD"}]}]
+        return [*({"realtimeInput": each} for each in inputs), {"clientContent": {"turns": [turn]}}]
+
+    received: list[Json] = []
+
+    async def model(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+        await socket.send_json({"setupComplete": {}})
+        received.extend([await socket.receive_json() for _ in messages("")])
+
+    async with session(model, {"BeforeModel": [listens([])]}) as client:
+        await client.tell(*messages("QUJD\r\nQU I"))
+        await client.socket.receive()
+    assert received == messages("QUJDQUI=")
+
+
 async def test_an_answer_that_the_server_does_not_end_is_judged_and_sent_when_it_leaves() -> None:
     seen: list[Json] = []
 

@@ -57,14 +57,19 @@ def test_the_page_about_clients_has_the_same_rows() -> None:
     assert pages == set(re.findall(r"\(agents/([a-z-]+\.md)\)", CLIENTS))
 
 
+def indented(text: str) -> str:
+    """The text as a block of Markdown."""
+    return "".join(f"    {line}".rstrip() + "\n" for line in text.splitlines())
+
+
 @pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.name) for agent in AGENTS])
 def test_the_page_of_an_agent_has_the_settings_that_are_printed(agent: Agent) -> None:
     page = page_of(agent)
     url = "https://gate.example" if agent.https == "always" else "http://127.0.0.1:8787"
     settings = [
         *(f"    export {name}={value}\n" for name, value in agent.variables(url, "YOUR_KEY").items()),
-        *agent.files.values(),
-        "".join(f"    {line}".rstrip() + "\n" for line in agent.program(url, "YOUR_KEY").splitlines()),
+        *(indented(text).strip() for text in agent.settings_files(url, "YOUR_KEY").values()),
+        indented(agent.program(url, "YOUR_KEY")),
         f"\n    hookgate agents {agent.name} --check",
     ]
     assert [each for each in settings if each not in page] == []
@@ -84,8 +89,8 @@ async def test_the_settings_name_the_gateway_and_a_place_for_the_key(agent: Agen
     assert printed.code == 0, printed.err
     for name, value in agent.variables(URL, "YOUR_KEY").items():
         assert f"\n    export {name}={value}\n" in printed.out
-    for path, text in agent.files.items():
-        assert f"\nIn {path}:\n    {text}\n" in printed.out
+    for path, text in agent.settings_files(URL, "YOUR_KEY").items():
+        assert f"\nIn {path}:\n{indented(text)}" in printed.out
     code = [f"    {line}".rstrip() for line in agent.program(URL, "YOUR_KEY").splitlines()]
     assert "\n".join(code) in printed.out
     assert URL in printed.out
@@ -271,7 +276,7 @@ async def test_without_any_call_it_says_what_to_check(tmp_path: Path) -> None:
         ended = await checked(gateway, "gemini-cli", seconds="0.2")
     assert ended.code == 1
     assert "GOOGLE_GEMINI_BASE_URL, GEMINI_API_KEY are exported in the shell" in ended.out
-    assert "- ~/.gemini/settings.json selects the type of login;" in ended.out
+    assert "- ~/.gemini/settings.json has the printed settings;" in ended.out
 
 
 async def test_the_check_needs_the_token(tmp_path: Path) -> None:

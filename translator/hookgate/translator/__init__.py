@@ -5,7 +5,7 @@ imports nothing else of hookgate and can be used without it.
 """
 
 from hookgate.translator.batches import BatchBody, BatchState
-from hookgate.translator.checks import check_canonical, check_request, check_response, check_spellings
+from hookgate.translator.checks import check_request, check_response, check_spellings, make_canonical
 from hookgate.translator.fields import BodyError, EditError, TranslatorError
 from hookgate.translator.inputs import CACHES, INPUTS, Inputs, read_inputs
 from hookgate.translator.request import (
@@ -59,7 +59,6 @@ __all__ = [
     "apply_tool_config",
     "apply_tools",
     "callable_names",
-    "check_canonical",
     "check_request",
     "check_response",
     "check_spellings",
@@ -70,6 +69,7 @@ __all__ = [
     "hosted_kinds",
     "join_events",
     "keep_selected_tools",
+    "make_canonical",
     "read_inputs",
     "read_tool_config",
     "read_tools",

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hookgate.translator.fields import BodyError, JsonObject, TooLargeError, camel, read, read_list, without
@@ -41,25 +41,48 @@ _SPECIAL = _FREE | _RESULTS | _MAPS | _BLOBS
 
 _STANDARD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _TO_STANDARD = bytes.maketrans(b"-_", b"+/")
+_WHITE_SPACE = b" \t\r\n"
 
 
-def check_canonical(value: Any, path: str = "") -> None:
-    """Check an API document recursively. `path` is its path for errors.
+def make_canonical(document: JsonObject) -> JsonObject:
+    """Return an API document that can be interpreted in only one way; the same object if it already can.
 
-    Raises BodyError if an object contains a field in two spellings, or if inline data is not canonical
-    base64.
+    Inline data that contains white space, or has no padding, becomes canonical base64, so that hooks inspect
+    what every decoder reads.
+
+    Raises BodyError if an object contains a field in two spellings, or if inline data is not base64 or could
+    be decoded differently.
     """
+    written: dict[int, str] = {}
+    _check(document, "", written)
+    return with_data(document, written)
+
+
+def _check(value: Any, path: str, written: dict[int, str]) -> None:
+    """Check a value recursively. `written` gets what `_note_data` notes of its inline data."""
     try:
         if isinstance(value, dict):
-            _check_object(value)
+            _check_object(value, written)
         elif isinstance(value, list):
-            _check_list(value)
+            _check_list(value, written)
     except BodyError as error:
         error.path = _joined(path, error.path)
         raise
 
 
-def _check_object(obj: JsonObject) -> None:
+def with_data(document: JsonObject, written: Mapping[int, str]) -> JsonObject:
+    """Return a document with other `data` in the objects with these IDs; the same one if there are none."""
+    return _with_data(document, written) if written else document
+
+
+def _with_data(value: Any, written: Mapping[int, str]) -> Any:
+    if isinstance(value, dict):
+        new = {key: _with_data(item, written) for key, item in value.items()}
+        return new | {"data": written[id(value)]} if id(value) in written else new
+    return [_with_data(item, written) for item in value] if isinstance(value, list) else value
+
+
+def _check_object(obj: JsonObject, written: dict[int, str]) -> None:
     # This loop is hot: it makes no function calls for values that are neither objects nor lists.
     spelled = False
     key = ""
@@ -70,11 +93,11 @@ def _check_object(obj: JsonObject) -> None:
             kind = type(item)
             if kind is dict:
                 if key in _SPECIAL:
-                    _check_special(key, item)
+                    _check_special(key, item, written)
                 else:
-                    _check_object(item)
+                    _check_object(item, written)
             elif kind is list and item and key not in _FREE:
-                _check_list(item)
+                _check_list(item, written)
     except BodyError as error:
         error.path = _joined(key, error.path)
         raise
@@ -82,30 +105,30 @@ def _check_object(obj: JsonObject) -> None:
         check_spellings(obj)
 
 
-def _check_list(items: list[Any]) -> None:
+def _check_list(items: list[Any], written: dict[int, str]) -> None:
     place = 0
     try:
         for place, item in enumerate(items):  # noqa: B007  # the error contains it
             kind = type(item)
             if kind is dict:
-                _check_object(item)
+                _check_object(item, written)
             elif kind is list:
-                _check_list(item)
+                _check_list(item, written)
     except BodyError as error:
         error.path = _joined(f"[{place}]", error.path)
         raise
 
 
-def _check_special(key: str, item: JsonObject) -> None:
+def _check_special(key: str, item: JsonObject, written: dict[int, str]) -> None:
     """Check an object that is a map, a tool's result or inline data."""
     if key in _MAPS:
         for name, value in item.items():
-            check_canonical(value, name)
+            _check(value, name, written)
     elif key in _RESULTS:
-        _check_object({name: value for name, value in item.items() if name != "response"})
+        _check_object({name: value for name, value in item.items() if name != "response"}, written)
     elif key in _BLOBS:
-        _check_object(item)
-        _check_base64(item.get("data"))
+        _check_object(item, written)
+        _note_data(item, written)
 
 
 def check_spellings(obj: JsonObject, path: str = "") -> None:
@@ -119,13 +142,36 @@ def check_spellings(obj: JsonObject, path: str = "") -> None:
             raise BodyError(_joined(path, camel), message)
 
 
-def _check_base64(data: Any) -> None:
-    """Refuse data that is not a string, or that two decoders could interpret differently."""
-    if data is not None and not (isinstance(data, str) and is_canonical_base64(data)):
+def _note_data(blob: JsonObject, written: dict[int, str]) -> None:
+    """Note the canonical form of an object's `data` under the object's ID, unless it is in that form.
+
+    Raises BodyError if two decoders could interpret the data differently.
+    """
+    data = blob.get("data")
+    if data is None:
+        return
+    canonical = canonical_base64(data) if isinstance(data, str) else None
+    if canonical is None:
         raise BodyError(
             "data",
-            "inline data must be base64 as in RFC 4648: one alphabet, padded, without other characters",
+            "it must be base64 as in RFC 4648: one alphabet, nothing behind the padding, no bits left over",
         )
+    if canonical is not data:
+        written[id(blob)] = canonical
+
+
+def canonical_base64(text: str) -> str | None:
+    """Return base64 as an encoder writes it, without white space and with padding; None if it is malformed.
+
+    Returns the same object if it is canonical.
+    """
+    if is_canonical_base64(text):
+        return text
+    if not text.isascii():
+        return None
+    bare = text.encode().translate(None, delete=_WHITE_SPACE).decode()
+    padded = bare if "=" in bare else bare + "=" * (-len(bare) % 4)
+    return padded if is_canonical_base64(padded) else None
 
 
 def is_canonical_base64(text: str) -> bool:
@@ -152,15 +198,15 @@ _ROLE = re.compile(r"[A-Za-z_]{0,32}")
 _USUAL_ROLES = ("user", "model", None)
 
 
-def check_request(body: Any) -> JsonObject:
-    """Return the body if it can be interpreted in only one way. Raises BodyError.
+def check_request(given: Any) -> JsonObject:
+    """Return the body, made canonical, if it can be interpreted in only one way. Raises BodyError.
 
-    A body is refused if it contains a field in two spellings, inline data that is not canonical, or values of
-    the wrong type, which hooks would not see.
+    A body is refused if it contains a field in two spellings, inline data that decoders could interpret
+    differently, or values of the wrong type, which hooks would not see. See `make_canonical`.
     """
-    if not isinstance(body, dict):
+    if not isinstance(given, dict):
         raise BodyError("", "the body must be a JSON object")
-    check_canonical(body)
+    body = make_canonical(given)
     instruction, contents = read(body, "systemInstruction"), read(body, "contents")
     if instruction is not None:
         _check_content(instruction, "systemInstruction")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hookgate.translator.batches import BatchBody
-from hookgate.translator.checks import check_canonical, check_keys, check_role
+from hookgate.translator.checks import check_keys, check_role, make_canonical
 from hookgate.translator.fields import (
     BodyError,
     EditError,
@@ -104,7 +104,7 @@ class Inputs:
 
 def read_inputs(verb: str, body: JsonObject) -> Inputs:  # noqa: PLR0911  # one for each shape
     """Read a body of the API's method `verb`, one of INPUTS. Raises BodyError."""
-    check_canonical(body)
+    body = make_canonical(body)
     match verb:
         case "countTokens":
             return _count(body)

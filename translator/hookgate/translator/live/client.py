@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hookgate.translator.checks import check_canonical, check_keys, check_request, is_canonical_base64
+from hookgate.translator.checks import canonical_base64, check_keys, check_request, make_canonical, with_data
 from hookgate.translator.fields import (
     BodyError,
     EditError,
@@ -48,12 +48,12 @@ class ClientMessage:
     def __init__(self, message: Any) -> None:
         if not isinstance(message, dict):
             raise BodyError("", "a message must be a JSON object")
-        check_canonical(message)
+        self.message = make_canonical(message)
         given = [key for key, value in message.items() if value is not None]
         if len(given) != 1 or camel(given[0]) not in CLIENT_KINDS:
             raise BodyError("", f"a message must have one field, which is one of {', '.join(CLIENT_KINDS)}")
-        self.message, self._key, self.kind = message, given[0], camel(given[0])
-        self.body: JsonObject = message[self._key]
+        self._key, self.kind = given[0], camel(given[0])
+        self.body: JsonObject = self.message[self._key]
         """The object that the message contains."""
         if not isinstance(self.body, dict):
             raise BodyError(self._key, "it must be an object")
@@ -90,19 +90,29 @@ class ClientMessage:
         return read_list(self.body, name)
 
     def _check_realtime_input(self) -> bool:
-        """Return whether the input is text. Raises BodyError for anything but text, audio and signals."""
+        """Return whether the input is text, after making its audio canonical.
+
+        Raises BodyError for anything but text, audio and signals.
+        """
         check_keys(self.body, self._key, ("text", "audio", "mediaChunks", *_SIGNALS))
         for name in _SIGNALS:
             if read(self.body, name) not in (None, True, False, {}):
                 raise BodyError(name, "it must be empty")
         blobs = [*self._items("mediaChunks"), *self._items("audio")]
+        written: dict[int, str] = {}
         for blob in blobs:
             kind = read(check_keys(blob, "audio", ("data", "mimeType")), "mimeType")
             if not is_audio_type(kind):
                 raise BodyError(self._key, "hooks cannot judge video and images here; only audio is accepted")
-            if not (isinstance(blob.get("data"), str) and is_canonical_base64(blob["data"])):
+            data = blob.get("data")
+            canonical = canonical_base64(data) if isinstance(data, str) else None
+            if canonical is None:
                 raise BodyError(f"{self._key}.audio.data", "it must be base64 as in RFC 4648")
-            self.audio_bytes += len(blob["data"]) * 3 // 4
+            self.audio_bytes += len(canonical) * 3 // 4
+            if canonical != data:
+                written[id(blob)] = canonical
+        self.message = with_data(self.message, written)
+        self.body = self.message[self._key]
         text = read(self.body, "text")
         if text is not None and not isinstance(text, str):
             raise BodyError(f"{self._key}.text", "it must be a string")

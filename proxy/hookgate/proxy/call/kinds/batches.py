@@ -31,8 +31,8 @@ from hookgate.translator import (
     BatchState,
     BodyError,
     EditError,
-    check_canonical,
     check_request,
+    make_canonical,
     show_request,
     text_response,
 )
@@ -120,7 +120,7 @@ class Batches:
         context, engine = self._context, self._engine
         route = context.route
         with context.judging(item, session):
-            await check_item(context, route.model, item, item)
+            item = await check_item(context, route.model, item, item)
             session.call_state.requires_json = requires_json(read_object(item, "generationConfig"))
             model, body = await before_model_or_refuse(engine, session, route.model, item, route.verb)
             return model, await before_tool_selection_or_refuse(engine, session, model, body, route.verb)
@@ -176,18 +176,19 @@ class Batches:
 T = TypeVar("T")
 
 
-async def check_item(context: CallContext, model: str, holder: JsonObject, request: JsonObject) -> None:
-    """Check a request before its hooks run. `holder` is the object in the body that may name its model.
+async def check_item(context: CallContext, model: str, holder: JsonObject, request: JsonObject) -> JsonObject:
+    """Return a request, made canonical, for its hooks. `holder` in the body may name its model.
 
     Raises ApiError if it names another model than `model`, could be read in two ways, or refers to what hooks
     cannot judge.
     """
     check_model(context.route, model, holder)
     try:
-        await context.run_step(check_request, request)
+        request = await context.run_step(check_request, request)
     except BodyError as error:
         raise body_refused(error) from None
     await context.run_step(check_references, request, context.services.config)
+    return request
 
 
 async def judge_items(
@@ -230,8 +231,7 @@ def only_model(models: set[str], default: str) -> str:
 def _read(body: JsonObject) -> BatchBody:
     """Return the batch in a body. Raises ApiError if the body is invalid or refers to a file."""
     try:
-        check_canonical(body)
-        batch = BatchBody(body)
+        batch = BatchBody(make_canonical(body))
     except BodyError as error:
         raise body_refused(error) from None
     if batch.in_file:

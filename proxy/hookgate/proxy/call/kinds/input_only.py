@@ -98,8 +98,8 @@ class InputOnlyCalls:
         context, engine, route = self._context, self._engine, self._context.route
         model = named_model(route, carried.holder)
         with context.judging(carried.request, session):
-            await check_item(context, model, carried.holder, carried.request)
-            model, request = await before_model_or_refuse(engine, session, model, carried.request, route.verb)
+            request = await check_item(context, model, carried.holder, carried.request)
+            model, request = await before_model_or_refuse(engine, session, model, request, route.verb)
             if caches_tools(route.verb, request):
                 request = await before_tool_selection_or_refuse(engine, session, model, request, route.verb)
         return model, request

@@ -163,13 +163,15 @@ class LiveSession:
         """Judge and send one message of the client. Raises ApiError or ReplacementAnswer if it ends there."""
         data = _bytes_of(message)
         try:
-            sent = ClientMessage(await self._parsed(data))
+            given = await self._parsed(data)
+            sent = ClientMessage(given)
         except BodyError as error:
             raise body_refused(error) from None
         if (sent.kind == "setup") == bool(self._model):
             raise body_refused("a session must begin with one setup")
         self._record.live["audio_in"] += sent.audio_bytes
         self._record.live["untranscribed_in"] += sent.audio_bytes
+        edited = sent.message
         if sent.request is not None:
             self._count_text(len(data))
             check_references(sent.request, self._context.services.config)
@@ -183,7 +185,7 @@ class LiveSession:
                     edited = sent.edited(await self._judge_request(request, len(data)))
             except EditError as error:
                 raise _no_place(error, BeforeModel.name) from None
-            data = data if edited is sent.message else dumps(edited)
+        data = data if edited is given else dumps(edited)
         self._unreported += passing_use(len(data), sent.audio_bytes, is_answer=False)
         await _send(self._upstream, data, as_text=isinstance(message, str))
 

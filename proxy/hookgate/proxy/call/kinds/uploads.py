@@ -20,7 +20,7 @@ from hookgate.proxy.http.connection import error_response
 from hookgate.proxy.http.upstream_client import to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.routing.uploads import UPLOAD, UploadStep, file_text, media_type, read_upload_step
-from hookgate.translator import BodyError, check_canonical
+from hookgate.translator import BodyError, make_canonical
 from hookgate.translator.checks import check_keys
 from hookgate.translator.fields import JsonObject, camel, is_text, joined_text, read, write
 from hookgate.translator.strictjson import dumps
@@ -156,7 +156,7 @@ class UploadCalls:
 
 def _description(body: JsonObject) -> JsonObject:
     """Return the file in the body that starts an upload. Raises BodyError for what hooks would not see."""
-    check_canonical(body)
+    body = make_canonical(body)
     check_keys(body, "", ("file",))
     file = read(body, "file")
     if file is None:

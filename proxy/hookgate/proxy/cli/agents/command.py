@@ -138,8 +138,8 @@ def agent_settings(agent: Agent, url: str, config: Config) -> Iterator[str]:
         yield from ("", "In the shell that starts it:")
         variables = agent.variables(url, PLACEHOLDER)
         yield from (f"    export {name}={shlex.quote(value)}" for name, value in variables.items())
-    for path, text in agent.files.items():
-        yield from ("", f"In {path}:", f"    {text}")
+    for path, text in agent.settings_files(url, PLACEHOLDER).items():
+        yield from ("", f"In {path}:", *(f"    {line}" for line in text.splitlines()))
     if agent.code:
         yield from ("", "In its program:")
         yield from (f"    {line}".rstrip() for line in agent.program(url, PLACEHOLDER).splitlines())
@@ -261,7 +261,7 @@ class _Check:
         if self.agent.environment:
             print(f"- {', '.join(self.agent.environment)} are exported in the shell that starts it;")
         for path in self.agent.files:
-            print(f"- {path} selects the type of login;")
+            print(f"- {path} has the printed settings;")
         print(f"- {self.url} can be reached from where the agent runs;")
         print(f"- it is the gateway whose admin listener is at {':'.join(map(str, self.address))};")
         print("- the agent did not fail before its first call; a call is shown when it has ended.")

@@ -34,7 +34,7 @@ class Agent:
     """The beginnings of the client's name in receipts, which is the first word of its User-Agent."""
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
-    """Contents of files by their paths."""
+    """Contents of files, in which settings are replaced as in the code, by their paths."""
     code: str = ""
     """Code of the agent's program."""
     managed_file: str = ""
@@ -49,6 +49,10 @@ class Agent:
     def variables(self, url: str, key: str) -> dict[str, str]:
         """Return the variables of its environment for a gateway and a key."""
         return {name: value.format(url=url, key=key) for name, value in self.environment.items()}
+
+    def settings_files(self, url: str, key: str) -> dict[str, str]:
+        """Return the contents of its files by their paths, for a gateway and a key."""
+        return {path: text.format(url=url, key=key) for path, text in self.files.items()}
 
     def program(self, url: str, key: str) -> str:
         """Return the code of its program for a gateway and a key."""
@@ -85,7 +89,9 @@ _CLI_NOTE = (
 
 
 def _cli_settings(selected: str) -> dict[str, str]:
-    return {"~/.gemini/settings.json": f'{{"security": {{"auth": {{"selectedType": "{selected}"}}}}}}'}
+    return {
+        "~/.gemini/settings.json": f'{{{{"security": {{{{"auth": {{{{"selectedType": "{selected}"}}}}}}}}}}}}'
+    }
 
 
 _AGY_MANAGED = """\
@@ -424,6 +430,39 @@ AGENTS = (
         "console.log(answer.choices[0].message.content);",
         notes=_OPENAI_NOTES,
         apis=("gemini", "vertex"),
+    ),
+    Agent(
+        "aider",
+        "aider",
+        "`extra_params: {api_base: …}`, with `/v1beta` at its end",
+        "`GEMINI_API_KEY`",
+        "The tests run aider 0.86 with these settings.",
+        ("litellm",),
+        {"GEMINI_API_KEY": "{key}"},
+        {
+            "~/.aider.model.settings.yml": "- name: aider/extra_params\n"
+            "  extra_params:\n"
+            "    api_base: {url}/v1beta\n"
+        },
+        notes=(
+            "The settings apply to every model of aider: name models of Gemini only, such as "
+            "gemini/gemini-2.5-flash.",
+            "aider calls models with LiteLLM, and has its User-Agent.",
+        ),
+    ),
+    Agent(
+        "opencode",
+        "opencode",
+        "`provider: {google: {options: {baseURL: …}}}`, with `/v1beta` at its end",
+        "`GOOGLE_GENERATIVE_AI_API_KEY`",
+        "The tests run opencode 1.18 with these settings.",
+        ("opencode",),
+        {"GOOGLE_GENERATIVE_AI_API_KEY": "{key}"},
+        {
+            "~/.config/opencode/opencode.json": '{{"provider": {{"google": {{"options": '
+            '{{"baseURL": "{url}/v1beta"}}}}}}}}'
+        },
+        notes=("Without /v1beta at its end, the paths are refused: opencode does not add a version.",),
     ),
 )
 """All agents, in the order in which they are listed."""

@@ -42,7 +42,7 @@ from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import Prices, Usage
 from hookgate.proxy.routing.dialects import ADAPTERS
 from hookgate.proxy.routing.dialects.generate_content import named_model, open_request_body
-from hookgate.translator import BodyError, declared_descriptions, read_inputs, show_request
+from hookgate.translator import BodyError, declared_descriptions, make_canonical, read_inputs, show_request
 from hookgate.translator.batches import BatchBody, BatchState
 from hookgate.translator.fields import JsonObject, read_list
 from hookgate.translator.inputs import INPUTS, caches_tools
@@ -197,7 +197,7 @@ class Replay:
         engine, route = opened.engine, start.route
         call = self._new_call(engine, start, {})
         if route.verb == "batchGenerateContent":
-            batch, session = BatchBody(start.request or {}), call.session
+            batch, session = BatchBody(make_canonical(start.request or {})), call.session
             session.call_state.requests = len(batch.requests)
             session.call_state.expected = estimate_all([item for _, item in batch.requests])
             for _, item in batch.requests:
