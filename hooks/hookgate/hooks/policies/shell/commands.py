@@ -23,9 +23,12 @@ _DECLARATION = re.compile(r"([A-Za-z_]\w*)(?:(\+?=)|$)", re.ASCII)
 _CODE = re.compile(r"[^\w@%+=:,./-]")
 _COMMAND_VARIABLE = re.compile(
     r"(?:.*(?:PAGER|EDITOR|BROWSER|_COMMAND|ASKPASS|_SSH|_RSH|_DIFF)|VISUAL|BASH_ENV|ENV|PS[0-4]|LESSOPEN|LESSCLOSE"
-    r"|CC|CXX|LD|AR|MAKE|SHELL|npm_config_(?:script_shell|shell|node_options))"
+    r"|CC|CXX|LD|AR|MAKE|SHELL|RSYNC_CONNECT_PROG|(?i:npm_config_(?:script_shell|shell|node_options)))"
 )
-_SETTING_VARIABLE = re.compile(r"GIT_CONFIG.*|GIT_EXEC_PATH|MAKEFLAGS|IFS|TAR_OPTIONS|BASHOPTS|SHELLOPTS")
+_SETTING_VARIABLE = re.compile(
+    r"GIT_CONFIG.*|GIT_EXEC_PATH|GIT_ALLOW_PROTOCOL|(?:GNU)?MAKEFLAGS|MAKEFILES|IFS|TAR_OPTIONS|BASHOPTS|SHELLOPTS"
+    r"|BASH_FUNC_.*|ZIPOPT"
+)
 _TEST_OPERATORS = frozenset(
     {
         "=",
@@ -118,9 +121,13 @@ class _Reader:
 
     def read_commands(self) -> CommandLine:
         """Read all commands, and those that they run."""
-        while self.script.commands:
+        commands, unread = self.script.commands, self.script.variables.unread
+        while commands or unread:
             try:
-                self._read_command(self.script.commands.pop())
+                if commands:
+                    self._read_command(commands.pop())
+                else:
+                    self._read_variable(*unread.pop())
             except UnreadableError as error:
                 self.script.mark(str(error))
         self.script.mark(self.script.variables.unreadable())
@@ -131,10 +138,10 @@ class _Reader:
 
     def _read_command(self, command: SimpleCommand) -> None:
         self.script.budget.spend(len(command.words) + 1)
-        for variable, value in command.assignments:
-            self._check_variable(variable, value)
         if not command.words:
             return
+        for _, value in command.assignments:
+            self._search_environment(value)
         self._found.commands.append(tuple(command.words))
         name = command.words[0].program
         if name is None or "{" in name:
@@ -149,8 +156,9 @@ class _Reader:
             usage = PROGRAMS.get(re.sub(r"-?[\d.]+$|\.exe$", "", name))
         if usage is not None:
             self._read_arguments(usage, name, command, command.words[1:])
-        else:
-            self._found.foreign += [part for word in command.words[1:] for part in word.parts if part]
+        else:  # a program such as `bundle exec` may read a word with blanks as code
+            words = command.words[not _CODE.search(name) and ":" not in name :]
+            self._found.foreign += [part for word in words for part in word.parts if part]
 
     def _read_arguments(
         self, usage: ProgramUsage | Subcommands, name: str, command: SimpleCommand, words: Sequence[Word]
@@ -193,9 +201,14 @@ class _Reader:
             raise UnreadableError(f"the argument {word.head} is not understood")
         value = word.after(len(name) + 1)
         self.script.variables.set(name, value)
-        self._check_variable(name, value)
+        self._search_environment(value)
 
-    def _check_variable(self, name: str, value: Word) -> None:
+    def _search_environment(self, value: Word) -> None:
+        """Search the value of an environment variable, which may tell a program what to run."""
+        for part in filter(None, value.parts):
+            self._found.foreign.append(part if _CODE.search(part) else part.rpartition("/")[2])
+
+    def _read_variable(self, name: str, value: Word) -> None:
         """Read the value of a variable that programs run as a command."""
         if _SETTING_VARIABLE.fullmatch(name):
             raise UnreadableError(f"the effect of the variable {name} is not understood")
@@ -205,7 +218,7 @@ class _Reader:
     def _read_setting(self, name: str, word: Word) -> None:
         """Read an option such as `core.pager=less`, whose value may be a command."""
         setting, equals, _ = word.head.partition("=")
-        if not equals:
+        if not equals or setting.lower().startswith("protocol."):
             raise UnreadableError(f"the option {setting} of {name} is not understood")
         self._read_code([word.after(len(setting) + 1)])
 
@@ -233,7 +246,8 @@ class _Reader:
                 variables.arrays.add(declaration[1])
             if declaration[2]:
                 variables.set(declaration[1], value)
-                self._check_variable(declaration[1], value)
+                if call.name == "export" or call.arguments.has("-x"):
+                    self._search_environment(value)
             if call.name != "export" and (
                 value.head.startswith("(") or (value.text is None and not value.head)
             ):
@@ -336,6 +350,14 @@ class _Reader:
                 self._read_setting("make", word)
             elif word.text is None or "$" in word.text:
                 raise UnreadableError("an expansion among the arguments of make is not understood")
+
+    def _read_bundle(self, call: _Call) -> None:
+        """Check the first argument of `tar`, which may be letters of options without a dash."""
+        for word in call.command.words[1:2]:
+            if not word.head.startswith("-") and (word.text is None or not {"I", "F"}.isdisjoint(word.text)):
+                raise UnreadableError(
+                    f"the options of {call.name} are not understood; put a dash before them"
+                )
 
     def _refuse(self, call: _Call) -> None:
         raise UnreadableError(f"it is not understood what {call.name} runs")
@@ -529,6 +551,7 @@ _OPERANDS: Mapping[str, Callable[[_Reader, _Call], None]] = {
     "run": _Reader._read_uv_run,
     "find": _Reader._read_find,
     "targets": _Reader._read_targets,
+    "bundled": _Reader._read_bundle,
     "nothing": _Reader._refuse,
     "code": _Reader._read_joined,
     "code?": _Reader._read_joined_or_stdin,

@@ -76,10 +76,13 @@ class Variables:
     """Variables that are used where an option would have an effect."""
     declared: set[str] = field(default_factory=set)
     """Variables that `declare` sets to a value that would be evaluated if they were arrays."""
+    unread: list[tuple[str, Word]] = field(default_factory=list)
+    """Variables that are set to a value that has not been read yet."""
 
     def set(self, name: str, value: Word) -> None:
         """Note that a variable is set."""
         self.values.setdefault(name, []).append(value)
+        self.unread.append((name, value))
 
     def unreadable(self) -> str:
         """Return the reason why the use of a variable is not understood, or an empty string."""
