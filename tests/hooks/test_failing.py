@@ -89,7 +89,7 @@ async def fired(judge: Engine, event: Event, times: int) -> list[Outcome[Event]]
         await judge.close()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     failure=st.sampled_from(sorted(FAILURES)),
     event=st.sampled_from(EVENTS),

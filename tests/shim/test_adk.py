@@ -43,6 +43,13 @@ async def test_every_event_is_reported_once_and_in_order() -> None:
     assert "storm in Oslo" in shown[-1]["text"]
 
 
+async def test_a_later_result_of_a_tool_is_no_prompt() -> None:
+    seen: list[Json] = []
+    _, gateway = await ran({"BeforeAgent": [listens(seen)]}, "the weather?", "(result)")
+    assert [each["prompt"] for each in seen] == ["the weather?"]
+    assert "no storm" in str(gateway.generated[-1].body)
+
+
 async def test_arguments_and_results_are_the_hooks() -> None:
     hooks = {
         "BeforeTool": [says(tool_input={"city": "Bergen"})],

@@ -113,6 +113,18 @@ async def test_a_switch_is_done_only_when_all_workers_confirm_it(project: Path) 
             await HookPanel(reloader, sources, reload).switch("deny", on=False)
 
 
+async def test_a_hook_that_still_runs_is_reported(project: Path) -> None:
+    async def keep() -> list[NotInForce]:
+        return []
+
+    async with paneled(project) as panel:
+        kept = HookPanel(panel.reloader, panel.sources, keep)
+        warning = "'deny' still runs: see the gateway's log for the reason."
+        assert (await kept.switch("deny", on=False))["messages"][1:] == [warning]
+        assert len((await kept.switch("deny", on=True))["messages"]) == 1
+        assert len((await panel.switch("deny", on=False))["messages"]) == 1
+
+
 async def test_a_broken_checkout_prevents_no_switch(project: Path) -> None:
     write_file(project.parent / "home", one_group(DENY, event="BeforeModel"), ".gemini/settings.json")
     write_file(project, '{"hooks": "\\ud800"', ".gemini/settings.json")

@@ -1,5 +1,6 @@
 """The chain reveals every change, removal, duplicate and move of records."""
 
+import zlib
 from typing import Any
 
 import orjson
@@ -227,6 +228,14 @@ def test_any_flipped_bit_of_packed_content_is_found(value: Any, at: float, bit: 
     packed[int(at * len(packed))] ^= 1 << bit
     with pytest.raises(ValueError, match="its stored data was changed"):
         unpack(bytes(packed))
+
+
+@pytest.mark.parametrize(
+    "packed", [pytest.param(b"\xff\xff", id="not compressed"), pytest.param(pack(b"{")[4:], id="not JSON")]
+)
+def test_content_that_cannot_be_read_is_reported_even_if_its_checksum_is_right(packed: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^it cannot be read: "):
+        unpack(zlib.crc32(packed).to_bytes(4, "big") + packed)
 
 
 def test_a_hash_does_not_depend_on_the_order_of_fields() -> None:

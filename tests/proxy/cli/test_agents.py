@@ -16,6 +16,7 @@ from support.places import PROJECT
 from support.program import Ended, run
 from support.wire import HI, SSE, UNARY, post
 
+from hookgate.proxy.cli.agents.command import _Check
 from hookgate.proxy.cli.agents.known import AGENTS, Agent
 
 URL = "https://gate.example.org/team"
@@ -275,8 +276,21 @@ async def test_without_any_call_it_says_what_to_check(tmp_path: Path) -> None:
         await post(gateway.url, UNARY, HI, {"user-agent": "GeminiCLI/0.61"})  # before the check
         ended = await checked(gateway, "gemini-cli", seconds="0.2")
     assert ended.code == 1
-    assert "GOOGLE_GEMINI_BASE_URL, GEMINI_API_KEY are exported in the shell" in ended.out
+    assert "- the shell that starts it exports GOOGLE_GEMINI_BASE_URL, GEMINI_API_KEY;" in ended.out
     assert "- ~/.gemini/settings.json has the printed settings;" in ended.out
+
+
+@pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.name) for agent in AGENTS])
+def test_the_checklist_has_only_what_the_agent_needs(
+    agent: Agent, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _Check(agent, URL, ("127.0.0.1", 8788), None)._explain([], [])
+    lines = capsys.readouterr().out.splitlines()
+    exported = [f"- the shell that starts it exports {', '.join(agent.environment)};"]
+    assert [line for line in lines if "exports" in line] == (exported if agent.environment else [])
+    assert [line for line in lines if "printed settings" in line] == [
+        f"- {path} has the printed settings;" for path in agent.settings_files(URL, "key")
+    ]
 
 
 async def test_the_check_needs_the_token(tmp_path: Path) -> None:

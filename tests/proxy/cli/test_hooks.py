@@ -576,5 +576,12 @@ def test_claude_code_s_hooks_are_taken_over_once(project: Path, hookgate: Hookga
     assert target.read_text() == once
 
 
+def test_without_claude_code_s_settings_the_folders_are_named(project: Path, hookgate: Hookgate) -> None:
+    code, output = hookgate("migrate", "--from-claude")
+    assert code == 1
+    folders = f"{project / '.claude'} or {Path.home() / '.claude'}"
+    assert output == f"No Claude Code settings found in {folders}.\n"
+
+
 def test_the_schema_is_printed_for_editors(hookgate: Hookgate) -> None:
     assert json.loads(hookgate("schema")[1])["properties"]["hooks"]

@@ -369,6 +369,25 @@ async def test_a_session_in_use_is_not_removed(url: str | None, tmp_path: Path) 
         assert (await sessions.open(ALICE)).is_known
 
 
+async def test_the_use_of_a_session_is_noted_every_ten_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls that find the session in memory count as well, but not each of them costs a statement."""
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    async with process(None, tmp_path) as sessions:
+        await sessions.change(ALICE, stop)
+        noted: list[object] = []
+        monkeypatch.setattr(sessions._store, "write_later", noted.append)
+        for _ in range(30):
+            await sessions.open(ALICE)
+            now += 60
+        assert len(noted) == 2
+        for _ in range(3):
+            assert not (await sessions.open(SessionContext("new", key="alice"))).is_known
+        assert len(noted) == 2
+
+
 async def test_calls_are_refused_while_the_store_cannot_be_used(tmp_path: Path) -> None:
     async with process(None, tmp_path) as sessions:
         await sessions.change(ALICE, stop)

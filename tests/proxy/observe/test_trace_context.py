@@ -1,8 +1,10 @@
 """Trace context: how it is received and sent on."""
 
+import json
+
 import pytest
 
-from hookgate.proxy.observe.trace_context import Trace, trace_of
+from hookgate.proxy.observe.trace_context import Trace, input_messages, output_messages, trace_of
 
 ID, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{ID}-{SPAN}-01"
@@ -64,3 +66,28 @@ def test_only_the_end_of_an_answer_is_kept() -> None:
         trace.on_upstream_bytes(chunk)
     assert len(trace.tail) == 16 * 1024
     assert trace.tail == (b"a" * 374 + b"b" * 10 + b"c" * 16_000)
+
+
+def test_messages_have_the_parts_of_the_semantic_conventions() -> None:
+    call = {"functionCall": {"id": "c", "name": "ls", "args": {"path": "/"}}}
+    thought, picture = {"text": "hm", "thought": True}, {"inlineData": {"mimeType": "image/png", "data": ""}}
+    result = {"functionResponse": {"id": "c", "name": "ls", "response": {"output": "etc"}}}
+    said = {"role": "model", "parts": [thought, call]}
+    assert json.loads(input_messages({"contents": [said, {"parts": [result, picture]}]})) == [
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "reasoning", "content": "hm"},
+                {"type": "tool_call", "id": "c", "name": "ls", "arguments": {"path": "/"}},
+            ],
+        },
+        {
+            "role": "user",
+            "parts": [
+                {"type": "tool_call_response", "id": "c", "response": {"output": "etc"}},
+                {"type": "inlineData"},
+            ],
+        },
+    ]
+    [answer] = json.loads(output_messages({"candidates": [{"content": said}]}))
+    assert answer["parts"][1]["type"] == "tool_call"

@@ -1,5 +1,6 @@
 """An agent of google-adk with the plugin, at the gateway named first, asked each prompt that follows in turn.
 
+The prompt `(result)` sends a result of the latest call, as a user interface does when a long run has ended.
 Prints a JSON line for each text, call and result, and `{"ran"}` for each run of its tool.
 support/environments.py runs it.
 """
@@ -37,9 +38,13 @@ async def main(url: str, *prompts: str) -> None:
     agent = LlmAgent(name="helper", model=Gemini(model="gemini-2.5-flash", base_url=url), tools=[get_weather])
     runner = InMemoryRunner(agent=agent, app_name=APP, plugins=[HookgatePlugin(url)])
     await runner.session_service.create_session(app_name=APP, user_id=USER, session_id=SESSION)
+    latest = types.FunctionCall()
     for prompt in prompts:
-        events = runner.run_async(user_id=USER, session_id=SESSION, new_message=types.UserContent(prompt))
+        result = types.FunctionResponse(id=latest.id, name=latest.name, response={"result": "no storm"})
+        parts = [types.Part(function_response=result) if prompt == "(result)" else types.Part(text=prompt)]
+        events = runner.run_async(user_id=USER, session_id=SESSION, new_message=types.UserContent(parts))
         async for event in events:
             for part in event.content.parts if event.content else []:
+                latest = part.function_call or latest
                 print(json.dumps(described(part)))
     await runner.close()

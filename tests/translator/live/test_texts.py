@@ -106,19 +106,19 @@ def edit_phrase(request: Json) -> Json:
 
 
 @given(messages_with(SECRET))
-@settings(max_examples=200)
+@settings(max_examples=settings().max_examples * 3)
 def test_a_secret_in_pieces_never_reaches_the_upstream_whole(messages: list[Json]) -> None:
     assert SECRET not in text_read(send(messages, redact))
 
 
 @given(messages_with(PHRASE))
-@settings(max_examples=300)
+@settings(max_examples=settings().max_examples * 3)
 def test_a_denied_phrase_in_pieces_never_reaches_the_upstream_whole(messages: list[Json]) -> None:
     assert PHRASE not in text_read(send(messages, deny_phrase))
 
 
 @given(messages_with(PHRASE))
-@settings(max_examples=300)
+@settings(max_examples=settings().max_examples * 3)
 def test_an_edited_phrase_in_pieces_never_reaches_the_upstream_whole(messages: list[Json]) -> None:
     assert PHRASE not in text_read(send(messages, edit_phrase))
 

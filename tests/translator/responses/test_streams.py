@@ -181,6 +181,16 @@ def test_a_text_that_came_in_no_piece_becomes_one() -> None:
         assert read_by_sdk(out).output_text == "HELLO"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_delta_that_is_added_has_the_fields_of_its_kind(kind: str) -> None:
+    """The API sends `logprobs` with the text of an answer only."""
+    events, item = said(["hello"], 0, kind)
+    fewer = [event for event in events if not event["type"].endswith(".delta")]
+    [delta] = [event for event in events_of(streamed(sse(whole((fewer, item))), copied)) if "delta" in event]
+    assert delta["delta"] == "hello"
+    assert delta.get("logprobs") == ([] if kind == "output_text" else None)
+
+
 def test_a_call_that_came_in_no_piece_is_judged() -> None:
     [begun, *_, ended], item = called(['{"a":1}'])
     for events in ([begun, ended], [ended], [added(item), ended], [begun], []):

@@ -259,7 +259,7 @@ class _Check:
             return
         print(f"Nothing arrived. `hookgate agents {self.agent.name}` prints the settings. Check that")
         if self.agent.environment:
-            print(f"- {', '.join(self.agent.environment)} are exported in the shell that starts it;")
+            print(f"- the shell that starts it exports {', '.join(self.agent.environment)};")
         for path in self.agent.files:
             print(f"- {path} has the printed settings;")
         print(f"- {self.url} can be reached from where the agent runs;")
