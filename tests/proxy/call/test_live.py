@@ -229,6 +229,20 @@ async def test_a_secret_on_both_sides_of_a_call_is_not_completed(says: Any) -> N
         assert [json.loads((await client.socket.receive()).data) for _ in firsts] == firsts
 
 
+@pytest.mark.parametrize("says", [written, thought, transcribed])
+async def test_a_secret_in_the_middle_of_which_the_server_leaves_is_masked(says: Any) -> None:
+    async def model(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+        await socket.send_json({"setupComplete": {}})
+        for message in says(f"It is {CARD[:12]}"):
+            await socket.send_json(message)
+
+    async with session(model, {"AfterModel": [REDACT]}) as client:
+        heard = json.dumps(await client.hear())
+    assert "It is " in heard
+    assert CARD[:6] not in heard
+
+
 @pytest.mark.parametrize("name", ["clientContent", "turns", "parts", "text"])
 async def test_a_message_of_the_client_is_judged_in_every_spelling(name: str) -> None:
     spelling = f"\\u{ord(name[0]):04x}{name[1:]}"

@@ -134,6 +134,7 @@ class LiveSession:
 
     async def _outward(self) -> Close:
         end = await relay(self._upstream, self._client, self._from_upstream, self._mask)
+        self._call.session.call_state.cut_off = True  # what is held belongs to a turn that has not ended
         await self._release()
         return end
 
