@@ -38,7 +38,7 @@ from hookgate.proxy.call.verdicts import (
     refuse_ended_call,
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
-from hookgate.proxy.http.bodies import checked_answer, unreadable_answer
+from hookgate.proxy.http.bodies import TOO_MANY, checked_answer, unreadable_answer
 from hookgate.proxy.http.key_mask import KeyMask
 from hookgate.proxy.http.websocket_frames import MAX_MESSAGE
 from hookgate.proxy.identity.callers import is_ephemeral
@@ -47,6 +47,7 @@ from hookgate.proxy.observe.answer_meter import passing_use
 from hookgate.proxy.observe.usage import Usage, read_usage
 from hookgate.proxy.routing.dialects.generate_content import check_references, named_model, with_model
 from hookgate.translator import BodyError, EditError, declared_descriptions, show_request
+from hookgate.translator.checks import check_items
 from hookgate.translator.fields import (
     JsonObject,
     joined_text,
@@ -90,6 +91,7 @@ class LiveSession:
         self._context, self._engine, self._record = context, engine, context.record
         limits = context.services.config.limits
         self._bounds = Bounds(limits.text, limits.values)
+        self._most_items = limits.items
         self._call: JudgedCall
         self._client: Socket
         self._upstream: Socket
@@ -155,6 +157,7 @@ class LiveSession:
         return WSCloseCode.POLICY_VIOLATION, reason.encode()[:_CLOSE_REASON].decode(errors="ignore").encode()
 
     async def _parsed(self, data: bytes) -> object:
+        await self._call.session.call_state.pause()  # messages that have arrived are received at once
         worker = self._context.request.body_worker
         return await worker.run(len(data), loads, data, self._bounds)
 
@@ -165,6 +168,7 @@ class LiveSession:
         data = _bytes_of(message)
         try:
             sent = ClientMessage(await self._parsed(data))
+            check_items(sent.request, self._most_items, TOO_MANY)
         except BodyError as error:
             raise body_refused(error) from None
         if (sent.kind == "setup") == bool(self._model):
@@ -250,6 +254,8 @@ class LiveSession:
         try:
             parsed = await self._parsed(data)
             server = ServerMessage(parsed, self._called)
+            items = {"parts": read_list(server.turn, "parts"), "tool_calls": server.calls}
+            check_items(items, self._most_items, TOO_MANY)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
         self._record.live["media_out"] += server.media_bytes
@@ -300,8 +306,10 @@ class LiveSession:
             turn = {"role": "user", "parts": [{"text": heard}]}
             judged = await self._judge_request({"contents": [turn]}, len(heard))
             heard = "\n".join(joined_text(each) for each in read_list(judged, "contents"))
-        pairs = zip(segment.kinds, segment.candidates, strict=True)
-        candidates = [await self._judge_candidate(kind, each) for kind, each in pairs]
+        candidates: list[JsonObject] = []
+        for kind, candidate in zip(segment.kinds, segment.candidates, strict=True):
+            await self._call.session.call_state.pause()
+            candidates.append(await self._judge_candidate(kind, candidate))
         if held[-1][0].turn_ends:
             self._turn = ModelTurn()
         called = segment.calls(candidates)
@@ -336,6 +344,7 @@ class LiveSession:
         allowed: list[JsonObject] = []
         blocked: list[tuple[JsonObject, str]] = []
         for tool_call in calls:
+            await self._call.session.call_state.pause()
             decided = await decide_tool_call(self._judges, tool_call)
             if isinstance(decided, Refusal):
                 blocked.append((tool_call, BLOCKED.format(decided.reason)))
@@ -358,6 +367,7 @@ class LiveSession:
     async def _send_to_client(self, message: JsonObject, data: bytes | None) -> None:
         """Send a message, or its bytes if they are those that arrived. An empty message is not sent."""
         if message:
+            await self._call.session.call_state.pause()
             await _send(self._client, encode_answer(message) if data is None else data, as_text=False)
 
 
