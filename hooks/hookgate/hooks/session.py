@@ -99,6 +99,8 @@ class CallState:
     """How many requests the body contains. Hooks judge each of them, and policies count all at once."""
     requires_json: bool = False
     """Whether the client requires an answer in JSON."""
+    cut_off: bool = False
+    """Whether the answer has ended prematurely, so that its texts may end in the middle of a secret."""
     expected: ExpectedUse = ExpectedUse()
     """What the call is expected to use; nothing if it uses no tokens, or if that is unknown."""
     offload: Offload | None = None

@@ -316,6 +316,18 @@ async def test_a_hooks_answer_has_the_usage_that_clients_require_unless_it_is_a_
         assert (await post(gateway.url, UNARY, HI)).json == whole
 
 
+@pytest.mark.parametrize("said", [{"decision": "allow"}, {"continue": False, "stopReason": "canned"}])
+@pytest.mark.parametrize("event", ["BeforeModel", "AfterModel"])
+async def test_a_hooks_answer_names_the_model_that_was_requested(event: str, said: dict[str, Any]) -> None:
+    hook = says(said, llm_response={"text": "canned"})
+    async with running_gateway({event: [hook | {"stream": "complete"}]}) as gateway:
+        whole = await post(gateway.url, UNARY, HI)
+        streamed = await post(gateway.url, SSE, HI)
+    assert whole.json["candidates"][0]["content"]["parts"] == [{"text": "canned"}]
+    assert whole.json["modelVersion"] == "gemini-2.5-flash"
+    assert {chunk["modelVersion"] for chunk in streamed.events} == {"gemini-2.5-flash"}
+
+
 async def test_a_stopped_answer_has_the_usage_of_the_models() -> None:
     stop = says({"continue": False, "stopReason": "Enough."})
     async with running_gateway({"AfterModel": [stop]}) as gateway:

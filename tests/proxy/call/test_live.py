@@ -37,7 +37,8 @@ from support.wire import KEY, ask
 from websockets.exceptions import InvalidStatus
 
 from hookgate.proxy.audit.reading import RecordFilter
-from hookgate.proxy.config import Config
+from hookgate.proxy.call import pacing
+from hookgate.proxy.config import Config, LimitSettings
 
 Json = dict[str, Any]
 OPEN = Config.model_validate({"routes": {"unhooked": ["interactions", "agents", "openai", "live"]}})
@@ -247,6 +248,20 @@ async def test_a_secret_on_both_sides_of_a_call_is_not_completed(says: Any) -> N
         assert await client.hear() == [*says(". It is [CARD]."), END]
         await client.tell(said("again"))
         assert [json.loads((await client.socket.receive()).data) for _ in firsts] == firsts
+
+
+@pytest.mark.parametrize("says", [written, thought, transcribed])
+async def test_a_secret_in_the_middle_of_which_the_server_leaves_is_masked(says: Any) -> None:
+    async def model(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+        await socket.send_json({"setupComplete": {}})
+        for message in says(f"It is {CARD[:12]}"):
+            await socket.send_json(message)
+
+    async with session(model, {"AfterModel": [REDACT]}) as client:
+        heard = json.dumps(await client.hear())
+    assert "It is " in heard
+    assert CARD[:6] not in heard
 
 
 @pytest.mark.parametrize("name", ["clientContent", "turns", "parts", "text"])
@@ -944,3 +959,59 @@ async def test_tokens_cost_and_speech_of_a_session_are_in_the_audit(tmp_path: Pa
         "cost": pytest.approx(0.24),
     }
     assert call.body["live"]["audio_in"] == 0
+
+
+def calling(number: int) -> Json:
+    calls = [{"id": str(at), "name": "get_weather", "args": {}} for at in range(number)]
+    return {"toolCall": {"functionCalls": calls}}
+
+
+def source(at: int) -> Json:
+    return {"serverContent": {"groundingMetadata": {"webSearchQueries": [f"query {at}"]}}}
+
+
+@pytest.mark.parametrize("answer", [[calling(100)], [*written("Hi"), *map(source, range(100)), END]])
+async def test_other_calls_go_on_while_the_items_of_a_turn_are_judged(
+    answer: list[Json], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "SLICE", 0)
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    seen: list[int] = []
+
+    async def judge(event: Json) -> None:
+        seen.append(turns)
+
+    hooks = {"BeforeTool": [runs(judge)], "AfterModel": [runs(judge)]}
+    others = asyncio.create_task(take_turns())
+    async with session(ScriptedModel({"clientContent": answer}), hooks) as client:
+        await client.tell(said("hi"))
+        assert len([await client.socket.receive() for _ in answer]) == len(answer)
+    others.cancel()
+    assert len(set(seen)) == len(seen) > 100
+
+
+@pytest.mark.parametrize(
+    "answer", [calling(6), {"serverContent": {"modelTurn": {"parts": [{"text": "a"}] * 6}}}]
+)
+async def test_a_message_of_the_server_with_too_many_items_ends_the_session(answer: Json) -> None:
+    few = JUDGES.model_copy(update={"limits": LimitSettings(items=5)})
+    model = ScriptedModel({"clientContent": [answer]})
+    async with session(model, {"AfterModel": [listens([])]}, few) as client:
+        await client.tell(said("hi"))
+        assert "more than 5 items" in str((await client.socket.receive()).extra)
+
+
+async def test_a_message_of_the_client_with_too_many_items_ends_the_session() -> None:
+    few = JUDGES.model_copy(update={"limits": LimitSettings(items=5)})
+    model = ScriptedModel({})
+    async with session(model, {"BeforeModel": [listens([])]}, few) as client:
+        await client.tell({"clientContent": {"turns": [{"role": "user", "parts": [{"text": "a"}] * 6}]}})
+        assert "more than 5 items" in str((await client.socket.receive()).extra)
+    assert len(model.received) == 1

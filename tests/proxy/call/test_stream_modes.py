@@ -1,9 +1,10 @@
 """How much of a streamed answer a hook sees: one event, a sliding window, or all of it."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,9 @@ from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, sp
 
 from hookgate.hooks.settings import Layer
 from hookgate.proxy.call import answer_stages
+from hookgate.proxy.call.tool_gate import ToolGate
 from hookgate.proxy.call.verdicts import EDIT_NOT_JSON
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routing.dialects import ADAPTERS
 from hookgate.translator import Frame
 
@@ -379,3 +382,106 @@ async def test_released_pieces_of_a_long_stream_are_not_kept() -> None:
         piece = answer_stages.Piece(Frame(b"", b""), event, event, adapter)
         assert await stage.feed([piece]) == [piece]
     assert len(stage._held) == 1  # a screen may split the last one
+
+
+class Collecting(Passing):
+    """A screen that passes all events at the end, and notes the thread that it runs in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._events: list[dict[str, Any]] = []
+        self.threads: list[int] = []
+
+    def judge(
+        self, events: Sequence[dict[str, Any]], *, last: bool, cut_off: bool = False
+    ) -> list[tuple[int, dict[str, Any]]]:
+        self.threads.append(threading.get_ident())
+        self._events += events
+        return list(enumerate(self._events)) if last else []
+
+
+@pytest.mark.parametrize(("number", "in_thread"), [(10, False), (1_000, True)])
+async def test_many_pieces_that_a_screen_has_held_are_judged_in_a_thread(
+    number: int, in_thread: bool
+) -> None:
+    screen, adapter = Collecting(), ADAPTERS["generate_content"]()
+    stage = answer_stages.ScreenStage(screen)
+    for event in [spoken("a")] * number:
+        await stage.feed([answer_stages.Piece(Frame(b"", b""), event, event, adapter)])
+    assert len(await stage.finish()) == number
+    assert (screen.threads[-1] != threading.get_ident()) is in_thread
+
+
+class OpenGate:
+    """A gate that judges every event."""
+
+    agent_has_call = False
+
+    def pass_text(self, body: dict[str, Any]) -> bool:
+        return False
+
+
+CALL_PIECE = {"candidates": [{"content": {"parts": [{"functionCall": {"willContinue": True}}]}}]}
+STAGES: list[tuple[Any, dict[str, Any]]] = [
+    (lambda: answer_stages.GateStage(cast(ToolGate, OpenGate())), CALL_PIECE),
+    (lambda: answer_stages.TurnEndStage(cast(Any, None), None), spoken("", finishReason="STOP")),
+    (
+        lambda: answer_stages.JsonStage(answer_stages.OriginalStage(), cast(Any, None)),
+        spoken("", finishReason="STOP"),
+    ),
+    (lambda: answer_stages.CompleteStage(cast(Any, None)), spoken("a")),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "event"), STAGES, ids=["calls in pieces", "end of turn", "JSON", "complete"]
+)
+async def test_each_piece_that_is_held_is_measured_once(
+    make: Any, event: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a model that sends thousands of small events makes them cost their number squared."""
+    measured: list[answer_stages.Piece] = []
+
+    def memory_of(piece: answer_stages.Piece) -> int:
+        measured.append(piece)
+        return 1
+
+    monkeypatch.setattr(answer_stages, "memory_of", memory_of)
+    stage, adapter = make(), ADAPTERS["generate_content"]()
+    for _ in range(50):
+        assert await stage.feed([answer_stages.Piece(Frame(b"", b""), event, event, adapter)]) == []
+    assert len(measured) == 50
+
+
+@pytest.mark.parametrize(
+    ("make", "event"), STAGES, ids=["calls in pieces", "end of turn", "JSON", "complete"]
+)
+async def test_an_answer_of_which_too_much_is_held_is_refused(
+    make: Any, event: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 50 * 600)
+    stage, adapter = make(), ADAPTERS["generate_content"]()
+    piece = answer_stages.Piece(Frame(b"", b""), event, event, adapter)
+    with pytest.raises(ApiError, match="cannot be judged"):
+        await stage.feed([piece] * 100)
+
+
+async def test_comments_before_the_end_of_a_turn_keep_their_place() -> None:
+    stage, adapter = answer_stages.TurnEndStage(cast(Any, Listening()), None), ADAPTERS["generate_content"]()
+    comment = answer_stages.Piece(Frame(b":\n\n", b""), None, {}, adapter)
+    text, end = (
+        answer_stages.Piece(Frame(b"", b""), event, event, adapter)
+        for event in (spoken("a"), spoken("", finishReason="STOP"))
+    )
+    assert await stage.feed([comment]) == []
+    assert await stage.feed([text, comment]) == [comment, text]
+    assert await stage.feed([end, text]) == []
+    assert await stage.feed([comment]) == []
+    assert await stage.finish() == [comment, end, text, comment]
+
+
+class Listening:
+    """Listens to the end of a turn."""
+
+    async def turn_ended(self, text: str) -> None:
+        assert text == "aa"

@@ -36,7 +36,7 @@ _THREAD_BYTES = 32 * 1024
 """Screens judge batches of more bytes in a thread: each byte may take several microseconds."""
 
 _MANY_PIECES = 100
-"""Calls in more pieces are made whole in a thread."""
+"""If more pieces are held, they are judged or made whole in a thread."""
 
 _PIECE_MEMORY = 512  # estimated bytes of a piece besides its text and values
 
@@ -174,7 +174,9 @@ class ScreenStage:
             responses.append(piece.response)
         self._in_doubt = True
         judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
-        if self._screen.slow or received_bytes(batch) > _THREAD_BYTES:
+        # A piece may release all that are held.
+        many = len(self._held) > _MANY_PIECES or received_bytes(batch) > _THREAD_BYTES
+        if self._screen.slow or many:
             released = await asyncio.to_thread(judge)
         else:
             released = judge()
@@ -240,16 +242,28 @@ class _Stage:
 
     def __init__(self) -> None:
         self._held: list[Piece] = []
+        self._memory = 0
 
     def held_bytes(self) -> int:
         return received_bytes(self._held)
 
+    def _hold(self, pieces: Sequence[Piece]) -> None:
+        """Hold further pieces. Raises ApiError (502) if all of them exceed the memory limit of an answer."""
+        self._held += pieces
+        self._memory += sum(map(memory_of, pieces))  # not of all: there may be very many
+        if self._memory > MAX_ANSWER:
+            raise answer_too_large()
+
+    def _take_held(self) -> list[Piece]:
+        """Return the pieces that are held, and hold none of them any longer."""
+        held, self._held, self._memory = self._held, [], 0
+        return held
+
     async def finish(self) -> list[Piece]:
-        rest, self._held = self._held, []
-        return rest
+        return self._take_held()
 
     async def abandon(self) -> list[Piece]:
-        self._held = []
+        self._take_held()
         return []
 
 
@@ -317,13 +331,9 @@ class CompleteStage(_Stage):
     def __init__(self, judge: Judge) -> None:
         super().__init__()
         self._judge = judge
-        self._memory = 0
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        self._held += pieces
-        self._memory += sum(map(memory_of, pieces))
-        if self._memory > MAX_ANSWER:
-            raise answer_too_large()
+        self._hold(pieces)
         return []
 
     async def finish(self) -> list[Piece]:
@@ -367,8 +377,7 @@ class JsonStage(_Stage):
         self._edited += [] if self._original.is_incomplete else responses_of(pieces)
         if not self._held and not any(map(_finishes, pieces)):
             return pieces
-        self._held += pieces
-        _check_memory(self._held)
+        self._hold(pieces)
         return []
 
     async def finish(self) -> list[Piece]:
@@ -411,13 +420,12 @@ class GateStage(_Stage):
             if not self._held and self._gate.pass_text(piece.response):
                 passed.append(piece)
                 continue
-            self._held.append(piece)
+            self._hold([piece])
             if not self._open_calls.note(piece.response):
                 many = len(self._held) > _MANY_PIECES
                 whole = await asyncio.to_thread(self._whole) if many else self._whole()
-                self._held = []
+                self._take_held()
                 await self._judge(whole, passed)
-        _check_memory(self._held)
         return passed
 
     def _whole(self) -> list[Piece]:
@@ -431,7 +439,7 @@ class GateStage(_Stage):
     async def finish(self) -> list[Piece]:
         """Return nothing. Raises ApiError (502) if the answer ends in the middle of a call."""
         if any(piece.body is not None for piece in self._held):
-            self._held = []
+            self._take_held()
             raise unreadable_answer("it ends in the middle of a function call")
         return await super().finish()
 
@@ -466,6 +474,7 @@ class TurnEndStage(_Stage):
         self._size = 0
         self._retried: list[Piece] = []
         self._failed = False
+        self._has_ended = False  # whether a piece that is held ends the answer
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         self._failed = self._failed or any(piece.body is None and piece.frame.data for piece in pieces)
@@ -473,11 +482,11 @@ class TurnEndStage(_Stage):
         self._size += len(self._texts[-1])
         if self._size > MAX_ANSWER:
             raise answer_too_large()
-        held = [*self._held, *pieces]
-        ready = _count_before_end(held)
-        self._held = held[ready:]
-        _check_memory(self._held)
-        return held[:ready]
+        ready = 0 if self._has_ended else _count_before_end(pieces)
+        self._has_ended = self._has_ended or any(map(_finishes, pieces[ready:]))
+        released = [*self._take_held(), *pieces[:ready]] if ready else []
+        self._hold(pieces[ready:])
+        return released
 
     async def finish(self) -> list[Piece]:
         rest = await super().finish()
@@ -606,19 +615,13 @@ class CitationStage(_Stage):
         return self._texts.sent(pieces)
 
 
-def _check_memory(held: Sequence[Piece]) -> None:
-    """Raise ApiError (502) if the held pieces exceed the memory limit of an answer."""
-    if sum(map(memory_of, held)) > MAX_ANSWER:
-        raise answer_too_large()
-
-
-def _count_before_end(held: Sequence[Piece]) -> int:
+def _count_before_end(pieces: Sequence[Piece]) -> int:
     """Return the number of pieces before the end of the answer.
 
     The end is the first piece with a finishReason, or else everything after the last piece with an answer.
     """
-    ends = (index for index, piece in enumerate(held) if _finishes(piece))
-    last = next((index + 1 for index in reversed(range(len(held))) if held[index].body is not None), 0)
+    ends = (index for index, piece in enumerate(pieces) if _finishes(piece))
+    last = next((index + 1 for index in reversed(range(len(pieces))) if pieces[index].body is not None), 0)
     return next(ends, last)
 
 

@@ -208,9 +208,10 @@ async def answering(context: CallContext, reply: Reply) -> AsyncIterator[None]:
             answer, session = replacement.answer, record.session
             if session is not None:  # the hook's answer may contain pseudonyms
                 answer = session.call_state.restore_pseudonyms(answer)
-            streams = reply.framing is not None
-            is_complete = streams or replacement.is_complete
-            await reply.send_answer(answer if is_complete else _with_usage(answer, record.usage))
+            if not replacement.is_complete:
+                answer = {**answer, "modelVersion": record.model}
+                answer = answer if reply.framing is not None else _with_usage(answer, record.usage)
+            await reply.send_answer(answer)
         except ApiError as error:
             context.services.note_error(record, error)
             await reply.send_error(error)

@@ -226,7 +226,8 @@ class _Redact:
         self, create_redaction: _CreateRedaction, original: JsonObject, session: SessionContext
     ) -> Output | None:
         redaction = create_redaction(self._replacer.replacer_or_block(self._pseudonyms(session)))
-        [(_, new)] = AnswerScreen(redaction).judge([original], last=True)
+        screen = AnswerScreen(redaction)
+        [(_, new)] = screen.judge([original], last=True, cut_off=session.call_state.cut_off)
         return _output(redaction, "llm_response", {} if new is original else {"raw": new})
 
     def _tool(

@@ -38,7 +38,7 @@ from hookgate.proxy.call.verdicts import (
     refuse_ended_call,
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
-from hookgate.proxy.http.bodies import checked_answer, unreadable_answer
+from hookgate.proxy.http.bodies import TOO_MANY, checked_answer, unreadable_answer
 from hookgate.proxy.http.key_mask import KeyMask
 from hookgate.proxy.http.websocket_frames import MAX_MESSAGE
 from hookgate.proxy.identity.callers import is_ephemeral
@@ -47,6 +47,7 @@ from hookgate.proxy.observe.answer_meter import passing_use
 from hookgate.proxy.observe.usage import Usage, read_usage
 from hookgate.proxy.routing.dialects.generate_content import check_references, named_model, with_model
 from hookgate.translator import BodyError, EditError, declared_descriptions, show_request
+from hookgate.translator.checks import check_items
 from hookgate.translator.fields import (
     JsonObject,
     joined_text,
@@ -90,6 +91,7 @@ class LiveSession:
         self._context, self._engine, self._record = context, engine, context.record
         limits = context.services.config.limits
         self._bounds = Bounds(limits.text, limits.values)
+        self._most_items = limits.items
         self._call: JudgedCall
         self._client: Socket
         self._upstream: Socket
@@ -134,6 +136,7 @@ class LiveSession:
 
     async def _outward(self) -> Close:
         end = await relay(self._upstream, self._client, self._from_upstream, self._mask)
+        self._call.session.call_state.cut_off = True  # what is held belongs to a turn that has not ended
         await self._release()
         return end
 
@@ -154,6 +157,7 @@ class LiveSession:
         return WSCloseCode.POLICY_VIOLATION, reason.encode()[:_CLOSE_REASON].decode(errors="ignore").encode()
 
     async def _parsed(self, data: bytes) -> object:
+        await self._call.session.call_state.pause()  # messages that have arrived are received at once
         worker = self._context.request.body_worker
         return await worker.run(len(data), loads, data, self._bounds)
 
@@ -165,6 +169,7 @@ class LiveSession:
         try:
             given = await self._parsed(data)
             sent = ClientMessage(given)
+            check_items(sent.request, self._most_items, TOO_MANY)
         except BodyError as error:
             raise body_refused(error) from None
         if (sent.kind == "setup") == bool(self._model):
@@ -251,6 +256,8 @@ class LiveSession:
         try:
             parsed = await self._parsed(data)
             server = ServerMessage(parsed, self._called)
+            items = {"parts": read_list(server.turn, "parts"), "tool_calls": server.calls}
+            check_items(items, self._most_items, TOO_MANY)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
         self._record.live["media_out"] += server.media_bytes
@@ -301,8 +308,10 @@ class LiveSession:
             turn = {"role": "user", "parts": [{"text": heard}]}
             judged = await self._judge_request({"contents": [turn]}, len(heard))
             heard = "\n".join(joined_text(each) for each in read_list(judged, "contents"))
-        pairs = zip(segment.kinds, segment.candidates, strict=True)
-        candidates = [await self._judge_candidate(kind, each) for kind, each in pairs]
+        candidates: list[JsonObject] = []
+        for kind, candidate in zip(segment.kinds, segment.candidates, strict=True):
+            await self._call.session.call_state.pause()
+            candidates.append(await self._judge_candidate(kind, candidate))
         if held[-1][0].turn_ends:
             self._turn = ModelTurn()
         called = segment.calls(candidates)
@@ -337,6 +346,7 @@ class LiveSession:
         allowed: list[JsonObject] = []
         blocked: list[tuple[JsonObject, str]] = []
         for tool_call in calls:
+            await self._call.session.call_state.pause()
             decided = await decide_tool_call(self._judges, tool_call)
             if isinstance(decided, Refusal):
                 blocked.append((tool_call, BLOCKED.format(decided.reason)))
@@ -359,6 +369,7 @@ class LiveSession:
     async def _send_to_client(self, message: JsonObject, data: bytes | None) -> None:
         """Send a message, or its bytes if they are those that arrived. An empty message is not sent."""
         if message:
+            await self._call.session.call_state.pause()
             await _send(self._client, encode_answer(message) if data is None else data, as_text=False)
 
 
