@@ -106,7 +106,7 @@ class Scenario:
 
 
 DENY, ANSWER = runs(no_rockets), runs(answer_itself)
-DENY_ANSWERS = runs(no_rocket_answers)
+DENY_ANSWERS = runs(no_rocket_answers, stream="event")  # so that the first one is shown
 SCENARIOS = {
     "plain": Scenario("Good morning.", (1, 1), rules=greets, prompt="say hello", result_text="say hello"),
     "tool-turn": Scenario("I have looked.", (2, 2), rules=calls_a_tool, result_text=TOOL_SAYS),
