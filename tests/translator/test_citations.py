@@ -26,7 +26,7 @@ def segments(text: str, draw: Any) -> list[tuple[int, int]]:
     """Spans of a text in characters, none of which begins or ends within a secret."""
     inside = {at for found in SECRET.finditer(text) for at in range(found.start() + 1, found.end())}
     borders = st.sampled_from([at for at in range(len(text) + 1) if at not in inside])
-    return [tuple(sorted((draw(borders), draw(borders)))) for _ in range(draw(st.integers(1, 5)))]  # type: ignore[misc]
+    return [tuple(sorted((draw(borders), draw(borders)))) for _ in range(draw(st.integers(1, 5)))]
 
 
 @st.composite
@@ -156,7 +156,7 @@ def test_annotations_of_interactions_count_bytes_and_arguments_are_left_alone() 
     text, new = "é secret1 here", "é [KEY] here"
     note = {"start_index": 11, "end_index": 15}
     step = {"content": [{"type": "text", "text": text, "annotations": [note]}], "arguments": {"text": text}}
-    edited = {"content": [{**step["content"][0], "text": new}], "arguments": {"text": new}}  # type: ignore[index]
+    edited = {"content": [{**step["content"][0], "text": new}], "arguments": {"text": new}}
     moved = with_moved_annotations({"steps": [step]}, {"steps": [edited]}, in_bytes=True)["steps"][0]
     assert moved["content"][0]["annotations"] == [{"start_index": 9, "end_index": 13}]
     assert moved["arguments"] is edited["arguments"]

@@ -1,5 +1,7 @@
 """Scripts of web pages: which may call the gateway from a browser, and read its answers."""
 
+from typing import Any
+
 import pytest
 from support.gateway import running_gateway, says
 from support.wire import KEY, SSE, UNARY, Answer, connected, post, prompt, request_bytes
@@ -53,7 +55,9 @@ async def test_names_of_headers_that_are_none_are_not_repeated(asked: str) -> No
 
 @pytest.mark.parametrize("target", [UNARY, SSE])
 @pytest.mark.parametrize("hooks", [{}, {"BeforeModel": [says({"decision": "deny", "reason": "No."})]}])
-async def test_a_page_of_a_listed_origin_can_read_answers_and_denials(target: str, hooks: dict) -> None:  # type: ignore[type-arg]
+async def test_a_page_of_a_listed_origin_can_read_answers_and_denials(
+    target: str, hooks: dict[str, Any]
+) -> None:
     async with running_gateway(hooks, config=CONFIG) as gateway:
         allowed = await post(gateway.url, target, prompt("hi"), {**KEY, "Origin": PAGE})
         other = await post(gateway.url, target, prompt("hi"), {**KEY, "Origin": f"{PAGE}.evil"})
