@@ -548,11 +548,11 @@ class CitedTexts:
         """Note the texts of an event as it was received."""
         self._note(self._original, response)
 
-    def sent(self, pieces: Sequence[Piece]) -> list[Piece]:
+    def note_sent(self, pieces: Sequence[Piece]) -> list[Piece]:
         """Note events that are sent, and return them with the offsets of their citations moved."""
-        return [self._sent_piece(piece) for piece in pieces]
+        return [self._note_sent_piece(piece) for piece in pieces]
 
-    def _sent_piece(self, piece: Piece) -> Piece:
+    def _note_sent_piece(self, piece: Piece) -> Piece:
         self._note(self._sent, piece.response)
         if piece.body is None or not _cites(piece):
             return piece
@@ -612,7 +612,7 @@ class CitationStage(_Stage):
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         if self._texts.size > _THREAD_BYTES and any(map(_cites, pieces)):
             return await asyncio.to_thread(self._texts.sent, pieces)
-        return self._texts.sent(pieces)
+        return self._texts.note_sent(pieces)
 
 
 def _count_before_end(pieces: Sequence[Piece]) -> int:

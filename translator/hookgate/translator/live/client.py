@@ -59,7 +59,7 @@ class ClientMessage:
             raise BodyError(self._key, "it must be an object")
         self.audio_bytes = 0
         """The length of the audio in the message, which hooks cannot judge, in bytes."""
-        self.request: JsonObject | None = check_request(self._shown()) if self._has_text() else None
+        self.request: JsonObject | None = check_request(self._as_request()) if self._has_text() else None
         """The request that hooks are shown; None if the message has no text."""
 
     def _has_text(self) -> bool:
@@ -118,7 +118,7 @@ class ClientMessage:
             raise BodyError(f"{self._key}.text", "it must be a string")
         return bool(text)
 
-    def _shown(self) -> JsonObject:
+    def _as_request(self) -> JsonObject:
         match self.kind:
             case "setup":
                 return without(self.body, "model")
