@@ -595,6 +595,23 @@ async def test_citations_refer_to_the_masked_text(target: str) -> None:
     assert shown.encode()[segment["startIndex"] : segment["endIndex"]].decode() == segment["text"]
 
 
+async def test_citations_of_a_long_streamed_text_refer_to_the_masked_text() -> None:
+    text = "An introduction. " * 5_000 + CITED
+    parts = [spoken(text[start : start + 4_096]) for start in range(0, len(text), 4_096)]
+    end = spoken("", finishReason="STOP", groundingMetadata=cited(text))
+    async with (
+        peer(ok(b"".join(sse(*parts, end)))) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [policy()]}) as url,
+    ):
+        answer = await post(url, SSE, prompt("hi"))
+    candidates = [body["candidates"][0] for body in answer.events]
+    shown = "".join(part["text"] for each in candidates for part in each["content"]["parts"])
+    assert MAIL not in shown
+    [support] = candidates[-1]["groundingMetadata"]["groundingSupports"]
+    segment = support["segment"]
+    assert shown.encode()[segment["startIndex"] : segment["endIndex"]].decode() == "Spain won Euro 2024."
+
+
 async def test_annotations_of_a_response_refer_to_the_masked_text() -> None:
     note = {"type": "url_citation", "url": "u", "start_index": CITED.index("Spain"), "end_index": len(CITED)}
     content = {"type": "output_text", "text": CITED, "annotations": [note]}

@@ -611,7 +611,7 @@ class CitationStage(_Stage):
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         if self._texts.size > _THREAD_BYTES and any(map(_cites, pieces)):
-            return await asyncio.to_thread(self._texts.sent, pieces)
+            return await asyncio.to_thread(self._texts.note_sent, pieces)
         return self._texts.note_sent(pieces)
 
 
