@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gateway.configurations import gateway
-from benchmarks.gateway.traffic.upstream import SMALL
 from benchmarks.processes import Server, cores, free_port
 
 CALLERS = 8
 SECONDS = 5.0
 
-GENERATE = SMALL
+GENERATE = "/v1beta/models/gemini-2.5-flash:generateContent"
+OTHER = "/v1beta/models/gemini-2.0-flash:generateContent"
 EMBEDDINGS = "/v1beta/openai/embeddings"
 BATCH = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
 TOOL_EVENT = "/hookgate/v1/events/BeforeTool"
@@ -146,7 +146,7 @@ def _report(name: str, shape: Hostile | None) -> None:
             thread.start()
         health, others = (
             _measured(lambda: _get(address)),
-            _measured(lambda: _post(server, GENERATE.replace("2.5", "2.0"), small, "other")),
+            _measured(lambda: _post(server, OTHER, small, "other")),
         )
         stop.set()
         for thread in threads:
@@ -199,15 +199,17 @@ def _upstream(answer: bytes) -> Iterator[str]:
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # one write for head and body: two of them would wait for a delayed acknowledgement
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
-            data = b'{"candidates":[]}' if "2.0" in self.path else answer
+            data = b'{"candidates":[]}' if self.path == OTHER else answer
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
+            self.wfile.flush()
 
         def log_message(self, *_: object) -> None:
             pass
