@@ -4,7 +4,6 @@ Requests are decompressed with limits, and parsed strictly.
 """
 
 import asyncio
-import gc
 import math
 import re
 import time
@@ -100,13 +99,10 @@ class BodyWorker:
         thread = self._very_large if work > _VERY_LARGE else self._large
 
         def run_step() -> R:
-            started, gc_enabled = time.monotonic(), gc.isenabled()
-            gc.disable()  # steps create no cycles, and a collection would stop all threads
+            started = time.monotonic()
             try:
                 return step(*args)
             finally:
-                if gc_enabled:
-                    gc.enable()
                 time.sleep(_PAUSE if time.monotonic() - started > _PAUSE else 0)
 
         return await asyncio.get_running_loop().run_in_executor(thread, run_step)

@@ -1,7 +1,7 @@
 """Function calls whose arguments a stream contains in pieces: finds where they end, and makes them whole."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -49,6 +49,8 @@ def with_whole_calls(bodies: Sequence[JsonObject]) -> list[JsonObject]:
     All pieces of these calls must be in the events. A call whose arguments cannot be assembled stays in
     pieces. An unchanged event is the same object.
     """
+    if len(bodies) == 1 and not any(map(_is_piece, _calls_of(bodies[0]))):
+        return [*bodies]
     calls: list[_Pieces] = []
     latest: dict[int, _Pieces] = {}
     for number, body in enumerate(bodies):
@@ -93,7 +95,7 @@ class _Pieces:
         Returns nothing if the call is whole already, or cannot be made whole.
         """
         begun, *others = self._calls
-        if not others and read(begun, "partialArgs") is None and not read(begun, "willContinue"):
+        if not others and not _is_piece(begun):
             return {}
         try:
             arguments = _assembled(self._calls)
@@ -214,6 +216,19 @@ def _replaced(body: JsonObject, number: int, new: dict[_Place, JsonObject | None
             else write(candidate, "content", write(content, "parts", parts or [{"text": ""}]))
         )
     return write(body, "candidates", candidates)
+
+
+def _calls_of(body: JsonObject) -> Iterator[JsonObject]:
+    """Yield each function call of an event, or piece of one."""
+    for candidate in read_list(body, "candidates"):
+        for part in parts_of(candidate):
+            if (call := _call(part)) is not None:
+                yield call
+
+
+def _is_piece(call: JsonObject) -> bool:
+    """Return whether this is a call with pieces of its arguments, or with more of them to come."""
+    return read(call, "partialArgs") is not None or bool(read(call, "willContinue"))
 
 
 def _call(part: JsonObject) -> JsonObject | None:
