@@ -1,7 +1,7 @@
 """Check the structure of the four source roots: `python scripts/check_structure.py`, a part of `make lint`.
 
 It fails for a circle of modules or of folders, for a public class or function whose name is defined in two
-modules, for a folder with too many modules, and for a module that no layer of pyproject.toml names.
+modules, and for a module that no layer of pyproject.toml names.
 """
 
 import ast
@@ -13,8 +13,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE_ROOTS = ("translator", "hooks", "shim", "proxy")
-MAX_IN_FOLDER = 14
-MAX_IN_PROXY = 5
 
 DICTATED_NAMES = {"upgrade"}
 """Names that a library looks up in each module: alembic calls `upgrade` in every migration."""
@@ -31,7 +29,6 @@ def main() -> int:
         *(f"circle of modules: {' -> '.join(circle)}" for circle in circles(graph)),
         *(f"circle of folders: {' -> '.join(circle)}" for circle in circles(folders)),
         *names_defined_twice(modules),
-        *crowded_folders(),
         *modules_without_layer(modules),
     ]
     for finding in findings:
@@ -109,17 +106,6 @@ def names_defined_twice(modules: Mapping[str, ast.Module]) -> Iterator[str]:
     for name, found in sorted(places.items()):
         if len(found) > 1 and not name.startswith("_") and name not in DICTATED_NAMES:
             yield f"{name} is defined in {', '.join(found)}"
-
-
-def crowded_folders() -> Iterator[str]:
-    """A finding for each folder that contains more modules than a reader takes in at once."""
-    counts: dict[Path, int] = defaultdict(int)
-    for _, path in source_files():
-        counts[path.parent] += 1
-    for folder, count in sorted(counts.items()):
-        most = MAX_IN_PROXY if folder == ROOT / "proxy/hookgate/proxy" else MAX_IN_FOLDER
-        if count > most:
-            yield f"{folder.relative_to(ROOT)} contains {count} modules, more than {most}"
 
 
 def modules_without_layer(modules: Iterable[str]) -> Iterator[str]:

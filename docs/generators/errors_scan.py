@@ -121,9 +121,7 @@ class _Scan:
     def _statuses(self, node: ast.expr, scope: dict[str, ast.expr]) -> list[int]:
         return [int(text) for text in self._texts(node, scope) if text.isdigit()]
 
-    def _texts(  # noqa: PLR0911  # one for each kind of expression
-        self, node: ast.expr, scope: dict[str, ast.expr]
-    ) -> list[str]:
+    def _texts(self, node: ast.expr, scope: dict[str, ast.expr]) -> list[str]:
         """Return what an expression can be, with `…` for what is not known."""
         match node:
             case ast.Constant(value=value):

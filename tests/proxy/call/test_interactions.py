@@ -310,7 +310,7 @@ async def test_an_answer_of_an_older_revision_is_refused() -> None:
 # ---- every field of the API's own types
 
 
-def planted(kind: Any, depth: int = 0) -> list[Any]:  # noqa: PLR0911  # one for each kind of type
+def planted(kind: Any, depth: int = 0) -> list[Any]:
     """Values of a type of the SDK with the secret in every string: one for each variant."""
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]

@@ -102,7 +102,7 @@ class Inputs:
         return self._rebuild(new)
 
 
-def read_inputs(verb: str, body: JsonObject) -> Inputs:  # noqa: PLR0911  # one for each shape
+def read_inputs(verb: str, body: JsonObject) -> Inputs:
     """Read a body of the API's method `verb`, one of INPUTS. Raises BodyError."""
     body = make_canonical(body)
     match verb:

@@ -98,7 +98,7 @@ _POLL_SECONDS = 0.5
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
-async def run_audit(given: argparse.Namespace) -> int:  # noqa: PLR0911  # one for each command
+async def run_audit(given: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
     if given.audit_command == "verify" and given.file is not None:
         return _print_report(_verified_file(given.file, _expected(given.expect)))

@@ -71,7 +71,7 @@ class WebSockets:
             await socket.close(code=aiohttp.WSCloseCode.GOING_AWAY)  # does nothing if it is closed already
 
 
-def as_os_error(error: Exception) -> OSError:  # noqa: PLR0911  # one for each kind of failure
+def as_os_error(error: Exception) -> OSError:
     """Return the OSError that corresponds to aiohttp's error, without its message, which may contain URLs."""
     match error:
         case TimeoutError():

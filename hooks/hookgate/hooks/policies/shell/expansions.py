@@ -130,7 +130,7 @@ class WordReader(ABC):
 
     # ---- parts of a word
 
-    def _read_part(self, characters: re.Pattern[str], bare: list[str]) -> Word | None:  # noqa: C901  # one case per kind
+    def _read_part(self, characters: re.Pattern[str], bare: list[str]) -> Word | None:
         """Read a part of a word, and add its unquoted text to `bare`. Returns None at the end of the word."""
         text, at = self.text, self.at
         if run := characters.match(text, at):
@@ -171,7 +171,7 @@ class WordReader(ABC):
         self.at = run.end()
         return literal(run[0])
 
-    def _read_dollar(self, quoted: bool) -> Word:  # noqa: C901, PLR0911  # one case per kind
+    def _read_dollar(self, quoted: bool) -> Word:  # noqa: PLR0911  # one case per kind
         text, at = self.text, self.at
         if text.startswith("$\\\n", at) or text.startswith("$(\\\n", at):
             raise self.error("a line ends within an expansion")
@@ -232,7 +232,7 @@ class WordReader(ABC):
 
     # ---- parameter expansions
 
-    def _read_braced(self, quoted: bool) -> Word:  # noqa: C901  # one case per kind
+    def _read_braced(self, quoted: bool) -> Word:
         """Read `${…}`."""
         text = self.text
         if length := _LENGTH.match(text, self.at):
