@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.proxy.app import serve_on
-from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, UpstreamSettings
-from hookgate.proxy.http.upstream_client import Upstreams
+from hookgate.proxy.upstream.client import Upstreams
 from hookgate.shim import Shim
 
 ROUNDS = 15

@@ -14,7 +14,7 @@ from pathlib import Path
 
 PROXY = Path(__file__).parents[2] / "proxy" / "hookgate" / "proxy"
 
-_FOLDERS = ("audit", "call", "credentials", "http", "identity", "routing")
+_FOLDERS = ("audit", "calls", "keys", "routes", "server", "sessions", "upstream")
 """The packages whose errors reach clients. Those of the admin listener and the embedded upstream do not."""
 
 _FUNCTIONS = {

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.calls.gateway import Gateway
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from support.policies import redact
 from support.python_sdk import MODEL, python_client, sdk_warnings
 
 from hookgate.proxy.config import Config, StoreSettings
-from hookgate.proxy.identity.interactions import KnownInteractions
+from hookgate.proxy.sessions.interactions import KnownInteractions
 from hookgate.proxy.store import Store
 
 pytestmark = sdk_warnings

@@ -10,7 +10,7 @@ from support.places import DOCS
 from support.routes import treatment
 
 GROUPS = ("agents", "credentials", "environments", "triggers", "voices", "webhooks")
-"""Collections that the docs give as a whole; tests/proxy/routing/test_sdk_methods.py has their paths."""
+"""Collections that the docs give as a whole; tests/proxy/routes/test_sdk_methods.py has their paths."""
 
 
 def documented(heading: str) -> dict[str, list[str]]:

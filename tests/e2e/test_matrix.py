@@ -29,7 +29,7 @@ from support.policies import (
 )
 from support.python_sdk import sdk_warnings
 
-from hookgate.proxy.call.verdicts import NOT_JSON
+from hookgate.proxy.calls.verdicts import NOT_JSON
 from hookgate.proxy.config import Config, StreamSettings
 
 pytestmark = sdk_warnings

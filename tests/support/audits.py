@@ -16,7 +16,7 @@ from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.audit.verifying import VerificationReport, verify_database
-from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.models import AuditSettings as Settings
 from hookgate.proxy.observe.record import CallRecord, HookTally, make_receipt

@@ -41,7 +41,7 @@ for _name in (
     *(f"hookgate.hooks.policies.{name}" for name in _POLICIES),
     "hookgate.hooks.runners.http",
     *(f"hookgate.proxy.cli.{name}" for name in _COMMANDS),
-    *(f"hookgate.proxy.{name}" for name in ("app", "audit.content", "embedded", "identity.shared")),
+    *(f"hookgate.proxy.{name}" for name in ("app", "audit.content", "embedded", "sessions.shared")),
     *(f"hookgate.shim.command.{name}" for name in ("event", "install", "launch")),
 ):
     importlib.import_module(_name)

@@ -13,12 +13,12 @@ from hookgate.hooks import Engine
 from hookgate.hooks.settings import Layer, SettingsSource, load_sources
 from hookgate.proxy import embedded
 from hookgate.proxy.app import serve_on
-from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, CredentialSettings, UpstreamSettings
 from hookgate.proxy.embedded import Script
-from hookgate.proxy.http.upstream_client import Upstreams
-from hookgate.proxy.identity.interactions import KnownInteractions
-from hookgate.proxy.identity.sessions import Sessions
+from hookgate.proxy.sessions.interactions import KnownInteractions
+from hookgate.proxy.sessions.sessions import Sessions
+from hookgate.proxy.upstream.client import Upstreams
 
 _numbers = count()
 

@@ -15,17 +15,17 @@ from support.wire import HI, UNARY, Answer, post
 from hookgate.hooks import Engine, load_settings
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.audit.trail import open_audit_trail
-from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, StoreSettings
 from hookgate.proxy.config.models import AuditSettings
-from hookgate.proxy.identity.issued_keys import IssuedKeys, open_issued_keys
-from hookgate.proxy.identity.key_scopes import KeyScope
-from hookgate.proxy.identity.key_secrets import create_key, load_pepper
+from hookgate.proxy.keys.issued import IssuedKeys, open_issued_keys
+from hookgate.proxy.keys.scopes import KeyScope
+from hookgate.proxy.keys.secrets import create_key, load_pepper
+from hookgate.proxy.keys.table import KeyTable, StoredKey
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.usage import Prices
 from hookgate.proxy.store import Store
 from hookgate.proxy.store.database import open_keys
-from hookgate.proxy.store.key_table import KeyTable, StoredKey
 
 UPSTREAM_KEY = "AIza-canary-of-the-gateway"
 ACCEPTING: dict[str, Any] = {

@@ -13,11 +13,11 @@ from support.gateway import upstreams_at, write_settings
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.proxy.app import serve_on
-from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, LimitSettings
-from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.tracing import Traces
+from hookgate.proxy.server.tls import Certificate
 
 
 @asynccontextmanager

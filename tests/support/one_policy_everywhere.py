@@ -14,7 +14,7 @@ from support.python_sdk import MODEL, python_client
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.proxy.app import serve_on
-from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config
 
 Json = dict[str, Any]

@@ -16,7 +16,7 @@ from hookgate.proxy.admin.listener import AdminListener
 from hookgate.proxy.admin.panel import Panel, open_panel
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.audit.trail import open_audit_trail
-from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, EffectiveConfig
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.metrics import Metrics

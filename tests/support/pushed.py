@@ -15,13 +15,13 @@ from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import AdminListener
 from hookgate.proxy.app import serve_on
-from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import Receipts
+from hookgate.proxy.policy.table import PolicyRevision, PolicyTable, document_hash
 from hookgate.proxy.store.database import open_policies
-from hookgate.proxy.store.policy_table import PolicyRevision, PolicyTable, document_hash
 
 Json = dict[str, Any]
 

@@ -6,7 +6,7 @@ import pytest
 
 from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.routing.table import match
+from hookgate.proxy.routes.table import match
 from hookgate.translator import INPUTS
 
 CALL = "/v1beta/models/gemini-2.5-flash:generateContent"

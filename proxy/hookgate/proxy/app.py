@@ -19,30 +19,30 @@ from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import AdminListener, running_admin
 from hookgate.proxy.admin.panel import open_panel
 from hookgate.proxy.audit.trail import open_audit_trail
-from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, ConfigError, EffectiveConfig, LimitSettings, ListenSettings
 from hookgate.proxy.config.reading import Sources, conflicts, find_sources, settings_warnings
 from hookgate.proxy.config.values import host_and_port
-from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
-from hookgate.proxy.http.listener import CLIENTS, accepting, bind_listeners, url_of
-from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.http.upstream_client import Upstreams
-from hookgate.proxy.identity.interactions import KnownInteractions
-from hookgate.proxy.identity.sessions import LocalSessions, Sessions
-from hookgate.proxy.identity.unmet_conditions import warn_of_unmet_conditions
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.tracing import open_tracing
 from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.policy import PushedPolicy
+from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
+from hookgate.proxy.server.descriptors import Budget, descriptors_for, descriptors_of_hooks
+from hookgate.proxy.server.listener import CLIENTS, accepting, bind_listeners, url_of
+from hookgate.proxy.server.tls import Certificate
+from hookgate.proxy.sessions.interactions import KnownInteractions
+from hookgate.proxy.sessions.sessions import LocalSessions, Sessions
 from hookgate.proxy.store import Store
+from hookgate.proxy.upstream.client import Upstreams
 from hookgate.proxy.workers.interrupts import catch_interrupts
 from hookgate.proxy.workers.sockets import BalancedAcceptor, ConnectionCounts, WorkerSockets
 from hookgate.proxy.workers.supervisor import supervise
 from hookgate.proxy.workers.worker import Feed, running_worker_admin, stopping_without_supervisor
 
 if TYPE_CHECKING:
-    from hookgate.proxy.identity.issued_keys import IssuedKeys
+    from hookgate.proxy.keys.issued import IssuedKeys
 
 log = logging.getLogger("hookgate")
 
@@ -229,8 +229,8 @@ async def _open_sessions(config: Config, url: str | None, state: Path) -> AsyncI
         yield LocalSessions()
         return
     # Imported only if there is a database.
-    from hookgate.proxy.identity.shared import SharedSessions  # noqa: PLC0415  # see above
-    from hookgate.proxy.store.sessions import open_session_store  # noqa: PLC0415  # see above
+    from hookgate.proxy.sessions.shared import SharedSessions  # noqa: PLC0415  # see above
+    from hookgate.proxy.sessions.table import open_session_store  # noqa: PLC0415  # see above
 
     store = await asyncio.to_thread(open_session_store, url, state, config.store.session_hours)
     try:
@@ -246,7 +246,7 @@ async def _open_issued_keys(parts: _Parts) -> AsyncIterator["IssuedKeys | None"]
         yield None
         return
     # Imported only if it is needed.
-    from hookgate.proxy.identity.issued_keys import open_issued_keys  # noqa: PLC0415  # see above
+    from hookgate.proxy.keys.issued import open_issued_keys  # noqa: PLC0415  # see above
 
     counters = await asyncio.to_thread(parts.store.counters)
     url, state = parts.store.url(), parts.sources.state

@@ -184,11 +184,11 @@ async def _serve(given: "_Given", log: CallLog) -> AsyncIterator[tuple[str, "Emb
     from hookgate.hooks.settings import SettingsSource  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy import embedded, policy  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.app import serve_on  # noqa: PLC0415  # see the module's docstring
-    from hookgate.proxy.call.gateway import Gateway  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.calls.gateway import Gateway  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.config.reading import Sources  # noqa: PLC0415  # see the module's docstring
-    from hookgate.proxy.http.upstream_client import Upstreams  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.observe.record import make_receipt  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.observe.usage import read_prices  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.upstream.client import Upstreams  # noqa: PLC0415  # see the module's docstring
 
     rules = None if given.script is None else embedded.load_script(given.file("script.json", given.script))
     async with embedded.run_embedded(rules) as upstream:

@@ -20,7 +20,7 @@ from support.wire import HI, KEY, SSE, UNARY, Answer, ask, connected, peer, post
 
 from hookgate.proxy.audit import trail
 from hookgate.proxy.audit.reading import AuditReader, EndedCall, RecordFilter
-from hookgate.proxy.call import answer as answers
+from hookgate.proxy.calls import answer as answers
 from hookgate.proxy.config import ClientSettings, Config, RouteSettings
 from hookgate.proxy.config.models import AuditSettings, NamedKey
 from hookgate.proxy.errors import ApiError

@@ -13,7 +13,7 @@ from support.keys import UPSTREAM_KEY, sent, until_answered, why
 from support.program import Ended, run, serving
 from support.wire import HI, SSE, UNARY, ask, post
 
-from hookgate.proxy.identity.key_secrets import create_key
+from hookgate.proxy.keys.secrets import create_key
 
 KEY = re.compile(r"hgk_[a-z2-7]{10}_[0-9A-Za-z]{49}")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hookgate.proxy.audit.reading import RecordedChange
-from hookgate.proxy.cli.common.tables import _shortened, print_changes
+from hookgate.proxy.cli.tables import _shortened, print_changes
 
 
 def test_values_of_changes_are_printed_as_json_and_texts_as_they_are(

@@ -13,7 +13,7 @@ from support.program import run
 from hookgate.proxy.config import Config, ConfigError, NamedKey, read_config
 from hookgate.proxy.config.catalogue import NAMED, config_schema
 from hookgate.proxy.config.values import Section
-from hookgate.proxy.identity.callers import KeyOwner, KeysError, load_named_keys
+from hookgate.proxy.keys.callers import KeyOwner, KeysError, load_named_keys
 
 KEY = "AIza-canary-0815-canary-0815-canary-0815"
 HASH = sha256(KEY.encode()).hexdigest()

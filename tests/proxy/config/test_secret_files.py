@@ -8,10 +8,10 @@ import pytest
 from hookgate.proxy.admin.access import admin_token_source, client_secret_source
 from hookgate.proxy.config import AdminSettings, SignInSettings, StoreSettings, UpstreamSettings
 from hookgate.proxy.config.models import NamedKey
-from hookgate.proxy.credentials.gateway_credentials import GatewayCredentials
-from hookgate.proxy.identity.callers import load_named_keys
-from hookgate.proxy.identity.key_secrets import load_pepper
+from hookgate.proxy.keys.callers import load_named_keys
+from hookgate.proxy.keys.secrets import load_pepper
 from hookgate.proxy.store import Store
+from hookgate.proxy.upstream.credentials import GatewayCredentials
 
 CANARY = b"canary-4c1d"
 SECRETS: dict[str, Callable[[Path], object]] = {

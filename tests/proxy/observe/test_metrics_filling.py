@@ -13,7 +13,7 @@ from support.policies import answer_itself, no_rockets, stop_at_rockets
 from support.wire import KEY, SSE, UNARY, ask, connected, peer, post, prompt
 
 from hookgate.proxy.config import Config
-from hookgate.proxy.identity.callers import hash_single_key
+from hookgate.proxy.keys.callers import hash_single_key
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.usage import read_prices
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hookgate.proxy.sessions.table import open_session_store
 from hookgate.proxy.store import StoreError, execution
 from hookgate.proxy.store.counters import SqlCounters
 from hookgate.proxy.store.database import open_database
-from hookgate.proxy.store.sessions import open_session_store
 
 
 async def test_a_call_waits_for_sessions_only_so_long(

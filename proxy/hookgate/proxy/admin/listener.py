@@ -17,13 +17,13 @@ from hookgate.proxy.admin.roles import call_for
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError, only_get
-from hookgate.proxy.http.connection import error_response
-from hookgate.proxy.http.descriptors import ADMIN
-from hookgate.proxy.http.listener import OPERATORS, accepting, bind_listeners, url_of
-from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.observe.metrics import CONTENT_TYPE, Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
 from hookgate.proxy.policy import PushedPolicy, settings_out_of_force
+from hookgate.proxy.server.connection import error_response
+from hookgate.proxy.server.descriptors import ADMIN
+from hookgate.proxy.server.listener import OPERATORS, accepting, bind_listeners, url_of
+from hookgate.proxy.server.tls import Certificate
 from hookgate.translator.fields import JsonObject
 
 if TYPE_CHECKING:  # its libraries are for a gateway that has one

@@ -25,12 +25,12 @@ from hookgate.proxy.config import Config, SignInSettings
 from hookgate.proxy.config.reading import EffectiveConfig, Sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError, only_get
-from hookgate.proxy.http.bodies import read_request
-from hookgate.proxy.http.connection import error_response
 from hookgate.proxy.observe.metrics import Traffic
 from hookgate.proxy.observe.record import Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import PushedPolicy
+from hookgate.proxy.server.bodies import read_request
+from hookgate.proxy.server.connection import error_response
 from hookgate.proxy.store.database import open_audit
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps

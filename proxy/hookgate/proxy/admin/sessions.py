@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from hookgate.proxy.admin.roles import Person, Role
+from hookgate.proxy.admin.session_table import PanelTable, StoredSession
 from hookgate.proxy.errors import ApiError, StoreError
 from hookgate.proxy.store.database import open_panel_sessions
 from hookgate.proxy.store.execution import DatabaseThreads
-from hookgate.proxy.store.panel_table import PanelTable, StoredSession
 
 T = TypeVar("T")
 

@@ -28,7 +28,7 @@ from hookgate.proxy.admin.access import client_secret_source
 from hookgate.proxy.admin.roles import Person, Role, UnknownPersonError
 from hookgate.proxy.config import SignInSettings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.identity.openid import (
+from hookgate.proxy.keys.openid import (
     INVALID_TOKEN,
     UNREACHABLE,
     KeySet,

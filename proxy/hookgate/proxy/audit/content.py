@@ -14,9 +14,9 @@ from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.content import CallContent, KeptBytes
 from hookgate.proxy.observe.record import CallRecord
-from hookgate.proxy.routing.dialects import ADAPTERS
-from hookgate.proxy.routing.dialects.generate_content import open_request_body
-from hookgate.proxy.routing.table import Route
+from hookgate.proxy.routes.dialects import ADAPTERS
+from hookgate.proxy.routes.dialects.generate_content import open_request_body
+from hookgate.proxy.routes.table import Route
 from hookgate.translator import BodyError, check_response, join_events
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads

@@ -24,7 +24,7 @@ from hookgate.proxy.audit.writer import PendingRecords, Writer
 from hookgate.proxy.config.models import AuditSettings as Settings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import CALL_ID, AuditState, CallRecord, make_receipt
-from hookgate.proxy.routing.table import Route
+from hookgate.proxy.routes.table import Route
 from hookgate.proxy.store.database import FAILURES, open_audit, reason
 from hookgate.translator.fields import JsonObject
 

@@ -23,15 +23,15 @@ from hookgate.proxy.config.reading import (
 )
 from hookgate.proxy.config.sources import ConfigError
 from hookgate.proxy.config.values import host_and_port
-from hookgate.proxy.credentials.gateway_credentials import CredentialsError, GatewayCredentials
-from hookgate.proxy.http.listener import CLIENTS, OPERATORS, check_address
-from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.http.upstream_client import Upstreams
-from hookgate.proxy.identity.callers import KeysError, load_named_keys
-from hookgate.proxy.identity.unmet_conditions import unmet_conditions
+from hookgate.proxy.keys.callers import KeysError, load_named_keys
 from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.policy import describe_hooks, hook_warnings
+from hookgate.proxy.policy.unmet_conditions import unmet_conditions
+from hookgate.proxy.server.listener import CLIENTS, OPERATORS, check_address
+from hookgate.proxy.server.tls import Certificate
 from hookgate.proxy.store import Store, StoreError
+from hookgate.proxy.upstream.client import Upstreams
+from hookgate.proxy.upstream.credentials import CredentialsError, GatewayCredentials
 
 
 async def check_configuration(effective: EffectiveConfig) -> str:

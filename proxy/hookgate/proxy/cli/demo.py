@@ -15,12 +15,12 @@ from rich.markup import escape
 from hookgate.hooks import Engine, load_settings
 from hookgate.proxy import embedded
 from hookgate.proxy.app import serve_on
-from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.cli.init import command_name, examples_folder
 from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.embedded import EmbeddedUpstream
 from hookgate.proxy.errors import pluralize
-from hookgate.proxy.http.upstream_client import Upstreams
+from hookgate.proxy.upstream.client import Upstreams
 from hookgate.translator import declared_names
 
 

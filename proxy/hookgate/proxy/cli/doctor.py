@@ -11,17 +11,16 @@ import aiohttp
 from hookgate.hooks import Configuration, SettingsError
 from hookgate.hooks.runners.process import MAX_DESCRIPTORS, raised_descriptor_limit
 from hookgate.hooks.settings import read_sources
-from hookgate.proxy.cli.common.trials import Diagnosis, diagnose_hooks, print_diagnoses
 from hookgate.proxy.cli.config import check_configuration, describe_sources, usable_prices
+from hookgate.proxy.cli.trials import Diagnosis, diagnose_hooks, print_diagnoses
 from hookgate.proxy.config import Config, ConfigError
 from hookgate.proxy.config.reading import EffectiveConfig, read_config, state_folder
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import DOMAIN, ApiError, pluralize
-from hookgate.proxy.http.descriptors import Budget, DescriptorError, descriptors_for, descriptors_of_hooks
-from hookgate.proxy.http.listener import CLIENTS, OPERATORS, ListenerPurpose, check_address, url_of
-from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.http.upstream_client import NoAnswerError, Upstreams, expired_authorities
 from hookgate.proxy.policy import read_all_sources
+from hookgate.proxy.server.descriptors import Budget, DescriptorError, descriptors_for, descriptors_of_hooks
+from hookgate.proxy.server.listener import CLIENTS, OPERATORS, ListenerPurpose, check_address, url_of
+from hookgate.proxy.server.tls import Certificate
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.checking import check_database, check_state_folder
 from hookgate.proxy.store.database import (
@@ -32,6 +31,7 @@ from hookgate.proxy.store.database import (
     POLICY_FILE,
     SESSIONS_FILE,
 )
+from hookgate.proxy.upstream.client import NoAnswerError, Upstreams, expired_authorities
 
 _DAY = 24 * 3600
 _EXPIRY_NOTE_DAYS = 14

@@ -20,14 +20,14 @@ from hookgate.hooks.policies.counters import MEASURES, LimitRule
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.settings.matcher_advice import regex_as_wildcards
 from hookgate.proxy.audit.changes import RecordOwnChange, operator_name, recording_changes
-from hookgate.proxy.cli.common.flags import add_state_flags
-from hookgate.proxy.cli.common.tables import print_table
+from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.tables import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.config.values import key_name
-from hookgate.proxy.identity.callers import hash_single_key
-from hookgate.proxy.identity.key_scopes import DEFAULT_GROUPS, ROUTE_GROUPS, KeyScope
-from hookgate.proxy.identity.key_secrets import (
+from hookgate.proxy.keys.callers import hash_single_key
+from hookgate.proxy.keys.scopes import DEFAULT_GROUPS, ROUTE_GROUPS, KeyScope
+from hookgate.proxy.keys.secrets import (
     KEY_PREFIX,
     Pepper,
     check_pepper,
@@ -35,9 +35,9 @@ from hookgate.proxy.identity.key_secrets import (
     id_in_key,
     load_pepper,
 )
+from hookgate.proxy.keys.table import KeyTable, KeyUsage, StoredKey
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import KEYS_FILE, open_keys
-from hookgate.proxy.store.key_table import KeyTable, KeyUsage, StoredKey
 
 _SECONDS = {"m": 60, "h": 3600, "d": 24 * 3600}
 _LIMIT = re.compile(r"(requests|tokens|cost)=([0-9]+(?:\.[0-9]+)?)/(minute|day|month)")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from hookgate.proxy import __version__
-from hookgate.proxy.cli.common.flags import CommandParser, add_gateway_flags, add_state_flags
+from hookgate.proxy.cli.flags import CommandParser, add_gateway_flags, add_state_flags
 from hookgate.proxy.errors import describe_os_error
 
 _EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests": "otel", "jwt": "tokens"}

@@ -15,16 +15,16 @@ from typing import Any
 from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings.files import read_settings
 from hookgate.proxy.audit.changes import operator_name, recording_changes
-from hookgate.proxy.cli.common.flags import add_state_flags
-from hookgate.proxy.cli.common.tables import print_table
+from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.tables import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import describe_hooks, hook_warnings
 from hookgate.proxy.policy.pushed import check_policy
+from hookgate.proxy.policy.table import PolicyRevision, PolicyTable, document_hash
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import POLICY_FILE, open_policies
-from hookgate.proxy.store.policy_table import PolicyRevision, PolicyTable, document_hash
 
 _LONGEST_MESSAGE = 500
 _NUMBER = re.compile(r"[0-9]{1,10}")

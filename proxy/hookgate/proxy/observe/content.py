@@ -10,8 +10,8 @@ from pathlib import Path
 from hookgate.hooks import Run, SessionContext
 from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.config import TranscriptSettings as Settings
-from hookgate.proxy.identity.sessions import OpenSession
-from hookgate.proxy.routing.table import Route
+from hookgate.proxy.routes.table import Route
+from hookgate.proxy.sessions.sessions import OpenSession
 from hookgate.translator.fields import JsonObject, read_list
 from hookgate.translator.strictjson import dumps
 

@@ -19,7 +19,7 @@ import orjson
 
 from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.config import LogSettings
-from hookgate.proxy.routing.table import Route
+from hookgate.proxy.routes.table import Route
 
 _UNUSUAL = re.compile(r"[^\n\t\x20-\x7e]+")
 

@@ -24,7 +24,7 @@ from hookgate.proxy.store import Store
 from hookgate.translator.fields import JsonObject
 
 if TYPE_CHECKING:  # its libraries are for a gateway with a database
-    from hookgate.proxy.store.policy_table import PolicyRevision, PolicyTable, RevisionName
+    from hookgate.proxy.policy.table import PolicyRevision, PolicyTable, RevisionName
 
 log = logging.getLogger("hookgate")
 
@@ -178,8 +178,8 @@ def open_pushed_policy(config: Config, sources: Sources) -> Iterator[tuple[Sourc
         yield sources, None
         return
     # Imported only if there is a database.
+    from hookgate.proxy.policy.table import PolicyTable  # noqa: PLC0415  # see above
     from hookgate.proxy.store.database import open_policies  # noqa: PLC0415  # see above
-    from hookgate.proxy.store.policy_table import PolicyTable  # noqa: PLC0415  # see above
 
     table = PolicyTable(open_policies(Store(config.store, sources.state).url(), sources.state))
     with contextlib.closing(table):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from hookgate.proxy.http.listener import readable
+from hookgate.proxy.server.listener import readable
 
 _VARIABLE = "HOOKGATE_WORKER"
 

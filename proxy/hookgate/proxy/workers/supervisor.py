@@ -23,11 +23,11 @@ from hookgate.proxy.config import Config, EffectiveConfig
 from hookgate.proxy.config.reading import Sources, find_sources, settings_warnings
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.listener import CLIENTS, bind_listeners, url_of
-from hookgate.proxy.identity.unmet_conditions import warn_of_unmet_conditions
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import Receipts
+from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
+from hookgate.proxy.server.listener import CLIENTS, bind_listeners, url_of
 from hookgate.proxy.store import Store
 from hookgate.proxy.workers.interrupts import catch_interrupts
 from hookgate.proxy.workers.processes import SupervisedWorker, WorkerProcesses

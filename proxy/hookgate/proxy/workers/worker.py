@@ -12,11 +12,11 @@ from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.listener import AdminListener, accepting_operators, reload_on_hangup, watching
 from hookgate.proxy.audit import Audit
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.connection import error_response
-from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.identity.callers import AcceptedKeys
+from hookgate.proxy.keys.callers import AcceptedKeys
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import KEPT_RECEIPTS, Receipts
+from hookgate.proxy.server.connection import error_response
+from hookgate.proxy.server.tls import Certificate
 from hookgate.proxy.workers.sockets import WorkerSockets
 from hookgate.translator.fields import JsonObject
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from hookgate.proxy.admin.access import admin_token_source, find_token
 from hookgate.proxy.cli.agents.known import AGENTS, Agent, find_agent
-from hookgate.proxy.cli.common.flags import add_state_flags
-from hookgate.proxy.cli.common.tables import outcome_lines
+from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.cli.receipts import admin_address, ask_admin
+from hookgate.proxy.cli.tables import outcome_lines
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import state_folder
 from hookgate.proxy.config.values import host_and_port, is_loopback

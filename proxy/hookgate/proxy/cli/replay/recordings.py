@@ -13,7 +13,7 @@ from hookgate.hooks.settings import EVENTS
 from hookgate.proxy.audit.content import MASKED
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.usage import Usage
-from hookgate.proxy.routing.table import Route, match
+from hookgate.proxy.routes.table import Route, match
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject, read_list, read_object
 from hookgate.translator.strictjson import MAX_RECORD_DEPTH, dumps, loads

@@ -15,18 +15,18 @@ from hookgate.hooks import (
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.policies.estimates import estimate_all
-from hookgate.proxy.call.answer_stages import visible_text_of
-from hookgate.proxy.call.context import JudgedCall, RecordingEngine, call_in_session
-from hookgate.proxy.call.derived_events import (
+from hookgate.proxy.calls.answer_stages import visible_text_of
+from hookgate.proxy.calls.batches import BATCHED, answer_event
+from hookgate.proxy.calls.context import JudgedCall, RecordingEngine, call_in_session
+from hookgate.proxy.calls.events import apply_outcome
+from hookgate.proxy.calls.session_events import (
     ToolCallEvents,
     TurnEndEvents,
     engine_for_derived,
     run_session_events,
 )
-from hookgate.proxy.call.events import apply_outcome
-from hookgate.proxy.call.kinds.batches import BATCHED, answer_event
-from hookgate.proxy.call.tool_gate import AllowedTools, RetryModel, ToolCallJudge, ToolGate, ToolSelection
-from hookgate.proxy.call.verdicts import (
+from hookgate.proxy.calls.tools import AllowedTools, RetryModel, ToolCallJudge, ToolGate, ToolSelection
+from hookgate.proxy.calls.verdicts import (
     ReplacementAnswer,
     before_model_or_refuse,
     before_tool_selection,
@@ -36,12 +36,12 @@ from hookgate.proxy.call.verdicts import (
 )
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.identity.memory import Result, prompt_of
-from hookgate.proxy.identity.sessions import LocalSessions, OpenSession, ReportedKind
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import Prices, Usage
-from hookgate.proxy.routing.dialects import ADAPTERS
-from hookgate.proxy.routing.dialects.generate_content import named_model, open_request_body
+from hookgate.proxy.routes.dialects import ADAPTERS
+from hookgate.proxy.routes.dialects.generate_content import named_model, open_request_body
+from hookgate.proxy.sessions.memory import Result, prompt_of
+from hookgate.proxy.sessions.sessions import LocalSessions, OpenSession, ReportedKind
 from hookgate.translator import BodyError, declared_descriptions, make_canonical, read_inputs, show_request
 from hookgate.translator.batches import BatchBody, BatchState
 from hookgate.translator.fields import JsonObject, read_list

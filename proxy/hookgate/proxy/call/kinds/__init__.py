@@ -1,1 +1,0 @@
-"""The kinds of judged calls besides the generation of one answer: batches, inputs and interactions."""

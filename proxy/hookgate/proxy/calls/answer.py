@@ -1,0 +1,365 @@
+"""Passes the model's answer through AfterModel hooks and the tool gate, whole or as a stream.
+
+A stream passes through several stages: those of its hooks by stream mode, from single events to the whole
+answer, and then the gate. Data that arrives while a hook runs waits in the connection and is then judged in
+one batch, so a slow hook runs less often.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Literal, NoReturn
+
+from hookgate.hooks import AfterModel, Verdict, Withheld
+from hookgate.hooks.engine import EventPlan
+from hookgate.hooks.events.base import SharedValue
+from hookgate.hooks.merge import NO_VERDICT
+from hookgate.hooks.screening import HookScreen
+from hookgate.hooks.settings import StreamMode
+from hookgate.proxy.calls.answer_stages import (
+    AnswerListener,
+    AnswerStage,
+    CitationStage,
+    CitedTexts,
+    CompleteStage,
+    EventStage,
+    GateStage,
+    HookScreenStage,
+    JsonStage,
+    ListenerStage,
+    OriginalStage,
+    OriginalTextStage,
+    Piece,
+    RecordingStage,
+    ScreenStage,
+    TurnEndListener,
+    TurnEndStage,
+    WindowStage,
+    memory_of,
+    received_bytes,
+    responses_of,
+    visible_text,
+)
+from hookgate.proxy.calls.context import OutgoingCall, RecordingEngine
+from hookgate.proxy.calls.tools import ToolGate
+from hookgate.proxy.calls.verdicts import check_edit, enforce
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.routes.dialects.generate_content import GenerateContent
+from hookgate.proxy.server.bodies import (
+    MAX_ANSWER,
+    SMALL_BODY,
+    TOO_MANY,
+    BodyWorker,
+    check_frame,
+    is_error,
+    unreadable_answer,
+    work_of,
+)
+from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
+from hookgate.translator.checks import check_items
+from hookgate.translator.citations import with_moved_citations
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.strictjson import loads, with_whole_characters
+
+log = logging.getLogger("hookgate.gateway")
+
+
+AnswerEnd = Literal["finish", "abandon"]
+"""How an answer ends: "finish" if it is complete, "abandon" if it is cut off."""
+
+
+class AnswerPipeline:
+    """Judges one answer with the hooks of one engine."""
+
+    def __init__(  # noqa: PLR0913  # everything that judges an answer
+        self,
+        engine: RecordingEngine,
+        outgoing: OutgoingCall,
+        body_worker: BodyWorker,
+        gate: ToolGate | None,
+        turn_end: TurnEndListener | None,
+        *,
+        keep_answer: bool,
+        listener: AnswerListener | None = None,
+    ) -> None:
+        """Create the pipeline.
+
+        Args:
+            engine: Runs the hooks.
+            outgoing: The call that is answered.
+            body_worker: Parses large answers.
+            gate: Judges function calls; None if nothing judges them.
+            turn_end: Receives the text of an answer that ends a turn; None if no hook needs it.
+            keep_answer: Whether `answer` will be used.
+            listener: Receives what has passed all hooks.
+        """
+        self.call = outgoing.call
+        self._offload = self.call.session.call_state.offload
+        self._kept: list[JsonObject] | None = [] if keep_answer else None
+        self._kept_memory = 0
+        self._body_worker = body_worker
+        self._read_bytes = 0
+        self._screens: list[HookScreen] = []
+        self._stages: list[AnswerStage] = []
+        self._framing: Framing | None = None
+        self._drops_comments = False
+        self._engine, self._model = engine, outgoing.model
+        self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model_plan
+        self._gate, self._turn_end, self._listener = gate, turn_end, listener
+        self.pending_exception: Exception | None = None
+        """The error that cut off a streamed answer. Send the pieces before it, then call `raise_pending`."""
+
+    @property
+    def needs_parsing(self) -> bool:
+        """Whether the answer must be parsed."""
+        if self._plan.groups or self.call.session.call_state.client_filters:
+            return True
+        return any(each is not None for each in (self._kept, self._gate, self._turn_end, self._listener))
+
+    @property
+    def answer(self) -> JsonObject | None:
+        """The joined answer after all hooks, before pseudonyms are restored; None if it was not kept."""
+        return join_events(self._kept) if self._kept else None
+
+    def held_bytes(self) -> int:
+        """Return the number of bytes held back for hooks."""
+        return sum(stage.held_bytes() for stage in self._stages)
+
+    async def judge_whole(self, data: bytes) -> bytes:
+        """Return a complete answer after its hooks.
+
+        Raises ReplacementAnswer or ApiError if a hook ends the call, RetryModel to ask the model again.
+        """
+        self._read_bytes, work = len(data), work_of(data)
+        piece = await self._parse(Frame(data, data))
+        if piece.body is None:
+            return await self.redact_error(data)
+        pieces = await self._fire([piece])
+        original, edited = piece.response, pieces[0].response
+        if self.call.requires_json and edited is not original:
+            await self._body_worker.run(work, check_edit, original, edited, AfterModel.name)
+        if self._gate is not None:
+            pieces = await GateStage(self._gate).feed(pieces)
+        if self._turn_end is not None and not (self._gate and self._gate.agent_has_call):
+            await self._turn_end.turn_ended(visible_text(pieces))
+        self._keep(pieces)
+        if self._listener is not None:
+            await self._listener(pieces[0].response)
+        for screen in self._client_filters():
+            pieces = await screen.judge_whole(pieces)
+        if (sent := pieces[0].response) is not piece.response:
+            moved = await self._body_worker.run(work, with_moved_citations, piece.response, sent)
+            pieces = [replace(pieces[0], response=moved)]
+        return await self._body_worker.run(work, pieces[0].data)
+
+    async def redact_error(self, data: bytes) -> bytes:
+        """Redact an upstream error. Raises ReplacementAnswer or ApiError if a screen denies it."""
+        self._screens = self._engine.screens(self._plan, self.call.session)
+        try:
+            for stage in (*map(ScreenStage, self._screens), *self._client_filters()):
+                data = await stage.redact_error(data)
+        except Withheld as withheld:
+            enforce(Verdict("deny", reason=str(withheld)), AfterModel.name, self.call)
+        return data
+
+    # ---- streamed answers
+
+    def begin_stream(self, framing: Framing) -> None:
+        """Prepare for a streamed answer with this framing."""
+        self._framing = framing
+        modes = self._plan.stream_modes
+        cited = CitedTexts() if self._may_edit else None
+        if cited is not None:
+            self._stages.append(OriginalTextStage(cited))
+        original = OriginalStage() if modes and self.call.requires_json else None
+        if original is not None:
+            self._stages.append(original)
+        for mode, window in modes.items():
+            self._stages += self._hook_stages(mode, window)
+        if original is not None:
+            self._stages.append(JsonStage(original, self._body_worker))
+        self._drops_comments = any(screen.enforces for screen in self._screens)
+        if self._gate is not None:
+            self._stages.append(GateStage(self._gate))
+        if self._turn_end is not None:
+            self._stages.append(TurnEndStage(self._turn_end, self._gate))
+        self._stages += self._observing_stages()
+        self._stages += self._client_filters()
+        if cited is not None:
+            self._stages.append(CitationStage(cited))
+
+    def _hook_stages(self, mode: StreamMode, window: int) -> Sequence[AnswerStage]:
+        """Return the stages of the hooks with a stream mode."""
+        judge = partial(self._fire, mode=mode, plan=self._plan_for(mode))
+        match mode:
+            case "held":
+                self._screens = self._engine.screens(self._plan, self.call.session)
+                return [HookScreenStage(screen, self.call) for screen in self._screens]
+            case "event":
+                return [EventStage(judge)]
+            case "window":
+                return [WindowStage(judge, window)]
+            case _:
+                return [CompleteStage(judge)]
+
+    @property
+    def _may_edit(self) -> bool:
+        """Whether hooks may edit the texts of the answer, or pseudonyms are restored in them."""
+        return bool(self._plan.groups or self.call.session.call_state.client_filters)
+
+    def _observing_stages(self) -> list[AnswerStage]:
+        """Return the stages that show what has passed all hooks to those who need it."""
+        recording = [] if self._kept is None else [RecordingStage(self._keep)]
+        return [*recording, *([] if self._listener is None else [ListenerStage(self._listener)])]
+
+    def _plan_for(self, mode: StreamMode) -> EventPlan:
+        """Return the hooks of one stream mode."""
+        if len(self._plan.stream_modes) == 1:
+            return self._plan
+        event = AfterModel(SharedValue({}), {}, self._model, mode)
+        return self._engine.plan(event, self.call.session)
+
+    async def feed(self, chunk: bytes, *, last: bool = False) -> list[Piece]:
+        """Judge the next bytes of the answer, and return the pieces that can be sent.
+
+        With `last`, the answer is complete: `chunk` has its last bytes, if any, and nothing is held back.
+        Check `pending_exception` afterwards.
+        """
+        assert self._framing is not None  # noqa: S101  # for the type checker
+        self.call.session.call_state.offload = self._offload  # an earlier event may have been large
+        pieces: list[Piece] = []
+        end: AnswerEnd | None = "finish" if last else None
+        framing = self._framing
+        try:
+            frames = framing.feed(chunk)
+            for received in [*frames, *framing.finish()] if last else frames:
+                frame = received
+                if not received.data and is_error(received.raw):
+                    frame = Frame(received.raw, received.raw, is_bare=True)
+                elif not received.is_plain:
+                    check_frame(framing, received)
+                    if self._drops_comments:  # screens do not read comments, but some clients do
+                        frame = framing.bare(received)
+                self._read_bytes += len(received.raw)
+                is_small = work_of(frame.raw) <= SMALL_BODY
+                pieces.append(self._parse_piece(frame) if is_small else await self._parse(frame))
+        except BodyError as error:
+            self.pending_exception, end = unreadable_answer(str(error)), "abandon"
+        except ApiError as error:  # the pieces before it are judged first
+            self.pending_exception, end = error, "abandon"
+        return await self._advance(pieces, end)
+
+    async def abandon(self) -> list[Piece]:
+        """Return the pieces that may still be sent of an answer that the upstream has cut off.
+
+        Check `pending_exception` afterwards.
+        """
+        return await self._advance([], "abandon")
+
+    def raise_pending(self) -> NoReturn:
+        """Raise `pending_exception`, which must not be None."""
+        error, self.pending_exception = self.pending_exception, None
+        assert error is not None  # noqa: S101  # for the type checker
+        try:
+            raise error
+        finally:
+            del error  # otherwise, it and this frame keep each other and the whole call
+
+    async def _advance(self, pieces: list[Piece], end: AnswerEnd | None) -> list[Piece]:
+        """Pass pieces through all stages. If a stage fails, it and the later stages are abandoned."""
+        for stage in self._stages:
+            try:
+                if pieces:
+                    pieces = await stage.feed(pieces)
+                if end is not None:
+                    pieces = [*pieces, *(await (stage.finish() if end == "finish" else stage.abandon()))]
+            except Exception as error:
+                self.pending_exception, end = error, "abandon"
+                pieces = await stage.abandon()
+        return pieces
+
+    def close(self) -> None:
+        """Record the runs of the screens, and free the stages. Call this after the end of the answer."""
+        for screen in self._screens:
+            self._engine.record_screen(screen, self.call.session, self._read_bytes)
+        self._stages.clear()  # they refer to the pipeline
+
+    # ---- whole and streamed answers
+
+    def _client_filters(self) -> list[ScreenStage]:
+        """Return the filters that are applied after all hooks: only the client sees their output."""
+        return [ScreenStage(make()) for make in self.call.session.call_state.client_filters.values()]
+
+    async def _parse(self, frame: Frame) -> Piece:
+        work = work_of(frame.raw)
+        if work > SMALL_BODY:
+            self.call.session.call_state.offload = self._body_worker.offload(work)
+        return await self._body_worker.run(work, self._parse_piece, frame)
+
+    def _parse_piece(self, frame: Frame) -> Piece:
+        adapter, bounds = self.call.adapter, self._body_worker.bounds
+        if not frame.data:
+            return Piece(frame, None, {}, adapter)
+        try:
+            try:
+                body = loads(frame.data, bounds)
+            except BodyError:
+                if (data := with_whole_characters(frame.data)) is frame.data:
+                    raise
+                frame = Frame(with_whole_characters(frame.raw), data)
+                body = loads(data, bounds)
+            if len(frame.data) > self._body_worker.limits.items:
+                check_items(body, self._body_worker.limits.items, TOO_MANY)
+            if type(body) is not dict:
+                raise BodyError("", "it is not a JSON object")
+            if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
+                return Piece(frame, None, {}, adapter)
+            # GenerateContent returns the body itself; this saves a call for each event of a stream.
+            response = body if type(adapter) is GenerateContent else adapter.open_answer(body)
+            return Piece(frame, body, check_response(response), adapter)
+        except BodyError as error:
+            raise unreadable_answer(str(error)) from None
+
+    def _keep(self, pieces: Sequence[Piece]) -> None:
+        """Keep the pieces for `answer`, unless there are too many."""
+        if self._kept is None:
+            return
+        self._kept += [piece.response for piece in pieces if piece.body is not None]
+        self._kept_memory += sum(map(memory_of, pieces))
+        if self._kept_memory > MAX_ANSWER:
+            self._kept = None
+            log.warning("the answer is too large and is not added to the transcript or span")
+
+    async def _fire(
+        self, pieces: list[Piece], mode: StreamMode | None = None, plan: EventPlan | None = None
+    ) -> list[Piece]:
+        """Run hooks on the joined pieces. Raises ReplacementAnswer or ApiError if a hook ends the call.
+
+        For a part of a streamed answer, `plan` restricts the run to the hooks of one stream mode.
+        """
+        if not (self._plan.groups and pieces):
+            return pieces
+        answers = pieces
+        if len(pieces) > 1 or pieces[0].body is None:
+            answers = [piece for piece in pieces if piece.body is not None]
+            if not answers:
+                return pieces
+        size = len(answers[0].frame.raw) if len(answers) == 1 else received_bytes(answers)
+        work = sum([work_of(piece.frame.raw) for piece in answers])
+        if work > SMALL_BODY:
+            self.call.session.call_state.offload = self._body_worker.offload(work)
+        joined = (
+            answers[0].response
+            if len(answers) == 1
+            else await self._body_worker.run(work, join_events, responses_of(answers))
+        )
+        event = AfterModel(self._llm_request, joined, self._model, mode)
+        outcome = await self._engine.fire(event, self.call.session, size, plan or self._plan)
+        if outcome.verdict is not NO_VERDICT:
+            enforce(outcome.verdict, AfterModel.name, self.call)
+        edited = outcome.event.body
+        if edited is joined:
+            return pieces
+        cut = iter(await self._body_worker.run(work, cut_events, responses_of(answers), joined, edited))
+        return [piece if piece.body is None else replace(piece, response=next(cut)) for piece in pieces]

@@ -1,0 +1,654 @@
+"""The stages through which a streamed answer passes: hooks, screens, the tool gate, the end of the turn."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Protocol
+
+from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
+from hookgate.hooks.screening import HookScreen
+from hookgate.proxy.calls.context import JudgedCall
+from hookgate.proxy.calls.tools import RetryModel, ToolGate
+from hookgate.proxy.calls.verdicts import check_edit, enforce
+from hookgate.proxy.routes.dialects.adapter import DialectAdapter
+from hookgate.proxy.server.bodies import (
+    MAX_ANSWER,
+    SMALL_BODY,
+    BodyWorker,
+    answer_too_large,
+    unreadable_answer,
+    work_of,
+)
+from hookgate.translator import BodyError, Frame, join_events
+from hookgate.translator.citations import CITING, move_citations, with_moved_annotations
+from hookgate.translator.fields import JsonObject, indexes, read, read_list, same_items, without, write
+from hookgate.translator.streaming.events import TextStrand, join_texts, only_text
+from hookgate.translator.streaming.partial_calls import OpenCalls, with_whole_calls
+from hookgate.translator.strictjson import encode_answer, loads
+
+log = logging.getLogger("hookgate.gateway")
+
+_THREAD_BYTES = 32 * 1024
+"""Screens judge batches of more bytes in a thread: each byte may take several microseconds."""
+
+_MANY_PIECES = 100
+"""If more pieces are held, they are judged or made whole in a thread."""
+
+_PIECE_MEMORY = 512  # estimated bytes of a piece besides its text and values
+
+
+@dataclass(slots=True)
+class Piece:
+    """One event of a stream as received, or a whole answer. An edit makes a new piece.
+
+    It is not frozen, because creating one for each event of a stream would then take twice as long.
+    """
+
+    frame: Frame
+    body: JsonObject | None
+    """The parsed body; None if the piece contains no answer, for example a comment or an error."""
+    response: JsonObject
+    adapter: DialectAdapter
+    error: bytes | None = None
+    """The redacted error; None if screens did not change it."""
+
+    def data(self) -> bytes:
+        """Return the JSON to send; the original bytes if nothing changed."""
+        if self.body is None:
+            return self.frame.data if self.error is None else self.error
+        if self.response is self.body:
+            return self.frame.data
+        body = self.adapter.close_answer(self.body, self.response)
+        if body is self.body:
+            return self.frame.data
+        in_bytes = self.adapter.counts_bytes
+        return encode_answer(with_moved_annotations(self.body, body, in_bytes=in_bytes))
+
+
+def visible_text(pieces: Sequence[Piece]) -> str:
+    """Return the text of the first candidate in these pieces, without thoughts."""
+    return visible_text_of([piece.response for piece in pieces if piece.body is not None])
+
+
+def visible_text_of(responses: Sequence[JsonObject]) -> str:
+    """Return the text of the first candidate in these responses, without thoughts."""
+    return join_texts(responses).get(TextStrand(0, thought=False), "")
+
+
+def memory_of(piece: Piece) -> int:
+    """Return the estimated memory of a piece in bytes. Its values may take much more memory than its text."""
+    return work_of(piece.frame.raw) + _PIECE_MEMORY
+
+
+def received_bytes(pieces: Iterable[Piece]) -> int:
+    """Return the size of the pieces as they were received."""
+    size = 0
+    for piece in pieces:
+        size += len(piece.frame.raw)
+    return size
+
+
+class AnswerStage(Protocol):
+    """One step in judging a streamed answer. An exception from a method ends the answer."""
+
+    def held_bytes(self) -> int:
+        """Return the number of bytes that the stage holds back."""
+
+    def feed(self, pieces: list[Piece], /) -> Awaitable[list[Piece]]:
+        """Judge further pieces, and return those that can now be passed on."""
+
+    async def finish(self) -> list[Piece]:
+        """Judge and return the remaining pieces of a complete answer."""
+
+    async def abandon(self) -> list[Piece]:
+        """Return the remaining pieces that may still be sent, after the answer has been cut off."""
+
+
+class ScreenStage:
+    """Passes pieces through a screen, which may delay or split them. Raises Withheld if it denies the answer.
+
+    Clients take an error, or the bracket that closes an array, for the end of the answer, so these are sent
+    after the held pieces.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._held: dict[int, Piece] = {}
+        self._count = 0
+        self._released = -1
+        self._endings: list[Piece] = []
+        self._saw_error = self._saw_end = False
+        self._in_doubt = False  # true while the screen judges, and for good once it has refused or failed
+
+    def held_bytes(self) -> int:
+        """Return the size in bytes of the pieces from which nothing was released."""
+        return received_bytes(piece for number, piece in self._held.items() if number > self._released)
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        return await self._judge(pieces, last=False)
+
+    async def finish(self) -> list[Piece]:
+        # Without a finishReason, the upstream may have been cut off, and the text may end within a secret.
+        return await self._judge([], last=True, cut_off=self._saw_error or not self._saw_end)
+
+    async def abandon(self) -> list[Piece]:
+        if self._in_doubt:
+            return []
+        return await self._judge([], last=True, cut_off=True)
+
+    async def judge_whole(self, pieces: list[Piece]) -> list[Piece]:
+        """Judge a complete answer. Raises Withheld if the screen denies it."""
+        return await self._judge(pieces, last=True)
+
+    async def redact_error(self, data: bytes) -> bytes:
+        """Redact an upstream error; returns the same object if unchanged. Raises Withheld if denied."""
+        if self._screen.slow or len(data) > SMALL_BODY:
+            return await asyncio.to_thread(self._redact_error, data)
+        return self._redact_error(data)
+
+    def _redact_error(self, data: bytes) -> bytes:
+        try:
+            value = loads(data)
+        except BodyError:  # for example a proxy's HTML page
+            value = data.decode(errors="surrogateescape")
+        new = self._screen.redact(value)
+        if new is value:
+            return data
+        return new.encode(errors="surrogateescape") if isinstance(value, str) else encode_answer(new)
+
+    async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
+        responses: list[JsonObject] = []
+        others: list[Piece] = []
+        for piece in batch:
+            if piece.body is None:
+                others.append(piece)
+                continue
+            self._held[self._count] = piece
+            self._count += 1
+            self._saw_error = self._saw_error or "error" in piece.body or "error" in piece.response
+            self._saw_end = self._saw_end or _finishes(piece)
+            responses.append(piece.response)
+        self._in_doubt = True
+        judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
+        # A piece may release all that are held.
+        many = len(self._held) > _MANY_PIECES or received_bytes(batch) > _THREAD_BYTES
+        if self._screen.slow or many:
+            released = await asyncio.to_thread(judge)
+        else:
+            released = judge()
+        out: list[Piece] = []
+        for number, response in released:
+            piece = self._held[number]
+            out.append(piece if response is piece.response else replace(piece, response=response))
+        if released:
+            self._released = released[-1][0]
+            while next(iter(self._held)) < self._released:
+                del self._held[next(iter(self._held))]
+        if others:
+            out += await self._judge_others(others)
+        self._in_doubt = False
+        return out + self._endings if last else out
+
+    async def _judge_others(self, pieces: list[Piece]) -> list[Piece]:
+        """Judge pieces without an answer. Returns comments; errors and brackets are held until the end."""
+        comments: list[Piece] = []
+        for piece in pieces:
+            if _is_comment(piece):
+                comments.append(piece)
+                continue
+            original = piece.data()
+            self._saw_error = self._saw_error or bool(piece.frame.data)
+            redacted = await self.redact_error(original) if original else original
+            self._endings.append(piece if redacted is original else replace(piece, error=redacted))
+        return comments
+
+
+def _is_comment(piece: Piece) -> bool:
+    return not piece.frame.data and piece.frame.raw.lstrip().startswith(b":")
+
+
+class TurnEndListener(Protocol):
+    """Receives the text of the answer that ends a turn."""
+
+    async def turn_ended(self, text: str) -> None:
+        """Called with the text of an answer without function calls. Raises RetryModel to ask again."""
+
+
+class HookScreenStage(ScreenStage):
+    """The screen of a hook. Raises ReplacementAnswer or ApiError if it denies the answer."""
+
+    def __init__(self, screen: HookScreen, call: JudgedCall) -> None:
+        super().__init__(screen)
+        self._call = call
+
+    async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
+        try:
+            return await super()._judge(batch, last=last, cut_off=cut_off)
+        except Withheld as withheld:
+            enforce(Verdict("deny", reason=str(withheld)), AfterModel.name, self._call)
+            raise
+
+
+Judge = Callable[[list[Piece]], Awaitable[list[Piece]]]
+"""Runs hooks on pieces, and returns them with the hooks' edits."""
+
+
+class _Stage:
+    """A stage that may hold pieces back. If the answer is cut off, these pieces are discarded."""
+
+    def __init__(self) -> None:
+        self._held: list[Piece] = []
+        self._memory = 0
+
+    def held_bytes(self) -> int:
+        return received_bytes(self._held)
+
+    def _hold(self, pieces: Sequence[Piece]) -> None:
+        """Hold further pieces. Raises ApiError (502) if all of them exceed the memory limit of an answer."""
+        self._held += pieces
+        self._memory += sum(map(memory_of, pieces))  # not of all: there may be very many
+        if self._memory > MAX_ANSWER:
+            raise answer_too_large()
+
+    def _take_held(self) -> list[Piece]:
+        """Return the pieces that are held, and hold none of them any longer."""
+        held, self._held, self._memory = self._held, [], 0
+        return held
+
+    async def finish(self) -> list[Piece]:
+        return self._take_held()
+
+    async def abandon(self) -> list[Piece]:
+        self._take_held()
+        return []
+
+
+class EventStage(_Stage):
+    """Runs hooks on events as they arrive. Events that arrive together are judged together."""
+
+    def __init__(self, judge: Judge) -> None:
+        super().__init__()
+        self.feed = judge  # not a method that awaits it: one fewer coroutine is resumed for each event
+
+
+class WindowStage:
+    """Runs hooks on a window of text, which is held back until further text follows it.
+
+    Pieces without text are judged once. They are held, too, to keep the order, but hooks do not see them
+    again: their number has no limit.
+    """
+
+    def __init__(self, judge: Judge, window: int) -> None:
+        """Judge at least `window` characters of each text at once."""
+        self._judge, self._window = judge, window
+        self._held: list[list[Piece]] = []  # each a piece with text, and those without text that follow it
+        self._memory = 0
+
+    def held_bytes(self) -> int:
+        return received_bytes(chain.from_iterable(self._held))
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        judged = [*(held[0] for held in self._held), *pieces]
+        if any(piece.body is not None for piece in pieces):
+            judged = await self._judge(judged)
+        new = judged[len(self._held) :]
+        for held, piece in zip(self._held, judged, strict=False):
+            held[0] = piece
+        released: list[Piece] = []
+        for piece in new:
+            if _has_text(piece):
+                self._held.append([piece])
+            else:
+                (self._held[-1] if self._held else released).append(piece)
+        ready = _count_releasable([held[0] for held in self._held], self._window)
+        released += chain.from_iterable(self._held[:ready])
+        del self._held[:ready]
+        self._memory += sum(map(memory_of, pieces)) - sum(map(memory_of, released))
+        if self._memory > MAX_ANSWER:
+            raise answer_too_large()
+        return released
+
+    async def finish(self) -> list[Piece]:
+        rest, self._held = [*chain.from_iterable(self._held)], []
+        return rest
+
+    async def abandon(self) -> list[Piece]:
+        self._held = []
+        return []
+
+
+def _has_text(piece: Piece) -> bool:
+    return piece.body is not None and any(join_texts([piece.response]).values())
+
+
+class CompleteStage(_Stage):
+    """Runs hooks on the complete answer."""
+
+    def __init__(self, judge: Judge) -> None:
+        super().__init__()
+        self._judge = judge
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self._hold(pieces)
+        return []
+
+    async def finish(self) -> list[Piece]:
+        return await self._judge(await super().finish())
+
+
+class OriginalStage(_Stage):
+    """Keeps the answer as the model sent it, before any hook runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.responses: list[JsonObject] = []
+        self.memory = 0
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the answer is too large to keep, so that `responses` is incomplete."""
+        return self.memory > MAX_ANSWER
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self.memory += sum(map(memory_of, pieces))
+        self.responses += [] if self.is_incomplete else responses_of(pieces)
+        return pieces
+
+
+class JsonStage(_Stage):
+    """Refuses an answer in JSON if edits of hooks turn it into something else.
+
+    The check needs the whole answer, because parts of a JSON text are not JSON. The stage therefore holds
+    back the end of the answer and everything that arrives with it. If everything was held back, nothing has
+    been sent yet, and the client receives an error status.
+    """
+
+    def __init__(self, original: OriginalStage, body_worker: BodyWorker) -> None:
+        """`original` keeps the answer as the model sent it."""
+        super().__init__()
+        self._original, self._body_worker = original, body_worker
+        self._edited: list[JsonObject] = []
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self._edited += [] if self._original.is_incomplete else responses_of(pieces)
+        if not self._held and not any(map(_finishes, pieces)):
+            return pieces
+        self._hold(pieces)
+        return []
+
+    async def finish(self) -> list[Piece]:
+        original = self._original
+        if original.is_incomplete:
+            log.warning("the answer is too large to check whether it is still JSON")
+        elif not same_items(self._edited, original.responses):
+            await self._body_worker.run(original.memory, _check_json, original.responses, self._edited)
+        return await super().finish()
+
+
+def _check_json(original: Sequence[JsonObject], edited: Sequence[JsonObject]) -> None:
+    check_edit(join_events(original), join_events(edited), AfterModel.name)
+
+
+def responses_of(pieces: Sequence[Piece]) -> list[JsonObject]:
+    """Return the responses of the pieces that are part of the answer, without comments and errors."""
+    return [piece.response for piece in pieces if piece.body is not None]
+
+
+class GateStage(_Stage):
+    """Decides on the function calls in the answer.
+
+    A call whose arguments are sent in pieces is held back until it is whole, and then sent so.
+
+    If the model is asked again, it is shown the text before its calls, so the client must receive this text,
+    too.
+    """
+
+    def __init__(self, gate: ToolGate) -> None:
+        super().__init__()
+        self._gate = gate
+        self._open_calls = OpenCalls()
+        self._retried: list[Piece] = []
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        passed: list[Piece] = []
+        for piece in pieces:
+            # No coroutine for most events of a stream.
+            if not self._held and self._gate.pass_text(piece.response):
+                passed.append(piece)
+                continue
+            self._hold([piece])
+            if not self._open_calls.note(piece.response):
+                many = len(self._held) > _MANY_PIECES
+                whole = await asyncio.to_thread(self._whole) if many else self._whole()
+                self._take_held()
+                await self._judge(whole, passed)
+        return passed
+
+    def _whole(self) -> list[Piece]:
+        """Return the pieces that are held, in which each call is whole."""
+        new = with_whole_calls([piece.response for piece in self._held])
+        return [
+            piece if response is piece.response else replace(piece, response=response)
+            for piece, response in zip(self._held, new, strict=True)
+        ]
+
+    async def finish(self) -> list[Piece]:
+        """Return nothing. Raises ApiError (502) if the answer ends in the middle of a call."""
+        if any(piece.body is not None for piece in self._held):
+            self._take_held()
+            raise unreadable_answer("it ends in the middle of a function call")
+        return await super().finish()
+
+    async def _judge(self, pieces: Sequence[Piece], passed: list[Piece]) -> None:
+        """Judge pieces whose calls are whole, and append the judged ones to `passed`."""
+        for piece in pieces:
+            if self._gate.pass_text(piece.response):
+                passed.append(piece)
+                continue
+            try:
+                response = await self._gate.judge(piece.response)
+            except RetryModel:
+                self._retried = passed
+                raise
+            passed.append(piece if response is piece.response else replace(piece, response=response))
+
+    async def abandon(self) -> list[Piece]:
+        await super().abandon()
+        return self._retried
+
+
+class TurnEndStage(_Stage):
+    """Holds back the piece that ends the answer until hooks have judged all of the answer's text.
+
+    An error of the upstream does not end the turn.
+    """
+
+    def __init__(self, turn_end: TurnEndListener, gate: ToolGate | None) -> None:
+        super().__init__()
+        self._turn_end, self._gate = turn_end, gate
+        self._texts: list[str] = []
+        self._size = 0
+        self._retried: list[Piece] = []
+        self._failed = False
+        self._has_ended = False  # whether a piece that is held ends the answer
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self._failed = self._failed or any(piece.body is None and piece.frame.data for piece in pieces)
+        self._texts.append(visible_text(pieces))
+        self._size += len(self._texts[-1])
+        if self._size > MAX_ANSWER:
+            raise answer_too_large()
+        ready = 0 if self._has_ended else _count_before_end(pieces)
+        self._has_ended = self._has_ended or any(map(_finishes, pieces[ready:]))
+        released = [*self._take_held(), *pieces[:ready]] if ready else []
+        self._hold(pieces[ready:])
+        return released
+
+    async def finish(self) -> list[Piece]:
+        rest = await super().finish()
+        if not self._failed and (self._gate is None or not self._gate.agent_has_call):
+            try:
+                await self._turn_end.turn_ended("".join(self._texts))
+            except RetryModel:
+                self._retried = [_unfinished(piece) for piece in rest if piece.body is not None]
+                raise
+        return rest
+
+    async def abandon(self) -> list[Piece]:
+        await super().abandon()
+        return self._retried
+
+
+AnswerListener = Callable[[JsonObject], Awaitable[None]]
+"""Is called with each part of an answer that has passed all hooks, before the part is sent."""
+
+
+class ListenerStage(_Stage):
+    """Shows the answer to a listener."""
+
+    def __init__(self, listener: AnswerListener) -> None:
+        super().__init__()
+        self._listener = listener
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        for response in responses_of(pieces):
+            await self._listener(response)
+        return pieces
+
+
+class RecordingStage(_Stage):
+    """Passes the pieces that hooks have judged to a callback, for the transcript and the trace."""
+
+    def __init__(self, keep: Callable[[list[Piece]], None]) -> None:
+        super().__init__()
+        self._keep = keep
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self._keep(pieces)
+        return pieces
+
+
+_MAX_CITED = 4 * 1024 * 1024  # characters of an answer whose citations are moved
+
+
+class CitedTexts:
+    """The texts of a streamed answer, without thoughts, before and after all edits."""
+
+    def __init__(self) -> None:
+        self._original: dict[int, list[str]] = {}
+        self._sent: dict[int, list[str]] = {}
+        self.size = 0
+        """The characters of all of them."""
+
+    def note_original(self, response: JsonObject) -> None:
+        """Note the texts of an event as it was received."""
+        self._note(self._original, response)
+
+    def note_sent(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Note events that are sent, and return them with the offsets of their citations moved."""
+        return [self._note_sent_piece(piece) for piece in pieces]
+
+    def _note_sent_piece(self, piece: Piece) -> Piece:
+        self._note(self._sent, piece.response)
+        if piece.body is None or not _cites(piece):
+            return piece
+        candidates = read_list(piece.response, "candidates")
+        if self.size > _MAX_CITED:
+            new = [{k: v for k, v in each.items() if k not in CITING} for each in candidates]
+            return replace(piece, response=write(piece.response, "candidates", new))
+        originals = read_list(piece.adapter.open_answer(piece.body), "candidates")
+        by_index = dict(zip(indexes(originals), originals, strict=True))
+        new = [
+            move_citations(by_index.get(index, {}), candidate, self._text_pair(index))
+            for index, candidate in zip(indexes(candidates), candidates, strict=True)
+        ]
+        if same_items(new, candidates):
+            return piece
+        return replace(piece, response=write(piece.response, "candidates", new))
+
+    def _note(self, texts: dict[int, list[str]], response: JsonObject) -> None:
+        if (text := only_text(response)) is not None and "thought" not in response["candidates"][0]:
+            pieces = {TextStrand(0, thought=False): text}
+        else:
+            pieces = join_texts([response])
+        for strand, piece in pieces.items():
+            if not strand.thought:
+                texts.setdefault(strand.candidate, []).append(piece)
+                self.size += len(piece)
+
+    def _text_pair(self, index: int) -> tuple[str, str]:
+        return "".join(self._original.get(index, ())), "".join(self._sent.get(index, ()))
+
+
+def _cites(piece: Piece) -> bool:
+    return any(CITING & candidate.keys() for candidate in read_list(piece.response, "candidates"))
+
+
+class OriginalTextStage(_Stage):
+    """Notes the texts of an answer before any hook runs."""
+
+    def __init__(self, texts: CitedTexts) -> None:
+        super().__init__()
+        self._texts = texts
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        for piece in pieces:
+            if piece.body is not None:
+                self._texts.note_original(piece.response)
+        return pieces
+
+
+class CitationStage(_Stage):
+    """Moves the offsets of citations to the texts that the client receives."""
+
+    def __init__(self, texts: CitedTexts) -> None:
+        super().__init__()
+        self._texts = texts
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        if self._texts.size > _THREAD_BYTES and any(map(_cites, pieces)):
+            return await asyncio.to_thread(self._texts.note_sent, pieces)
+        return self._texts.note_sent(pieces)
+
+
+def _count_before_end(pieces: Sequence[Piece]) -> int:
+    """Return the number of pieces before the end of the answer.
+
+    The end is the first piece with a finishReason, or else everything after the last piece with an answer.
+    """
+    ends = (index for index, piece in enumerate(pieces) if _finishes(piece))
+    last = next((index + 1 for index in reversed(range(len(pieces))) if pieces[index].body is not None), 0)
+    return next(ends, last)
+
+
+def _finishes(piece: Piece) -> bool:
+    return any(
+        read(candidate, "finishReason") is not None for candidate in read_list(piece.response, "candidates")
+    )
+
+
+def _unfinished(piece: Piece) -> Piece:
+    """Return the piece without finishReason, because another answer follows."""
+    candidates = [without(candidate, "finishReason") for candidate in read_list(piece.response, "candidates")]
+    return replace(piece, response=write(piece.response, "candidates", candidates)) if candidates else piece
+
+
+def _count_releasable(held: Sequence[Piece], window: int) -> int:
+    """Return the number of pieces that can be released, as a full window of text follows in their strands.
+
+    Pieces of a strand that has ended are also released once much more text than one window per strand
+    follows.
+    """
+    behind: Counter[TextStrand] = Counter()
+    can_release: list[bool] = []
+    for piece in reversed(held):
+        texts = join_texts([piece.response])
+        enough = behind.total() >= 2 * window * len(behind.keys() | texts.keys())
+        can_release.append(enough or all(behind[strand] >= window for strand in texts))
+        behind.update({strand: len(text) for strand, text in texts.items()})
+    can_release.reverse()
+    return can_release.index(False) if False in can_release else len(can_release)

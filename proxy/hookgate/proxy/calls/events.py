@@ -1,0 +1,185 @@
+"""The event service: runs hooks for events that a shim reports.
+
+`POST /hookgate/v1/events/{event}` takes the event's input and returns the combined output of all hooks. `cwd`
+and `transcript_path` are passed to hooks but never opened.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+from aiohttp import web
+from cachetools import LRUCache
+from pydantic import ValidationError
+
+from hookgate.hooks import BeforeAgent, BeforeTool, Event, Outcome, SessionContext, SessionStart
+from hookgate.hooks.engine import combined_output
+from hookgate.hooks.events import INPUTS
+from hookgate.hooks.events.reading import read_event
+from hookgate.hooks.output import Output
+from hookgate.hooks.settings import ADVISORY
+from hookgate.proxy.calls.context import CallContext, GatewayServices, RecordingEngine
+from hookgate.proxy.calls.verdicts import DENIED, STOPPED
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.observe.logs import note_session
+from hookgate.proxy.routes.table import session_name
+from hookgate.proxy.server.bodies import read_request
+from hookgate.proxy.sessions.sessions import Sessions, SessionState
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.strictjson import encode_answer
+
+CONTEXT_HEADER = "x-hookgate-context"
+"""`deliver`: the agent cannot pass the context to its model, so the gateway adds it."""
+
+_MAX_PATH = 4096
+_BASE = dict.fromkeys(("session_id", "transcript_path", "cwd", "timestamp"), "")
+"""The fields that an input may omit. The session may be in the path or a header instead."""
+
+_TOO_MANY = (
+    "hookgate accepts at most {} events per second from one caller; send fewer, or raise limits.events."
+)
+
+
+KEPT_BUCKETS = 10_000
+"""Callers whose rates are remembered."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at: float = field(default_factory=time.monotonic)
+
+
+class Rates:
+    """A token bucket for each caller: `per_second` events per second, and as many in one burst.
+
+    When there are too many callers, the least recently used bucket is dropped; its caller gets a full one.
+    """
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._buckets: LRUCache[str, _Bucket] = LRUCache(KEPT_BUCKETS)
+
+    def try_acquire(self, caller: str) -> bool:
+        """Take a token. Returns False if the caller has none left."""
+        now = time.monotonic()
+        bucket = self._buckets.setdefault(caller, _Bucket(self._per_second, now))
+        bucket.left = min(self._per_second, bucket.left + (now - bucket.at) * self._per_second)
+        bucket.at = now
+        if bucket.left < 1:
+            return False
+        bucket.left -= 1
+        return True
+
+
+class EventService:
+    """Answers the event requests of shims."""
+
+    def __init__(self, services: GatewayServices) -> None:
+        self._sessions = services.sessions
+        self._per_second = services.config.limits.events
+        self._rates = Rates(self._per_second)
+
+    async def run(self, context: CallContext, engine: RecordingEngine) -> web.Response:
+        """Judge one event. Raises ApiError if the input is invalid or the caller sends too many events."""
+        if not self._rates.try_acquire(context.caller.key):
+            raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
+        request, record, services = context.request, context.record, context.services
+        body = await read_request(request)
+        for observer in context.observers:
+            observer.on_request(body)
+        event = await context.run_step(_event, context.route.verb, body)
+        session = _session(context, body)
+        if services.transcripts is not None:
+            session = services.transcripts.located(session)
+        note_session(session.session_id)
+        session.call_state.offload = request.body_worker.offload(record.request_work)
+        record.note_call(session)
+        record.event = event.name
+        outcome: Outcome[Event] = await engine.fire(event, session)
+        if isinstance(outcome.event, BeforeTool):
+            engine.note_blocked_tool(outcome.event, outcome)
+        output = combined_output(event, outcome)
+        if services.transcripts is not None:
+            line = {
+                "type": "event",
+                "event": event.name,
+                "input": body,
+                "output": _output_for_transcript(output),
+            }
+            await services.transcripts.append(session, **line)
+        deliver = request.headers.get(CONTEXT_HEADER) == "deliver"
+        await apply_outcome(self._sessions, session, outcome, deliver=deliver)
+        for observer in context.observers:
+            observer.on_upstream_request("", output, output)
+        await services.record_event(record)
+        return web.Response(body=encode_answer(output), content_type="application/json")
+
+
+async def apply_outcome(
+    sessions: Sessions, session: SessionContext, outcome: Outcome[Event], *, deliver: bool
+) -> None:
+    """Store the effects of a shim's event on the session's model calls.
+
+    `deliver`: the gateway adds the hooks' context to the next call. Raises ApiError (403) if the effects
+    cannot be stored.
+    """
+    if outcome.event.name == "SessionEnd":
+        return await sessions.end(session)
+    if isinstance(outcome.event, BeforeAgent):
+        await sessions.link_prompt(session, outcome.event.prompt)
+    await sessions.change(session, lambda state: _note_outcome(state, outcome, deliver=deliver))
+    return None
+
+
+def _note_outcome(state: SessionState, outcome: Outcome[Event], *, deliver: bool) -> None:
+    event, verdict = outcome.event.name, outcome.verdict
+    state.note_event(event)
+    if isinstance(outcome.event, BeforeTool):
+        state.count_announcement(outcome.event.tool_name, runs=not (verdict.denied or verdict.stop))
+    reason = verdict.reason or (STOPPED if verdict.stop else DENIED)
+    match outcome.event:
+        # Agents may ignore these decisions, so the session's next calls are refused.
+        case SessionStart():
+            state.begin_session()
+            state.refused = reason if verdict.stop or verdict.denied else None
+        case BeforeAgent():
+            state.begin_turn()
+            state.stopped = reason if verdict.stop or verdict.denied else None
+        case _ if verdict.stop and event not in ADVISORY:
+            state.stopped = reason
+    if deliver and verdict.context:
+        state.add_context(verdict.context)
+
+
+def _event(name: str, body: JsonObject) -> Event:
+    try:
+        INPUTS[name].model_validate({**_BASE, **body, "hook_event_name": name})
+        return read_event(name, body)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ApiError(400, f"Invalid {name} input: {place}: {first['msg']}", "EVENT_REFUSED") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ApiError(400, f"Invalid {name} input: {error}", "EVENT_REFUSED") from None
+
+
+def _output_for_transcript(output: Output) -> Output:
+    """Return the output for the transcript: without the message, if a hook suppresses its output."""
+    hidden = output.get("suppressOutput") is True
+    return {key: value for key, value in output.items() if not (hidden and key == "systemMessage")}
+
+
+def _session(context: CallContext, body: JsonObject) -> SessionContext:
+    in_body = body.get("session_id")
+    name = context.named_session or (session_name(in_body) if isinstance(in_body, str) and in_body else "")
+    if not name:
+        raise ApiError(400, "session_id: missing; an event requires a session", "EVENT_REFUSED")
+    cwd, transcript_path = _path(body, "cwd"), _path(body, "transcript_path")
+    return context.caller.in_session(name, cwd=cwd, transcript_path=transcript_path)
+
+
+def _path(body: JsonObject, field: str) -> str:
+    value = body.get(field) or ""
+    if not isinstance(value, str) or len(value) > _MAX_PATH:
+        raise ApiError(400, f"{field}: must be a string of at most {_MAX_PATH} characters", "EVENT_REFUSED")
+    return value

@@ -1,0 +1,249 @@
+"""Forwards requests that no hook inspects, and their answers; both are streamed without buffering."""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from aiohttp import hdrs, web
+
+from hookgate.proxy.calls.context import CallContext
+from hookgate.proxy.calls.delivery import close_mid_answer
+from hookgate.proxy.errors import ApiError, body_refused, request_refused
+from hookgate.proxy.observe.answer_meter import AnswerMeter
+from hookgate.proxy.routes.table import Route
+from hookgate.proxy.server.bodies import content_coding
+from hookgate.proxy.upstream.client import UpstreamAnswer, has_controls, to_client, to_upstream
+from hookgate.proxy.upstream.connection import UpstreamError
+
+_PORTS = {"http": 80, "https": 443}
+_UPLOAD_URLS = ("X-Goog-Upload-URL", "X-Goog-Upload-Control-URL")
+
+
+@dataclass(frozen=True, slots=True)
+class UploadUrls:
+    """The URL by which a client reached the gateway, and the upstream's origin."""
+
+    scheme: str
+    host: str
+    session: str
+    origin: str
+    uploads: bool
+    """Whether the request is part of an upload; if so, Location is the URL of the next part."""
+
+    @classmethod
+    def from_request(cls, request: web.BaseRequest, route: Route, origin: str) -> "UploadUrls":
+        """Return the URLs of a request."""
+        host = request.headers.get(hdrs.HOST, "")
+        return cls(request.scheme, host, route.session, origin, route.path.startswith("/upload/"))
+
+    def gateway_url_for(self, url: str) -> str:
+        """Return the gateway's URL for an upstream URL. Raises ApiError (502) if its origin differs."""
+        origin = urlsplit(self.origin)
+        parts = _split(url)
+        if (
+            parts is None
+            or _address(parts) != _address(origin)
+            or not parts.path.startswith(f"{origin.path}/")
+        ):
+            raise ApiError(502, "The upstream's upload URL has a different origin.", "UPSTREAM_ELSEWHERE")
+        if not self.host:  # any other one is valid, as `check_head` has seen
+            raise request_refused("The Host header is missing, so the upload URL cannot be rewritten.")
+        session = f"/s/{self.session}" if self.session else ""
+        path = parts.path.removeprefix(origin.path)
+        query = f"?{parts.query}" if parts.query else ""
+        return f"{self.scheme}://{self.host}{session}{path}{query}"
+
+
+def rewrite_upload_urls(headers: Mapping[str, str], upload_urls: UploadUrls) -> dict[str, str]:
+    """Return the headers of an answer that contain upload URLs, rewritten to the gateway's URL."""
+    names = (*_UPLOAD_URLS, hdrs.LOCATION) if upload_urls.uploads else _UPLOAD_URLS
+    return {name: upload_urls.gateway_url_for(headers[name]) for name in names if name in headers}
+
+
+def _split(url: str) -> SplitResult | None:
+    """Return the parts of a URL, or None if it is invalid."""
+    try:
+        parts = urlsplit(url)
+        return parts if parts.port != 0 and re.fullmatch(r"[!-~]*", url) else None
+    except ValueError:
+        return None
+
+
+def _address(url: SplitResult) -> tuple[str, str | None, int | None, bool]:
+    """Return the scheme, the host, the port, and whether the URL contains credentials."""
+    return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme), "@" in url.netloc
+
+
+MAX_UNSEEN = 64 * 1024
+"""The maximum size in bytes of a body that is forwarded without hooks: Code Assist's account settings and
+metrics, and the empty bodies of requests to cancel or delete.
+"""
+
+_PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # parts of files; judged answers are never partial
+
+
+async def forward_unread(
+    context: CallContext, before_answer: Callable[[int], Awaitable[None]] | None = None
+) -> web.StreamResponse:
+    """Forward the request and stream its answer. Raises ApiError if no answer can be started.
+
+    `before_answer` is called with the status before the client receives it.
+    """
+    request, route = context.request, context.route
+    # Token usage is read from the answer's bytes, so they must not be compressed.
+    is_judged, meter = route.kind == "judged", AnswerMeter()
+    coding = "identity" if is_judged else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
+    headers = to_upstream(request.headers, coding)
+    if not is_judged:
+        headers |= {name: request.headers[name] for name in _PARTS if name in request.headers}
+    is_small = route.small_body or request.method == hdrs.METH_DELETE
+    body = _Body(request, MAX_UNSEEN if is_small else None) if request.body_exists else None
+    response = web.StreamResponse()
+    try:
+        data = await _data(body, context) if body else None
+        headers |= body.headers() if body else {}
+        async with context.send(route, headers, data, decompress=False) as answer:
+            reason = answer.reason or ""
+            response.set_status(answer.status, None if has_controls(reason) else reason)
+            upload_urls = UploadUrls.from_request(
+                request, route, context.services.upstreams.origins[route.api]
+            )
+            response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, upload_urls))
+            events = answer.headers.get(hdrs.CONTENT_TYPE, "").startswith("text/event-stream")
+            meter = AnswerMeter(streamed=is_judged and (events or route.streamed))
+            if before_answer is not None:
+                await before_answer(answer.status)
+            await response.prepare(request)
+            async for chunk in answer.chunks():
+                if is_judged:
+                    meter.feed(chunk)
+                await response.write(chunk)
+    except UpstreamError as error:
+        if not response.prepared:
+            raise _failure(body, error.as_api_error()) from None
+        close_mid_answer(request)
+    except ApiError as error:
+        raise _failure(body, error) from None
+    finally:
+        meter.finish()
+        request.record.usage += meter.usage
+    if meter.failure and response.status < 300:
+        context.services.note_upstream_failure(request.record, meter.failure)
+    await response.write_eof()
+    return response
+
+
+async def _data(body: "_Body", context: CallContext) -> bytes | AsyncIterator[bytes] | None:
+    """Return the body to send: its bytes if all of them have arrived, or else what yields them."""
+    if context.request.method == hdrs.METH_DELETE:
+        return await _empty_object(body, context)
+    if body.has_arrived:
+        return await body.read()
+    return body.chunks() if context.caller.issued is None else _checked(body, context)
+
+
+async def _empty_object(body: "_Body", context: CallContext) -> bytes | None:
+    """Return the body of a DELETE, an empty object or nothing. Raises ApiError for any other one."""
+    data = b"".join((await body.read()).split())
+    if data not in (b"", b"{}"):
+        raise body_refused("no hook judges the body of a DELETE; send none, or {}")
+    if context.caller.issued is not None:
+        await context.check_key_again()
+    return data or None
+
+
+async def _checked(body: "_Body", context: CallContext) -> AsyncIterator[bytes]:
+    """Yield the body, but its last chunk only if the caller's key is still valid. It may arrive late."""
+    held = b""
+    async for chunk in body.chunks():
+        if held:
+            yield held
+        held = chunk
+    try:
+        await context.check_key_again()
+    except ApiError as error:
+        body.refuse(error)
+        raise
+    if held:
+        yield held
+
+
+class _Body:
+    """The client's request body, which also reports whether reading it failed."""
+
+    def __init__(self, request: web.BaseRequest, max_bytes: int | None = None) -> None:
+        """At most `max_bytes` bytes are accepted, uncompressed; any number if `max_bytes` is None."""
+        self._request, self._max_bytes = request, max_bytes
+        self._coding = content_coding(request)
+        if max_bytes is not None and (
+            (request.content_length or 0) > max_bytes or self._coding != "identity"
+        ):
+            raise _body_too_large(max_bytes)
+        self._failure: Exception | None = None
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers for its encoding, and for its length if it is streamed and that is known."""
+        length = None if self.has_arrived else self._request.headers.get(hdrs.CONTENT_LENGTH)
+        described: dict[str, str] = {hdrs.CONTENT_LENGTH: length} if length else {}
+        coded: dict[str, str] = {hdrs.CONTENT_ENCODING: self._coding} if self._coding != "identity" else {}
+        return described | coded
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the whole body has arrived, as for most small bodies. It is then sent at once."""
+        return self._request.content.is_eof() and 0 < (self._request.content_length or 0) <= MAX_UNSEEN
+
+    async def read(self) -> bytes:
+        """Return the whole body. Raises `failure()` if it cannot be read."""
+        try:
+            return b"".join([chunk async for chunk in self.chunks()])
+        except Exception:
+            if (failure := self.failure()) is not None:
+                raise failure from None
+            raise
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body as it is received."""
+        try:
+            size = 0
+            async for chunk in self._request.content.iter_any():
+                size += len(chunk)
+                if self._max_bytes is not None and size > self._max_bytes:
+                    raise _body_too_large(self._max_bytes)
+                yield chunk
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def refuse(self, error: ApiError) -> None:
+        """Note that the body must not be sent to its end."""
+        self._failure = error
+
+    def failure(self) -> Exception | None:
+        """Return the error of reading the body, if any: a lost connection or invalid content."""
+        if isinstance(self._failure, ConnectionError):
+            return ConnectionError("the client left")
+        if isinstance(self._failure, ApiError):
+            return self._failure
+        return self._failure and ApiError(400, "The request body cannot be read.", "BODY_REFUSED")
+
+
+def _body_too_large(max_bytes: int) -> ApiError:
+    return ApiError(
+        413,
+        f"The request body is too large: this path accepts at most {max_bytes} uncompressed bytes.",
+        "BODY_TOO_LARGE",
+    )
+
+
+def _failure(body: _Body | None, error: ApiError) -> Exception:
+    """Return the error to report. If reading the client's body failed, that caused the upstream's error."""
+    return (body and body.failure()) or error
+
+
+def _as_sent(answer: UpstreamAnswer) -> dict[str, str]:
+    """Return the answer's headers, including length and encoding: its bytes are forwarded unchanged."""
+    as_they_are = (hdrs.CONTENT_ENCODING, hdrs.CONTENT_LENGTH)
+    described = {name: answer.headers[name] for name in as_they_are if name in answer.headers}
+    return to_client(answer.headers) | described

@@ -1,0 +1,298 @@
+"""The entry point for requests: routes each request, judges or forwards it, and records its outcome."""
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from aiohttp import hdrs, web
+
+from hookgate.hooks import Engine, EngineSource
+from hookgate.proxy.calls.batches import BATCHED, Batches
+from hookgate.proxy.calls.context import CallContext, GatewayServices, RecordingEngine
+from hookgate.proxy.calls.events import EventService
+from hookgate.proxy.calls.forward import forward_unread
+from hookgate.proxy.calls.generation import GenerationCall
+from hookgate.proxy.calls.inputs import InputOnlyCalls
+from hookgate.proxy.calls.interactions import call_interactions, delete_interaction
+from hookgate.proxy.calls.live import LiveSession
+from hookgate.proxy.calls.openai import answer_openai
+from hookgate.proxy.calls.pacing import Pacer
+from hookgate.proxy.calls.uploads import UploadCalls
+from hookgate.proxy.calls.websockets import tunnel
+from hookgate.proxy.config import Config
+from hookgate.proxy.errors import ApiError, not_a_route
+from hookgate.proxy.keys.callers import check_credentials, sent_credential
+from hookgate.proxy.observe import logs
+from hookgate.proxy.observe.metrics import Metrics
+from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
+from hookgate.proxy.observe.tracing import Traces
+from hookgate.proxy.routes.cross_origin import allow_call, allowed_origin, is_preflight
+from hookgate.proxy.routes.table import Route, match
+from hookgate.proxy.routes.uploads import UPLOAD
+from hookgate.proxy.server.connection import Request, check_head, error_response, internal_error
+from hookgate.proxy.sessions.interactions import KnownInteractions
+from hookgate.proxy.sessions.sessions import Sessions
+from hookgate.proxy.upstream.client import Upstreams
+from hookgate.translator import INPUTS
+from hookgate.translator.strictjson import encode_answer
+
+if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
+    from hookgate.proxy.audit import Audit
+    from hookgate.proxy.keys.issued import IssuedKeys
+
+log = logging.getLogger("hookgate.gateway")
+unhooked_log = logging.getLogger("hookgate.unhooked")
+
+_WEBSOCKETS = ("live", "tunnel")
+"""The kinds of routes that take WebSockets."""
+_NO_WEBSOCKET = (
+    "hookgate serves WebSockets for Live sessions only (BidiGenerateContent): hooks could not judge the "
+    "messages of this one. Send requests without Upgrade: websocket here."
+)
+
+
+class Gateway:
+    """Routes each request: judges it, forwards it, or answers with a Google-style error."""
+
+    def __init__(  # noqa: PLR0913  # the parts of a gateway
+        self,
+        engines: EngineSource,
+        upstream: Upstreams,
+        config: Config | None = None,
+        metrics: Metrics | None = None,
+        traces: Traces | None = None,
+        *,
+        audit: "Audit | None" = None,
+        sessions: Sessions | None = None,
+        issued_keys: "IssuedKeys | None" = None,
+        interactions: KnownInteractions | None = None,
+    ) -> None:
+        self._engines = engines
+        self._config = config or Config()
+        self._unhooked = UnhookedRoutes(self._config.routes.unhooked)
+        self._services = GatewayServices(
+            upstream,
+            self._config,
+            audit=audit,
+            sessions=sessions,
+            issued_keys=issued_keys,
+            interactions=interactions,
+        )
+        self._events = EventService(self._services)
+        self._metrics = metrics or Metrics(self._config.metrics.models, self._services.prices)
+        self._traces = traces
+        self._pacer = Pacer()
+        self._metrics.watch_unhooked(self._unhooked.counts)
+        self._metrics.watch_bypasses(self._services.bypasses.counts)
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions of callers."""
+        return self._services.sessions
+
+    @property
+    def receipts(self) -> Receipts:
+        """Receipts of recent calls."""
+        return self._services.receipts
+
+    async def handle(self, request: Request) -> web.StreamResponse:
+        """Handle one request, count it, and log one line."""
+        await self._pacer.wait_turn()
+        line, record = logs.CallLine(request.id, request.method, receipt=request.record.id), request.record
+        logs.begin_call(line)
+        self._metrics.note_start(record)
+        if self._traces is not None:
+            record.trace = self._traces.begin(request.headers)
+        try:
+            response = await self._respond(request)
+            await response.prepare(request)  # neither does anything for a streamed answer that has ended
+            await response.write_eof()
+            line.status = response.status
+            return response
+        finally:
+            self._finish(request, line)
+
+    def _finish(self, request: Request, line: logs.CallLine) -> None:
+        """Release the memory of a call that has ended, and report its end, even if a step fails."""
+        record = request.record
+        steps: list[Callable[[], None]] = [
+            request.memory_lease.release,
+            partial(record.end, line.status, request.writer.output_size, dropped=request.dropped),
+            partial(self._services.settle, record),
+            partial(self._metrics.note_end, record),
+            lambda: logs.log_call(line, record.seconds, record.answer_bytes),
+        ]
+        if self._traces is not None:
+            steps.append(partial(self._traces.export, record))
+        for step in steps:
+            try:
+                step()
+            except Exception:
+                log.exception("the end of a call could not be reported completely; please report this")
+
+    async def _respond(self, request: Request) -> web.StreamResponse:
+        request.allowed_origin = allowed_origin(request.headers, self._config.clients.origins)
+        try:
+            check_head(request)
+            if is_preflight(request.method, request.headers):
+                return web.Response(status=204, headers=allow_call(request.headers, request.allowed_origin))
+            return await self._dispatch(request)
+        except ApiError as error:
+            if not request.record.route:
+                request.record.refused_path = logs.masked_path(request.raw_path)
+            self._services.note_error(request.record, error)
+            return error_response(error)
+        except ConnectionError:
+            raise  # the client has disconnected; aiohttp closes its side
+        except Exception:
+            log.exception("a call failed inside hookgate; please report this")
+            if request.writer.output_size:
+                raise  # an answer has been started: aiohttp closes the connection
+            failure = internal_error()
+            self._services.note_error(request.record, failure)
+            return error_response(failure)
+
+    async def _dispatch(self, request: Request) -> web.StreamResponse:
+        issued_keys, issued = self._services.issued_keys, None
+        try:
+            routes = self._config.routes
+            route = match(request.method, request.raw_path, self._unhooked.groups, routes.files, routes.live)
+            if issued_keys is not None:
+                issued_keys.check_path(request.raw_path)
+            if route.kind not in _WEBSOCKETS and "websocket" in request.headers.get(hdrs.UPGRADE, "").lower():
+                raise not_a_route(_NO_WEBSOCKET)
+        except ApiError:
+            logs.note_refused_path(request.raw_path)
+            raise
+        if issued_keys is not None:
+            issued = await issued_keys.identify(sent_credential(route, request.headers))
+        context = CallContext(request, route, self._services, issued)
+        self._describe_call(context)
+        check_credentials(request.headers, route.api_key, route.access_token)
+        await context.admit()
+        if route.unhooked:
+            self._unhooked.note(request.method, route)
+        if route.kind == "tunnel":
+            return await tunnel(context)
+        if route.kind == "receipt":
+            return await self._receipt(context)
+        await _send_continue(request)
+        if route.kind == "forwarded":
+            deletes = route.verb == "deleteInteraction"
+            return await (delete_interaction(context) if deletes else forward_unread(context))
+        with self._engines.lease() as engine:
+            try:
+                return await self._judge_or_forward(context, engine)
+            finally:
+                context.record.degraded = tuple(engine.health.degraded)
+
+    def _describe_call(self, context: CallContext) -> None:
+        """Record the route and the caller, and attach the observers."""
+        request, route, record = context.request, context.route, context.record
+        logs.note_route(route)
+        record.session = context.caller.in_session(context.named_session)
+        record.kind, record.route, record.model = route.kind, route.path, route.model
+        record.issued_key = context.caller.issued.id if context.caller.issued else ""
+        record.streamed = route.streamed
+        record.request_bytes = record.request_work = request.content_length or 0
+        audit = self._services.audit
+        if audit is not None:
+            audit.watch(record, request.method, route)
+            request.on_answer_start = lambda status: audit.ensure_start_recorded(record, status)
+        if record.content is not None:
+            context.observers.append(record.content)
+        if record.trace is not None:
+            record.trace.api, record.trace.verb = route.api, route.verb
+            if record.trace.sampled:
+                context.observers.append(record.trace)
+
+    def _judge_or_forward(self, context: CallContext, engine: Engine) -> Awaitable[web.StreamResponse]:
+        """Return the coroutine that judges a call, or forwards it if nothing needs its content.
+
+        Not itself a coroutine, so that one fewer coroutine is resumed for each chunk of an answer.
+        """
+        recording_engine = RecordingEngine(engine, context.record)
+        if context.route.kind == "event":
+            return self._events.run(context, recording_engine)
+        if context.route.kind == "live":
+            return LiveSession(context, recording_engine).run()
+        if context.route.verb == UPLOAD:
+            return UploadCalls(context, recording_engine).run()
+        if not (engine.configuration.groups or self._needs_content(context)):
+            return self._forward_unless_sessions(context, recording_engine)
+        return self._judge(context, recording_engine)
+
+    async def _forward_unless_sessions(
+        self, context: CallContext, engine: RecordingEngine
+    ) -> web.StreamResponse:
+        """Forward a call without hooks; process it if any session is known.
+
+        Such a session may be stopped or have context to add.
+        """
+        if await self._services.sessions.exist():
+            return await self._judge(context, engine)
+        return await forward_unread(context)
+
+    @staticmethod
+    def _judge(context: CallContext, engine: RecordingEngine) -> Awaitable[web.StreamResponse]:
+        """Return the coroutine that judges a call, chosen by the API's method and dialect."""
+        verb, dialect = context.route.verb, context.route.dialect
+        if verb in BATCHED:
+            return Batches(context, engine).run()
+        if verb in INPUTS:
+            return InputOnlyCalls(context, engine).run()
+        if dialect == "interactions":
+            return call_interactions(context, engine)
+        if context.route.body_chooses_stream:
+            return answer_openai(context, engine)
+        return GenerationCall(context, engine).run()
+
+    def _needs_content(self, context: CallContext) -> bool:
+        """Return whether anything besides hooks, such as the audit or the caller's key, needs the content."""
+        if context.record.content is not None or self._services.transcripts is not None:
+            return True
+        if context.route.dialect == "interactions" and self._config.routes.unknown_interactions == "refuse":
+            return True
+        trace, issued = context.record.trace, context.caller.issued
+        if issued is not None:
+            if issued.restricts_models or issued.limits_usage or context.route.is_openai:
+                # Bodies may name models and responses, show how many tokens a call may use, and say whether
+                # tokens are reported.
+                return True
+            credentials = self._services.upstreams.credentials
+            if len(credentials.candidates(context.route)) > 1:
+                return True  # a call that may be sent again must have its whole body
+        return trace is not None and trace.keeps_content
+
+    async def _receipt(self, context: CallContext) -> web.Response:
+        """Return the receipt of a call to the key that made it. Raises ApiError (404) if there is none."""
+        id_ = context.route.path.rpartition("/")[2]
+        receipt = await self._services.receipt_for(id_, context.caller.key)
+        if receipt is None:
+            raise ApiError(404, NO_RECEIPT, "RECEIPT_UNKNOWN")
+        return web.json_response(receipt, dumps=lambda value: encode_answer(value).decode())
+
+
+async def _send_continue(request: web.BaseRequest) -> None:
+    """Send `100 Continue` if the client expects it; without it curl waits for a second."""
+    if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # these bytes are not part of the answer
+
+
+class UnhookedRoutes:
+    """The groups of unhooked routes that are forwarded, with counts of their calls."""
+
+    def __init__(self, groups: Iterable[str] = ()) -> None:
+        self.groups = frozenset(groups)
+        self.counts: Counter[str] = Counter()
+        """The number of forwarded calls by group."""
+
+    def note(self, method: str, route: Route) -> None:
+        """Count and log a call."""
+        if not self.counts[route.unhooked]:
+            unhooked_log.warning("routes.unhooked lists %r: no hook judges such calls", route.unhooked)
+        self.counts[route.unhooked] += 1
+        unhooked_log.info("unhooked %s call: %s %s", route.unhooked, method, route.path)

@@ -1,0 +1,414 @@
+"""Live sessions: a WebSocket whose messages hooks judge, in both directions.
+
+A server sends text and speech in pieces. They are held back until they are complete, and then judged together
+with the transcription of the speech, so that a client receives neither before it was judged. What a client
+says is sent on at once, and judged together with what it has said before.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+
+from aiohttp import WSCloseCode, web
+
+from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool
+from hookgate.hooks.events.base import SharedValue
+from hookgate.proxy.calls.context import (
+    CallContext,
+    JudgedCall,
+    RecordingEngine,
+)
+from hookgate.proxy.calls.session_events import (
+    ToolCallEvents,
+    ToolResultEvents,
+    engine_for_derived,
+    mark_context,
+)
+from hookgate.proxy.calls.tools import BLOCKED, AllowedTools, Refusal, ToolCallJudge, decide_tool_call
+from hookgate.proxy.calls.verdicts import (
+    ReplacementAnswer,
+    before_model_or_refuse,
+    before_tool_selection,
+    refuse_ended_call,
+)
+from hookgate.proxy.calls.websockets import (
+    Close,
+    Socket,
+    open_sockets,
+    relay,
+    run_until_closed,
+)
+from hookgate.proxy.errors import ApiError, body_refused, policy_denied
+from hookgate.proxy.keys.callers import is_ephemeral
+from hookgate.proxy.observe.answer_meter import passing_use
+from hookgate.proxy.observe.usage import Usage, read_usage
+from hookgate.proxy.routes.dialects.generate_content import check_references, named_model, with_model
+from hookgate.proxy.server.bodies import TOO_MANY, checked_answer, unreadable_answer
+from hookgate.proxy.server.websocket_frames import MAX_MESSAGE
+from hookgate.proxy.sessions.memory import tool_results
+from hookgate.proxy.upstream.key_mask import KeyMask
+from hookgate.translator import BodyError, EditError, declared_descriptions, show_request
+from hookgate.translator.checks import check_items
+from hookgate.translator.fields import (
+    JsonObject,
+    joined_text,
+    read,
+    read_list,
+    read_object,
+    same,
+    same_items,
+    write,
+)
+from hookgate.translator.live import (
+    ClientMessage,
+    ClientText,
+    ModelTurn,
+    Segment,
+    ServerMessage,
+    blocked_calls,
+    with_transcriptions,
+)
+from hookgate.translator.strictjson import Bounds, dumps, encode_answer, loads
+
+_NO_PLACE = "A hook's edit cannot be sent in a Live session: {}"
+_NO_TOKENS = (
+    "hookgate cannot judge sessions with ephemeral tokens: a token can contain a setup that no hook has "
+    "seen. Connect with a key."
+)
+_COUNTS = ("audio_in", "untranscribed_in", "media_out", "untranscribed_out")
+"""The names of the receipt's counts of bytes of speech."""
+_CLOSE_REASON = 123
+"""The largest reason for closing a WebSocket, in bytes."""
+_MAX_HELD = 10_000
+"""The number of messages of a server that are held back."""
+_MAX_CALLS = 1000
+"""The number of tool calls that are remembered for their results and cancellations."""
+
+
+class LiveSession:
+    """Judges one Live session. All of its hooks run with one engine, and it is one call for policies."""
+
+    def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
+        self._context, self._engine, self._record = context, engine, context.record
+        limits = context.services.config.limits
+        self._bounds = Bounds(limits.text, limits.values)
+        self._most_items = limits.items
+        self._call: JudgedCall
+        self._client: Socket
+        self._upstream: Socket
+        self._mask: KeyMask | None = None
+        self._model = ""
+        self._shown = SharedValue({})
+        self._judges: list[ToolCallJudge] = []
+        self._said = ClientText()
+        self._judging = asyncio.Lock()  # what the client writes and what it speaks are one text
+        self._called: dict[str, JsonObject] = {}  # calls that the client has received, by their IDs
+        self._results: ToolResultEvents | None = None
+        self._held: list[tuple[ServerMessage, bytes | None]] = []
+        self._held_bytes = 0
+        self._has_speech = self._has_transcription = False  # among the messages that are held
+        self._judged_bytes = 0
+        self._turn = ModelTurn()
+        self._unreported = Usage()  # an estimate for what has passed since the last usage
+
+    async def run(self) -> web.StreamResponse:
+        """Run the session until either side closes. Raises ApiError if it does not begin."""
+        context = self._context
+        if is_ephemeral(context.route, context.request.headers):
+            raise ApiError(403, _NO_TOKENS, "ROUTE_NOT_ALLOWED")
+        self._call, open_session = await context.begin_judged_call({})
+        open_session.refuse_if_stopped()
+        reported = context.reported_kinds(open_session)
+        self._tools = engine_for_derived(self._engine, "tools", reported)
+        if self._tools.listens_to(AfterTool.name):
+            self._results = ToolResultEvents(self._tools, self._call, "tools" not in reported)
+        self._record.live = dict.fromkeys(_COUNTS, 0)
+        async with open_sockets(context) as (client, upstream, mask):
+            self._client, self._upstream, self._mask = client, upstream, mask
+            receive = context.request.incoming.counted(self._from_client)
+            inward = self._closing(relay(client, upstream, receive))
+            try:
+                await run_until_closed(
+                    self._context, client, upstream, inward, self._closing(self._outward())
+                )
+            finally:
+                self._record.estimated_usage += self._unreported
+        return client
+
+    async def _outward(self) -> Close:
+        end = await relay(self._upstream, self._client, self._from_upstream, self._mask)
+        self._call.session.call_state.cut_off = True  # what is held belongs to a turn that has not ended
+        await self._release()
+        return end
+
+    async def _closing(self, direction: Awaitable[Close]) -> Close:
+        """Return how a direction ends; a refusal closes both sides with its reason."""
+        record = self._record
+        try:
+            end = await direction
+            record.outcome = record.outcome or ("blocked" if record.blocked_count else "answered")
+            return end
+        except ReplacementAnswer as stop:
+            candidates = read_list(stop.answer, "candidates")
+            reason = joined_text(read_object(candidates[0], "content")) if candidates else ""
+        except ApiError as error:
+            self._context.services.note_error(record, error)
+            record.outcome = record.outcome or "refused"
+            reason = error.message
+        return WSCloseCode.POLICY_VIOLATION, reason.encode()[:_CLOSE_REASON].decode(errors="ignore").encode()
+
+    async def _parsed(self, data: bytes) -> object:
+        await self._call.session.call_state.pause()  # messages that have arrived are received at once
+        worker = self._context.request.body_worker
+        return await worker.run(len(data), loads, data, self._bounds)
+
+    # ---- the client's messages
+
+    async def _from_client(self, message: str | bytes) -> None:
+        """Judge and send one message of the client. Raises ApiError or ReplacementAnswer if it ends there."""
+        data = _bytes_of(message)
+        try:
+            given = await self._parsed(data)
+            sent = ClientMessage(given)
+            check_items(sent.request, self._most_items, TOO_MANY)
+        except BodyError as error:
+            raise body_refused(error) from None
+        if (sent.kind == "setup") == bool(self._model):
+            raise body_refused("a session must begin with one setup")
+        self._record.live["audio_in"] += sent.audio_bytes
+        self._record.live["untranscribed_in"] += sent.audio_bytes
+        edited = sent.message
+        if sent.request is not None:
+            self._count_text(len(data))
+            check_references(sent.request, self._context.services.config)
+            try:
+                if sent.kind == "setup":
+                    edited = await self._set_up(sent)
+                else:
+                    request = sent.request
+                    if self._results is not None:
+                        request = await self._judge_results(request, self._results)
+                    edited = sent.edited(await self._judge_request(request, len(data)))
+            except EditError as error:
+                raise _no_place(error, BeforeModel.name) from None
+        data = data if edited is given else dumps(edited)
+        self._unreported += passing_use(len(data), sent.audio_bytes, is_answer=False)
+        await _send(self._upstream, data, as_text=isinstance(message, str))
+
+    async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
+        """Return the request with its tool results after AfterTool hooks.
+
+        Raises ApiError or ReplacementAnswer.
+        """
+        contents = read_list(request, "contents")
+        judged: dict[int, JsonObject] = {}  # by the IDs of the objects in their place
+        for each in tool_results(contents):
+            await self._call.session.call_state.pause()
+            tool_call = each.call or self._called.get(str(read(each.response, "id")), {})
+            judged[id(each.part)] = await _judge_result(each.part, tool_call, events)
+        new = [_with_parts(turn, judged) for turn in contents]
+        return request if same_items(new, contents) else write(request, "contents", new)
+
+    def _count_text(self, size: int) -> None:
+        """Count judged bytes. Policies may keep what they found in them, so their number is limited."""
+        self._judged_bytes += size
+        most = self._context.services.config.limits.body
+        if self._judged_bytes > most:
+            raise body_refused(f"the messages of a session must not exceed {most} bytes, not counting audio")
+
+    async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
+        """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""
+        await self._context.expect_use(self._call.session, request)
+        await self._context.check_key_limits(self._model)
+        async with self._judging:
+            shown = self._said.continued(request)
+            event = BeforeModel(self._model, shown)
+            outcome = await self._engine.fire(event, self._call.session, size)
+            refuse_ended_call(self._record, outcome.verdict, event.name, self._context.route.verb)
+            self._shown = SharedValue(show_request(self._model, outcome.event.body))
+            try:
+                return self._said.latest(request, shown, outcome.event.body)
+            except EditError as error:
+                raise _no_place(error, event.name) from None
+
+    async def _set_up(self, sent: ClientMessage) -> JsonObject:
+        """Return the message that begins the session, after its hooks, with transcriptions of all speech."""
+        engine, route, request = self._engine, self._context.route, sent.request or {}
+        model = named_model(route, sent.body)
+        await self._context.expect_use(self._call.session, request)
+        model, request = await before_model_or_refuse(engine, self._call.session, model, request, route.verb)
+        await self._context.check_key_limits(model)
+        request, allowed = await before_tool_selection(engine, self._call, model, request)
+        if allowed is not None:
+            self._judges.append(AllowedTools(allowed, self._record, retries=True))
+        if self._tools.listens_to(BeforeTool.name):
+            self._judges.append(ToolCallEvents(self._tools, self._call, declared_descriptions(request)))
+        self._model = self._record.model = model
+        edited = sent.edited(request)
+        setup = read(edited, "setup")
+        return sent.with_body(with_transcriptions(with_model(route, model, setup)))
+
+    # ---- the server's messages
+
+    async def _from_upstream(self, message: str | bytes) -> None:
+        """Hold back one message of the server, and judge all that are held if they are complete."""
+        data = _bytes_of(message)
+        data = self._mask.data(data) if self._mask else data
+        try:
+            parsed = await self._parsed(data)
+            server = ServerMessage(parsed, self._called)
+            items = {"parts": read_list(server.turn, "parts"), "tool_calls": server.calls}
+            check_items(items, self._most_items, TOO_MANY)
+        except BodyError as error:
+            raise unreadable_answer(str(error)) from None
+        self._record.live["media_out"] += server.media_bytes
+        if server.has_content:
+            self._unreported += passing_use(len(data), server.media_bytes, is_answer=True)
+        self._count_usage(server.usage)
+        self._held.append((server, data if server.message is parsed else None))
+        self._held_bytes += len(data)
+        self._has_speech = self._has_speech or server.media_bytes > 0
+        self._has_transcription = self._has_transcription or server.transcribed("outputTranscription") != ""
+        if len(self._held) > _MAX_HELD:
+            raise unreadable_answer(f"a turn has more than {_MAX_HELD} messages")
+        if self._held_bytes > MAX_MESSAGE:
+            raise unreadable_answer(f"a turn has more than {MAX_MESSAGE} bytes")
+        if self._is_complete(server):
+            await self._release()
+        if server.usage:  # a client that only speaks sends nothing that is judged
+            await self._context.check_key_limits(self._model)
+
+    def _count_usage(self, metadata: JsonObject) -> None:
+        """Count the tokens of a message. A server counts those of each answer once, with its whole prompt."""
+        if metadata:
+            self._record.usage += read_usage(metadata)
+            self._unreported = Usage()
+            self._context.services.settle_usage(self._record, continues=True)
+
+    def _is_complete(self, latest: ServerMessage) -> bool:
+        """Return whether the messages that are held back can be judged, including the latest.
+
+        Speech without a transcription waits for it until the turn ends.
+        """
+        waits = self._held[0][0].has_content  # messages without content do not wait
+        if latest.calls or latest.turn_ends or not waits:
+            return True
+        return latest.generation_ends and (self._has_transcription or not self._has_speech)
+
+    async def _release(self) -> None:
+        """Judge the messages that are held, and send them. Raises ApiError or ReplacementAnswer."""
+        held, self._held, self._held_bytes = self._held, [], 0
+        self._has_speech = self._has_transcription = False
+        if not held:
+            return
+        segment = Segment([server for server, _ in held])
+        heard = segment.heard
+        self._record.live["untranscribed_out"] += segment.untranscribed_bytes
+        if heard:
+            self._record.live["untranscribed_in"] = 0
+            turn = {"role": "user", "parts": [{"text": heard}]}
+            judged = await self._judge_request({"contents": [turn]}, len(heard))
+            heard = "\n".join(joined_text(each) for each in read_list(judged, "contents"))
+        candidates: list[JsonObject] = []
+        for kind, candidate in zip(segment.kinds, segment.candidates, strict=True):
+            await self._call.session.call_state.pause()
+            candidates.append(await self._judge_candidate(kind, candidate))
+        if held[-1][0].turn_ends:
+            self._turn = ModelTurn()
+        called = segment.calls(candidates)
+        calls, blocked = await self._judge_calls(called)
+        self._remember_calls(calls)
+        if heard == segment.heard and same_items([*candidates, *calls], [*segment.candidates, *called]):
+            for server, data in held:
+                await self._send_to_client(server.message, data)
+        else:
+            for edited in segment.edited(heard, candidates, calls):
+                await self._send_to_client(edited, None)
+        if blocked:
+            await _send(self._upstream, dumps(blocked_calls(blocked)), as_text=True)
+
+    async def _judge_candidate(self, kind: str, candidate: JsonObject) -> JsonObject:
+        """Return a candidate after AfterModel hooks; the same object if they left it alone."""
+        shown = self._turn.continued(kind, candidate)
+        response = checked_answer({"candidates": [shown]})
+        event = AfterModel(self._shown, response, self._model)
+        outcome = await self._engine.fire(event, self._call.session, len(dumps(response)))
+        refuse_ended_call(self._record, outcome.verdict, event.name, self._context.route.verb)
+        try:
+            judged = self._turn.latest(kind, candidate, shown, _only_candidate(outcome.event.body))
+        except EditError as error:
+            raise _no_place(error, event.name) from None
+        return _only_candidate(self._call.session.call_state.restore_pseudonyms({"candidates": [judged]}))
+
+    async def _judge_calls(
+        self, calls: Sequence[JsonObject]
+    ) -> tuple[list[JsonObject], list[tuple[JsonObject, str]]]:
+        """Return the tool calls that the client may run, and the refused ones, each with the reason."""
+        allowed: list[JsonObject] = []
+        blocked: list[tuple[JsonObject, str]] = []
+        for tool_call in calls:
+            await self._call.session.call_state.pause()
+            decided = await decide_tool_call(self._judges, tool_call)
+            if isinstance(decided, Refusal):
+                blocked.append((tool_call, BLOCKED.format(decided.reason)))
+            else:
+                unchanged = same(decided, read_object(tool_call, "args"))
+                allowed.append(tool_call if unchanged else {**tool_call, "args": decided})
+        return allowed, blocked
+
+    def _remember_calls(self, calls: Sequence[JsonObject]) -> None:
+        """Remember calls, which the server may cancel, until others have displaced them.
+
+        Their arguments are kept for AfterTool hooks.
+        """
+        for call in calls:
+            if (name := read(call, "id")) is not None:
+                self._called[str(name)] = call if self._results is not None else {}
+        while len(self._called) > _MAX_CALLS:
+            del self._called[next(iter(self._called))]
+
+    async def _send_to_client(self, message: JsonObject, data: bytes | None) -> None:
+        """Send a message, or its bytes if they are those that arrived. An empty message is not sent."""
+        if message:
+            await self._call.session.call_state.pause()
+            await _send(self._client, encode_answer(message) if data is None else data, as_text=False)
+
+
+async def _judge_result(part: JsonObject, tool_call: JsonObject, events: ToolResultEvents) -> JsonObject:
+    """Return the part of a tool's result after AfterTool hooks; the same object if they left it alone."""
+    result = read_object(part, "functionResponse")
+    effect = await events.judge(tool_call, part)
+    new = effect.response or result
+    if effect.contexts:  # messages with results may contain nothing else
+        context = "\n".join(map(mark_context, effect.contexts))
+        new = write(new, "response", {**read_object(new, "response"), "hook_context": context})
+    if effect.withheld:  # its other fields belong to the result
+        return {"functionResponse": new}
+    return part if new is result else write(part, "functionResponse", new)
+
+
+def _with_parts(turn: JsonObject, judged: Mapping[int, JsonObject]) -> JsonObject:
+    """Return the turn with judged parts in place of the objects with these IDs."""
+    parts = read_list(turn, "parts")
+    new = [judged.get(id(part), part) for part in parts]
+    return turn if same_items(new, parts) else write(turn, "parts", new)
+
+
+def _no_place(error: EditError, event: str) -> ApiError:
+    """Return the refusal of an edit that a hook made at an event."""
+    return policy_denied(_NO_PLACE.format(error), event)
+
+
+def _only_candidate(response: JsonObject) -> JsonObject:
+    candidates: list[JsonObject] = read_list(response, "candidates")
+    return candidates[0] if candidates else {}
+
+
+def _bytes_of(message: str | bytes) -> bytes:
+    return message.encode() if isinstance(message, str) else message
+
+
+async def _send(socket: Socket, data: bytes, *, as_text: bool) -> None:
+    if as_text:
+        await socket.send_str(data.decode())
+    else:
+        await socket.send_bytes(data)

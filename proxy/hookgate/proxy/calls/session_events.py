@@ -1,0 +1,444 @@
+"""Derives events from model calls, and applies to them what a session's earlier events decided."""
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hookgate.hooks import (
+    AfterAgent,
+    AfterTool,
+    BeforeAgent,
+    BeforeModel,
+    BeforeTool,
+    Outcome,
+    SessionStart,
+    Verdict,
+)
+from hookgate.hooks.events.tool import result_of
+from hookgate.proxy.calls.context import CallContext, JudgedCall, RecordingEngine
+from hookgate.proxy.calls.tools import Refusal, RetryModel
+from hookgate.proxy.calls.verdicts import enforce
+from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
+from hookgate.proxy.server.bodies import is_large
+from hookgate.proxy.sessions.bypass import bypass_denial, new_results, unannounced_tools
+from hookgate.proxy.sessions.memory import (
+    ConversationMemory,
+    HookEffect,
+    Result,
+    asked_turn,
+    history_of,
+    tool_results,
+    turn_of,
+    user_turns,
+)
+from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind, SessionState
+from hookgate.translator.conversation.parts import show_parts
+from hookgate.translator.fields import (
+    JsonObject,
+    read,
+    read_list,
+    read_object,
+    same,
+    same_items,
+    without,
+    write,
+)
+
+
+def mark_context(added: str) -> str:
+    """Return added context in the markup of Gemini CLI. The context must not contain markup."""
+    return f"<hook_context>{added}</hook_context>"
+
+
+def with_context(body: JsonObject, added: str) -> JsonObject:
+    """Return the request with added context appended to its last user turn, or as a new one."""
+    contents = read_list(body, "contents")
+    part = {"text": mark_context(added)}
+    if contents and contents[-1].get("role", "user") == "user":
+        last = contents[-1]
+        contents = [*contents[:-1], write(last, "parts", [*read_list(last, "parts"), part])]
+    else:
+        contents = [*contents, {"role": "user", "parts": [part]}]
+    return write(body, "contents", contents)
+
+
+_RESULTS = ("output", "result")
+"""The fields of a functionResponse that contain the result: of Gemini CLI, and of google-genai."""
+
+_WITHHELD = "A hook withheld this result."
+_UNKNOWN_TOOL = "unknown_tool"
+"""The name of a tool whose call is not in the request."""
+
+
+def engine_for_derived(
+    engine: RecordingEngine, kind: ReportedKind, reported: Collection[ReportedKind]
+) -> RecordingEngine:
+    """Return the engine for derived events of a kind.
+
+    If a shim reports such events, only the hooks of policy files run on derived ones. They still run because
+    any client can claim to be a shim.
+    """
+    return engine.with_policy_hooks_only() if kind in reported else engine
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEvents:
+    """Fires SessionStart, BeforeAgent and AfterTool for one request."""
+
+    EVENTS: ClassVar = (SessionStart.name, BeforeAgent.name, AfterTool.name)
+
+    engine: RecordingEngine
+    call: JudgedCall
+    open_session: OpenSession
+    reported: Collection[ReportedKind]
+    """The kinds of events that a shim reports. For these, only the hooks of policy files run here."""
+
+    @property
+    def _memory(self) -> ConversationMemory:
+        return self.open_session.state.memory
+
+    async def run(self, body: JsonObject) -> JsonObject:
+        """Return the request after its hooks.
+
+        Raises ReplacementAnswer or ApiError if a hook ends the call.
+        """
+        contents = read_list(body, "contents")
+        run_step = self.call.session.call_state.run_step
+        results = await run_step(tool_results, contents)
+        turn, texts = await run_step(asked_turn, body, contents)
+        if not contents and not texts:
+            return body
+        await self._judge_session(turn)
+        await self._judge_turn(turn, texts, contents)
+        effects = await self._effects_on(results)
+        new = await run_step(self._apply_effects, contents, effects, turn)
+        unchanged = same_items(new, contents)
+        return body if unchanged else write(body, "contents", new)
+
+    async def _effects_on(self, results: list[Result]) -> dict[int, HookEffect]:
+        """Return the effects of hooks on the results, by the `id()` of their parts.
+
+        They are returned because the memory is bounded: it may forget some of them before they are applied.
+        """
+        judges = self._engine("tools").listens_to(AfterTool.name)
+        effects: dict[int, HookEffect] = {}
+        judged: dict[str, HookEffect] = {}
+        call_state = self.call.session.call_state
+        offload = call_state.offload
+        try:
+            for result in results:
+                await call_state.pause()
+                effect = self._memory.effect_on(result.identity)
+                if effect is None and judges:
+                    # Many small results of a large request would otherwise take a thread each.
+                    call_state.offload = offload if is_large(result.response) else None
+                    effect = judged[result.identity] = await self._judge_result(result)
+                if effect is not None:
+                    effects[id(result.part)] = effect
+        finally:  # a hook may end the call after others were judged
+            call_state.offload = offload
+            if judged:
+                await self.open_session.change(lambda state: state.memory.remember_results(judged))
+        return effects
+
+    def _engine(self, kind: ReportedKind) -> RecordingEngine:
+        return engine_for_derived(self.engine, kind, self.reported)
+
+    def _context_to_add(
+        self, kind: ReportedKind, outcome: Outcome[SessionStart] | Outcome[BeforeAgent]
+    ) -> tuple[str, ...]:
+        """Return the context that hooks add to the conversation; nothing if the shim adds it."""
+        context = outcome.verdict.context
+        return (context,) if context and kind not in self.reported else ()
+
+    async def _judge_session(self, turn: str) -> None:
+        if self._engine("session").listens_to(SessionStart.name) and not self._memory.started:
+            await self._fire_session_start()
+        if self._memory.waiting and not self.call.requires_json:  # calls that require JSON are the agent's
+            await self.open_session.change(lambda state: state.memory.deliver_waiting(turn))
+
+    async def _fire_session_start(self) -> None:
+        async with self.open_session.starting() as is_first:
+            if not is_first:
+                return
+            outcome = await self._engine("session").fire(SessionStart(), self.call.session)
+            enforce(outcome.verdict, SessionStart.name, self.call)  # if it raises, the start is judged again
+            contexts = self._context_to_add("session", outcome)
+            await self.open_session.change(lambda state: state.memory.start(contexts))
+
+    async def _judge_turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> None:
+        engine, memory = self._engine("turns"), self._memory
+        judged = not texts or turn in (memory.turn, memory.question)
+        if judged or not engine.listens_to(BeforeAgent.name):
+            return
+        history = await self.call.session.call_state.run_step(history_of, contents)
+        event = BeforeAgent("\n".join(texts), history)
+        outcome = await engine.fire(event, self.call.session)
+        enforce(outcome.verdict, BeforeAgent.name, self.call)
+        contexts, requires_json = self._context_to_add("turns", outcome), self.call.requires_json
+        await self.open_session.change(
+            lambda state: state.memory.note_turn(turn, contexts, is_question=requires_json)
+        )
+
+    async def _judge_result(self, result: Result) -> HookEffect:
+        """Fire AfterTool for a result, and return its effect.
+
+        Raises ReplacementAnswer or ApiError if a hook stops the agent.
+        """
+        events = ToolResultEvents(self._engine("tools"), self.call, "tools" not in self.reported)
+        return await events.judge(result.call, result.part)
+
+    def _apply_effects(
+        self, contents: list[JsonObject], effects: dict[int, HookEffect], turn: str
+    ) -> list[JsonObject]:
+        """Return the contents with the effects on results and the added context."""
+        new = [_with_results(content, effects) for content in contents]
+        for name, at in _turns_with_context(contents, turn, self._memory):
+            if name == turn and self.call.requires_json:
+                continue
+            texts = (self._memory.effect_on(name) or HookEffect()).contexts
+            parts = [*read_list(new[at], "parts"), *({"text": mark_context(text)} for text in texts)]
+            new[at] = write(new[at], "parts", parts) if texts else new[at]
+        return new
+
+
+def _turns_with_context(
+    contents: list[JsonObject], turn: str, memory: ConversationMemory
+) -> list[tuple[str, int]]:
+    """Return this user turn and those with added context, each with the index of its last content."""
+    return [
+        (name, at) for name, at in user_turns(contents) if name == turn or memory.effect_on(name) is not None
+    ]
+
+
+def _with_results(content: JsonObject, effects: dict[int, HookEffect]) -> JsonObject:
+    parts = read_list(content, "parts")
+    new: list[JsonObject] = []
+    for part in parts:
+        effect = effects.get(id(part)) or HookEffect()
+        response = effect.response
+        if effect.withheld:
+            # Some dialects have other fields of a result in its turn, which then has no other part.
+            content = {key: value for key, value in content.items() if key in ("role", "parts")}
+            part = {}  # noqa: PLW2901  # its other fields belong to the result
+        new.append(part if response is None else write(part, "functionResponse", response))
+        new += ({"text": mark_context(text)} for text in effect.contexts)
+    unchanged = same_items(new, parts)
+    return content if unchanged else write(content, "parts", new)
+
+
+def _result_field(value: JsonObject) -> str | None:
+    """Return the field that contains the whole result besides an error; None if it is the whole object."""
+    keys = [key for key in value if key != "error"]
+    return keys[0] if len(keys) == 1 and keys[0] in _RESULTS else None
+
+
+def _shown_response(part: JsonObject, key: str | None) -> JsonObject:
+    """Return a tool's response as shown to hooks. `key` is the field that contains the result."""
+    [typed] = show_parts({"parts": [part]})
+    value = typed.get("response", {})
+    content = value if key is None else value[key]
+    shown = {"llmContent": content, "returnDisplay": content if isinstance(content, str) else ""}
+    if (error := read(value, "error")) is not None:
+        shown["error"] = error
+    return {**shown, **{name: typed[name] for name in ("parts", "fields") if name in typed}}
+
+
+def _with_kept(result: JsonObject, shown: JsonObject, after: JsonObject) -> JsonObject:
+    """Return a functionResponse with only the parts and other fields that a hook has returned unchanged."""
+    if not same(after.get("fields"), shown.get("fields")):
+        result = {key: value for key, value in result.items() if key in ("id", "name", "response", "parts")}
+    returned = after.get("parts")
+    returned = returned if isinstance(returned, list) else []
+    typed = zip(read_list(result, "parts"), shown.get("parts", ()), strict=False)
+    kept = [part for part, each in typed if any(same(each, other) for other in returned)]
+    return write(result, "parts", kept) if kept else without(result, "parts")
+
+
+_ID = re.compile(r"[A-Za-z0-9._:/=+-]{1,128}")
+
+
+def _withheld_result(result: JsonObject, tool_call: JsonObject, response: JsonObject) -> JsonObject:
+    """Return the functionResponse for a result that a hook denied. Nothing of the result itself is left.
+
+    Its name and ID are those of the call that it answers. If that call is not in the request, an ID of the
+    usual form is kept, by which the API may find it.
+    """
+    new: JsonObject = {}
+    id_ = read(tool_call, "id") or read(result, "id")
+    if isinstance(id_, str) and (id_ == read(tool_call, "id") or _ID.fullmatch(id_)):
+        new["id"] = id_
+    if "name" in result or "name" in tool_call:
+        new["name"] = tool_call.get("name") or _UNKNOWN_TOOL
+    return {**new, "response": response}
+
+
+def _replace_result(value: JsonObject, key: str | None, after: JsonObject) -> JsonObject:
+    """Return the response with its result replaced by that of a hook."""
+    content = after.get("llmContent")
+    if key is None:
+        return content if isinstance(content, dict) else {"output": content}
+    error = {"error": after["error"]} if "error" in after else {}
+    return {**without(value, "error"), key: content, **error}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultEvents:
+    """Fires AfterTool for each tool result."""
+
+    engine: RecordingEngine
+    call: JudgedCall
+    adds_context: bool
+    """Whether the context that hooks add is added here; otherwise, the shim adds it."""
+
+    async def judge(self, tool_call: JsonObject, part: JsonObject) -> HookEffect:
+        """Return the effect of hooks on a part with a functionResponse; `tool_call` is its call, or empty.
+
+        Raises ReplacementAnswer or ApiError if a hook stops the agent.
+        """
+        result = read_object(part, "functionResponse")
+        value = read_object(result, "response")
+        key = _result_field(value)
+        name = result.get("name") or tool_call.get("name") or ""
+        shown = _shown_response(part, key)
+        event = AfterTool(str(name), read_object(tool_call, "args"), shown)
+        outcome = await self.engine.fire(event, self.call.session)
+        verdict = outcome.verdict
+        if verdict.stop:
+            enforce(verdict, AfterTool.name, self.call)
+        added = (verdict.context,) if verdict.context and self.adds_context else ()
+        if verdict.denied:
+            reason = {key or "output": verdict.reason or _WITHHELD}
+            return HookEffect(_withheld_result(result, tool_call, reason), added, withheld=True)
+        if outcome.event is event:
+            return HookEffect(None, added)
+        after = result_of(outcome.event.tool_response)
+        new = _replace_result(value, key, after)
+        return HookEffect(_with_kept(write(result, "response", new), shown, after), added)
+
+
+_SHOWN = "The tool {name!r} was not called: {reason}"
+_NO_REASON = "a hook denied it"
+_IN_PIECES = "its arguments are sent in pieces, which cannot be put together for hooks"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallEvents:
+    """Fires BeforeTool for each call in an answer."""
+
+    engine: RecordingEngine
+    call: JudgedCall
+    descriptions: Mapping[str, str]
+    """The descriptions of the tools that the request declares, by name."""
+
+    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject:
+        """Return the arguments after hooks, or the refusal.
+
+        Raises ReplacementAnswer or ApiError if a hook stops the agent.
+        """
+        name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
+        event = BeforeTool(name, arguments, self.descriptions.get(name))
+        plan = self.engine.plan(event, self.call.session)
+        if name and not plan.groups:
+            return arguments
+        if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
+            self.engine.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
+            return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, retries=False)
+        outcome = await self.engine.fire(event, self.call.session, plan=plan)
+        self.engine.note_blocked_tool(outcome.event, outcome)
+        verdict = outcome.verdict
+        if verdict.stop:
+            enforce(verdict, BeforeTool.name, self.call)
+        if verdict.denied:
+            reason = verdict.reason or _NO_REASON
+            return Refusal(_SHOWN.format(name=name, reason=reason), reason, retries=True)
+        return outcome.event.tool_input
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEndEvents:
+    """Fires AfterAgent for an answer that ends the turn."""
+
+    engine: RecordingEngine
+    call: JudgedCall
+    prompt: str
+    """The user turn that the answer responds to."""
+    answer_rejected: bool
+    """Whether an AfterAgent hook has already rejected an answer of this turn."""
+    may_retry: bool
+    """Whether the model can be asked again."""
+
+    async def turn_ended(self, text: str) -> None:
+        """Fire the event for the complete answer. Raises RetryModel with the reason if a hook rejects it."""
+        event = AfterAgent(self.prompt, text, self.answer_rejected)
+        outcome = await self.engine.fire(event, self.call.session)
+        verdict = outcome.verdict
+        if outcome.failed_closed:  # a retry would not make the hook judge this answer
+            enforce(verdict, AfterAgent.name, self.call)
+        if verdict.denied and self.may_retry:
+            reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
+            spoken = [{"role": "model", "parts": [{"text": text}]}] if text else []
+            blocked = BlockedOutput(
+                AfterAgent.name, denying_hooks(outcome.runs), verdict.reason or _NO_REASON
+            )
+            self.engine.record.note_blocked(blocked)
+            raise RetryModel([*spoken, reason], answer_rejected=True)
+
+
+async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its session
+    engine: RecordingEngine,
+    call: JudgedCall,
+    open_session: OpenSession,
+    body: JsonObject,
+    reported: Collection[ReportedKind],
+    check_results: Callable[[Sequence[Result]], Awaitable[None]],
+) -> JsonObject:
+    """Return the request after the hooks of session events, with the pending context of the session.
+
+    Call this only if `RecordingEngine.needs_session_events` returns True.
+    `reported` contains the kinds of events that a shim reports, which need not be derived. `check_results`
+    is called with the tool results that a shim should have reported. Raises whatever
+    `check_results` raises, and ReplacementAnswer or ApiError if a hook ends the call.
+    """
+    run_step = call.session.call_state.run_step
+    if not ("turns" in reported or call.tool_turn or call.requires_json):  # a new turn may begin
+        turn = (await run_step(turn_of, read_list(body, "contents")))[0]
+        if turn != open_session.state.turn:
+            await open_session.change(lambda state: state.update_turn(turn))
+    if open_session.state.refusal is not None:
+        _record_and_enforce(engine, call, Verdict(stop=True, reason=open_session.state.refusal))
+    if "tools" in reported:
+        await check_results(await run_step(tool_results, read_list(body, "contents")))
+    if engine.listens_to(*RequestEvents.EVENTS):
+        body = await RequestEvents(engine, call, open_session, reported).run(body)
+    # Calls that require JSON are the agent's own.
+    if not open_session.state.pending_context or call.requires_json:
+        return body
+    added = await open_session.change(SessionState.take_context)
+    return with_context(body, added) if added else body
+
+
+async def check_bypass(
+    context: CallContext,
+    engine: RecordingEngine,
+    call: JudgedCall,
+    open_session: OpenSession,
+    results: Sequence[Result],
+) -> None:
+    """Detect tools that ran without the shim. Raises ReplacementAnswer or ApiError if a hook denies that."""
+    new = new_results(results, open_session.state)
+    if not new:
+        return
+    services = context.services
+    denies = services.config.tools.bypass == "deny"
+    unannounced = await open_session.change(lambda state: unannounced_tools(new, state, once=not denies))
+    services.bypasses.note(unannounced, call.session)
+    context.record.bypasses += len(unannounced)
+    if unannounced and denies:
+        _record_and_enforce(engine, call, bypass_denial(unannounced))
+
+
+def _record_and_enforce(engine: RecordingEngine, call: JudgedCall, verdict: Verdict) -> None:
+    engine.record.note_verdict(BeforeModel.name, verdict)
+    enforce(verdict, BeforeModel.name, call)

@@ -1,0 +1,212 @@
+"""Decides on the model's function calls before the agent gets them: each is accepted, edited or refused.
+
+The refusal is reported to the model, which answers again, or shown to the user.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from hookgate.hooks import BeforeToolSelection
+from hookgate.hooks.session import CallState
+from hookgate.proxy.observe.blocked import BlockedOutput
+from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.server.bodies import MAX_ANSWER, is_large
+from hookgate.translator import ToolCallFilter
+from hookgate.translator.fields import JsonObject, parts_of, read, read_list, read_object, same
+from hookgate.translator.streaming.events import failed_call_response, only_text
+from hookgate.translator.strictjson import dumps
+
+BLOCKED = "Tool execution blocked: {}"
+"""The message that the model receives for a refused call, as in Gemini CLI."""
+
+_NOT_ALLOWED = "this tool is not allowed here"
+_NOT_RUN = (
+    "not run, because another tool call of this turn was blocked; you may make this call again on its own"
+)
+
+
+_MAX_PARTS = 10_000
+"""The maximum number of parts of an answer to retry: a retry sends all of them upstream again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The refusal of a tool call: a sentence for the user, and a reason for the model."""
+
+    shown: str
+    reason: str
+    retries: bool
+    """Whether to retry with the reason, if possible."""
+
+
+class ToolCallJudge(Protocol):
+    """Decides on one tool call at a time."""
+
+    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject:
+        """Return the call's arguments, possibly edited, or a refusal. May raise to end the whole answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSelection:
+    """The names of the tools that an answer may call, and of the hooks that selected them."""
+
+    tools: frozenset[str]
+    hooks: tuple[str, ...]
+
+
+class AllowedTools:
+    """Refuses tools that BeforeToolSelection hooks did not select."""
+
+    def __init__(self, selection: ToolSelection, record: CallRecord, *, retries: bool) -> None:
+        self._selection, self._record, self._retries = selection, record, retries
+
+    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject:
+        name = tool_call.get("name")
+        if name in self._selection.tools:
+            return read_object(tool_call, "args")
+        blocked = BlockedOutput(BeforeToolSelection.name, self._selection.hooks, _NOT_ALLOWED, str(name))
+        self._record.note_blocked(blocked, read_object(tool_call, "args"))
+        shown = f"The tool {name!r} is not allowed here and was not called."
+        return Refusal(shown, _NOT_ALLOWED, self._retries)
+
+
+class RetryModel(Exception):  # noqa: N818  # a turn of the conversation, not an error
+    """Raised to call the model again with further turns that the client does not see."""
+
+    def __init__(self, turns: list[JsonObject], *, answer_rejected: bool = False) -> None:
+        self.turns = turns
+        """The turns to append: the model's turn, and the responses to its calls."""
+        self.answer_rejected = answer_rejected
+        """Whether an AfterAgent hook rejected the final answer, rather than a tool call."""
+
+
+class ToolGate:
+    """Lets all judges decide on each function call of one answer."""
+
+    def __init__(self, judges: Sequence[ToolCallJudge], state: CallState, *, retries: bool) -> None:
+        """Create the gate for a call with this state.
+
+        `retries`: the model can be asked again, unless the agent has received a call of the answer.
+        """
+        self._judges, self._state = judges, state
+        self._filter = ToolCallFilter()
+        self._repeatable = _RepeatableAnswer() if retries else None
+
+    @property
+    def agent_has_call(self) -> bool:
+        """Whether the agent has received a call."""
+        return self._filter.passed
+
+    def pass_text(self, body: JsonObject) -> bool:
+        """Note a response that is only a text, which passes unjudged; return False for any other one."""
+        text = only_text(body)
+        if text is None:
+            return False
+        if self._repeatable is not None:
+            self._repeatable = self._repeatable.add_text(text)
+        return True
+
+    async def judge(self, body: JsonObject) -> JsonObject:
+        """Return the judged response, or the same object if unchanged. Raises RetryModel to ask again."""
+        found = await self._decide(self._filter.starting_calls(body))
+        decisions = [_decision(tool_call, decided) for tool_call, decided in found]
+        judged = self._filter.apply_decisions(body, decisions)
+        retries = any(isinstance(decided, Refusal) and decided.retries for _, decided in found)
+        if self._filter.passed and not retries:
+            self._repeatable = None
+        if self._repeatable is not None:
+            self._repeatable = self._repeatable.add(body, found)
+            if self._repeatable is not None and retries:
+                raise RetryModel(self._repeatable.retry_turns())
+        return judged
+
+    async def _decide(self, tool_calls: Sequence[JsonObject]) -> list["_DecidedCall"]:
+        """Return the calls of an event or answer with the decisions on them."""
+        decided: list[_DecidedCall] = []
+        state, offload = self._state, self._state.offload
+        try:
+            for tool_call in tool_calls:
+                await state.pause()
+                # Many small calls in a large answer would otherwise take a thread each.
+                state.offload = offload if is_large(tool_call) else None
+                decided.append((tool_call, await decide_tool_call(self._judges, tool_call)))
+        finally:
+            state.offload = offload
+        return decided
+
+
+_DecidedCall = tuple[JsonObject, Refusal | JsonObject]
+"""A function call with its arguments after all judges, or its refusal."""
+
+
+class _RepeatableAnswer:
+    """The answer up to now, with which the model can be asked again. Successive texts are one part.
+
+    The texts are kept without the events that contained them: while a stream lasts, a text takes a tenth of
+    the memory of its event.
+    """
+
+    def __init__(self) -> None:
+        self._decided: list[_DecidedCall] = []
+        self._parts: list[JsonObject] = []
+        self._texts: list[str] = []
+        self._count = 0
+        self._size = 0
+
+    def add(self, body: JsonObject, decided: Sequence[_DecidedCall]) -> Self | None:
+        """Add an event, and the decisions on its calls.
+
+        Returns None if the answer cannot be repeated, because it is too long or has several candidates.
+        """
+        self._decided += decided
+        for candidate in read_list(body, "candidates"):
+            if read(candidate, "index"):
+                return None
+            for part in parts_of(candidate):
+                if len(part) == 1 and type(part.get("text")) is str:
+                    self.add_text(part["text"])
+                else:
+                    self._join_texts()
+                    self._parts.append(part)
+                    self._count += 1
+                    self._size += len(dumps(part))
+        return self if self._count <= _MAX_PARTS and self._size <= MAX_ANSWER else None
+
+    def add_text(self, text: str) -> Self | None:
+        """Add an event that is only a text. Returns None if the answer is too long to be repeated."""
+        self._texts.append(text)
+        self._count += 1
+        self._size += len(text)
+        return self if self._count <= _MAX_PARTS and self._size <= MAX_ANSWER else None
+
+    def retry_turns(self) -> list[JsonObject]:
+        """Return the model's turn, and a response to each of its calls."""
+        self._join_texts()
+        parts = []
+        for tool_call, decided in self._decided:
+            error = BLOCKED.format(decided.reason if isinstance(decided, Refusal) else _NOT_RUN)
+            parts.append({"functionResponse": failed_call_response(tool_call, error)})
+        return [{"role": "model", "parts": self._parts}, {"role": "user", "parts": parts}]
+
+    def _join_texts(self) -> None:
+        if self._texts:
+            self._parts.append({"text": "".join(self._texts)})
+            self._texts = []
+
+
+async def decide_tool_call(judges: Sequence[ToolCallJudge], tool_call: JsonObject) -> Refusal | JsonObject:
+    """Return the arguments with which a call may be made, after all judges in turn, or why it may not."""
+    arguments = read_object(tool_call, "args")
+    for judge in judges:
+        decided = await judge.judge({**tool_call, "args": arguments})
+        if isinstance(decided, Refusal):
+            return decided
+        arguments = decided
+    return arguments
+
+
+def _decision(tool_call: JsonObject, decided: Refusal | JsonObject) -> str | JsonObject | None:
+    if isinstance(decided, Refusal):
+        return decided.shown
+    return None if same(decided, read_object(tool_call, "args")) else decided

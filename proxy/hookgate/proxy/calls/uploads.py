@@ -1,0 +1,200 @@
+"""Uploads of files: hooks judge text, and other files follow the rule of types and sizes.
+
+The bytes decide what a file is, not the type that a client declares. Requests of one upload may reach
+different gateways, so each is judged by itself: text must arrive in one request, and a file that arrives in
+several must begin as one of the listed types. The upstream accepts each part only after the one before it.
+"""
+
+import re
+from fnmatch import fnmatchcase
+
+from aiohttp import web
+
+from hookgate.hooks import BeforeModel, SessionContext
+from hookgate.proxy.calls.context import CallContext, RecordingEngine
+from hookgate.proxy.calls.forward import UploadUrls, rewrite_upload_urls
+from hookgate.proxy.calls.verdicts import refuse_ended_call
+from hookgate.proxy.errors import ApiError, body_refused, pluralize, policy_denied
+from hookgate.proxy.routes.uploads import UPLOAD, UploadStep, file_text, media_type, read_upload_step
+from hookgate.proxy.server.bodies import content_coding, read_bytes, read_request, read_whole
+from hookgate.proxy.server.connection import error_response
+from hookgate.proxy.upstream.client import to_client, to_upstream
+from hookgate.proxy.upstream.connection import UpstreamError
+from hookgate.translator import BodyError, make_canonical
+from hookgate.translator.checks import check_keys
+from hookgate.translator.fields import JsonObject, camel, is_text, joined_text, read, write
+from hookgate.translator.strictjson import dumps
+
+_ENDED = {"X-Goog-Upload-Status": "cancelled"}
+"""The header without which google-genai would send a refused part three more times."""
+
+_REMEDY = "see routes.files, routes.file_types and routes.file_bytes in hookgate.toml"
+_NAME = re.compile(r"(?:files/)?[a-z0-9-]{0,64}")
+_TYPE = re.compile(
+    r"[A-Za-z0-9!#$&^_.+-]{1,64}/[A-Za-z0-9!#$&^_.+-]{1,64}(?:; ?charset=[A-Za-z0-9_-]{1,32})?"
+)
+
+
+class UploadCalls:
+    """Processes one request of an upload."""
+
+    def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
+        self._context, self._engine, self._record = context, engine, context.record
+        self._routes, self._limits = context.services.config.routes, context.services.config.limits
+
+    async def run(self) -> web.StreamResponse:
+        """Answer the request, even if it is refused. Raises ConnectionError if the client has left."""
+        try:
+            return await self._run()
+        except ApiError as error:
+            self._context.services.note_error(self._record, error)
+            response = error_response(error)
+            response.headers.update(_ENDED)
+            return response
+
+    async def _run(self) -> web.Response:
+        context = self._context
+        request, route = context.request, context.route
+        step = read_upload_step(request.method, request.query, request.headers)
+        if content_coding(request) != "identity":
+            raise body_refused("an upload must not be compressed: its bytes could not be judged", 415)
+        call, open_session = await context.begin_judged_call({})
+        open_session.refuse_if_stopped()
+        if step.action == "start":
+            data = await self._start(step, call.session)
+        else:
+            data = await self._data(step, await read_bytes(request), call.session)
+        headers = to_upstream(request.headers, "identity")
+        try:
+            async with context.send(route, headers, data) as answer:
+                body = await read_whole(answer.chunks())
+        except UpstreamError as error:
+            raise error.as_api_error() from None
+        upload_urls = UploadUrls.from_request(request, route, context.services.upstreams.origins[route.api])
+        sent = to_client(answer.headers) | rewrite_upload_urls(answer.headers, upload_urls)
+        return web.Response(status=answer.status, headers=sent, body=body)
+
+    # ---- the description of the file
+
+    async def _start(self, step: UploadStep, session: SessionContext) -> bytes:
+        """Return the description of the file after its hooks. Raises ApiError if it is refused."""
+        forwarded = self._routes.file_bytes if self._routes.file_types else 0
+        if step.declared_size is not None and step.declared_size > max(self._limits.text, forwarded):
+            raise _refused(f"a file of {step.declared_size} bytes is too large")
+        if not self._context.request.body_exists:
+            return b""
+        body = await read_request(self._context.request)
+        try:
+            file = _description(body)
+        except BodyError as error:
+            raise body_refused(error) from None
+        name = read(file, "displayName")
+        if name:
+            edited = await self._judge(name, session)
+            body = body if edited == name else write(body, "file", write(file, "displayName", edited))
+        return await self._context.run_step(dumps, body)
+
+    # ---- its bytes
+
+    async def _data(self, step: UploadStep, data: bytes, session: SessionContext) -> bytes:
+        """Return the bytes after their hooks. Raises ApiError if they are refused."""
+        if not data:
+            return data
+        if step.action == "control":
+            raise body_refused("this request of an upload must not have a body")
+        if not session.key and self._engine.selects_by_key(BeforeModel.name):
+            # SDKs send the bytes without the key, so hooks that are selected by it would not see them.
+            raise _refused(
+                "its bytes came without a key, and the conditions of some hooks are keys or teams; send the "
+                "key with each request, or judge files with hooks that have no such conditions"
+            )
+        if step.offset:
+            self._forward(step, data, "")
+            return data
+        text = await self._context.run_step(file_text, data, is_last=step.is_last)
+        if text is None:
+            self._forward(step, data, media_type(data) or "unknown")
+            return data
+        if not step.is_last or len(data) > self._limits.text:
+            most = pluralize(self._limits.text, "byte")
+            raise _refused(f"text is judged as a whole, so it must arrive in one request of at most {most}")
+        self._record.upload = {"type": "text", "judged": True, "offset": 0, "bytes": len(data)}
+        edited = await self._judge(text, session)
+        return data if edited == text else _replaced(data, edited, step)
+
+    def _forward(self, step: UploadStep, data: bytes, kind: str) -> None:
+        """Check and record bytes that are forwarded unjudged.
+
+        `kind` is the type of the file, or empty if the bytes are not its beginning.
+        """
+        types, most = self._routes.file_types, self._routes.file_bytes
+        if not types or (kind and not any(fnmatchcase(kind, each) for each in types)):
+            allowed = f"text in UTF-8 or {', '.join(types)}" if types else "text in UTF-8"
+            raise _refused(
+                f"a file must be {allowed}, by its bytes; this one is of the type {kind or 'unknown'}"
+            )
+        if step.offset + len(data) > most:
+            raise _refused(f"a file that is not judged is limited to {pluralize(most, 'byte')}")
+        described = {"type": kind} if kind else {}
+        self._record.upload = {**described, "judged": False, "offset": step.offset, "bytes": len(data)}
+
+    async def _judge(self, text: str, session: SessionContext) -> str:
+        """Return the text after BeforeModel hooks. Raises ApiError if they end the upload."""
+        request: JsonObject = {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+        outcome = await self._engine.fire(BeforeModel("", request), session)
+        refuse_ended_call(self._record, outcome.verdict, BeforeModel.name, UPLOAD)
+        contents = read(outcome.event.body, "contents")
+        if not isinstance(contents, list) or len(contents) != 1:
+            raise policy_denied(
+                "A hook's edit cannot be sent as a file: it must be one turn.", BeforeModel.name
+            )
+        parts = read(contents[0], "parts")
+        if not isinstance(parts, list) or not all(map(is_text, parts)):
+            raise policy_denied("A hook's edit cannot be sent as a file: it must be text.", BeforeModel.name)
+        return joined_text(contents[0])
+
+
+def _description(body: JsonObject) -> JsonObject:
+    """Return the file in the body that starts an upload. Raises BodyError for what hooks would not see."""
+    body = make_canonical(body)
+    check_keys(body, "", ("file",))
+    file = read(body, "file")
+    if file is None:
+        return {}
+    check_keys(file, "file", ("name", "displayName", "mimeType", "sizeBytes"))
+    for key, value in file.items():
+        match camel(key):
+            case "name" if isinstance(value, str) and _NAME.fullmatch(value):
+                continue
+            case "mimeType" if isinstance(value, str) and _TYPE.fullmatch(value):
+                continue
+            case "sizeBytes" if re.fullmatch(r"[0-9]{1,15}", str(value)):
+                continue
+            case "displayName" if isinstance(value, str):
+                continue
+        if value is not None:
+            raise BodyError(f"file.{key}", "hooks cannot inspect this value")
+    return file  # type: ignore[no-any-return]  # it has been checked
+
+
+def _replaced(data: bytes, text: str, step: UploadStep) -> bytes:
+    """Return the bytes of a text that replaces others. An upload may have declared its length before."""
+    try:
+        new = text.encode()
+    except UnicodeEncodeError:
+        raise policy_denied(
+            "A hook's edit cannot be sent as a file: it is not valid Unicode text.", BeforeModel.name
+        ) from None
+    if not step.resumable:
+        return new
+    if len(new) > len(data):
+        raise policy_denied(
+            "A hook's edit makes the file longer than its upload has declared; shorten the edit, or mask "
+            "the text before it is uploaded.",
+            BeforeModel.name,
+        )
+    return new.ljust(len(data))
+
+
+def _refused(problem: str) -> ApiError:
+    return ApiError(403, f"hookgate refuses this file: {problem}; {_REMEDY}.", "FILE_NOT_ALLOWED")

@@ -1,0 +1,144 @@
+"""WebSockets between a client and the upstream: both connections, and the messages from one to the other."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+from aiohttp import WSCloseCode, WSMsgType, hdrs, web
+
+from hookgate.proxy.calls.context import CallContext
+from hookgate.proxy.errors import request_refused
+from hookgate.proxy.server.websocket_frames import MAX_MESSAGE, Receive
+from hookgate.proxy.upstream.client import to_upstream
+from hookgate.proxy.upstream.key_mask import KeyMask
+
+_NO_CODE = 1005
+
+Socket = aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]
+
+Close = tuple[int, bytes]
+"""The code and the reason with which a WebSocket is closed."""
+
+
+async def tunnel(context: CallContext) -> web.StreamResponse:
+    """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError if refused."""
+    async with open_sockets(context) as (client, upstream, mask):
+        inward = relay(client, upstream, context.request.incoming.counted(make_copier(upstream)))
+        outward = relay(upstream, client, make_copier(client, mask), mask)
+        await run_until_closed(context, client, upstream, inward, outward)
+    return client
+
+
+@asynccontextmanager
+async def open_sockets(
+    context: CallContext,
+) -> AsyncIterator[tuple[web.WebSocketResponse[bool], Socket, KeyMask | None]]:
+    """Yield the WebSocket of the client and that to the upstream, with the mask for what the latter sends.
+
+    Raises ApiError if there is none.
+    """
+    request, upstreams = context.request, context.services.upstreams
+    if not web.WebSocketResponse().can_prepare(request):
+        raise request_refused("This path requires a WebSocket.")
+    headers = to_upstream(request.headers, "identity")
+    offered = [name.strip() for name in request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")]
+    wanted = [name for name in offered if name]
+    await context.services.record_start(context.record)
+    with context.record.attempt() as attempt:
+        async with upstreams.connect(attempt, context.route, headers, wanted, MAX_MESSAGE) as (
+            upstream,
+            mask,
+        ):
+            client = web.WebSocketResponse(
+                protocols=[upstream.protocol] if upstream.protocol else (),
+                autoclose=False,
+                autoping=False,
+                compress=False,
+                max_msg_size=MAX_MESSAGE,
+            )
+            await client.prepare(request)
+            try:
+                yield client, upstream, mask
+            finally:
+                request.incoming.stop()
+
+
+async def run_until_closed(
+    context: CallContext, client: Socket, upstream: Socket, *directions: Coroutine[Any, Any, Close]
+) -> None:
+    """Run both directions until one of them ends, then close both sides with its code.
+
+    Both sides are also closed if there is no memory for what the client sends, and once the client's key is
+    withdrawn, if it was issued.
+    """
+    tasks = [asyncio.create_task(direction) for direction in (*directions, _memory_refusal(context))]
+    if context.caller.issued is not None:
+        tasks.append(asyncio.create_task(_withdrawal(context)))
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        code, reason = next(task for task in tasks if task.done()).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.gather(*(side.close(code=code, message=reason) for side in (client, upstream)))
+
+
+async def _withdrawal(context: CallContext) -> Close:
+    """Wait until the client's key is withdrawn. Returns the close code and the reason."""
+    await context.key_withdrawn()
+    return WSCloseCode.POLICY_VIOLATION, b"The key was revoked or replaced, or has expired."
+
+
+async def _memory_refusal(context: CallContext) -> Close:
+    """Wait until there is no memory for a message of the client. Returns the close code and the reason."""
+    return WSCloseCode.TRY_AGAIN_LATER, (await context.request.incoming.refusal()).encode()
+
+
+def make_copier(target: Socket, mask: KeyMask | None = None) -> Receive:
+    """Return a function that sends messages to `target`."""
+
+    async def copy(data: str | bytes) -> None:
+        if isinstance(data, str):
+            await target.send_str(mask.text(data) if mask else data)
+        else:
+            await target.send_bytes(mask.data(data) if mask else data)
+
+    return copy
+
+
+async def relay(
+    source: Socket,
+    target: Socket,
+    receive: Receive,
+    mask: KeyMask | None = None,
+) -> Close:
+    """Pass the data of messages to `receive`, and other messages to `target`, until either side closes."""
+    try:
+        while True:
+            message = await source.receive()
+            match message.type:
+                case WSMsgType.TEXT | WSMsgType.BINARY:
+                    await receive(message.data)
+                case WSMsgType.PING:
+                    await target.ping(message.data)
+                case WSMsgType.PONG:
+                    await target.pong(message.data)
+                case WSMsgType.CLOSE:
+                    reason = message.extra or ""
+                    return _sendable(message.data), (mask.text(reason) if mask else reason).encode()
+                case WSMsgType.ERROR if isinstance(message.data, aiohttp.WebSocketError):
+                    return message.data.code, b""
+                case _:
+                    return _sendable(source.close_code), b""
+    except ConnectionError:
+        return WSCloseCode.GOING_AWAY, b""
+
+
+def _sendable(code: int | None) -> int:
+    """Return the close code to send; codes that stand for a missing code or close cannot be sent."""
+    if code in (None, WSCloseCode.ABNORMAL_CLOSURE):
+        return WSCloseCode.GOING_AWAY
+    return WSCloseCode.OK if code in (0, _NO_CODE) else int(code)

@@ -1,1 +1,0 @@
-"""What several commands share: their flags, the tables that they print, and trials of hooks."""

@@ -1,1 +1,0 @@
-"""The gateway's credentials. Only the client for the upstreams uses this package."""

@@ -1,0 +1,101 @@
+"""Finds conditions of hooks on keys and teams that no caller of this gateway can meet."""
+
+import logging
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from hookgate.hooks import Configuration
+from hookgate.hooks.errors import Problem
+from hookgate.hooks.settings import BuiltinConfig, Hook
+from hookgate.hooks.settings.files import closest_name
+from hookgate.proxy.config import Config
+from hookgate.proxy.keys.callers import KeysError, load_named_keys, short_key_name
+
+log = logging.getLogger("hookgate")
+
+_DIGITS = len(short_key_name("0" * 64))
+
+
+def unmet_conditions(configuration: Configuration, config: Config) -> list[str]:
+    """Return a warning for each name of a key or team, in a hook that is on, that no caller can have.
+
+    The `[keys]` are not in the hooks' own files, and a key may have been removed there for good reasons, so
+    these are never errors. The names of issued keys are in a database and change at any time, so with such
+    keys there are no warnings.
+    """
+    if config.clients.issued_keys:
+        return []
+    keys = config.keys
+    try:
+        named = {short_key_name(digest): owner.name for digest, owner in load_named_keys(keys).items()}
+    except KeysError:
+        return []  # the check of the keys reports this
+    teams = sorted({key.team for key in keys.values() if key.team})
+    found = []
+    for hook in configuration.hooks():
+        for place, condition in _conditions(hook):
+            mistakes = [
+                *((f"{place}.keys", _key_mistake(name, named)) for name in _names(condition, "keys")),
+                *(
+                    (f"{place}.teams", _name_mistake(name, teams, "team"))
+                    for name in _names(condition, "teams")
+                ),
+            ]
+            about = f"hooks.{hook.event}: the hook {hook.name!r}"
+            found += [
+                str(Problem(hook.source, f"{about}: {where}: {mistake}", hook.line))
+                for where, mistake in mistakes
+                if mistake
+            ]
+    return list(dict.fromkeys(found))
+
+
+def warn_of_unmet_conditions(configuration: Configuration, config: Config) -> None:
+    """Log these warnings."""
+    for warning in unmet_conditions(configuration, config):
+        log.warning("%s", warning)
+
+
+def _conditions(hook: Hook) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the hook's `when`, and those of a policy's routes, each with its place."""
+    yield "when", hook.config.when.model_dump()
+    if isinstance(hook.config, BuiltinConfig):
+        routes = hook.config.options.get("route")
+        for number, rule in enumerate(routes if isinstance(routes, list) else []):
+            condition = rule.get("when") if isinstance(rule, dict) else None
+            if isinstance(condition, dict):
+                yield f"options.route.{number}.when", condition
+
+
+def _names(condition: Mapping[str, Any], kind: str) -> Iterable[str]:
+    names = condition.get(kind)
+    return [names] if isinstance(names, str) else names if isinstance(names, list | tuple) else []
+
+
+def _key_mistake(name: str, named: Mapping[str, str]) -> str | None:
+    """Return why no key has a name that matches, with a remedy, or None. `named` are names by digits."""
+    if owner := named.get(name):
+        return f"{name!r} never matches, because [keys] names this key; use {owner!r}"
+    if re.fullmatch(rf"[0-9a-f]{{{_DIGITS + 1},64}}", name):
+        digits = short_key_name(name)
+        return f"{name!r} never matches, because a key's name has {_DIGITS} digits; use {digits!r}"
+    return None if _may_be_digits(name) else _name_mistake(name, named.values(), "key")
+
+
+def _name_mistake(name: str, known: Collection[str], what: str) -> str | None:
+    """Return why a name matches none of the known ones, with a remedy, or None."""
+    if any(fnmatchcase(each, name) for each in known):
+        return None
+    listed = ", ".join(sorted(map(repr, known)))
+    near = closest_name(name, known)
+    remedy = f"did you mean {near!r}?" if near else f"known are {listed}" if listed else "add one"
+    return f"{name!r} never matches: no {what} in [keys] of hookgate.toml has this name; {remedy}"
+
+
+def _may_be_digits(name: str) -> bool:
+    """Return whether a key without a name may match: its name is the beginning of its hash."""
+    if re.fullmatch(rf"[0-9a-f]{{{_DIGITS}}}", name):
+        return True
+    return bool(re.search(r"[*?[]", name)) and re.fullmatch(r"[0-9a-f*?\[\]!-]+", name) is not None

@@ -1,0 +1,176 @@
+"""The memory of the messages that clients send over WebSockets, from their first byte until they are sent on.
+
+aiohttp collects the frames of a message until it is complete. A client may leave large messages unfinished on
+many connections, so the bytes are counted like those of bodies.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from hookgate.proxy.server.bodies import MemoryLease
+
+MAX_MESSAGE = 16 * 1024 * 1024
+"""The maximum message size in both directions, in bytes."""
+
+UNCOUNTED = 64 * 1024
+"""Bytes of each connection that are not counted: small messages pass even while memory is short."""
+
+_CHUNK_BYTES = 64
+"""The estimated memory of a chunk besides its data: a client may send a message byte by byte."""
+
+_MAX_UNFINISHED = 2 * MAX_MESSAGE
+"""The maximum size of a message with its frames and chunks. `MAX_MESSAGE` does not count empty frames."""
+
+_CONTROL = 0x8
+_ENDS, _MASKED = 0x80, 0x80
+_LENGTH_BYTES = {126: 2, 127: 8}
+
+
+class FrameParser(Protocol):
+    """The part of aiohttp's parser of frames that a connection uses."""
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]: ...
+
+    def feed_eof(self) -> None: ...
+
+
+class MessageSizes:
+    """Follows the frames of a WebSocket, without their content."""
+
+    def __init__(self) -> None:
+        self.unfinished = 0
+        """The bytes received of a message that has not ended, with its frames."""
+        self._is_open = False  # whether a message has begun and not ended
+        self._head = bytearray()
+        self._left = 0  # bytes of the current frame's payload that are missing
+
+    def feed(self, data: bytes) -> list[int]:
+        """Note the next bytes, which may be cut anywhere. Returns the sizes of messages that end in them."""
+        at, ended = 0, list[int]()
+        self.unfinished += _CHUNK_BYTES
+        while at < len(data):
+            if self._left:
+                size = min(self._left, len(data) - at)
+                self._left -= size
+            else:  # by what is missing, not by bytes: a client may send nothing but heads
+                size = min(_head_size(self._head) - len(self._head), len(data) - at)
+                self._head += data[at : at + size]
+                self._left = _payload_size(self._head)
+            at += size
+            self.unfinished += size
+            if self._left == 0 and len(self._head) == _head_size(self._head):
+                ended += self._end_frame()
+        return ended
+
+    def _end_frame(self) -> list[int]:
+        """Return the size of the message that ends with the current frame, if one does."""
+        first, size = self._head[0], self.unfinished
+        self._head.clear()
+        if first & _CONTROL:
+            self.unfinished = size if self._is_open else 0
+            return []
+        self._is_open = not first & _ENDS
+        self.unfinished = size if self._is_open else 0
+        return [] if self._is_open else [size]
+
+
+def _head_size(head: bytearray) -> int:
+    """Return the size of a frame's head in bytes, of which there may be only a part."""
+    if len(head) < 2:
+        return 2
+    return 2 + _LENGTH_BYTES.get(head[1] & ~_MASKED, 0) + (4 if head[1] & _MASKED else 0)
+
+
+def _payload_size(head: bytearray) -> int:
+    """Return the size of a frame's payload in bytes; 0 until its head is complete."""
+    if len(head) < _head_size(head):
+        return 0
+    short = head[1] & ~_MASKED
+    return int.from_bytes(head[2 : 2 + _LENGTH_BYTES[short]]) if short in _LENGTH_BYTES else short
+
+
+Receive = Callable[[str | bytes], Awaitable[None]]
+
+
+_NO_MEMORY = "hookgate has no memory for this message now; try again later, or raise limits.memory"
+_TOO_MANY_PIECES = "The message is too large, or has too many frames."
+_TOO_SLOW = "The message arrived too slowly while other requests waited for memory."
+
+
+class IncomingMessages:
+    """Passes what a client sends to the parser of frames while there is memory for it."""
+
+    def __init__(self, parser: FrameParser, memory: MemoryLease) -> None:
+        self._parser, self._memory = parser, memory
+        self._sizes = MessageSizes()
+        self._ended: deque[int] = deque()  # the sizes of the messages that have not been processed
+        self._ended_bytes = 0
+        self._slow_timer: asyncio.TimerHandle | None = None  # of the message that has not ended
+        self._refused = asyncio.Event()
+        self._reason = ""
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        """Count the next bytes and pass them on. Without memory for them, nothing more is received."""
+        if self._refused.is_set():
+            return False, b""
+        ended = self._sizes.feed(data)
+        self._ended += ended
+        self._ended_bytes += sum(ended)
+        if ended:
+            self._stop_timer()
+        if self._sizes.unfinished > _MAX_UNFINISHED:
+            self._refuse(_TOO_MANY_PIECES)
+            return False, b""
+        if not self._memory.grow(self._counted_bytes()):
+            self._refuse(_NO_MEMORY)
+            return False, b""
+        if self._slow_timer is None and self._sizes.unfinished > UNCOUNTED:
+            self._check_pace(first=True)
+        return self._parser.feed_data(data)
+
+    def feed_eof(self) -> None:
+        """Note that the connection has ended."""
+        self._stop_timer()
+        self._parser.feed_eof()
+
+    async def refusal(self) -> str:
+        """Wait until nothing more is received, and return the reason."""
+        await self._refused.wait()
+        return self._reason
+
+    def counted(self, receive: Receive) -> Receive:
+        """Return a function that passes a message to `receive`, and then releases its memory."""
+
+        async def receive_counted(message: str | bytes) -> None:
+            await receive(message)
+            self._ended_bytes -= self._ended.popleft()
+            self._memory.resize(self._counted_bytes())
+
+        return receive_counted
+
+    def _counted_bytes(self) -> int:
+        return max(self._ended_bytes + self._sizes.unfinished - UNCOUNTED, 0)
+
+    def _check_pace(self, *, first: bool = False) -> None:
+        """Refuse a large message that has been arriving for long while others wait for memory."""
+        if not first and self._memory.contended:
+            self._refuse(_TOO_SLOW)
+        else:
+            loop = asyncio.get_running_loop()
+            self._slow_timer = loop.call_later(self._memory.fair_seconds, self._check_pace)
+
+    def _stop_timer(self) -> None:
+        if self._slow_timer is not None:
+            self._slow_timer.cancel()
+            self._slow_timer = None
+
+    def stop(self) -> None:
+        """Receive nothing more: the memory is released."""
+        self._refuse("")
+
+    def _refuse(self, reason: str) -> None:
+        self._stop_timer()
+        self._reason = reason
+        self._refused.set()

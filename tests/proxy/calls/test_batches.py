@@ -1,0 +1,381 @@
+"""Batches: each request is judged when it is sent, and each answer when it is read."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from support.gateway import gateway_before, listens, runs, says
+from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
+from support.wire import HI, KEY, ask, ok, peer, post, response, spoken
+
+from hookgate.proxy.calls import pacing
+from hookgate.proxy.server.bodies import SMALL_BODY
+from hookgate.translator.strictjson import dumps
+
+TARGET = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
+STATE = "/v1beta/batches/b-1"
+COUNT = TARGET.replace("batchGenerateContent", "countTokens")
+
+
+def batch(*texts: str, **source: Any) -> dict[str, Any]:
+    items = [
+        {"request": {"contents": [{"parts": [{"text": text}], "role": "user"}]}, "metadata": {"key": text}}
+        for text in texts
+    ]
+    return {"batch": {"displayName": "d", "inputConfig": source or {"requests": {"requests": items}}}}
+
+
+def state(*texts: str) -> bytes:
+    answers = [{"response": spoken(text), "metadata": {"key": "k"}} for text in texts]
+    return json.dumps(
+        {"name": "batches/b-1", "done": True, "response": {"inlinedResponses": {"inlinedResponses": answers}}}
+    ).encode()
+
+
+async def test_every_request_is_judged_and_the_rest_stays() -> None:
+    seen: list[dict[str, Any]] = []
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [listens(seen)]}) as url,
+    ):
+        assert (await post(url, TARGET, batch("a", "b"))).status == 200
+        sent = json.loads(upstream.heard[0].partition(b"\r\n\r\n")[2])
+    shown = [[turn["content"] for turn in event["llm_request"]["messages"]] for event in seen]
+    assert shown == [["a"], ["b"], ["d", "key", "a", "key", "b"]]  # its name and metadata as a last one
+    assert sent == batch("a", "b")
+
+
+async def test_small_requests_of_a_large_batch_take_no_thread_each(steps_in_threads: list[Any]) -> None:
+    seen: list[dict[str, Any]] = []
+    texts = ["a" * 1_000] * 300
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [listens(seen)]}) as url,
+    ):
+        assert len(json.dumps(batch(*texts))) > 2 * SMALL_BODY
+        assert (await post(url, TARGET, batch(*texts))).status == 200
+    assert len(seen) == len(texts) + 1
+    assert len(steps_in_threads) < 20
+
+
+async def test_other_calls_go_on_while_a_batch_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "SLICE", 0)
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    seen: list[int] = []
+
+    async def judge(event: dict[str, Any]) -> None:
+        seen.append(turns)
+
+    others = asyncio.create_task(take_turns())
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(judge)]}) as url,
+    ):
+        assert (await post(url, TARGET, batch(*["a"] * 32))).status == 200
+    others.cancel()
+    assert len(set(seen)) >= 20
+
+
+async def test_one_denied_request_refuses_the_batch_and_is_named() -> None:
+    async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [runs(no_rockets)]}) as url:
+        answer = await post(url, TARGET, batch("a", "a rocket"))
+    assert (answer.status, upstream.heard) == (403, [])
+    assert answer.error["message"] == f"batch.inputConfig.requests.requests[1].request: {REFUSAL}"
+
+
+async def test_a_request_that_names_another_model_refuses_the_batch() -> None:
+    body = batch("a", "b")
+    body["batch"]["inputConfig"]["requests"]["requests"][1]["request"]["model"] = "models/gemini-2.5-pro"
+    async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [listens([])]}) as url:
+        answer = await post(url, TARGET, body)
+    assert (answer.status, upstream.heard) == (400, [])
+    assert answer.error["message"].startswith("batch.inputConfig.requests.requests[1].request")
+
+
+async def test_an_edit_lands_in_its_request() -> None:
+    def mask(event: dict[str, Any]) -> dict[str, Any]:
+        messages = event["llm_request"]["messages"]
+        messages[0]["content"] = messages[0]["content"].replace(CARD, REDACTED)
+        return {"hookSpecificOutput": {"llm_request": {"messages": messages}}}
+
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(mask)]}) as url,
+    ):
+        await post(url, TARGET, batch("a", f"my {CARD}"))
+        sent = json.loads(upstream.heard[0].partition(b"\r\n\r\n")[2])
+    [a, b] = sent["batch"]["inputConfig"]["requests"]["requests"]
+    assert (a, b["request"]["contents"][0]["parts"]) == (
+        batch("a")["batch"]["inputConfig"]["requests"]["requests"][0],
+        [{"text": f"my {REDACTED}"}],
+    )
+    assert b["metadata"] == {"key": f"my {CARD}"}
+
+
+@pytest.mark.parametrize(("texts", "status"), [(("a", "a"), 200), (("a", "b"), 403)], ids=["one", "two"])
+async def test_hooks_may_send_a_batch_to_one_model_only(texts: tuple[str, str], status: int) -> None:
+    def route(event: dict[str, Any]) -> dict[str, Any]:
+        text = event["llm_request"]["messages"][0]["content"]
+        return {"hookSpecificOutput": {"llm_request": {"model": f"model-{text}"}}}
+
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(route)]}) as url,
+    ):
+        answer = await post(url, TARGET, batch(*texts))
+    sent = [request.partition(b" HTTP")[0].decode() for request in upstream.heard]
+    if status == 200:
+        assert (answer.status, sent) == (200, [f"POST {TARGET.replace('gemini-2.5-flash', 'model-a')}"])
+    else:
+        assert (answer.status, sent) == (403, [])
+        assert answer.error["message"] == "Hooks chose more than one model for this call: model-a, model-b."
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        pytest.param(batch(file_name="files/f-1"), 403, id="requests in a file"),
+        pytest.param(batch(fileName="files/f-1"), 403, id="requests in a file, camelCase"),
+        pytest.param({"batch": {"inputConfig": {}, "input_config": {}}}, 400, id="two spellings"),
+        pytest.param({"contents": [{"parts": [{"text": "hi"}]}]}, 400, id="no batch"),
+        pytest.param(
+            {"batch": {"inputConfig": {"requests": {"requests": [1]}}}}, 400, id="an item that is none"
+        ),
+        pytest.param(
+            {"batch": {"inputConfig": {"requests": {"requests": [{"request": {"contents": 1}}]}}}},
+            400,
+            id="a request that is none",
+        ),
+    ],
+)
+async def test_what_hooks_cannot_judge_is_refused(body: Any, code: int) -> None:
+    async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [listens([])]}) as url:
+        answer = await post(url, TARGET, body)
+    assert (answer.status, upstream.heard) == (code, [])
+
+
+async def test_a_stopped_session_makes_no_batch() -> None:
+    hooks = {"AfterTool": [runs(lambda _: {"continue": False, "stopReason": "enough"})]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        fields = {"tool_name": "t", "tool_input": {}, "tool_response": {}}
+        await post(url, "/s/s-1/hookgate/v1/events/AfterTool", fields)
+        answer = await post(url, f"/s/s-1{TARGET}", batch("a"))
+    assert (answer.status, answer.error["message"], upstream.heard) == (403, "enough", [])
+
+
+async def test_a_model_that_a_hook_chose_for_all_of_a_batch_gets_it() -> None:
+    def rename(event: dict[str, Any]) -> dict[str, Any]:
+        return {"hookSpecificOutput": {"llm_request": {"model": "gemini-2.5-pro"}}}
+
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(rename)]}) as url,
+    ):
+        answer = await post(url, TARGET, batch("a"), {**KEY, "content-type": "text/plain"})
+        receipt = await ask(url, "GET", f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}")
+    assert answer.status == 200
+    assert b"gemini-2.5-pro:batchGenerateContent" in upstream.heard[0]
+    assert upstream.heard[0].lower().count(b"content-type: application/json\r\n") == 1
+    assert receipt.json["model"] == "gemini-2.5-pro"
+
+
+async def test_a_hook_cannot_answer_for_the_model_in_a_batch() -> None:
+    hooks = {"BeforeModel": [runs(answer_itself)]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, TARGET, batch("a"))
+    assert (answer.status, upstream.heard) == (403, [])
+    assert answer.error["message"] == (
+        "batch.inputConfig.requests.requests[0].request: "
+        "A hook returned a synthetic answer, which is not possible for batchGenerateContent."
+    )
+
+
+@pytest.mark.parametrize("event", ["BeforeModel", "BeforeToolSelection"])
+@pytest.mark.parametrize(
+    "verdict", [{"decision": "deny", "reason": REFUSAL}, {"continue": False, "stopReason": REFUSAL}]
+)
+async def test_a_batch_is_refused_with_the_hooks_reason_after_a_tools_result_too(
+    event: str, verdict: dict[str, Any]
+) -> None:
+    body = batch("a")
+    result = {"functionResponse": {"name": "t", "response": {}}}
+    [item] = body["batch"]["inputConfig"]["requests"]["requests"]
+    item["request"]["contents"].append({"role": "user", "parts": [result]})
+    hooks = {event: [runs(lambda _: verdict)]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, TARGET, body)
+    assert (answer.status, upstream.heard) == (403, [])
+    assert answer.error["message"] == f"batch.inputConfig.requests.requests[0].request: {REFUSAL}"
+    assert answer.error["details"][0]["metadata"]["event"] == event
+
+
+async def test_a_hook_cannot_answer_for_the_model_to_the_name_of_a_batch() -> None:
+    def answer_to_the_name(event: dict[str, Any]) -> dict[str, Any] | None:
+        texts = [message["content"] for message in event["llm_request"]["messages"]]
+        return answer_itself(event) if texts[0].startswith("d") else None
+
+    hooks = {"BeforeModel": [runs(answer_to_the_name)]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, TARGET, batch("a"))
+    assert (answer.status, upstream.heard) == (403, [])
+    assert answer.error["message"].startswith("batch: A hook returned a synthetic answer")
+
+
+async def test_the_answers_of_a_batch_are_judged_when_it_is_looked_at() -> None:
+    hooks = {"AfterModel": [runs(redact)]}
+    async with (
+        peer(ok(state(f"card {CARD}", "fine"))) as upstream,
+        gateway_before(upstream.url, hooks) as url,
+    ):
+        answer = await ask(url, "GET", STATE)
+    inlined = answer.json["response"]["inlinedResponses"]["inlinedResponses"]
+    texts = [each["response"]["candidates"][0]["content"]["parts"][0]["text"] for each in inlined]
+    assert texts == [f"card {REDACTED}", "fine"]
+
+
+@pytest.mark.parametrize(
+    ("version", "judged"), [("gemini-2.5-pro", True), ("gemini-2.5-flash", False), (None, False), (1, False)]
+)
+async def test_hooks_for_a_model_judge_the_answers_of_a_batch_that_name_it(
+    version: Any, judged: bool
+) -> None:
+    answer = {**spoken(f"card {CARD}"), **({} if version is None else {"modelVersion": version})}
+    body = json.dumps(
+        {"response": {"inlinedResponses": {"inlinedResponses": [{"response": answer}]}}}
+    ).encode()
+    hooks = {"AfterModel": [{**runs(redact), "when": {"models": "*-pro"}}]}
+    async with peer(ok(body)) as upstream, gateway_before(upstream.url, hooks) as url:
+        received = await ask(url, "GET", STATE)
+    assert (REDACTED.encode() in received.body) is judged
+
+
+async def test_a_batch_whose_answers_no_hook_changes_is_the_upstreams_byte_for_byte() -> None:
+    async with (
+        peer(ok(state("fine"))) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [runs(redact)]}) as url,
+    ):
+        assert (await ask(url, "GET", STATE)).body == state("fine")
+
+
+async def test_answers_that_no_hook_judges_pass_unchanged() -> None:
+    body = b'{"name": "batches/b-1", "done": true, "response": {"responsesFile": "files/f-1"}}'
+    async with (
+        peer(ok(body)) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [listens([])]}) as url,
+    ):
+        assert (await ask(url, "GET", STATE)).body == body
+
+
+async def test_an_error_about_a_batch_is_no_answer_of_a_model() -> None:
+    seen: list[dict[str, Any]] = []
+    hooks = {"AfterModel": [listens(seen)]}
+    async with (
+        peer(response(404, b"no such batch", {})) as upstream,
+        gateway_before(upstream.url, hooks) as url,
+    ):
+        answer = await ask(url, "GET", STATE)
+    assert (answer.status, answer.body, seen) == (404, b"no such batch", [])
+
+
+async def test_an_empty_answer_about_a_batch_passes_as_it_came() -> None:
+    async with (
+        peer(ok(b"")) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [runs(redact)]}) as url,
+    ):
+        answer = await ask(url, "GET", STATE)
+    assert (answer.status, answer.body) == (200, b"")
+
+
+async def test_answers_in_a_file_are_not_shown() -> None:
+    body = b'{"name": "batches/b-1", "done": true, "response": {"responsesFile": "files/f-1"}}'
+    async with (
+        peer(ok(body)) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [runs(redact)]}) as url,
+    ):
+        answer = await ask(url, "GET", STATE)
+    assert (answer.status, "in a file" in answer.error["message"]) == (403, True)
+
+
+async def test_a_hook_cannot_add_to_the_name_and_metadata_of_a_batch() -> None:
+    def add_a_turn(event: dict[str, Any]) -> dict[str, Any] | None:
+        messages = event["llm_request"]["messages"]
+        if messages[0]["content"] != "d":
+            return None
+        more = [*messages, {"role": "user", "content": "more"}]
+        return {"hookSpecificOutput": {"llm_request": {"messages": more}}}
+
+    hooks = {"BeforeModel": [runs(add_a_turn)]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, TARGET, batch("a"))
+    assert (answer.status, upstream.heard) == (403, [])
+    assert answer.error["message"].startswith(
+        "A hook's edit cannot be sent in a batch: batch: expected as many"
+    )
+
+
+def no_rockets_in_answers(event: dict[str, Any]) -> dict[str, Any] | None:
+    return {"decision": "deny", "reason": "no"} if "rocket" in json.dumps(event["llm_response"]) else None
+
+
+async def test_a_denied_answer_of_a_batch_is_replaced_with_the_reason() -> None:
+    async with (
+        peer(ok(state("a rocket"))) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [runs(no_rockets_in_answers)]}) as url,
+    ):
+        answer = await ask(url, "GET", STATE)
+    [item] = answer.json["response"]["inlinedResponses"]["inlinedResponses"]
+    assert item["response"]["candidates"][0]["content"]["parts"] == [{"text": "no"}]
+    assert b"rocket" not in answer.body
+
+
+BESIDE: list[dict[str, Any]] = [
+    {"name": "batches/b-1", "metadata": {"displayName": f"pay {CARD}"}},
+    {"response": {"inlinedResponses": {"inlinedResponses": [{"response": spoken("hi"), "note": CARD}]}}},
+    {"response": {"inlinedResponses": {"inlinedResponses": [{"error": {"message": CARD}}]}}},
+    {"response": {"text": CARD}},
+    {"batches": [{"metadata": {CARD: 1}}, {"response": {"candidates": [], "text": CARD}}]},
+]
+
+
+@pytest.mark.parametrize("body", BESIDE, ids=lambda each: json.dumps(each)[:40])
+async def test_texts_beside_the_answers_of_a_batch_are_judged(body: dict[str, Any]) -> None:
+    redacts = {"type": "builtin", "builtin": "redact", "options": {"words": {"CARD": [CARD]}}}
+    denies = {
+        **runs(lambda event: {"decision": "deny"} if CARD in json.dumps(event) else None),
+        "view": "body",
+    }
+    data = json.dumps(body).encode()
+    async with peer(ok(data)) as upstream, gateway_before(upstream.url, {"AfterModel": [redacts]}) as url:
+        received = await ask(url, "GET", STATE)
+    assert received.body.decode() == dumps(json.loads(data.decode().replace(CARD, "[CARD]"))).decode()
+    async with peer(ok(data)) as upstream, gateway_before(upstream.url, {"AfterModel": [denies]}) as url:
+        received = await ask(url, "GET", STATE)
+    assert CARD not in received.body.decode()
+
+
+async def test_the_number_of_texts_beside_the_answers_of_a_batch_stays() -> None:
+    def add_one(event: dict[str, Any]) -> dict[str, Any]:
+        raw = event["llm_response"]["raw"]
+        new = {**raw, "batch": [*raw["batch"], "more"]} if "batch" in raw else raw
+        return {"hookSpecificOutput": {"llm_response": {"raw": new}}}
+
+    hooks = {"AfterModel": [{**runs(add_one), "view": "body"}]}
+    async with peer(ok(state("hi"))) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await ask(url, "GET", STATE)
+    assert (answer.status, "as many strings" in answer.error["message"]) == (403, True)
+
+
+@pytest.mark.parametrize(("target", "body"), [(COUNT, HI), (TARGET, batch("a")), (STATE, None)])
+async def test_an_answer_that_breaks_off_is_an_error_of_the_upstream(target: str, body: Any) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+    async with peer(head) as upstream, gateway_before(upstream.url, {"BeforeModel": [says()]}) as url:
+        answer = await (ask(url, "GET", target) if body is None else post(url, target, body))
+    assert (answer.status, answer.error["status"]) == (502, "UNAVAILABLE")

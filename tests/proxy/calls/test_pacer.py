@@ -1,0 +1,103 @@
+"""A burst of tasks starts a few at a time, and long ones take turns, so that the loop stays responsive."""
+
+import asyncio
+
+import pytest
+
+from hookgate.proxy.calls import pacing
+from hookgate.proxy.calls.pacing import LoopSlices, Pacer
+
+
+async def test_a_burst_begins_in_order_and_over_many_iterations() -> None:
+    pacer, began = Pacer(), list[int]()
+
+    async def begin(number: int) -> None:
+        await pacer.wait_turn()
+        began.append(number)
+
+    tasks = [asyncio.create_task(begin(number)) for number in range(40)]
+    most, before = 0, 0
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0)
+        most, before = max(most, len(began) - before), len(began)
+    assert began == list(range(40))
+    assert most <= 8  # those of one iteration, and those whose turn came in it
+
+
+async def test_a_waiter_that_left_does_not_use_the_turn_of_another() -> None:
+    pacer = Pacer()
+    tasks = [asyncio.create_task(pacer.wait_turn()) for _ in range(20)]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    async with asyncio.timeout(5):
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert sum(each is None for each in ended) >= 10
+
+
+async def test_one_alone_does_not_wait() -> None:
+    pacer = Pacer()
+    for _ in range(3):
+        turn = asyncio.ensure_future(pacer.wait_turn())
+        await asyncio.sleep(0)
+        assert turn.done()
+        await asyncio.sleep(0)
+
+
+async def test_one_caller_s_many_long_calls_get_every_other_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "SLICE", 0)
+    slices, ran = LoopSlices(), list[str]()
+
+    async def run(key: str, session_id: str) -> None:
+        own = slices.begin(key, session_id)
+        for _ in range(5):
+            await own.pause()
+            ran.append(key)
+
+    many = [asyncio.create_task(run("many", f"s-{number}")) for number in range(20)]
+    await asyncio.sleep(0)
+    one = asyncio.create_task(run("one", "s"))
+    await one
+    assert ran.count("many") <= 7  # its first turn may follow one of the others, and some were under way
+    await asyncio.gather(*many)
+    assert ran.count("many") == 100
+
+
+async def test_one_slice_runs_in_each_iteration_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "SLICE", 0)
+    slices, ran = LoopSlices(), 0
+
+    async def run(session_id: str) -> None:
+        nonlocal ran
+        own = slices.begin("key", session_id)
+        for _ in range(10):
+            await own.pause()
+            ran += 1
+
+    tasks = [asyncio.create_task(run(f"s-{number}")) for number in range(8)]
+    most, before = 0, 0
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0)
+        most, before = max(most, ran - before), ran
+    assert (ran, most) == (80, 1)
+
+
+async def test_a_call_that_leaves_while_it_waits_does_not_hold_up_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pacing, "SLICE", 0)
+    slices = LoopSlices()
+    waiting = [asyncio.create_task(slices.begin("key", "s").pause()) for _ in range(10)]
+    await asyncio.sleep(0)
+    for task in waiting[::2]:
+        task.cancel()
+    async with asyncio.timeout(5):
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+    assert sum(each is None for each in ended) == 5
+
+
+async def test_a_call_whose_slice_has_not_ended_goes_on_at_once() -> None:
+    slices = LoopSlices()
+    waiting = asyncio.ensure_future(slices.begin("key", "s").pause())
+    await asyncio.sleep(0)
+    assert waiting.done()
