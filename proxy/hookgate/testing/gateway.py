@@ -186,7 +186,7 @@ async def _serve(given: "_Given", log: CallLog) -> AsyncIterator[tuple[str, "Emb
     from hookgate.proxy.app import serve_on  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.calls.gateway import Gateway  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.config.reading import Sources  # noqa: PLC0415  # see the module's docstring
-    from hookgate.proxy.observe.record import make_receipt  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.observe.record import CallRecord, make_receipt  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.observe.usage import read_prices  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.upstream.client import Upstreams  # noqa: PLC0415  # see the module's docstring
 
@@ -206,10 +206,11 @@ async def _serve(given: "_Given", log: CallLog) -> AsyncIterator[tuple[str, "Emb
 
                 async def handle(request: Any) -> Any:
                     log.note_begin()
+                    record = CallRecord(request_id=request.id)
                     try:
-                        return await gateway.handle(request)
+                        return await gateway.handle(request, record)
                     finally:
-                        log.note_end(make_receipt(request.record), request.record.reasons)
+                        log.note_end(make_receipt(record), record.reasons)
 
                 async with serve_on(handle, "127.0.0.1", 0, settings.limits) as url:
                     yield url, upstream

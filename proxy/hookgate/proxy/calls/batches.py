@@ -23,7 +23,7 @@ from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routes.dialects.generate_content import check_model, check_references, with_model
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import checked_answer, read_answer, read_request, read_whole, work_of
+from hookgate.proxy.server.bodies import checked_answer, read_answer, read_whole, work_of
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import (
@@ -90,7 +90,7 @@ class Batches:
 
     async def _before(self, route: Route, call: JudgedCall) -> tuple[Route, bytes]:
         """Return the route and the body of the batch after its hooks. Raises ApiError if it is refused."""
-        body = await read_request(self._context.request)
+        body = await self._context.read_body()
         for observer in self._context.observers:
             observer.on_request(body)
         run_step = self._context.run_step

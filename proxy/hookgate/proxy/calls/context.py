@@ -49,7 +49,7 @@ from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
 from hookgate.proxy.routes.dialects.generate_content import GenerateContent
 from hookgate.proxy.routes.table import Route, with_gateway_credential
-from hookgate.proxy.server.bodies import is_large
+from hookgate.proxy.server.bodies import is_large, read_bytes, read_request
 from hookgate.proxy.server.connection import Request
 from hookgate.proxy.sessions.bypass import Bypasses
 from hookgate.proxy.sessions.interactions import KnownInteractions
@@ -309,14 +309,18 @@ class CallContext:
     """The context of one request until its answer ends."""
 
     def __init__(
-        self, request: Request, route: Route, services: GatewayServices, issued: "IssuedKey | None" = None
+        self,
+        request: Request,
+        record: CallRecord,
+        route: Route,
+        services: GatewayServices,
+        issued: "IssuedKey | None" = None,
     ) -> None:
         """`issued` is the key of the request, if it is one that a gateway has issued.
 
         Raises ApiError if the session name is invalid.
         """
-        self.request, self.route, self.services = request, route, services
-        self.record = request.record
+        self.request, self.record, self.route, self.services = request, record, route, services
         self.caller = services.callers.caller_for(route, request.headers, issued)
         self.named_session = named_session(route, request.headers)
         """The session name in the path or header; empty if there is none."""
@@ -381,6 +385,21 @@ class CallContext:
         keys, issued = self.services.issued_keys, self.caller.issued
         if keys is not None and issued is not None:
             await keys.withdrawn(issued)
+
+    async def read_body(self) -> JsonObject:
+        """Return the request's body, a JSON object, and record its size. Raises ApiError."""
+        body = await read_request(self.request)
+        self._record_size()
+        return body
+
+    async def read_data(self) -> bytes:
+        """Return the bytes of the request's body, and record their number. Raises ApiError (403, 413)."""
+        data = await read_bytes(self.request)
+        self._record_size()
+        return data
+
+    def _record_size(self) -> None:
+        self.record.request_bytes, self.record.request_work = self.request.body_size, self.request.body_work
 
     @contextmanager
     def judging(self, part: JsonObject, session: SessionContext) -> Iterator[None]:

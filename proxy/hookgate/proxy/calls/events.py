@@ -22,7 +22,6 @@ from hookgate.proxy.calls.verdicts import DENIED, STOPPED
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.routes.table import session_name
-from hookgate.proxy.server.bodies import read_request
 from hookgate.proxy.sessions.sessions import Sessions, SessionState
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import encode_answer
@@ -84,7 +83,7 @@ class EventService:
         if not self._rates.try_acquire(context.caller.key):
             raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
         request, record, services = context.request, context.record, context.services
-        body = await read_request(request)
+        body = await context.read_body()
         for observer in context.observers:
             observer.on_request(body)
         event = await context.run_step(_event, context.route.verb, body)

@@ -127,9 +127,9 @@ async def forward_unread(
         raise _failure(body, error) from None
     finally:
         meter.finish()
-        request.record.usage += meter.usage
+        context.record.usage += meter.usage
     if meter.failure and response.status < 300:
-        context.services.note_upstream_failure(request.record, meter.failure)
+        context.services.note_upstream_failure(context.record, meter.failure)
     await response.write_eof()
     return response
 

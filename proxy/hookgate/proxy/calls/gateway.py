@@ -23,12 +23,12 @@ from hookgate.proxy.calls.uploads import UploadCalls
 from hookgate.proxy.calls.websockets import tunnel
 from hookgate.proxy.config import Config
 from hookgate.proxy.errors import ApiError, not_a_route
-from hookgate.proxy.keys.callers import check_credentials, sent_credential
+from hookgate.proxy.keys.callers import KEY_HEADER, SESSION_HEADER, check_credentials, sent_credential
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
-from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
+from hookgate.proxy.observe.record import NO_RECEIPT, RECEIPT_HEADER, CallRecord, Receipts
 from hookgate.proxy.observe.tracing import Traces
-from hookgate.proxy.routes.cross_origin import allow_call, allowed_origin, is_preflight
+from hookgate.proxy.routes.cross_origin import allow_call, allowed_origin, is_preflight, readable_by
 from hookgate.proxy.routes.table import Route, match
 from hookgate.proxy.routes.uploads import UPLOAD
 from hookgate.proxy.server.connection import Request, check_head, error_response, internal_error
@@ -97,26 +97,26 @@ class Gateway:
         """Receipts of recent calls."""
         return self._services.receipts
 
-    async def handle(self, request: Request) -> web.StreamResponse:
-        """Handle one request, count it, and log one line."""
+    async def handle(self, request: Request, record: CallRecord | None = None) -> web.StreamResponse:
+        """Handle one request, count it, and log one line. What happens is recorded in `record`, if given."""
+        record = record or CallRecord(request_id=request.id)
         await self._pacer.wait_turn()
-        line, record = logs.CallLine(request.id, request.method, receipt=request.record.id), request.record
+        line = logs.CallLine(request.id, request.method, receipt=record.id)
         logs.begin_call(line)
         self._metrics.note_start(record)
         if self._traces is not None:
             record.trace = self._traces.begin(request.headers)
         try:
-            response = await self._respond(request)
+            response = await self._respond(request, record)
             await response.prepare(request)  # neither does anything for a streamed answer that has ended
             await response.write_eof()
             line.status = response.status
             return response
         finally:
-            self._finish(request, line)
+            self._finish(request, record, line)
 
-    def _finish(self, request: Request, line: logs.CallLine) -> None:
+    def _finish(self, request: Request, record: CallRecord, line: logs.CallLine) -> None:
         """Release the memory of a call that has ended, and report its end, even if a step fails."""
-        record = request.record
         steps: list[Callable[[], None]] = [
             request.memory_lease.release,
             partial(record.end, line.status, request.writer.output_size, dropped=request.dropped),
@@ -132,17 +132,18 @@ class Gateway:
             except Exception:
                 log.exception("the end of a call could not be reported completely; please report this")
 
-    async def _respond(self, request: Request) -> web.StreamResponse:
-        request.allowed_origin = allowed_origin(request.headers, self._config.clients.origins)
+    async def _respond(self, request: Request, record: CallRecord) -> web.StreamResponse:
+        origin = allowed_origin(request.headers, self._config.clients.origins)
+        request.on_answer_start = partial(self._begin_answer, record, origin)
         try:
-            check_head(request)
+            check_head(request, (KEY_HEADER, SESSION_HEADER))
             if is_preflight(request.method, request.headers):
-                return web.Response(status=204, headers=allow_call(request.headers, request.allowed_origin))
-            return await self._dispatch(request)
+                return web.Response(status=204, headers=allow_call(request.headers, origin))
+            return await self._dispatch(request, record)
         except ApiError as error:
-            if not request.record.route:
-                request.record.refused_path = logs.masked_path(request.raw_path)
-            self._services.note_error(request.record, error)
+            if not record.route:
+                record.refused_path = logs.masked_path(request.raw_path)
+            self._services.note_error(record, error)
             return error_response(error)
         except ConnectionError:
             raise  # the client has disconnected; aiohttp closes its side
@@ -151,10 +152,21 @@ class Gateway:
             if request.writer.output_size:
                 raise  # an answer has been started: aiohttp closes the connection
             failure = internal_error()
-            self._services.note_error(request.record, failure)
+            self._services.note_error(record, failure)
             return error_response(failure)
 
-    async def _dispatch(self, request: Request) -> web.StreamResponse:
+    async def _begin_answer(self, record: CallRecord, origin: str, response: web.StreamResponse) -> None:
+        """Make sure that the call's start is on disk, and complete the headers of its answer.
+
+        `origin` is the origin of the web page whose script may read the answer; empty if there is none.
+        """
+        if self._services.audit is not None:
+            await self._services.audit.ensure_start_recorded(record, response.status)
+        response.headers[RECEIPT_HEADER] = record.id
+        response.headers.update(readable_by(origin))
+        record.first_seconds = record.elapsed()
+
+    async def _dispatch(self, request: Request, record: CallRecord) -> web.StreamResponse:
         issued_keys, issued = self._services.issued_keys, None
         try:
             routes = self._config.routes
@@ -168,7 +180,7 @@ class Gateway:
             raise
         if issued_keys is not None:
             issued = await issued_keys.identify(sent_credential(route, request.headers))
-        context = CallContext(request, route, self._services, issued)
+        context = CallContext(request, record, route, self._services, issued)
         self._describe_call(context)
         check_credentials(request.headers, route.api_key, route.access_token)
         await context.admit()
@@ -200,7 +212,6 @@ class Gateway:
         audit = self._services.audit
         if audit is not None:
             audit.watch(record, request.method, route)
-            request.on_answer_start = lambda status: audit.ensure_start_recorded(record, status)
         if record.content is not None:
             context.observers.append(record.content)
         if record.trace is not None:

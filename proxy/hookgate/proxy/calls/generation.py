@@ -29,7 +29,6 @@ from hookgate.proxy.routes.dialects.generate_content import (
     open_request_body,
     with_model,
 )
-from hookgate.proxy.server.bodies import read_request
 from hookgate.proxy.sessions.memory import prompt_of
 from hookgate.proxy.sessions.sessions import OpenSession
 from hookgate.proxy.upstream.client import to_upstream
@@ -81,9 +80,7 @@ class GenerationCall:
         """Read the request and run its hooks. Raises ReplacementAnswer or ApiError if the call ends here."""
         context, engine, route = self._context, self._engine, self._context.route
         run_step, adapter = context.run_step, self._adapter
-        client_body = (
-            await read_request(context.request) if self._incoming.body is None else self._incoming.body
-        )
+        client_body = await context.read_body() if self._incoming.body is None else self._incoming.body
         self._incoming.body = None
         for observer in context.observers:
             observer.on_request(client_body)

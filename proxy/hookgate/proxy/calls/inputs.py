@@ -21,7 +21,7 @@ from hookgate.proxy.routes.dialects.generate_content import (
     with_model,
 )
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import read_request, read_whole
+from hookgate.proxy.server.bodies import read_whole
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import CACHES, BodyError, EditError, Inputs, read_inputs
@@ -43,7 +43,7 @@ class InputOnlyCalls:
     async def run(self) -> web.StreamResponse:
         """Answer the request. Raises ApiError if it is refused or the upstream fails."""
         context, route = self._context, self._context.route
-        body = await read_request(context.request)
+        body = await context.read_body()
         for observer in context.observers:
             observer.on_request(body)
         inputs = await context.run_step(_read, route, body)

@@ -24,7 +24,7 @@ from hookgate.proxy.errors import request_refused
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routes.dialects.interactions import Interactions, check_interaction
 from hookgate.proxy.routes.table import Route, without_parameter
-from hookgate.proxy.server.bodies import read_answer, read_request, read_whole, unreadable_answer, work_of
+from hookgate.proxy.server.bodies import read_answer, read_whole, unreadable_answer, work_of
 from hookgate.proxy.sessions.interactions import id_in_path, interaction_name
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_upstream
 from hookgate.translator import BodyError, show_request
@@ -57,7 +57,7 @@ async def delete_interaction(context: CallContext) -> web.StreamResponse:
 
 
 async def _create(context: CallContext, engine: RecordingEngine) -> web.StreamResponse:
-    body = await read_request(context.request)
+    body = await context.read_body()
     check_interaction(body, context.services.config.routes.unhooked)
     earlier, shown = None, None
     if (previous := read(body, "previousInteractionId")) is not None:

@@ -6,12 +6,11 @@ from hookgate.proxy.calls.context import CallContext, RecordingEngine
 from hookgate.proxy.calls.generation import GenerationCall, IncomingRequest
 from hookgate.proxy.routes.dialects import ADAPTERS
 from hookgate.proxy.routes.dialects.openai import check_held_content
-from hookgate.proxy.server.bodies import read_request
 
 
 async def answer_openai(context: CallContext, engine: RecordingEngine) -> web.StreamResponse:
     """Answer the request. Raises ApiError if it is refused or the upstream fails."""
-    body = await read_request(context.request)
+    body = await context.read_body()
     if context.route.dialect == "responses":
         issued = context.caller.issued is not None
         check_held_content(body, context.services.config.routes.unhooked, issued=issued)

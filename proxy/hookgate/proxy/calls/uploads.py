@@ -16,7 +16,7 @@ from hookgate.proxy.calls.forward import UploadUrls, rewrite_upload_urls
 from hookgate.proxy.calls.verdicts import refuse_ended_call
 from hookgate.proxy.errors import ApiError, body_refused, pluralize, policy_denied
 from hookgate.proxy.routes.uploads import UPLOAD, UploadStep, file_text, media_type, read_upload_step
-from hookgate.proxy.server.bodies import content_coding, read_bytes, read_request, read_whole
+from hookgate.proxy.server.bodies import content_coding, read_whole
 from hookgate.proxy.server.connection import error_response
 from hookgate.proxy.upstream.client import to_client, to_upstream
 from hookgate.proxy.upstream.connection import UpstreamError
@@ -63,7 +63,7 @@ class UploadCalls:
         if step.action == "start":
             data = await self._start(step, call.session)
         else:
-            data = await self._data(step, await read_bytes(request), call.session)
+            data = await self._data(step, await context.read_data(), call.session)
         headers = to_upstream(request.headers, "identity")
         try:
             async with context.send(route, headers, data) as answer:
@@ -83,7 +83,7 @@ class UploadCalls:
             raise _refused(f"a file of {step.declared_size} bytes is too large")
         if not self._context.request.body_exists:
             return b""
-        body = await read_request(self._context.request)
+        body = await self._context.read_body()
         try:
             file = _description(body)
         except BodyError as error:

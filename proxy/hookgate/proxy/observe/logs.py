@@ -7,13 +7,12 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from queue import SimpleQueue
 from typing import Any, TextIO
-from uuid import uuid4
 
 import orjson
 
@@ -73,8 +72,6 @@ _GATHER_SECONDS = 0.01
 _LINES_AT_ONCE = 100
 
 _CLOSE_TIMEOUT = 2.0  # seconds to write the remaining lines when the gateway ends
-
-_VALID_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 @dataclass(slots=True)
@@ -157,11 +154,6 @@ def log_call(call: CallLine, seconds: float, answer_bytes: int) -> None:
         call.receipt,
         extra={"call": call},
     )
-
-
-def request_id(values: Sequence[str]) -> str:
-    """Return the client's request ID if it sent exactly one valid ID, or else a new one."""
-    return values[0] if len(values) == 1 and _VALID_ID.fullmatch(values[0]) else uuid4().hex
 
 
 def configure(logs: LogSettings) -> None:

@@ -20,7 +20,7 @@ from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.session import ExpectedUse
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
-from hookgate.proxy.keys.callers import FairMapping
+from hookgate.proxy.fair_mapping import FairMapping
 from hookgate.proxy.observe.blocked import MAX_BLOCKED, BlockedOutput
 from hookgate.proxy.observe.content import CallContent
 from hookgate.proxy.observe.trace_context import Trace, new_span

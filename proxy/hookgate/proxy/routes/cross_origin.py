@@ -31,3 +31,14 @@ def allow_call(headers: Mapping[str, str], origin: str) -> dict[str, str]:
     allowed = {"Access-Control-Allow-Methods": _METHODS, "Access-Control-Max-Age": _MAX_AGE}
     asked = headers.get("Access-Control-Request-Headers", "")
     return {**allowed, "Access-Control-Allow-Headers": asked} if _NAMES.fullmatch(asked) else allowed
+
+
+def readable_by(origin: str) -> dict[str, str]:
+    """Return the headers of an answer that a script of this origin may read; none if it is empty."""
+    if not origin:
+        return {}
+    return {
+        "Access-Control-Allow-Origin": origin,
+        "Access-Control-Expose-Headers": "*",
+        "Vary": "Origin",
+    }

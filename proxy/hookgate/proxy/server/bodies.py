@@ -21,7 +21,6 @@ from aiohttp import hdrs, web
 from hookgate.hooks.session import Offload
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, body_refused
-from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
 from hookgate.translator.checks import check_items
 from hookgate.translator.fields import JsonObject, is_larger
@@ -299,7 +298,8 @@ _LINE = re.compile(rb"data:|(?:event|id|retry)?:(?!.*(?:" + _ODD_LINE_END + rb")
 class _BodySource(Protocol):
     """The part of a request that reading its body needs. All requests of the server have it."""
 
-    record: CallRecord
+    body_size: int
+    body_work: int
     body_worker: BodyWorker
     memory_lease: MemoryLease
     content: aiohttp.StreamReader
@@ -323,11 +323,11 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
         limit = body_worker.limits.body
         await memory.acquire(limit)
         data = await body_worker.run(limit, inflate, data, coding, limit)
-    source.record.request_bytes = len(data)
+    source.body_size = len(data)
     memory.resize(len(data))
     try:
         parsed = await body_worker.run(len(data), parse, data, body_worker.bounds)
-        work = source.record.request_work = len(data) + VALUE_BYTES * parsed.count
+        work = source.body_work = len(data) + VALUE_BYTES * parsed.count
         if parsed.count > (most := body_worker.limits.items):
             await body_worker.run(work, check_items, parsed.value, most, TOO_MANY)
     except BodyError as error:
@@ -346,7 +346,7 @@ async def read_bytes(request: web.BaseRequest) -> bytes:
     """Return the bytes of a request's body as they are, which may be none. Raises ApiError (403, 413)."""
     source = cast(_BodySource, request)
     data = await _read(source)
-    source.record.request_bytes = source.record.request_work = len(data)
+    source.body_size = source.body_work = len(data)
     source.memory_lease.resize(len(data))
     return data
 

@@ -6,15 +6,17 @@ one timer, and none while it does not wait for its client. Errors have Google's 
 
 import asyncio
 import fcntl
+import logging
 import math
 import re
 import socket
 import struct
 import termios
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+from uuid import uuid4
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
 from aiohttp.http_exceptions import BadHttpMessage, ContentEncodingError, HttpProcessingError
@@ -24,11 +26,10 @@ from multidict import CIMultiDict
 
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, request_refused
-from hookgate.proxy.keys.callers import KEY_HEADER, SESSION_HEADER
-from hookgate.proxy.observe.logs import log_gateway, request_id
-from hookgate.proxy.observe.record import RECEIPT_HEADER, CallRecord
 from hookgate.proxy.server.bodies import BodyWorker, MemoryLease
 from hookgate.proxy.server.websocket_frames import IncomingMessages
+
+log = logging.getLogger("hookgate.gateway")
 
 KEEP_ALIVE_TIMEOUT = 75.0
 """Seconds that an idle connection is kept open for another request."""
@@ -194,7 +195,7 @@ class TimedConnection(web.RequestHandler):
             self._last_progress, self._unsent = now, unsent
         if now < self._last_progress + self._limits.reader_timeout:
             return now + self._limits.reader_timeout / _CHECKS
-        log_gateway.info("a client does not read its answer; its connection is aborted")
+        log.info("a client does not read its answer; its connection is aborted")
         # A reset: otherwise the kernel would keep the unsent data.
         if (sock := self._open_transport.get_extra_info("socket")) is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -267,37 +268,26 @@ def _queued(transport: asyncio.Transport, which: int) -> int:
 
 
 REQUEST_ID_HEADER = "X-Request-Id"
+_VALID_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 class Request(web.BaseRequest):
     """A request with an ID, which is the client's if that is valid. It is sent upstream and in the answer."""
 
     ATTRS = web.BaseRequest.ATTRS | frozenset(
-        {
-            "allowed_origin",
-            "body_worker",
-            "id",
-            "is_call",
-            "is_http1",
-            "memory_lease",
-            "on_answer_start",
-            "record",
-        }
+        {"body_size", "body_work", "body_worker", "id", "is_http1", "memory_lease", "on_answer_start"}
     )
 
     def __init__(
         self, message: Any, payload: Any, protocol: Any, *rest: Any, body_worker: BodyWorker, **limits: Any
     ) -> None:
         headers = CIMultiDict(message.headers)
-        self.id = headers[REQUEST_ID_HEADER] = request_id(headers.getall(REQUEST_ID_HEADER, ()))
-        self.record = CallRecord(request_id=self.id)
+        self.id = headers[REQUEST_ID_HEADER] = _request_id(headers.getall(REQUEST_ID_HEADER, ()))
         self.body_worker, self.memory_lease = body_worker, MemoryLease(body_worker)
-        self.is_call = True
-        """Whether the request is a client's call, which gets a receipt. Operators' requests get none."""
-        self.allowed_origin = ""
-        """The origin of the web page whose script may read the answer."""
-        self.on_answer_start: Callable[[int], Awaitable[None]] | None = None
-        """Called with the answer's status before the answer is started."""
+        self.body_size = self.body_work = 0
+        """The bytes of the body that has been read, decompressed, and the work of it (see `work_of`)."""
+        self.on_answer_start: Callable[[web.StreamResponse], Awaitable[None]] | None = None
+        """Called with the answer before its headers are sent. It may add some."""
         self.is_http1 = message.version in (HttpVersion10, HttpVersion11)
         # aiohttp answers in the request's version; for an unknown version the answer is HTTP/1.1.
         version = message.version if self.is_http1 else HttpVersion11
@@ -325,16 +315,14 @@ class Request(web.BaseRequest):
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         if self.on_answer_start is not None:
-            await self.on_answer_start(response.status)
+            await self.on_answer_start(response)
         response.headers[REQUEST_ID_HEADER] = self.id
-        if self.is_call:
-            response.headers[RECEIPT_HEADER] = self.record.id
-        if self.allowed_origin:
-            response.headers[hdrs.ACCESS_CONTROL_ALLOW_ORIGIN] = self.allowed_origin
-            response.headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = "*"
-            response.headers[hdrs.VARY] = hdrs.ORIGIN
-        self.record.first_seconds = self.record.elapsed()
         response.headers.pop(hdrs.SERVER, None)  # it reveals the versions of aiohttp and Python
+
+
+def _request_id(values: Sequence[str]) -> str:
+    """Return the client's request ID if it sent exactly one valid ID, or else a new one."""
+    return values[0] if len(values) == 1 and _VALID_ID.fullmatch(values[0]) else uuid4().hex
 
 
 class Server(web.Server):
@@ -445,20 +433,20 @@ class Connection(TimedConnection):
 
     def _log_failure(self, request: web.BaseRequest, error: BaseException | None) -> None:
         if not isinstance(error, _CLIENT_ERRORS):
-            log_gateway.exception("a request failed inside hookgate; please report this")
+            log.exception("a request failed inside hookgate; please report this")
         elif self._begins_with_tls:
             remedy = "use http:// or set listen.certificate" if self._server.has_calls else "use http://"
-            log_gateway.info(
+            log.info(
                 "a connection from %s is not HTTP; if the client uses https://, %s", request.remote, remedy
             )
         else:
-            log_gateway.info("a connection from %s failed: %s", request.remote, type(error).__name__)
+            log.info("a connection from %s failed: %s", request.remote, type(error).__name__)
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
         if isinstance(kw.get("exc_info"), _CLIENT_ERRORS):
-            log_gateway.info("a connection ended in the middle of a request")  # its body, after the answer
+            log.info("a connection ended in the middle of a request")  # its body, after the answer
         else:
-            log_gateway.exception("a connection failed inside hookgate; please report this")
+            log.exception("a connection failed inside hookgate; please report this")
 
     def stop(self) -> None:
         """Finish the request in progress, and accept no other."""
@@ -549,23 +537,23 @@ def error_response(error: ApiError) -> web.Response:
 
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?")
-_SINGLE_HEADERS = (hdrs.AUTHORIZATION, hdrs.EXPECT, hdrs.UPGRADE, KEY_HEADER, SESSION_HEADER)
+_SINGLE_HEADERS = (hdrs.AUTHORIZATION, hdrs.EXPECT, hdrs.UPGRADE)
 _WITHOUT_BODY = (hdrs.METH_GET, hdrs.METH_HEAD)
 _UPGRADES = ("tcp", "websocket")
 """The protocols after whose names aiohttp takes the rest of a connection for another protocol than HTTP."""
 
 
-def check_head(request: Request) -> None:
-    """Check that a request's headers are unambiguous.
+def check_head(request: Request, single_headers: Sequence[str] = ()) -> None:
+    """Check that a request's headers are unambiguous. Those in `single_headers` may be sent once.
 
     Raises ApiError (400) if they are not, and closes the connection after the answer.
     """
-    for problem in _header_problems(request):
+    for problem in _header_problems(request, (*_SINGLE_HEADERS, *single_headers)):
         request.protocol.close()
         raise request_refused(f"This is not a valid HTTP request ({problem}).")
 
 
-def _header_problems(request: Request) -> Iterable[str]:
+def _header_problems(request: Request, single_headers: Sequence[str]) -> Iterable[str]:
     headers = request.headers
     if not request.is_http1:
         yield "its version is neither HTTP/1.0 nor HTTP/1.1"
@@ -578,6 +566,6 @@ def _header_problems(request: Request) -> Iterable[str]:
         yield f"{request.method} must not have a body"
     if request.body_exists and headers.get(hdrs.UPGRADE, "").lower() in _UPGRADES:
         yield "it has both a body and an Upgrade"  # others, such as h2c, are ignored
-    for name in _SINGLE_HEADERS:
+    for name in single_headers:
         if len(headers.getall(name, ())) > 1:
             yield f"{name} is sent twice"

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from hookgate.proxy.config import LimitSettings
-from hookgate.proxy.keys.callers import FairMapping
+from hookgate.proxy.fair_mapping import FairMapping
 from hookgate.proxy.server.bodies import BodyWorker
 from hookgate.proxy.server.connection import Connection, Phase, Request, Server, TrackedConnection
 from hookgate.proxy.server.tls import Certificate
@@ -352,9 +352,7 @@ class ConnectionServer(Server):
         self._changed.set()
 
     def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-        request = Request(message, payload, protocol, writer, task, self._loop, body_worker=self._body_worker)
-        request.is_call = self.has_calls
-        return request
+        return Request(message, payload, protocol, writer, task, self._loop, body_worker=self._body_worker)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from weakref import WeakValueDictionary
 from hookgate.hooks import BeforeModel, SessionContext
 from hookgate.proxy.config.session_bounds import MAX_KEY_BYTES, MAX_SESSION_BYTES, MAX_SESSIONS
 from hookgate.proxy.errors import ApiError, policy_denied
-from hookgate.proxy.keys.callers import AcceptedKeys, FairMapping
+from hookgate.proxy.fair_mapping import FairMapping
+from hookgate.proxy.keys.callers import AcceptedKeys
 from hookgate.proxy.sessions.effects import take_new_effects
 from hookgate.proxy.sessions.memory import ConversationMemory
 

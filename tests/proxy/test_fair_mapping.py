@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.proxy.keys.callers import FairMapping
+from hookgate.proxy.fair_mapping import FairMapping
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["keep", "get", "drop"]), st.sampled_from("abc"), st.integers(0, 9)),
