@@ -132,8 +132,9 @@ opencode:
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(OPENCODE_DIR)/node_modules/.installed; \
 	else echo "no npm here: the end-to-end tests with opencode will be skipped"; fi
 
+# Its program has a package for each platform. The lock names those of one, and `npm ci` would require all.
 $(OPENCODE_DIR)/node_modules/.installed: $(OPENCODE_DIR)/package.json $(OPENCODE_DIR)/package-lock.json
-	npm ci --prefix $(OPENCODE_DIR) --no-audit --no-fund --loglevel=error
+	npm install --no-save --prefix $(OPENCODE_DIR) --no-audit --no-fund --loglevel=error
 	@touch $@
 
 $(FRAMEWORKS_VENV)/.installed: $(FRAMEWORKS_DIR)/requirements.txt
@@ -201,4 +202,4 @@ container: install image ## run the files of the image as docker-compose.yml doe
 	HOOKGATE_IMAGE_ROOT=$(abspath $(IMAGE_ROOT)) $(BIN)/pytest tests/container/test_image.py
 
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(ADK_VENV) $(ANTIGRAVITY_VENV) $(FRAMEWORKS_VENV) $(OLDER_SDK_VENV) $(NODE_DIR)/node_modules $(FRAMEWORKS_JS_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(ADK_VENV) $(ANTIGRAVITY_VENV) $(FRAMEWORKS_VENV) $(OLDER_SDK_VENV) $(AIDER_VENV) $(NODE_DIR)/node_modules $(FRAMEWORKS_JS_DIR)/node_modules $(OPENCODE_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
