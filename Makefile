@@ -20,7 +20,7 @@ HELM := build/helm/helm
 CHART := deploy/helm/hookgate
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install node adk antigravity frameworks older-sdk aider opencode browser helm-program helm pictures site demo test quick e2e slow team fuzz lint bench bench-quick lock image container release-check clean
+.PHONY: help install clients node adk antigravity frameworks older-sdk aider opencode browser helm-program helm pictures site demo test quick e2e slow team fuzz lint bench bench-quick lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -132,8 +132,9 @@ opencode:
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(OPENCODE_DIR)/node_modules/.installed; \
 	else echo "no npm here: the end-to-end tests with opencode will be skipped"; fi
 
+# Its program has a package for each platform. The lock names those of one, and `npm ci` would require all.
 $(OPENCODE_DIR)/node_modules/.installed: $(OPENCODE_DIR)/package.json $(OPENCODE_DIR)/package-lock.json
-	npm ci --prefix $(OPENCODE_DIR) --no-audit --no-fund --loglevel=error
+	npm install --no-save --prefix $(OPENCODE_DIR) --no-audit --no-fund --loglevel=error
 	@touch $@
 
 $(FRAMEWORKS_VENV)/.installed: $(FRAMEWORKS_DIR)/requirements.txt
@@ -161,6 +162,12 @@ e2e: install node adk antigravity browser helm-program ## run the tests with rea
 
 slow: install node adk antigravity frameworks aider opencode ## run tests that take many minutes: a soak under attack, frameworks, and every client with a slow hook
 	$(BIN)/pytest -m slow -s --timeout 0
+
+# From nothing, so that the table has no result of earlier code.
+clients: install node adk antigravity frameworks aider opencode ## run every client in every situation, and write the table in docs/clients.md
+	rm -f build/clients.json
+	$(BIN)/pytest -q -m e2e --timeout 0 tests/e2e/test_matrix.py tests/e2e/test_matrix_slow.py
+	$(BIN)/python docs/generators/clients_table.py build/clients.md
 
 team: install ## start three gateways behind nginx with PostgreSQL and Prometheus, without containers; needs these
 	@$(BIN)/python scripts/team.py
@@ -201,4 +208,4 @@ container: install image ## run the files of the image as docker-compose.yml doe
 	HOOKGATE_IMAGE_ROOT=$(abspath $(IMAGE_ROOT)) $(BIN)/pytest tests/container/test_image.py
 
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(ADK_VENV) $(ANTIGRAVITY_VENV) $(FRAMEWORKS_VENV) $(OLDER_SDK_VENV) $(NODE_DIR)/node_modules $(FRAMEWORKS_JS_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(ADK_VENV) $(ANTIGRAVITY_VENV) $(FRAMEWORKS_VENV) $(OLDER_SDK_VENV) $(AIDER_VENV) $(NODE_DIR)/node_modules $(FRAMEWORKS_JS_DIR)/node_modules $(OPENCODE_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

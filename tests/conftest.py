@@ -13,6 +13,8 @@ from support.captured import require_shared
 
 from hookgate.hooks.policies.redact import Detector, Scanner, policy
 
+pytest_plugins = ["support.clients_table"]
+
 # A whole generated body takes its time to draw, and how long says nothing about the code under test.
 settings.register_profile(
     "default",

@@ -7,34 +7,32 @@ from pathlib import Path
 import pytest
 from support.commands import run_command
 from support.gateway import running_gateway, runs
+from support.jdk import call_with_jdk
 from support.policies import CARD, REDACTED, REFUSAL, no_rockets, redact
 from support.wire import SSE, UNARY, prompt
 
-_CALL = Path(__file__).parent / "jdk" / "Call.java"
 _ANSWER = {"rules": [{"answer": {"chunks": ["Keep\u2028", CARD, "\x85safe."], "chunk_delay_ms": 100}}]}
 _HOOKS = {"BeforeModel": [runs(no_rockets)], "AfterModel": [runs(redact)]}
 
 
-@pytest.mark.skipif(not shutil.which("javac"), reason="needs a JDK; on Debian: default-jdk-headless")
 async def test_the_http_client_of_the_jdk_makes_calls_one_after_another() -> None:
     hello, rocket = json.dumps(prompt("hello")), json.dumps(prompt("a rocket"))
     async with running_gateway(_HOOKS, _ANSWER) as gateway:
         calls = [
-            ("POST", UNARY, hello),
-            ("POST", SSE, hello),
-            ("POST", UNARY, rocket),
-            ("GET", "/v1beta/models", "x"),  # refused, and the connection closes
-            ("DELETE", "/v1beta/cachedContents/none", "{}"),
-            ("POST", UNARY, hello),
+            ("POST", gateway.url + UNARY, hello),
+            ("POST", gateway.url + SSE, hello),
+            ("POST", gateway.url + UNARY, rocket),
+            ("GET", f"{gateway.url}/v1beta/models", "x"),  # refused, and the connection closes
+            ("DELETE", f"{gateway.url}/v1beta/cachedContents/none", "{}"),
+            ("POST", gateway.url + UNARY, hello),
         ]
-        words = [word for method, path, body in calls for word in (method, gateway.url + path, body)]
-        ran = await run_command(["java", str(_CALL), *words], Path("/"))
-    assert ran.exit_code == 0, ran.stderr
-    statuses = [line for line in ran.stdout.splitlines() if line.endswith(" HTTP_1_1")]
+        lines = await call_with_jdk(*calls)
+    statuses = [line for line in lines if line.endswith(" HTTP_1_1")]
     assert [line[:3] for line in statuses] == ["200", "200", "403", "400", "404", "200"]
-    assert REFUSAL in ran.stdout
-    assert REDACTED in ran.stdout
-    assert CARD not in ran.stdout
+    printed = "".join(lines)
+    assert REFUSAL in printed
+    assert REDACTED in printed
+    assert CARD not in printed
     assert len([request for request in gateway.recorded if request.method == "DELETE"]) == 1
 
 

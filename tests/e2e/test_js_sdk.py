@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import FORWARDS_FILES, gateway_before, running_gateway, runs
+from support.gateway import gateway_before, running_gateway, runs
 from support.live import ScriptedModel, live
 from support.node import run_script, start_script
 from support.policies import (
@@ -128,12 +128,3 @@ async def test_a_live_session_with_an_ephemeral_token_is_refused() -> None:
     async with gateway_before("http://127.0.0.1:1", {}, JUDGES_LIVE) as url:
         ran = await start_script("live.mjs", "gemini", "auth_tokens/abc", url, "hi")
     assert ran.lines[0] == {"error": "Unexpected server response: 403"}
-
-
-async def test_deletions_reach_the_upstream() -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets)]}, config=FORWARDS_FILES) as gateway:
-        ran = await run_script("deletes.mjs", gateway.url)
-        deleted = [request for request in gateway.recorded if request.method == "DELETE"]
-    assert (ran.exit_code, ran.stderr) == (0, "")
-    assert len(ran.lines) == len(deleted)
-    assert 400 not in ran.lines

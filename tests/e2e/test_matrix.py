@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clients import CLIENTS, FRAMEWORK_CLIENTS, TOOL_SAYS, Client
-from support.coding_agents import CODING_AGENTS
-from support.gateway import running_gateway, runs
+from support.clients import TOOL_SAYS, Client, Deletes
+from support.gateway import gateway_before, running_gateway, runs
 from support.life import until
+from support.matrix import MATRIX, SLOW
 from support.policies import (
     CANNED,
     CARD,
@@ -28,6 +28,7 @@ from support.policies import (
     stop_at_rockets,
 )
 from support.python_sdk import sdk_warnings
+from support.wire import ok, peer
 
 from hookgate.proxy.calls.verdicts import NOT_JSON
 from hookgate.proxy.config import Config, StreamSettings
@@ -98,6 +99,8 @@ class Scenario:
     """The upstream's answer is not taken to its end."""
     takes: str = ""
     """The trait of the clients that it is for; all, if empty."""
+    column: str = ""
+    """Its column in the table of clients, if it is there."""
 
     @property
     def hooks(self) -> dict[str, Any]:
@@ -108,21 +111,44 @@ class Scenario:
 DENY, ANSWER = runs(no_rockets), runs(answer_itself)
 DENY_ANSWERS = runs(no_rocket_answers, stream="event")  # so that the first one is shown
 SCENARIOS = {
-    "plain": Scenario("Good morning.", (1, 1), rules=greets, prompt="say hello", result_text="say hello"),
-    "tool-turn": Scenario("I have looked.", (2, 2), rules=calls_a_tool, result_text=TOOL_SAYS),
+    "plain": Scenario(
+        "Good morning.", (1, 1), rules=greets, prompt="say hello", result_text="say hello", column="plain"
+    ),
+    "tool-turn": Scenario(
+        "I have looked.",
+        (2, 2),
+        rules=calls_a_tool,
+        result_text=TOOL_SAYS,
+        takes="tools",
+        column="tool call",
+    ),
     "redaction": Scenario(
-        f"The card is {REDACTED}, keep it safe.", (1, 1), after=runs(redact), rules=tells_a_secret
+        f"The card is {REDACTED}, keep it safe.",
+        (1, 1),
+        after=runs(redact),
+        rules=tells_a_secret,
+        column="secret",
     ),
     "lines-and-pauses": Scenario(
         f"One\u2028{REDACTED}, two\x85{REDACTED}, three\u2029{REDACTED}.",
         (1, 1),
         after=runs(redact),
         rules=speaks_in_lines,
+        column="U+2028",
     ),
     # The model learns that it must not call the tool, and answers without.
-    "forbidden-tool": Scenario("I have looked.", (1, 2), tool=runs(no_tools), rules=calls_a_tool),
-    "deny-user-turn": Scenario(REFUSAL, (1, 0), DENY, fails=True),
-    "deny-tool-turn": Scenario(REFUSAL, (2, 1), runs(no_tool_results, view="raw"), rules=calls_a_tool),
+    "forbidden-tool": Scenario(
+        "I have looked.",
+        (1, 2),
+        tool=runs(no_tools),
+        rules=calls_a_tool,
+        takes="tools",
+        column="forbidden tool",
+    ),
+    "deny-user-turn": Scenario(REFUSAL, (1, 0), DENY, fails=True, column="denial"),
+    "deny-tool-turn": Scenario(
+        REFUSAL, (2, 1), runs(no_tool_results, view="raw"), rules=calls_a_tool, takes="tools"
+    ),
     "stop": Scenario(REFUSAL, (1, 0), runs(stop_at_rockets)),
     "synthetic": Scenario(CANNED, (1, 0), ANSWER),
     "deny-mid-stream": Scenario(
@@ -132,10 +158,17 @@ SCENARIOS = {
         rules=talks_of_rockets,
         cut=True,
         takes="stream",
+        column="late denial",
     ),
     # Of an answer that comes in one piece nothing was shown yet: it can still be an error.
     "deny-answer": Scenario(
-        REFUSAL, (1, 1), after=DENY_ANSWERS, rules=talks_of_rockets, fails=True, takes="unary"
+        REFUSAL,
+        (1, 1),
+        after=DENY_ANSWERS,
+        rules=talks_of_rockets,
+        fails=True,
+        takes="unary",
+        column="late denial",
     ),
     "json-denied": Scenario(REFUSAL, (1, 0), DENY, json=True, fails=True, takes="json"),
     "json-synthetic": Scenario(NOT_JSON, (1, 0), ANSWER, json=True, fails=True, takes="json"),
@@ -153,30 +186,29 @@ PAUSES = Config(streams=StreamSettings(keep_alive=0.1))
 IN_EVERY_RUN = {
     "gemini-cli-vertex": _OF_OTHER_APIS,
     "gemini-cli-code-assist": _OF_OTHER_APIS,
-    **dict.fromkeys((*FRAMEWORK_CLIENTS, *CODING_AGENTS), frozenset[str]()),
+    "jdk": frozenset({"plain", "lines-and-pauses"}),  # each call starts a program
+    **dict.fromkeys(SLOW, frozenset[str]()),
 }
-
-_OF_CODING_AGENTS = frozenset({"plain", "redaction", "deny-user-turn"})
-"""A start of one takes many seconds, and its own tools are not those of the scenarios."""
 
 CELLS = [
     pytest.param(
-        client,
+        name,
         scenario,
         id=f"{name}/{title}",
         marks=() if title in IN_EVERY_RUN.get(name, SCENARIOS) else pytest.mark.slow,
     )
-    for name, client in (CLIENTS | FRAMEWORK_CLIENTS | CODING_AGENTS).items()
+    for name, client in MATRIX.items()
     for title, scenario in SCENARIOS.items()
     if not scenario.takes or scenario.takes in client.traits
-    if name not in CODING_AGENTS or title in _OF_CODING_AGENTS
 ]
 
 
-@pytest.mark.parametrize(("client", "scenario"), CELLS)
+@pytest.mark.parametrize(("name", "scenario"), CELLS)
 async def test_a_person_sees_what_the_policy_says_and_nothing_is_asked_twice(
-    client: Client, scenario: Scenario, tmp_path: Path, arrived: list[str]
+    name: str, scenario: Scenario, tmp_path: Path, arrived: list[str], cell: Callable[..., None]
 ) -> None:
+    client = MATRIX[name]
+    cell(name, client, scenario.column)
     rules = {"rules": scenario.rules(client)}
     async with running_gateway(scenario.hooks, rules, PAUSES) as gateway:
         shown = await client.ask(gateway.url, scenario.prompt, tmp_path, json=scenario.json)
@@ -188,3 +220,23 @@ async def test_a_person_sees_what_the_policy_says_and_nothing_is_asked_twice(
     asked = [target for target in arrived if not target.endswith(BESIDE)]
     assert (len(asked), len(gateway.generated)) == scenario.requests
     assert not scenario.result_text or scenario.result_text in str(gateway.generated[-1].body)
+
+
+FORWARDS = Config.model_validate({"routes": {"files": "forward", "unhooked": ["openai"]}})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+        for name, client in MATRIX.items()
+        if "delete" in client.traits
+    ],
+)
+async def test_each_deletion_reaches_the_upstream_once(name: str, cell: Callable[..., None]) -> None:
+    client: Deletes = MATRIX[name]
+    cell(name, client, "DELETE")
+    hooks = {"BeforeModel": [runs(no_rockets)], "AfterModel": [runs(redact)]}
+    async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, hooks, FORWARDS) as url:
+        number = await client.delete(url)
+    assert [request.split(b" ")[0] for request in upstream.heard] == [b"DELETE"] * number

@@ -1,6 +1,11 @@
-"""All clients at once with a hook that takes 70 seconds, which is longer than they wait for a first byte."""
+"""All clients at once with slow hooks.
+
+One takes 20 seconds within a stream, which is longer than the interval of keep-alives. The other takes 70
+seconds before the first byte, which is longer than clients wait for it.
+"""
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +13,8 @@ from typing import Any
 import pytest
 from support.clients import CLIENTS, Shown
 from support.gateway import running_gateway, runs
-from support.policies import REFUSAL, no_rockets
+from support.matrix import MATRIX
+from support.policies import CARD, REDACTED, REFUSAL, no_rockets, redact
 from support.python_sdk import sdk_warnings
 
 pytestmark = [sdk_warnings, pytest.mark.slow]
@@ -49,3 +55,49 @@ async def test_every_streaming_client_waits_for_a_slow_hook_and_asks_once(
     assert dict(zip(asked, texts, strict=True)) == expected
     assert len([target for target in arrived if "treamGenerateContent" in target]) == len(asked)
     assert len(gateway.generated) == len(STREAMING)
+
+
+PAUSE = 20  # seconds
+SECRET = {"rules": [{"answer": {"chunks": ["The card is ", f"{CARD}, ", "keep it safe."]}}]}
+Outcome = tuple[Shown, int] | BaseException
+"""What a person sees, and how many requests reached the upstream; or what the test would have raised."""
+
+
+async def redact_slowly(event: dict[str, Any]) -> Any:
+    """AfterModel: redact after a long thought."""
+    if CARD in str(event["llm_response"]):
+        await asyncio.sleep(PAUSE)
+    return redact(event)
+
+
+async def ask_behind_a_slow_hook(name: str, folder: Path) -> tuple[Shown, int]:
+    hooks = {"AfterModel": [runs(redact_slowly, stream="event")]}  # so that the first event is sent before
+    async with running_gateway(hooks, SECRET) as gateway:
+        shown = await MATRIX[name].ask(gateway.url, "what is my card?", folder)
+        return shown, len(gateway.generated)
+
+
+async def ask_at_once(folders: Mapping[str, Path]) -> dict[str, Outcome]:
+    asked = [ask_behind_a_slow_hook(name, folder) for name, folder in folders.items()]
+    return dict(zip(folders, await asyncio.gather(*asked, return_exceptions=True), strict=True))
+
+
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """By client, of those that this run selected."""
+    selected = [each for each in request.session.items if "outcomes" in getattr(each, "fixturenames", ())]
+    names = [item.callspec.params["name"] for item in selected]
+    return asyncio.run(ask_at_once({name: tmp_path_factory.mktemp(name) for name in names}))
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_a_pause_in_an_answer_is_bridged(
+    name: str, outcomes: dict[str, Outcome], cell: Callable[..., None]
+) -> None:
+    cell(name, MATRIX[name], "pause of 20 s")
+    outcome = outcomes[name]
+    if isinstance(outcome, BaseException):
+        raise outcome
+    shown, requests = outcome
+    assert replace(shown, beside="") == Shown(f"The card is {REDACTED}, keep it safe.")
+    assert requests == 1

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
-from google import genai
-from google.genai import errors, types
+from google.genai import errors
 from support.commands import Ran
 from support.environments import ADK, ANTIGRAVITY, FRAMEWORKS, OLDER_SDK
-from support.node import GeminiCli, Login, ask_framework, run_script
+from support.node import FRAMEWORKS_DIR, NODE_DIR, GeminiCli, Login, run_framework, run_script
 from support.places import PROJECT
-from support.python_sdk import Way, pieces
+from support.python_sdk import Way, delete_each, pieces, python_client
+from support.versions import node_version, python_version
 
 Json = dict[str, Any]
 
@@ -20,6 +20,7 @@ TOOL_SAYS = "storm in Oslo"
 _ADK_ASK = PROJECT / "tests" / "e2e" / "adk" / "ask.py"
 _FRAMEWORKS_ASK = PROJECT / "tests" / "e2e" / "frameworks" / "ask.py"
 _OLDER_SDK_ASK = PROJECT / "tests" / "e2e" / "older_sdk" / "ask.py"
+_OLDER_SDK_DELETES = _OLDER_SDK_ASK.with_name("deletes.py")
 _ANTIGRAVITY_ASK = PROJECT / "tests" / "e2e" / "antigravity" / "ask.py"
 
 
@@ -41,8 +42,16 @@ class Client(Protocol):
         """How it fails when a call is denied."""
 
     @property
+    def version(self) -> str:
+        """Its package and version; empty if it is not installed."""
+
+    @property
     def traits(self) -> set[str]:
-        """`stream` or `unary`; `json` if it can ask for JSON itself, `router` if it does so on its own."""
+        """What it can do.
+
+        `stream` or `unary`; `json` if it can ask for JSON itself, `router` if it does so on its own; `tools`
+        if it runs tools; `delete` if it has methods that delete: then it is a `Deletes`.
+        """
 
     @property
     def call(self) -> Json:
@@ -50,6 +59,13 @@ class Client(Protocol):
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
         """One prompt, its tools run; with `json` one that asks the model for JSON."""
+
+
+class Deletes(Client, Protocol):
+    """A client with methods that delete."""
+
+    async def delete(self, base_url: str) -> int:
+        """Delete one of each kind of resource; how many these are."""
 
 
 # ---- Gemini CLI
@@ -61,8 +77,12 @@ class Cli:
 
     login: Login
     denial: ClassVar[str] = "exit 1"
-    traits: ClassVar[set[str]] = {"stream", "router"}
+    traits: ClassVar[set[str]] = {"stream", "router", "tools"}
     call: ClassVar[Json] = {"name": "read_file", "args": {"file_path": "weather.txt"}}
+
+    @property
+    def version(self) -> str:
+        return node_version("@google/gemini-cli", NODE_DIR)
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
         gemini = GeminiCli(folder, self.login)
@@ -95,19 +115,23 @@ class Python(_Sdk):
 
     @property
     def traits(self) -> set[str]:
-        return {"json", "stream" if "stream" in self.way else "unary"}
+        return {"json", "tools", "delete", "stream" if "stream" in self.way else "unary"}
+
+    @property
+    def version(self) -> str:
+        return python_version("google-genai")
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
-        options = types.HttpOptions(base_url=base_url)
-        client = genai.Client(vertexai=self.vertex, api_key="any", http_options=options)
         config: Json = {"response_mime_type": "application/json"} if json else {"tools": [get_weather]}
         try:
-            return Shown("".join(await pieces(client, self.way, prompt, **config)))
+            async with python_client(base_url, vertex=self.vertex) as client:
+                return Shown("".join(await pieces(client, self.way, prompt, **config)))
         except errors.APIError as error:
             return Shown(error.message or "", f"{type(error).__name__} {error.code}")
-        finally:
-            await client.aio.aclose()
-            client.close()
+
+    async def delete(self, base_url: str) -> int:
+        async with python_client(base_url, vertex=self.vertex) as client:
+            return await delete_each(client)
 
 
 @dataclass(frozen=True)
@@ -115,20 +139,31 @@ class JavaScript(_Sdk):
     """@google/genai on Node, streaming."""
 
     denial: ClassVar[str] = "ApiError 403"
-    traits: ClassVar[set[str]] = {"json", "stream"}
+    traits: ClassVar[set[str]] = {"json", "stream", "tools", "delete"}
+
+    @property
+    def version(self) -> str:
+        return node_version("@google/genai", NODE_DIR)
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
-        return _shown(await run_script("turn.mjs", base_url, prompt, *(["json"] if json else [])))
+        return shown_by(await run_script("turn.mjs", base_url, prompt, *(["json"] if json else [])))
+
+    async def delete(self, base_url: str) -> int:
+        return deleted_by(await run_script("deletes.mjs", base_url))
 
 
 @dataclass(frozen=True)
 class Adk(_Sdk):
     """An agent of google-adk, streaming. Its google-genai is an older one than ours."""
 
-    traits: ClassVar[set[str]] = {"json", "stream"}
+    traits: ClassVar[set[str]] = {"json", "stream", "tools"}
+
+    @property
+    def version(self) -> str:
+        return ADK.version("google-adk")
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
-        return _shown(await ADK.run(_ADK_ASK, base_url, prompt, *(["json"] if json else [])))
+        return shown_by(await ADK.run(_ADK_ASK, base_url, prompt, *(["json"] if json else [])))
 
 
 @dataclass(frozen=True)
@@ -136,10 +171,14 @@ class Antigravity(_Sdk):
     """An agent of Antigravity's Python SDK, whose harness streams."""
 
     denial: ClassVar[str] = "AntigravityConnectionError 403"
-    traits: ClassVar[set[str]] = {"stream"}
+    traits: ClassVar[set[str]] = {"stream", "tools"}
+
+    @property
+    def version(self) -> str:
+        return ANTIGRAVITY.version("google-antigravity")
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
-        return _shown(await antigravity(folder, prompt, base_url))
+        return shown_by(await antigravity(folder, prompt, base_url))
 
 
 @dataclass(frozen=True)
@@ -156,11 +195,18 @@ class Framework(_Sdk):
 
     @property
     def traits(self) -> set[str]:
-        return {"json", self.way}
+        return {"json", "tools", self.way, *({"delete"} if self.name == "litellm" else ())}
+
+    @property
+    def version(self) -> str:
+        return FRAMEWORKS.version({"langchain": "langchain-google-genai", "litellm": "litellm"}[self.name])
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
         words = (self.name, self.way, base_url, prompt, *(["json"] if json else []))
-        return _shown(await FRAMEWORKS.run(_FRAMEWORKS_ASK, *words))
+        return shown_by(await FRAMEWORKS.run(_FRAMEWORKS_ASK, *words))
+
+    async def delete(self, base_url: str) -> int:
+        return deleted_by(await FRAMEWORKS.run(_FRAMEWORKS_ASK.with_name("deletes.py"), base_url))
 
 
 @dataclass(frozen=True)
@@ -168,18 +214,26 @@ class JavaScriptFramework(_Sdk):
     """A framework, or an SDK of the past, on Node."""
 
     name: str
+    package: str
     denial: str
     way: Literal["unary", "stream"] = "stream"
     more: frozenset[str] = frozenset({"json"})
-    """Traits beside the way."""
+    """Traits beside the way and its tools."""
 
     @property
     def traits(self) -> set[str]:
-        return {self.way, *self.more}
+        return {self.way, "tools", *self.more}
+
+    @property
+    def version(self) -> str:
+        return node_version(self.package, FRAMEWORKS_DIR)
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
         words = (self.name, self.way, base_url, prompt, *(["json"] if json else []))
-        return _shown(await ask_framework(*words))
+        return shown_by(await run_framework("ask.mjs", *words))
+
+    async def delete(self, base_url: str) -> int:
+        return deleted_by(await run_framework("deletes.mjs", base_url))
 
 
 @dataclass(frozen=True)
@@ -192,10 +246,18 @@ class OlderPython(_Sdk):
 
     @property
     def traits(self) -> set[str]:
-        return {self.way}
+        return {self.way, "tools", *({"delete"} if self.name == "google-genai" else ())}
+
+    @property
+    def version(self) -> str:
+        packages = {"pydantic-ai": "pydantic-ai-slim", "llama-index": "llama-index-llms-google-genai"}
+        return OLDER_SDK.version(packages.get(self.name, self.name))
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
-        return _shown(await OLDER_SDK.run(_OLDER_SDK_ASK, self.name, self.way, base_url, prompt))
+        return shown_by(await OLDER_SDK.run(_OLDER_SDK_ASK, self.name, self.way, base_url, prompt))
+
+    async def delete(self, base_url: str) -> int:
+        return deleted_by(await OLDER_SDK.run(_OLDER_SDK_DELETES, base_url))
 
 
 async def antigravity(folder: Path, prompt: str, *base_urls: str, key: str = "any") -> Ran:
@@ -203,13 +265,19 @@ async def antigravity(folder: Path, prompt: str, *base_urls: str, key: str = "an
     return await ANTIGRAVITY.run(_ANTIGRAVITY_ASK, str(folder), key, prompt, *base_urls)
 
 
-def _shown(ran: Ran) -> Shown:
-    """What a script printed: `{"text"}` for each piece, `{"error"}` at its end."""
+def shown_by(ran: Ran) -> Shown:
+    """What a person sees of a script, which prints `{"text"}` for each piece, `{"error"}` at its end."""
     assert ran.exit_code == 0, ran.stderr
     text = "".join(line["text"] for line in ran.lines if "text" in line)
     for error in [line["error"] for line in ran.lines if "error" in line]:
         return Shown(text + error["message"], f"{error['name']} {error.get('status')}")
     return Shown(text)
+
+
+def deleted_by(ran: Ran) -> int:
+    """How many deletions a script made, each of which it printed in a line."""
+    assert ran.exit_code == 0, ran.stderr
+    return len(ran.lines)
 
 
 CLIENTS: dict[str, Client] = {
@@ -230,13 +298,17 @@ FRAMEWORK_CLIENTS: dict[str, Client] = {
     "langchain-stream": Framework("langchain", "stream"),
     "litellm-unary": Framework("litellm", "unary"),
     "litellm-stream": Framework("litellm", "stream"),
-    "genkit": JavaScriptFramework("genkit", "GenkitError UNKNOWN"),
-    "genkit-unary": JavaScriptFramework("genkit", "GenkitError UNKNOWN", "unary"),
-    "langchain-js": JavaScriptFramework("langchain-genai", "Error 403"),
-    "langchain-js-google": JavaScriptFramework("langchain-google", "RequestError 403", more=frozenset()),
-    "generative-ai": JavaScriptFramework("generative-ai", "Error 403"),
-    "ai-sdk": JavaScriptFramework("ai-sdk", "AI_APICallError 403"),
-    "mastra": JavaScriptFramework("mastra", "AI_APICallError 403", more=frozenset()),
+    "genkit": JavaScriptFramework("genkit", "@genkit-ai/google-genai", "GenkitError UNKNOWN"),
+    "genkit-unary": JavaScriptFramework("genkit", "@genkit-ai/google-genai", "GenkitError UNKNOWN", "unary"),
+    "langchain-js": JavaScriptFramework("langchain-genai", "@langchain/google-genai", "Error 403"),
+    "langchain-js-google": JavaScriptFramework(
+        "langchain-google", "@langchain/google", "RequestError 403", more=frozenset()
+    ),
+    "generative-ai": JavaScriptFramework(
+        "generative-ai", "@google/generative-ai", "Error 403", more=frozenset({"json", "delete"})
+    ),
+    "ai-sdk": JavaScriptFramework("ai-sdk", "@ai-sdk/google", "AI_APICallError 403"),
+    "mastra": JavaScriptFramework("mastra", "@mastra/core", "AI_APICallError 403", more=frozenset()),
     "google-genai-2": OlderPython("google-genai", "ClientError 403"),
     "pydantic-ai": OlderPython("pydantic-ai", "ModelAuthenticationError 403"),
     "llama-index": OlderPython("llama-index", "ClientError 403"),

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from support.clients import Client, Json, Shown
+from support.clients import TOOL_SAYS, Client, Json, Shown
 from support.commands import Ran, missing, run_command
 from support.environments import Environment
 from support.places import PROJECT
+from support.versions import node_version
 
 from hookgate.proxy.cli.agents.known import find_agent
 
@@ -29,6 +30,7 @@ async def _run(name: str, command: list[str], base_url: str, folder: Path) -> Ra
     """Run an agent in a workspace of its own, for a user who has the printed settings."""
     agent, home, workspace = find_agent(name), folder / "home", folder / "workspace"
     workspace.mkdir()
+    (workspace / "weather.txt").write_text(TOOL_SAYS)
     for path, text in agent.settings_files(base_url, "any").items():
         file = home / path.removeprefix("~/")
         file.parent.mkdir(parents=True)
@@ -37,18 +39,17 @@ async def _run(name: str, command: list[str], base_url: str, folder: Path) -> Ra
     return await run_command(command, workspace, variables)
 
 
-class _CodingAgent:
-    """An agent that streams. Its tools are those of its workspace."""
+@dataclass(frozen=True)
+class Aider:
+    """aider, which reports a failed call in its output and exits with 0. It offers the model no tools."""
 
+    denial: ClassVar[str] = "BadRequestError"
     traits: ClassVar[set[str]] = {"stream"}
     call: ClassVar[Json] = {}
 
-
-@dataclass(frozen=True)
-class Aider(_CodingAgent):
-    """aider, which reports a failed call in its output and exits with 0."""
-
-    denial: ClassVar[str] = "BadRequestError"
+    @property
+    def version(self) -> str:
+        return AIDER.version("aider-chat")
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
         program = Path(AIDER.python()).with_name("aider")
@@ -62,10 +63,16 @@ class Aider(_CodingAgent):
 
 
 @dataclass(frozen=True)
-class Opencode(_CodingAgent):
+class Opencode:
     """opencode. With a title it does not ask the model for one."""
 
     denial: ClassVar[str] = "exit 1"
+    traits: ClassVar[set[str]] = {"stream", "tools"}
+    call: ClassVar[Json] = {"name": "read", "args": {"filePath": "weather.txt"}}
+
+    @property
+    def version(self) -> str:
+        return node_version("opencode-ai", OPENCODE_DIR)
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
         program = OPENCODE_DIR / "node_modules" / ".bin" / "opencode"

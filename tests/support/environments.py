@@ -11,6 +11,7 @@ from pathlib import Path
 from support.commands import Ran, missing
 from support.places import PROJECT
 from support.script_runner import ScriptRunner
+from support.versions import python_version
 
 _RUNNER = Path(__file__).with_name("environment_runner.py")
 
@@ -30,6 +31,11 @@ class Environment:
         if not (folder / ".installed").exists():
             missing(f"needs {self.package}: run `make {self.target}`")
         return str(folder / "bin" / "python")
+
+    def version(self, package: str) -> str:
+        """The name and the version of a package in it; empty if it is missing."""
+        folders = (PROJECT / f".venv-{self.target}").glob("lib/python*/site-packages")
+        return python_version(package, [*map(str, folders)])
 
     async def run(self, script: Path, *words: str) -> Ran:
         """Run the `main` of a script with these words."""

@@ -66,12 +66,12 @@ def need_frameworks() -> None:
         missing("needs frameworks for JavaScript: run `make frameworks`")
 
 
-async def ask_framework(*arguments: str) -> Ran:
-    """Run the script of tests/e2e/frameworks_js."""
+async def run_framework(name: str, *arguments: str) -> Ran:
+    """Run one of the scripts of tests/e2e/frameworks_js."""
     need_frameworks()
     command = ("node", str(NODE_DIR / "runner.mjs"))
     runner = ScriptRunner(command, FRAMEWORKS_DIR, (("PATH", os.environ["PATH"]),))
-    return await runner.run(FRAMEWORKS_DIR / "ask.mjs", *arguments)
+    return await runner.run(FRAMEWORKS_DIR / name, *arguments)
 
 
 async def start_script(name: str, *arguments: str) -> Ran:

@@ -20,13 +20,30 @@ sdk_warnings = pytest.mark.filterwarnings(
 
 
 @asynccontextmanager
-async def python_client(base_url: str, key: str = "any") -> AsyncIterator[genai.Client]:
-    client = genai.Client(api_key=key, http_options=types.HttpOptions(base_url=base_url))
+async def python_client(
+    base_url: str, key: str = "any", *, vertex: bool = False
+) -> AsyncIterator[genai.Client]:
+    options = types.HttpOptions(base_url=base_url)
+    client = genai.Client(vertexai=vertex, api_key=key, http_options=options)
     try:
         yield client
     finally:
         await client.aio.aclose()
         client.close()
+
+
+async def delete_each(client: genai.Client) -> int:
+    """Delete one of each kind of resource; how many these are."""
+    sdk = client.aio
+    if client.vertexai:
+        await sdk.caches.delete(name="projects/p/locations/l/cachedContents/1")
+        return 1
+    await sdk.caches.delete(name="cachedContents/1")
+    await sdk.batches.delete(name="batches/1")
+    await sdk.files.delete(name="files/1")
+    await sdk.file_search_stores.delete(name="fileSearchStores/1")
+    await sdk.interactions.delete("v1_1")
+    return 5
 
 
 async def pieces(client: genai.Client, way: Way, prompt: str, **config: Any) -> list[str]:

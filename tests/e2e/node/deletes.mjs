@@ -1,4 +1,4 @@
-// Deletes one of each kind of resource at a base URL, whether or not it exists. Prints the status of each as a JSON line.
+// Deletes one of each kind of resource at a base URL. Prints a JSON line for each.
 import { GoogleGenAI } from "@google/genai";
 
 const [baseUrl] = process.argv.slice(2);
@@ -9,8 +9,9 @@ const deletions = [
   () => ai.files.delete({ name: "files/1" }),
   () => ai.fileSearchStores.delete({ name: "fileSearchStores/1" }),
   () => ai.fileSearchStores.documents.delete({ name: "fileSearchStores/1/documents/1" }),
+  () => ai.interactions.delete("v1_1"),
 ];
 for (const deletion of deletions) {
-  const status = await deletion().then(() => 200, (error) => error.status);
-  console.log(JSON.stringify(status));
+  await deletion();
+  console.log(JSON.stringify(String(deletion)));
 }
