@@ -1,6 +1,7 @@
 """The tokens of an answer: each count as the largest that is reported, however the answer is split."""
 
 import json
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +22,7 @@ CALL = {"type": "function_call", "id": "1", "name": "f", "arguments": OTHER}
 USED = Usage(90_000, 5_000)
 
 
-def measure(data: bytes, size: int, *, streamed: bool = False) -> AnswerMeter:
+def measure(data: bytes, size: int, *, streamed: bool = True) -> AnswerMeter:
     """Return a meter that has read an answer in chunks of `size` bytes."""
     meter = AnswerMeter(streamed=streamed)
     for begin in range(0, len(data), size):
@@ -51,7 +52,8 @@ def test_arguments_of_functions_in_a_stream_do_not_count(size: int, end: str) ->
         {"candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": OTHER}}]}}]},
         {"event_type": "interaction.completed", "interaction": {"steps": [CALL], "usage": OWN}},
     ]
-    assert measure(as_events(events, end) + b"data: [DONE]\n\n", size).usage == USED
+    data = as_events(events, end) + b"data: [DONE]\n\n"
+    assert measure(data, size).usage == USED
 
 
 REPORTS: dict[str, tuple[str, dict[str, int]]] = {
@@ -192,9 +194,9 @@ def test_a_stream_with_an_end_has_not_failed(dialect: str, framing: str) -> None
         as_events(each) if framing == "events" else json.dumps(each).encode()
         for each in (documents, documents[:1])
     )
-    assert measure(whole, 9, streamed=True).failure == ""
-    assert measure(cut, 9, streamed=True).failure == "the stream ended before the model had finished"
-    assert measure(cut, 9).failure == ""
+    assert measure(whole, 9).failure == ""
+    assert measure(cut, 9).failure == "the stream ended before the model had finished"
+    assert measure(cut, 9, streamed=False).failure == ""
 
 
 @pytest.mark.parametrize(
@@ -215,3 +217,12 @@ def test_an_error_in_a_stream_is_a_failure_and_its_message_is_not_quoted(
     tail = as_events([error]) if framed else json.dumps(error, indent=1).encode()
     meter = measure(as_events([{"text": "so"}]) + tail, 11, streamed=True)
     assert meter.failure == f"the stream ended with an error{facts}"
+
+
+@pytest.mark.parametrize("number", [1, 200_000])
+def test_an_answer_that_is_not_streamed_is_one_document_whatever_it_looks_like(number: int) -> None:
+    """Its end is searched for the tokens used. It is not decoded as a stream, which could take seconds."""
+    data = b"[" + b"{}," * number + b'{"usageMetadata": {"promptTokenCount": 5}}]'
+    started = time.thread_time()
+    assert measure(data, 64 * 1024, streamed=False).usage == Usage(5)
+    assert time.thread_time() - started < 0.1

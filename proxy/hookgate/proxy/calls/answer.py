@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, NoReturn
 
-from hookgate.hooks import AfterModel, Verdict, Withheld
+from hookgate.hooks import AfterModel, SessionContext, Verdict, Withheld
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
@@ -67,6 +67,23 @@ log = logging.getLogger("hookgate.gateway")
 
 AnswerEnd = Literal["finish", "abandon"]
 """How an answer ends: "finish" if it is complete, "abandon" if it is cut off."""
+
+
+async def redacted_error(
+    engine: RecordingEngine, plan: EventPlan, session: SessionContext, data: bytes
+) -> bytes:
+    """Return an upstream error after the screens of a plan.
+
+    Raises Withheld if a screen denies it, and ApiError (502) if it cannot be read.
+    """
+    size, screens = len(data), engine.screens(plan, session)
+    try:
+        for screen in screens:
+            data = await ScreenStage(screen).redact_error(data)
+    finally:
+        for screen in screens:
+            engine.record_screen(screen, session, size)
+    return data
 
 
 class AnswerPipeline:
@@ -155,9 +172,9 @@ class AnswerPipeline:
 
     async def redact_error(self, data: bytes) -> bytes:
         """Redact an upstream error. Raises ReplacementAnswer or ApiError if a screen denies it."""
-        self._screens = self._engine.screens(self._plan, self.call.session)
         try:
-            for stage in (*map(ScreenStage, self._screens), *self._client_filters()):
+            data = await redacted_error(self._engine, self._plan, self.call.session, data)
+            for stage in self._client_filters():
                 data = await stage.redact_error(data)
         except Withheld as withheld:
             enforce(Verdict("deny", reason=str(withheld)), AfterModel.name, self.call)

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
-from typing import Protocol
+from itertools import chain, islice
+from typing import Any, Protocol
 
 from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
 from hookgate.hooks.screening import HookScreen
@@ -28,7 +28,7 @@ from hookgate.translator.citations import CITING, move_citations, with_moved_ann
 from hookgate.translator.fields import JsonObject, indexes, read, read_list, same_items, without, write
 from hookgate.translator.streaming.events import TextStrand, join_texts, only_text
 from hookgate.translator.streaming.partial_calls import OpenCalls, with_whole_calls
-from hookgate.translator.strictjson import encode_answer, loads
+from hookgate.translator.strictjson import encode_answer, loads, with_whole_characters
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -117,16 +117,17 @@ class ScreenStage:
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._held: dict[int, Piece] = {}
-        self._count = 0
-        self._released = -1
+        self._held: deque[Piece] = deque()
+        self._first = 0  # the number of the first of them
+        self._has_released = False  # whether a part of the first one was released
+        self._memory = 0
         self._endings: list[Piece] = []
         self._saw_error = self._saw_end = False
         self._in_doubt = False  # true while the screen judges, and for good once it has refused or failed
 
     def held_bytes(self) -> int:
         """Return the size in bytes of the pieces from which nothing was released."""
-        return received_bytes(piece for number, piece in self._held.items() if number > self._released)
+        return received_bytes(islice(self._held, int(self._has_released), None))
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         return await self._judge(pieces, last=False)
@@ -151,14 +152,11 @@ class ScreenStage:
         return self._redact_error(data)
 
     def _redact_error(self, data: bytes) -> bytes:
-        try:
-            value = loads(data)
-        except BodyError:  # for example a proxy's HTML page
-            value = data.decode(errors="surrogateescape")
+        value = _read_error(data)
         new = self._screen.redact(value)
         if new is value:
             return data
-        return new.encode(errors="surrogateescape") if isinstance(value, str) else encode_answer(new)
+        return new.encode() if isinstance(value, str) else encode_answer(new)
 
     async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
         responses: list[JsonObject] = []
@@ -167,12 +165,12 @@ class ScreenStage:
             if piece.body is None:
                 others.append(piece)
                 continue
-            self._held[self._count] = piece
-            self._count += 1
+            self._held.append(piece)
             self._saw_error = self._saw_error or "error" in piece.body or "error" in piece.response
             self._saw_end = self._saw_end or _finishes(piece)
             responses.append(piece.response)
         self._in_doubt = True
+        self._memory += sum(map(memory_of, batch))
         judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
         # A piece may release all that are held.
         many = len(self._held) > _MANY_PIECES or received_bytes(batch) > _THREAD_BYTES
@@ -180,24 +178,32 @@ class ScreenStage:
             released = await asyncio.to_thread(judge)
         else:
             released = judge()
-        out: list[Piece] = []
-        for number, response in released:
-            piece = self._held[number]
-            out.append(piece if response is piece.response else replace(piece, response=response))
-        if released:
-            self._released = released[-1][0]
-            while next(iter(self._held)) < self._released:
-                del self._held[next(iter(self._held))]
+        out = [self._take(number, response) for number, response in released]
         if others:
             out += await self._judge_others(others)
+        if not last and self._memory > MAX_ANSWER:
+            raise answer_too_large()
         self._in_doubt = False
         return out + self._endings if last else out
 
+    def _take(self, number: int, response: JsonObject) -> Piece:
+        """Return what is released of a piece. All pieces before it have been released."""
+        while self._first < number:
+            self._memory -= memory_of(self._held.popleft())
+            self._first += 1
+        self._has_released = True
+        piece = self._held[0]
+        return piece if response is piece.response else replace(piece, response=response)
+
     async def _judge_others(self, pieces: list[Piece]) -> list[Piece]:
-        """Judge pieces without an answer. Returns comments; errors and brackets are held until the end."""
+        """Judge pieces without an answer.
+
+        Returns comments and blank lines; errors and brackets are held until the end.
+        """
         comments: list[Piece] = []
         for piece in pieces:
             if _is_comment(piece):
+                self._memory -= memory_of(piece)
                 comments.append(piece)
                 continue
             original = piece.data()
@@ -207,8 +213,28 @@ class ScreenStage:
         return comments
 
 
+def _read_error(data: bytes) -> Any:
+    """Return an error as JSON, or else as text, for example a proxy's HTML page.
+
+    Raises ApiError (502) for text in which some clients might read what screens do not find.
+    """
+    try:
+        return loads(with_whole_characters(data))
+    except BodyError:
+        if b"\\" in data or b"\0" in data:  # escapes of JSON that is not valid, and UTF-16
+            raise unreadable_answer("its error is neither JSON nor plain text") from None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise unreadable_answer("its error is not UTF-8") from None
+
+
 def _is_comment(piece: Piece) -> bool:
-    return not piece.frame.data and piece.frame.raw.lstrip().startswith(b":")
+    """Return whether a piece is a comment or a blank line."""
+    if piece.frame.data:
+        return False
+    raw = piece.frame.raw.lstrip()
+    return not raw or raw.startswith(b":")
 
 
 class TurnEndListener(Protocol):
@@ -576,7 +602,7 @@ class CitedTexts:
         else:
             pieces = join_texts([response])
         for strand, piece in pieces.items():
-            if not strand.thought:
+            if piece and not strand.thought and self.size <= _MAX_CITED:
                 texts.setdefault(strand.candidate, []).append(piece)
                 self.size += len(piece)
 

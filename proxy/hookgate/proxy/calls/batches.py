@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks import AfterModel, BeforeModel, SessionContext
+from hookgate.hooks import AfterModel, BeforeModel, SessionContext, Withheld
 from hookgate.hooks.events.base import SharedValue
+from hookgate.proxy.calls.answer import redacted_error
 from hookgate.proxy.calls.context import CallContext, JudgedCall, RecordingEngine
 from hookgate.proxy.calls.verdicts import (
     before_model_or_refuse,
@@ -23,7 +24,14 @@ from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routes.dialects.generate_content import check_model, check_references, with_model
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import checked_answer, read_answer, read_whole, work_of
+from hookgate.proxy.server.bodies import (
+    MAX_ANSWER,
+    MAX_ERROR,
+    checked_answer,
+    read_answer,
+    read_whole,
+    work_of,
+)
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import (
@@ -73,15 +81,18 @@ class Batches:
             raise error.as_api_error() from None
 
     async def _answer(self, answer: UpstreamAnswer, call: JudgedCall) -> web.Response:
-        body = await read_whole(answer.chunks())
-        if 200 <= answer.status < 300 and call.route.verb == "batchGenerateContent":
+        succeeded = 200 <= answer.status < 300
+        body = await read_whole(answer.chunks(), MAX_ANSWER if succeeded else MAX_ERROR)
+        if succeeded and call.route.verb == "batchGenerateContent":
             # The upstream reports what a batch used when it has ended, in answers that may never be read.
             expected = self._context.record.expected_use()
             self._context.record.estimated_usage += Usage(expected.input_tokens, expected.output_tokens)
         for observer in self._context.observers:
             observer.on_upstream_bytes(body)
-        if 200 <= answer.status < 300 and body and self._engine.listens_to(AfterModel.name):
+        if succeeded and body and self._engine.listens_to(AfterModel.name):
             body = await self._after(body, call)
+        elif not succeeded:
+            body = await error_for_client(self._engine, call, body)
         for observer in self._context.observers:
             observer.on_client_bytes(body)
         return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
@@ -171,6 +182,15 @@ class Batches:
         outcome = await self._engine.fire(event, call.session)
         refuse_ended_call(self._engine.record, outcome.verdict, event.name, call.route.verb)
         return outcome.event.body
+
+
+async def error_for_client(engine: RecordingEngine, call: JudgedCall, data: bytes) -> bytes:
+    """Return an upstream error as redacted as an answer. Raises ApiError if it is denied or unreadable."""
+    plan = engine.plan(AfterModel(SharedValue({}), {}, call.route.model), call.session)
+    try:
+        return await redacted_error(engine, plan, call.session, data)
+    except Withheld as withheld:
+        raise policy_denied(str(withheld), AfterModel.name) from None
 
 
 T = TypeVar("T")

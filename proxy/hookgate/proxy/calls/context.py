@@ -330,7 +330,8 @@ class CallContext:
         """Observers of the call's content. Usually empty."""
         self._admission: Admission | None = None
         self._part_is_small = False
-        self._slice = services.slices.begin(self.caller.key, self.named_session or request.id)
+        self.pause = services.slices.begin(self.caller.key, self.named_session or request.id).pause
+        """Lets other calls run if this one has run for long."""
 
     def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
         """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
@@ -450,7 +451,7 @@ class CallContext:
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
         session.call_state.offload = self.request.body_worker.offload(self.record.request_work)
-        session.call_state.pause = self._slice.pause
+        session.call_state.pause = self.pause
         return replace(call, session=session), open_session
 
     def _describe(

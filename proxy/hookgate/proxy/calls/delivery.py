@@ -19,12 +19,15 @@ from hookgate.proxy.observe.record import no_bytes
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import SLICE, is_error, read_whole
+from hookgate.proxy.server.bodies import MAX_ERROR, is_error, read_whole, stream_slices
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_client
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import Framing
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import encode_answer, loads
+
+_PIECES_AT_ONCE = 100
+"""If more pieces of a stream are sent at once, other calls run in between."""
 
 _JSON = {"Content-Type": "application/json; charset=UTF-8"}
 
@@ -227,6 +230,15 @@ def _with_usage(answer: JsonObject, usage: Usage) -> JsonObject:
     return {"usageMetadata": counts, **answer}
 
 
+async def meter_chunk(context: CallContext, meter: AnswerMeter, chunk: bytes) -> None:
+    """Show a chunk of an answer to the meter, and let other calls run if that takes long."""
+    slices = stream_slices(chunk)
+    for each in slices:
+        if len(slices) > 1:
+            await context.pause()
+        meter.feed(each)
+
+
 class AnswerDelivery:
     """Delivers the answers of one call: one, or several if the model is asked again."""
 
@@ -325,31 +337,47 @@ class AnswerDelivery:
     async def _chunks(self, answer: UpstreamAnswer) -> AsyncIterator[bytes]:
         """Yield the answer's bytes, and show them to the meter of tokens and to observers."""
         while chunk := await answer.read():
-            self._meter.feed(chunk)
             for observer in self._context.observers:
                 observer.on_upstream_bytes(chunk)
+            await meter_chunk(self._context, self._meter, chunk)
             yield chunk
 
     async def _stream(self, answer: UpstreamAnswer, pipeline: AnswerPipeline, framing: Framing) -> None:
         """Send the answer as hooks release it. If the answer is cut off, send the part before that, too."""
         pipeline.begin_stream(framing)
-        observers, reply = self._context.observers, self._reply
+        observers = self._context.observers
         try:
             while chunk := await answer.read():
-                self._meter.feed(chunk)
                 for observer in observers:
                     observer.on_upstream_bytes(chunk)
-                for start in range(0, len(chunk), SLICE):
-                    if start:
-                        await asyncio.sleep(0)
-                    pieces = await pipeline.feed(chunk[start : start + SLICE])
-                    await _send_pieces(pieces, pipeline, reply, framing)
-            await _send_pieces(await pipeline.feed(b"", last=True), pipeline, reply, framing)
+                slices = stream_slices(chunk)
+                for each in slices:
+                    if len(slices) > 1:
+                        await self._context.pause()
+                    self._meter.feed(each)
+                    pieces = await pipeline.feed(each)
+                    await self._send_pieces(pieces, pipeline, framing)
+            await self._send_pieces(await pipeline.feed(b"", last=True), pipeline, framing)
         except UpstreamError:
-            await _send_pieces(await pipeline.abandon(), pipeline, reply, framing)
+            await self._send_pieces(await pipeline.abandon(), pipeline, framing)
             raise
         finally:  # after an error, too: the client has received this part
             await self._show_answer(pipeline)
+
+    async def _send_pieces(self, pieces: list[Piece], pipeline: AnswerPipeline, framing: Framing) -> None:
+        """Send pieces, then raise the pending error of the pipeline, if there is one."""
+        for start in range(0, len(pieces), _PIECES_AT_ONCE):
+            if start:
+                await self._context.pause()
+            encoded: list[bytes] = []
+            for piece in pieces[start : start + _PIECES_AT_ONCE]:
+                if piece.response is piece.body and piece.frame.is_plain and not framing.is_open:
+                    encoded.append(piece.frame.raw)
+                else:
+                    encoded.append(framing.encode(piece.frame, piece.data()))
+            await self._reply.write(b"".join(encoded))
+        if pipeline.pending_exception is not None:
+            pipeline.raise_pending()
 
     async def _show_answer(self, pipeline: AnswerPipeline) -> None:
         """Pass the answer after all hooks to the observers that need it, with pseudonyms still in place."""
@@ -363,23 +391,10 @@ class AnswerDelivery:
     async def _pass_error(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> None:
         """Send the upstream's error, redacted like an answer."""
         self._record.outcome = "failed"
-        body = await pipeline.redact_error(await read_whole(answer.chunks()))
+        body = await pipeline.redact_error(await read_whole(answer.chunks(), MAX_ERROR))
         if await self._reply.send_whole(answer.status, to_client(answer.headers), body):
             return
         problem = f"the upstream answered {answer.status} after the answer to the client had begun"
         self._context.services.note_upstream_failure(self._record, problem)
         error = ApiError(502, f"The upstream answered {answer.status}.", UPSTREAM_BROKE).body()
         await self._reply.fail(encode_answer(loads(body)) if is_error(body) else error)
-
-
-async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Reply, framing: Framing) -> None:
-    """Send pieces, then raise the pending error of the pipeline, if there is one."""
-    encoded: list[bytes] = []
-    for piece in pieces:
-        if piece.response is piece.body and piece.frame.is_plain and not framing.is_open:
-            encoded.append(piece.frame.raw)
-        else:
-            encoded.append(framing.encode(piece.frame, piece.data()))
-    await reply.write(b"".join(encoded))
-    if pipeline.pending_exception is not None:
-        pipeline.raise_pending()

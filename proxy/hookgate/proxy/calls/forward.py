@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from aiohttp import hdrs, web
 
 from hookgate.proxy.calls.context import CallContext
-from hookgate.proxy.calls.delivery import close_mid_answer
+from hookgate.proxy.calls.delivery import close_mid_answer, meter_chunk
 from hookgate.proxy.errors import ApiError, body_refused, request_refused
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.routes.table import Route
@@ -117,7 +117,7 @@ async def forward_unread(
             await response.prepare(request)
             async for chunk in answer.chunks():
                 if is_judged:
-                    meter.feed(chunk)
+                    await meter_chunk(context, meter, chunk)
                 await response.write(chunk)
     except UpstreamError as error:
         if not response.prepared:

@@ -10,8 +10,8 @@ from functools import partial
 from aiohttp import hdrs, web
 
 from hookgate.hooks import BeforeModel, SessionContext
-from hookgate.proxy.calls.batches import IN_FILE, check_item, judge_items, only_model
-from hookgate.proxy.calls.context import CallContext, RecordingEngine
+from hookgate.proxy.calls.batches import IN_FILE, check_item, error_for_client, judge_items, only_model
+from hookgate.proxy.calls.context import CallContext, JudgedCall, RecordingEngine
 from hookgate.proxy.calls.verdicts import before_model_or_refuse, before_tool_selection_or_refuse
 from hookgate.proxy.errors import body_refused, policy_denied
 from hookgate.proxy.observe.answer_meter import AnswerMeter
@@ -21,7 +21,7 @@ from hookgate.proxy.routes.dialects.generate_content import (
     with_model,
 )
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import read_whole
+from hookgate.proxy.server.bodies import MAX_ERROR, read_whole
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import CACHES, BodyError, EditError, Inputs, read_inputs
@@ -50,7 +50,11 @@ class InputOnlyCalls:
         _check_number(inputs, route, context.services.config.limits.inputs)
         if inputs.requests:
             await context.name_model(named_model(route, inputs.requests[0].holder))
-        model, edited = await self._judge(route, inputs)
+        # Counted and cached contents have the session of their conversation. Embeddings share one.
+        first = inputs.requests[0].request if inputs.requests and route.verb in _CONVERSATIONS else {}
+        call, open_session = await context.begin_judged_call(first)
+        open_session.refuse_if_stopped()
+        model, edited = await self._judge(route, inputs, call.session)
         await context.name_model(model)
         for observer in context.observers:
             observer.on_upstream_request(model, edited, edited)
@@ -58,35 +62,34 @@ class InputOnlyCalls:
         headers = to_upstream(context.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
         try:
             async with context.send(route.for_model(model), headers, payload) as answer:
-                return await self._answer(answer)
+                return await self._answer(answer, call)
         except UpstreamError as error:
             raise error.as_api_error() from None
 
-    async def _answer(self, answer: UpstreamAnswer) -> web.Response:
+    async def _answer(self, answer: UpstreamAnswer, call: JudgedCall) -> web.Response:
+        if not 200 <= answer.status < 300:
+            error = await read_whole(answer.chunks(), MAX_ERROR)
+            body = await error_for_client(self._engine, call, error)
+            return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
         body = await read_whole(answer.chunks())
         meter = AnswerMeter()
         meter.feed(body)
         meter.finish()
         self._record.usage += meter.usage
-        if 200 <= answer.status < 300:
-            self._record.estimated_usage += meter.unreported(self._record.expected_use())
+        self._record.estimated_usage += meter.unreported(self._record.expected_use())
         return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
 
-    async def _judge(self, route: Route, inputs: Inputs) -> tuple[str, JsonObject]:
+    async def _judge(self, route: Route, inputs: Inputs, session: SessionContext) -> tuple[str, JsonObject]:
         """Return the model and the body after their hooks. Raises ApiError if the call is refused."""
         if not inputs.requests:
             return only_model(set(), ""), await self._context.run_step(_edited, inputs, [], route, "")
-        # Counted and cached contents have the session of their conversation. Embeddings share one.
-        first = inputs.requests[0].request if route.verb in _CONVERSATIONS else {}
-        call, open_session = await self._context.begin_judged_call(first)
-        open_session.refuse_if_stopped()
-        state = call.session.call_state
+        state = session.call_state
         state.requests = len(inputs.requests)
         if route.group == "embed":
             shown = (carried.request for carried in inputs.requests)
-            await self._context.expect_use(call.session, *shown, generates=False)
+            await self._context.expect_use(session, *shown, generates=False)
         items = ((carried.path, carried) for carried in inputs.requests)
-        models, requests = await judge_items(items, partial(self._one, call.session), state.pause)
+        models, requests = await judge_items(items, partial(self._one, session), state.pause)
         model = only_model(models, "")
         try:
             return model, await self._context.run_step(_edited, inputs, requests, route, model)

@@ -47,7 +47,7 @@ class AnswerMeter:
     """Reads one answer: feed all of its bytes, then call `finish`."""
 
     def __init__(self, *, streamed: bool = False) -> None:
-        """`streamed` answers end with an event that says so."""
+        """`streamed` answers end with an event that says so. Any other answer is one document."""
         self._streamed = streamed
         self._decoder: Framing | None = None
         self._whole = bytearray()
@@ -62,7 +62,7 @@ class AnswerMeter:
         if self._is_whole is None:
             if not (begin := chunk.lstrip()[:1]):
                 return
-            self._is_whole = begin == b"{"
+            self._is_whole = begin == b"{" or not self._streamed
             self._decoder = None if self._is_whole else JsonArray() if begin == b"[" else ServerSentEvents()
         if self._is_whole:
             self._whole += chunk
@@ -123,6 +123,8 @@ class AnswerMeter:
             self._has_ended = True
         elif (document := _parsed(data)) is not None:
             self._note_document(document)
+        elif self._is_whole:
+            self._note_large(data[-_TAIL:])
 
     def _note_large(self, tail: bytes) -> None:
         self._has_event = self._has_ended = True

@@ -387,21 +387,40 @@ async def _read(request: _BodySource) -> bytes:
     return body.getvalue()
 
 
-async def read_whole(chunks: AsyncIterable[bytes]) -> bytes:
-    """Return the body of an answer that is not streamed. Raises ApiError (502) if it is too large."""
+MAX_ERROR = 1024 * 1024
+"""The largest error of an upstream that is buffered, in bytes. Its number of values has no other limit."""
+
+
+async def read_whole(chunks: AsyncIterable[bytes], most: int = MAX_ANSWER) -> bytes:
+    """Return the body of an answer that is not streamed. Raises ApiError (502) if it exceeds `most` bytes."""
     data = BytesIO()
     async for chunk in chunks:
         data.write(chunk)
-        if data.tell() > MAX_ANSWER:
-            raise answer_too_large()
+        if data.tell() > most:
+            raise answer_too_large(most)
     return data.getvalue()
 
 
-SLICE = 64 * 1024
+_SLICE = 64 * 1024
 """The maximum number of bytes of a stream to process at once, so that other tasks can run in between."""
 
 
-_MAX_ERROR = 64 * 1024
+def stream_slices(data: bytes) -> list[bytes]:
+    """Return the data of a stream in slices that are small enough to be processed in the event loop.
+
+    A slice has less work than a body that needs a thread; each line counts like a value, because it may be an
+    event.
+    """
+    if len(data) <= SMALL_BODY // (1 + VALUE_BYTES):
+        return [data]  # as nearly always
+    lines = data.count(b"\n") + data.count(b"\r")
+    if len(data) <= _SLICE and work_of(data) + VALUE_BYTES * lines <= SMALL_BODY:
+        return [data]
+    half = len(data) // 2
+    return [*stream_slices(data[:half]), *stream_slices(data[half:])]
+
+
+_MAX_BARE_ERROR = 64 * 1024
 """The size in bytes of the largest error that is forwarded although it stands outside of events."""
 
 
@@ -411,7 +430,7 @@ def is_error(data: bytes) -> bool:
     Some clients read each line that is an object as an event, and some of them end lines where Unicode does.
     An error with such a line, or with such an end of a line, is not accepted.
     """
-    if len(data) > _MAX_ERROR or not data.lstrip().startswith(b"{") or _ODD_END.search(data):
+    if len(data) > _MAX_BARE_ERROR or not data.lstrip().startswith(b"{") or _ODD_END.search(data):
         return False
     lines = [line.strip(b" \t,") for line in data.strip().splitlines()]
     if len(lines) > 1 and any(line.startswith(b"{") and line.endswith(b"}") for line in lines):
@@ -457,9 +476,9 @@ def checked_answer(body: JsonObject) -> JsonObject:
         raise unreadable_answer(str(error)) from None
 
 
-def answer_too_large() -> ApiError:
+def answer_too_large(most: int = MAX_ANSWER) -> ApiError:
     """Return the error for an answer that is too large to be buffered."""
-    return unreadable_answer(f"it needs more than {MAX_ANSWER} bytes of memory")
+    return unreadable_answer(f"it needs more than {most} bytes of memory")
 
 
 def unreadable_answer(problem: str) -> ApiError:
