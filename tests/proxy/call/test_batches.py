@@ -294,11 +294,12 @@ async def test_an_empty_answer_about_a_batch_passes_as_it_came() -> None:
     assert (answer.status, answer.body) == (200, b"")
 
 
-async def test_answers_in_a_file_are_not_shown() -> None:
+@pytest.mark.parametrize("event", ["AfterModel", "BeforeTool"])
+async def test_answers_in_a_file_are_not_shown(event: str) -> None:
     body = b'{"name": "batches/b-1", "done": true, "response": {"responsesFile": "files/f-1"}}'
     async with (
         peer(ok(body)) as upstream,
-        gateway_before(upstream.url, {"AfterModel": [runs(redact)]}) as url,
+        gateway_before(upstream.url, {event: [runs(redact)]}) as url,
     ):
         answer = await ask(url, "GET", STATE)
     assert (answer.status, "in a file" in answer.error["message"]) == (403, True)
@@ -334,6 +335,42 @@ async def test_a_denied_answer_of_a_batch_is_replaced_with_the_reason() -> None:
     [item] = answer.json["response"]["inlinedResponses"]["inlinedResponses"]
     assert item["response"]["candidates"][0]["content"]["parts"] == [{"text": "no"}]
     assert b"rocket" not in answer.body
+
+
+def calling(*names: str) -> bytes:
+    """The state of a batch, with an answer for each name that calls the tool of this name."""
+    calls = [{"functionCall": {"name": name, "args": {"command": "rm -rf x"}}} for name in names]
+    answers = [
+        {"response": {"candidates": [{"content": {"role": "model", "parts": [call]}}]}} for call in calls
+    ]
+    return json.dumps({"response": {"inlinedResponses": {"inlinedResponses": answers}}}).encode()
+
+
+@pytest.mark.parametrize("target", [STATE, "/v1beta/batches", TARGET])
+async def test_tool_calls_in_the_answers_of_a_batch_are_judged(target: str) -> None:
+    rule = {"tool": "run_shell_command", "when": {"/command": {"runs": {"program": "rm", "flags": "rf"}}}}
+    hook = {"type": "builtin", "builtin": "tools", "options": {"deny": [rule]}}
+    data = calling("run_shell_command", "explain_command")
+    async with peer(ok(data)) as upstream, gateway_before(upstream.url, {"BeforeTool": [hook]}) as url:
+        answer = await (post(url, target, batch("a")) if target == TARGET else ask(url, "GET", target))
+    denied, allowed = [
+        each["response"]["candidates"][0]["content"]["parts"][0]
+        for each in answer.json["response"]["inlinedResponses"]["inlinedResponses"]
+    ]
+    assert "not allowed here with these arguments" in denied["text"]
+    assert allowed["functionCall"]["name"] == "explain_command"
+
+
+async def test_a_hook_that_stops_at_a_tool_call_replaces_that_answer_of_a_batch() -> None:
+    def stop_at_shell(event: dict[str, Any]) -> dict[str, Any]:
+        return {"continue": event["tool_name"] != "shell", "stopReason": "enough"}
+
+    data = calling("shell", "weather")
+    hooks = {"BeforeTool": [runs(stop_at_shell)]}
+    async with peer(ok(data)) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await ask(url, "GET", STATE)
+    assert (b'"text":"enough"' in answer.body, b"weather" in answer.body) == (True, True)
+    assert b"shell" not in answer.body
 
 
 BESIDE: list[dict[str, Any]] = [

@@ -10,13 +10,16 @@ from typing import TypeVar
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks import AfterModel, BeforeModel, SessionContext
+from hookgate.hooks import AfterModel, BeforeModel, BeforeTool, SessionContext
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
+from hookgate.proxy.call.derived_events import ToolCallEvents
+from hookgate.proxy.call.tool_gate import ToolGate
 from hookgate.proxy.call.verdicts import (
+    ReplacementAnswer,
     before_model_or_refuse,
     before_tool_selection_or_refuse,
-    client_response,
+    enforce,
     refuse_ended_call,
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
@@ -80,7 +83,7 @@ class Batches:
             self._context.record.estimated_usage += Usage(expected.input_tokens, expected.output_tokens)
         for observer in self._context.observers:
             observer.on_upstream_bytes(body)
-        if 200 <= answer.status < 300 and body and self._engine.listens_to(AfterModel.name):
+        if 200 <= answer.status < 300 and body and self._engine.listens_to(AfterModel.name, BeforeTool.name):
             body = await self._after(body, call)
         for observer in self._context.observers:
             observer.on_client_bytes(body)
@@ -160,10 +163,23 @@ class Batches:
     async def _judge_answer(self, call: JudgedCall, response: JsonObject) -> JsonObject:
         """Return an answer after its hooks, or the answer or the reason that replaces it."""
         outcome = await self._engine.fire(answer_event(call.route, response), call.session)
-        answer = client_response(outcome.verdict, AfterModel.name, call)
-        if answer is None:
-            return outcome.event.body
-        return text_response(answer.message) if isinstance(answer, ApiError) else answer
+        try:
+            enforce(outcome.verdict, AfterModel.name, call)
+            return await self._judge_calls(call, outcome.event.body)
+        except ReplacementAnswer as replacement:
+            return replacement.answer
+        except ApiError as error:
+            return text_response(error.message)
+
+    async def _judge_calls(self, call: JudgedCall, response: JsonObject) -> JsonObject:
+        """Return an answer with the function calls that BeforeTool hooks allow; the others become texts.
+
+        Raises ReplacementAnswer or ApiError if a hook stops the agent.
+        """
+        if not self._engine.listens_to(BeforeTool.name):
+            return response
+        judges = [ToolCallEvents(self._engine, call, {})]
+        return await ToolGate(judges, call.session.call_state, retries=False).judge(response)
 
     async def _judge_texts(self, call: JudgedCall, texts: JsonObject) -> JsonObject:
         """Return the strings beside the answers after their hooks. Raises ApiError if they are denied."""
