@@ -343,8 +343,17 @@ def _check_content(content: Any, path: str) -> None:
 
 
 def _check_tool(tool: Any, path: str) -> None:
+    """Refuse a tool with a function that has no name, which hooks could not select or remove."""
     if not isinstance(tool, dict):
         raise BodyError(path, "a tool must be an object")
+    declared = read(tool, "functionDeclarations")
+    if not isinstance(declared, list | dict | None):
+        raise BodyError(f"{path}.functionDeclarations", "the declarations must be a list")
+    for i, declaration in enumerate(read_list(tool, "functionDeclarations")):
+        if not isinstance(declaration, dict) or not isinstance(declaration.get("name"), str):
+            raise BodyError(
+                f"{path}.functionDeclarations[{i}]", "a declaration must be an object with a name"
+            )
 
 
 # ---- the number of items
