@@ -100,6 +100,38 @@ async def test_a_request_that_names_another_model_refuses_the_batch() -> None:
     assert answer.error["message"].startswith("batch.inputConfig.requests.requests[1].request")
 
 
+def with_result(output: str) -> dict[str, Any]:
+    """A batch of two requests, of which the second one has the result of a tool."""
+    called = {"functionCall": {"name": "read", "args": {"path": "a"}}}
+    result = {"functionResponse": {"name": "read", "response": {"output": output}}}
+    body = batch("a", "b")
+    [_, item] = body["batch"]["inputConfig"]["requests"]["requests"]
+    item["request"]["contents"] += [{"role": "model", "parts": [called]}, {"role": "user", "parts": [result]}]
+    return body
+
+
+async def test_the_results_of_tools_in_a_batch_are_judged() -> None:
+    def mask(event: dict[str, Any]) -> dict[str, Any]:
+        assert (event["tool_name"], event["tool_input"]) == ("read", {"path": "a"})
+        return {"decision": "deny", "reason": REDACTED}
+
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"AfterTool": [runs(mask)]}) as url,
+    ):
+        assert (await post(url, TARGET, with_result(CARD))).status == 200
+        sent = json.loads(upstream.heard[0].partition(b"\r\n\r\n")[2])
+    assert sent == with_result(REDACTED)
+
+
+async def test_a_hook_that_stops_at_the_result_of_a_tool_refuses_the_batch() -> None:
+    hook = says({"continue": False, "stopReason": "enough"})
+    async with peer() as upstream, gateway_before(upstream.url, {"AfterTool": [hook]}) as url:
+        answer = await post(url, TARGET, with_result(CARD))
+    assert (answer.status, upstream.heard) == (403, [])
+    assert answer.error["message"] == "batch.inputConfig.requests.requests[1].request: enough"
+
+
 async def test_an_edit_lands_in_its_request() -> None:
     def mask(event: dict[str, Any]) -> dict[str, Any]:
         messages = event["llm_request"]["messages"]

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks import AfterModel, BeforeModel, BeforeTool, SessionContext
+from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, SessionContext
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
-from hookgate.proxy.call.derived_events import ToolCallEvents
+from hookgate.proxy.call.derived_events import RequestEvents, ToolCallEvents
 from hookgate.proxy.call.tool_gate import ToolGate
 from hookgate.proxy.call.verdicts import (
     ReplacementAnswer,
@@ -67,7 +67,8 @@ class Batches:
         data = None
         headers = to_upstream(context.request.headers, "identity")
         if route.verb == "batchGenerateContent":
-            route, data = await self._before(route, call)
+            results = RequestEvents(self._engine, call, open_session, context.reported_kinds(open_session))
+            route, data = await self._before(route, call, results)
             headers[hdrs.CONTENT_TYPE] = "application/json"
         try:
             async with context.send(route, headers, data) as answer:
@@ -91,7 +92,7 @@ class Batches:
 
     # ---- the requests
 
-    async def _before(self, route: Route, call: JudgedCall) -> tuple[Route, bytes]:
+    async def _before(self, route: Route, call: JudgedCall, results: RequestEvents) -> tuple[Route, bytes]:
         """Return the route and the body of the batch after its hooks. Raises ApiError if it is refused."""
         body = await read_request(self._context.request)
         for observer in self._context.observers:
@@ -102,7 +103,7 @@ class Batches:
         state = call.session.call_state
         state.requests = len(batch.requests)
         await self._context.expect_use(call.session, *(request for _, request in batch.requests))
-        judged = partial(self._judge_item, call.session)
+        judged = partial(self._judge_item, call.session, results)
         models, items = await judge_items(batch.requests, judged, state.pause)
         state.requires_json = False
         labels = await self._labels(route, batch, call.session)
@@ -118,12 +119,18 @@ class Batches:
             observer.on_upstream_request(model, body, body)
         return route.for_model(model), await run_step(dumps, body)
 
-    async def _judge_item(self, session: SessionContext, item: JsonObject) -> tuple[str, JsonObject]:
+    async def _judge_item(
+        self, session: SessionContext, results: RequestEvents, item: JsonObject
+    ) -> tuple[str, JsonObject]:
         """Return the model and one request of the batch after its hooks. Raises ApiError if it is refused."""
         context, engine = self._context, self._engine
         route = context.route
         with context.judging(item, session):
             item = await check_item(context, route.model, item, item)
+            try:
+                item = await results.judge_results(item)
+            except ReplacementAnswer as stop:
+                raise policy_denied(stop.text, AfterTool.name) from None
             session.call_state.requires_json = requires_json(read_object(item, "generationConfig"))
             model, body = await before_model_or_refuse(engine, session, route.model, item, route.verb)
             return model, await before_tool_selection_or_refuse(engine, session, model, body, route.verb)
