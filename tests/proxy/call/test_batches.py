@@ -10,6 +10,7 @@ from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets,
 from support.wire import HI, KEY, ask, ok, peer, post, response, spoken
 
 from hookgate.proxy.call import pacing
+from hookgate.proxy.config import Config, ToolCallSettings
 from hookgate.proxy.http.bodies import SMALL_BODY
 from hookgate.translator.strictjson import dumps
 
@@ -130,6 +131,18 @@ async def test_a_hook_that_stops_at_the_result_of_a_tool_refuses_the_batch() -> 
         answer = await post(url, TARGET, with_result(CARD))
     assert (answer.status, upstream.heard) == (403, [])
     assert answer.error["message"] == "batch.inputConfig.requests.requests[1].request: enough"
+
+
+@pytest.mark.parametrize(("bypass", "status"), [("flag", 200), ("deny", 403)])
+async def test_a_tool_that_ran_past_a_shim_may_refuse_the_batch(bypass: Any, status: int) -> None:
+    config = Config(tools=ToolCallSettings(bypass=bypass))
+    shim = {**KEY, "x-hookgate-session": "s", "x-hookgate-shim": "tools"}
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [says()]}, config) as url,
+    ):
+        answer = await post(url, TARGET, with_result("ran"), shim)
+    assert (answer.status, len(upstream.heard)) == (status, int(status == 200))
 
 
 async def test_an_edit_lands_in_its_request() -> None:

@@ -13,7 +13,7 @@ from aiohttp import hdrs, web
 from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, SessionContext
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
-from hookgate.proxy.call.derived_events import RequestEvents, ToolCallEvents
+from hookgate.proxy.call.derived_events import RequestEvents, ToolCallEvents, check_bypass
 from hookgate.proxy.call.tool_gate import ToolGate
 from hookgate.proxy.call.verdicts import (
     ReplacementAnswer,
@@ -26,6 +26,7 @@ from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole, work_of
 from hookgate.proxy.http.upstream_client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
+from hookgate.proxy.identity.memory import tool_results
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routing.dialects.generate_content import check_model, check_references, with_model
 from hookgate.proxy.routing.table import Route
@@ -39,7 +40,7 @@ from hookgate.translator import (
     show_request,
     text_response,
 )
-from hookgate.translator.fields import JsonObject, read, read_object, write
+from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
 from hookgate.translator.request import requires_json
 from hookgate.translator.strictjson import dumps, encode_answer
 
@@ -128,6 +129,9 @@ class Batches:
         with context.judging(item, session):
             item = await check_item(context, route.model, item, item)
             try:
+                if "tools" in results.reported:
+                    called = await context.run_step(tool_results, read_list(item, "contents"))
+                    await check_bypass(context, engine, results.call, results.open_session, called)
                 item = await results.judge_results(item)
             except ReplacementAnswer as stop:
                 raise policy_denied(stop.text, AfterTool.name) from None
