@@ -56,7 +56,23 @@ class Sdk:
 
 
 def leaves_of(kind: Any) -> list[Leaf]:
-    return [leaf for leaf in leaves(kind) if not any(f".{name}" in leaf[0] for name in NOT_SENT)]
+    return [
+        (path, _named(value))
+        for path, value in leaves(kind)
+        if not any(f".{name}" in path for name in NOT_SENT)
+    ]
+
+
+def _named(value: Any) -> Any:
+    """A value whose declarations of functions have names, without which they are refused."""
+    if isinstance(value, list):
+        return [_named(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    new = {key: _named(item) for key, item in value.items()}
+    if isinstance(declared := new.get("function_declarations"), list):
+        new["function_declarations"] = [{"name": "f", **each} for each in declared]
+    return new
 
 
 def camel_case(value: Any) -> Any:

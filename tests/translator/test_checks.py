@@ -96,6 +96,25 @@ def test_a_content_that_resembles_a_plain_text_is_checked_as_well(content: Any, 
     assert raised.value.path == f"candidates[0].content.{place}"
 
 
+@pytest.mark.parametrize(
+    ("declared", "place"),
+    [
+        ("shell", ""),
+        ([["shell"]], "[0]"),
+        ([[{"name": "shell"}]], "[0]"),
+        ([{"name": "ls"}, {"Name": "shell"}], "[1]"),
+        ([{"name": None, "description": "shell"}], "[0]"),
+        ([{"name": 5}], "[0]"),
+        ({"description": "shell"}, "[0]"),
+    ],
+)
+@pytest.mark.parametrize("field", ["functionDeclarations", "function_declarations"])
+def test_a_declaration_that_no_hook_could_remove_is_refused(field: str, declared: Any, place: str) -> None:
+    with pytest.raises(BodyError) as raised:
+        check_request({"tools": [{"googleSearch": {}}, {field: declared}]})
+    assert raised.value.path == f"tools[1].functionDeclarations{place}"
+
+
 def test_a_role_may_have_32_characters() -> None:
     body = {"contents": [{"role": "a" * 32, "parts": []}]}
     assert check_request(body) is body

@@ -126,9 +126,8 @@ def test_every_text_in_an_unknown_field_is_shown(view: str) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_that_is_returned_unchanged_leaves_every_field_as_it_was(view: str) -> None:
-    accepted = (
-        body for path, body in requests() if not path.endswith(".role")
-    )  # check_request refuses such roles
+    # check_request refuses such roles, and another model
+    accepted = (body for path, body in requests() if not path.endswith((".role", ".modelName")))
     for body in [*UNKNOWN, *accepted]:
         assert VIEWS[view]("m", body).edited(VIEWS[view]("m", body).view()) == ("m", body)
 

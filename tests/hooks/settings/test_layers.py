@@ -213,6 +213,26 @@ def test_a_special_file_in_place_of_a_checkout_s_settings_does_not_block(kind: s
     assert [hook.name for hook in load_sources([found, own]).hooks()] == ["guard"]
 
 
+@pytest.mark.parametrize("link", [".gemini", ".gemini/settings.json"])
+def test_a_checkout_cannot_have_its_reader_quote_other_files(
+    link: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_file(tmp_path, "AIza" + "x" * 35, "private/settings.json")
+    project = tmp_path / "project"
+    (project / link).parent.mkdir(parents=True)
+    (project / link).symlink_to(tmp_path / "private" / ("settings.json" if "json" in link else ""))
+    load_sources(project_sources(project, tmp_path / "home", tmp_path / "etc"))
+    assert "is reached by a link" in caplog.text
+    assert "AIza" not in caplog.text
+
+
+def test_a_project_may_be_reached_by_a_link(tmp_path: Path) -> None:
+    settings_at(tmp_path / "project/.gemini/settings.json", "ours")
+    (tmp_path / "link").symlink_to(tmp_path / "project")
+    configuration = load_sources(project_sources(tmp_path / "link", tmp_path / "home", tmp_path / "etc"))
+    assert [hook.name for hook in configuration.declared] == ["ours"]
+
+
 def test_a_project_at_home_is_its_user_s(tmp_path: Path) -> None:
     settings_at(tmp_path / ".gemini/settings.json", "mine")
     configuration = load_sources(project_sources(tmp_path, tmp_path, tmp_path / "etc"))

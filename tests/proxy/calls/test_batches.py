@@ -10,6 +10,7 @@ from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets,
 from support.wire import HI, KEY, ask, ok, peer, post, response, spoken
 
 from hookgate.proxy.calls import pacing
+from hookgate.proxy.config import Config, ToolCallSettings
 from hookgate.proxy.server.bodies import SMALL_BODY
 from hookgate.translator.strictjson import dumps
 
@@ -98,6 +99,50 @@ async def test_a_request_that_names_another_model_refuses_the_batch() -> None:
         answer = await post(url, TARGET, body)
     assert (answer.status, upstream.heard) == (400, [])
     assert answer.error["message"].startswith("batch.inputConfig.requests.requests[1].request")
+
+
+def with_result(output: str) -> dict[str, Any]:
+    """A batch of two requests, of which the second one has the result of a tool."""
+    called = {"functionCall": {"name": "read", "args": {"path": "a"}}}
+    result = {"functionResponse": {"name": "read", "response": {"output": output}}}
+    body = batch("a", "b")
+    [_, item] = body["batch"]["inputConfig"]["requests"]["requests"]
+    item["request"]["contents"] += [{"role": "model", "parts": [called]}, {"role": "user", "parts": [result]}]
+    return body
+
+
+async def test_the_results_of_tools_in_a_batch_are_judged() -> None:
+    def mask(event: dict[str, Any]) -> dict[str, Any]:
+        assert (event["tool_name"], event["tool_input"]) == ("read", {"path": "a"})
+        return {"decision": "deny", "reason": REDACTED}
+
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"AfterTool": [runs(mask)]}) as url,
+    ):
+        assert (await post(url, TARGET, with_result(CARD))).status == 200
+        sent = json.loads(upstream.heard[0].partition(b"\r\n\r\n")[2])
+    assert sent == with_result(REDACTED)
+
+
+async def test_a_hook_that_stops_at_the_result_of_a_tool_refuses_the_batch() -> None:
+    hook = says({"continue": False, "stopReason": "enough"})
+    async with peer() as upstream, gateway_before(upstream.url, {"AfterTool": [hook]}) as url:
+        answer = await post(url, TARGET, with_result(CARD))
+    assert (answer.status, upstream.heard) == (403, [])
+    assert answer.error["message"] == "batch.inputConfig.requests.requests[1].request: enough"
+
+
+@pytest.mark.parametrize(("bypass", "status"), [("flag", 200), ("deny", 403)])
+async def test_a_tool_that_ran_past_a_shim_may_refuse_the_batch(bypass: Any, status: int) -> None:
+    config = Config(tools=ToolCallSettings(bypass=bypass))
+    shim = {**KEY, "x-hookgate-session": "s", "x-hookgate-shim": "tools"}
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [says()]}, config) as url,
+    ):
+        answer = await post(url, TARGET, with_result("ran"), shim)
+    assert (answer.status, len(upstream.heard)) == (status, int(status == 200))
 
 
 async def test_an_edit_lands_in_its_request() -> None:
@@ -294,11 +339,12 @@ async def test_an_empty_answer_about_a_batch_passes_as_it_came() -> None:
     assert (answer.status, answer.body) == (200, b"")
 
 
-async def test_answers_in_a_file_are_not_shown() -> None:
+@pytest.mark.parametrize("event", ["AfterModel", "BeforeTool"])
+async def test_answers_in_a_file_are_not_shown(event: str) -> None:
     body = b'{"name": "batches/b-1", "done": true, "response": {"responsesFile": "files/f-1"}}'
     async with (
         peer(ok(body)) as upstream,
-        gateway_before(upstream.url, {"AfterModel": [runs(redact)]}) as url,
+        gateway_before(upstream.url, {event: [runs(redact)]}) as url,
     ):
         answer = await ask(url, "GET", STATE)
     assert (answer.status, "in a file" in answer.error["message"]) == (403, True)
@@ -334,6 +380,42 @@ async def test_a_denied_answer_of_a_batch_is_replaced_with_the_reason() -> None:
     [item] = answer.json["response"]["inlinedResponses"]["inlinedResponses"]
     assert item["response"]["candidates"][0]["content"]["parts"] == [{"text": "no"}]
     assert b"rocket" not in answer.body
+
+
+def calling(*names: str) -> bytes:
+    """The state of a batch, with an answer for each name that calls the tool of this name."""
+    calls = [{"functionCall": {"name": name, "args": {"command": "rm -rf x"}}} for name in names]
+    answers = [
+        {"response": {"candidates": [{"content": {"role": "model", "parts": [call]}}]}} for call in calls
+    ]
+    return json.dumps({"response": {"inlinedResponses": {"inlinedResponses": answers}}}).encode()
+
+
+@pytest.mark.parametrize("target", [STATE, "/v1beta/batches", TARGET])
+async def test_tool_calls_in_the_answers_of_a_batch_are_judged(target: str) -> None:
+    rule = {"tool": "run_shell_command", "when": {"/command": {"runs": {"program": "rm", "flags": "rf"}}}}
+    hook = {"type": "builtin", "builtin": "tools", "options": {"deny": [rule]}}
+    data = calling("run_shell_command", "explain_command")
+    async with peer(ok(data)) as upstream, gateway_before(upstream.url, {"BeforeTool": [hook]}) as url:
+        answer = await (post(url, target, batch("a")) if target == TARGET else ask(url, "GET", target))
+    denied, allowed = [
+        each["response"]["candidates"][0]["content"]["parts"][0]
+        for each in answer.json["response"]["inlinedResponses"]["inlinedResponses"]
+    ]
+    assert "not allowed here with these arguments" in denied["text"]
+    assert allowed["functionCall"]["name"] == "explain_command"
+
+
+async def test_a_hook_that_stops_at_a_tool_call_replaces_that_answer_of_a_batch() -> None:
+    def stop_at_shell(event: dict[str, Any]) -> dict[str, Any]:
+        return {"continue": event["tool_name"] != "shell", "stopReason": "enough"}
+
+    data = calling("shell", "weather")
+    hooks = {"BeforeTool": [runs(stop_at_shell)]}
+    async with peer(ok(data)) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await ask(url, "GET", STATE)
+    assert (b'"text":"enough"' in answer.body, b"weather" in answer.body) == (True, True)
+    assert b"shell" not in answer.body
 
 
 BESIDE: list[dict[str, Any]] = [

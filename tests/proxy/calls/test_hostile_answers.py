@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hookgate.proxy.calls import answer_stages, pacing
 from support.gateway import gateway_before, says
 from support.wire import (
     SSE,
@@ -21,6 +20,7 @@ from support.wire import (
     sse,
 )
 
+from hookgate.proxy.calls import answer_stages, pacing
 from hookgate.proxy.calls.answer_stages import CitedTexts
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, stream_slices

@@ -293,6 +293,38 @@ async def test_of_calls_at_once_only_one_may_exceed_the_limit(target: str) -> No
         assert (await post(url, target, HI, KEY)).status == 502  # the first one has used nothing
 
 
+def result(text: str) -> Json:
+    """A request with a tool's result, whose field is named like that of a file."""
+    part = {"functionResponse": {"name": "read", "response": {"data": text}}}
+    return {"contents": [{"role": "user", "parts": [part]}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "held"),
+    [
+        ({**HI, "generationConfig": {"maxOutputTokens": "40000"}}, "40,003"),
+        ({**HI, "generationConfig": {"maxOutputTokens": 4e4}}, "40,002"),
+        ({**HI, "generationConfig": {"candidateCount": "8"}}, "65,538"),
+        ({**HI, "generationConfig": {"maxOutputTokens": "many", "candidateCount": True}}, "8,195"),
+        (result("x" * 40_000), "18,195"),
+    ],
+    ids=["a string", "a float", "candidates", "no number", "a result"],
+)
+async def test_no_spelling_of_a_request_holds_less(body: Json, held: str) -> None:
+    stays = asyncio.Event()
+    async with (
+        peer(stays=stays) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [limits(FEW)]}) as url,
+    ):
+        call = asyncio.create_task(post(url, UNARY, body, KEY))
+        while not upstream.heard:  # noqa: ASYNC110  # the peer signals nothing
+            await asyncio.sleep(0.002)
+        denied = await post(url, UNARY, HI, KEY)
+        stays.set()
+        await asyncio.wait([call])
+    assert f"of which {held} are held for calls in progress" in denial(denied)
+
+
 @pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "streamed"])
 async def test_a_client_that_leaves_before_the_answer_pays_what_was_held(target: str) -> None:
     body = {**HI, "generationConfig": {"maxOutputTokens": 20}}

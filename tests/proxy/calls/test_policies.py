@@ -2,8 +2,9 @@
 
 from typing import Any
 
+import pytest
 from support.gateway import running_gateway
-from support.wire import KEY, UNARY, post, prompt
+from support.wire import KEY, STREAM, UNARY, post, prompt
 
 Json = dict[str, Any]
 
@@ -33,6 +34,40 @@ async def test_a_tool_policy_applies_to_declarations_and_to_calls() -> None:
     assert first.body["tools"] == [{"functionDeclarations": [{"name": "sh"}]}]
     assert "Tool execution blocked: no rm" in str(second.body["contents"][-1])
     assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "Then not."}]
+
+
+PRO = {"manualMode": {"modelName": "gemini-2.5-pro"}}
+VERTEX = "/v1/projects/p/locations/l/publishers/google/models/gemini-2.5-flash"
+
+
+@pytest.mark.parametrize(
+    ("target", "wrap"),
+    [
+        (UNARY, lambda request: request),
+        (STREAM, lambda request: request),
+        (f"{VERTEX}:generateContent", lambda request: request),
+        (f"{VERTEX}:countTokens", lambda request: request),
+        (
+            "/v1internal:generateContent",
+            lambda request: {"model": "gemini-2.5-flash", "project": "p", "request": request},
+        ),
+        (
+            UNARY.replace("generate", "batchGenerate"),
+            lambda request: {"batch": {"inputConfig": {"requests": {"requests": [{"request": request}]}}}},
+        ),
+    ],
+    ids=["whole", "stream", "vertex", "count", "code assist", "batch"],
+)
+@pytest.mark.parametrize("routing", [PRO, {"autoMode": {"modelRoutingPreference": "PRIORITIZE_QUALITY"}}])
+async def test_the_settings_of_a_request_cannot_choose_a_model_that_is_not_allowed(
+    target: str, wrap: Any, routing: Json
+) -> None:
+    policy = builtin("models", allow=["gemini-2.5-flash"])
+    for settings, field in (("generationConfig", "routingConfig"), ("generation_config", "routing_config")):
+        async with running_gateway({"BeforeModel": [policy]}) as gateway:
+            answer = await post(gateway.url, target, wrap({**prompt("hi"), settings: {field: routing}}), KEY)
+            assert [*gateway.recorded] == []
+        assert (answer.status, "another model" in answer.error["message"]) == (400, True)
 
 
 async def test_a_model_policy_renames_caps_and_instructs() -> None:

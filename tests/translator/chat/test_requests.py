@@ -283,6 +283,21 @@ def test_a_selection_of_tools_offers_only_these() -> None:
         ({"messages": [{**CALLED, "role": "user"}]}, "messages[0].tool_calls"),
         ({"messages": [{"role": "system", "content": [{**TEXT, "message": "x"}]}]}, "messages[0].content"),
         ({"extra_body": {"messages": []}}, "extra_body"),
+        *(
+            (change, f"{path}.{field}")
+            for field in (
+                "contents",
+                "generation_config",
+                "systemInstruction",
+                "tool_config",
+                "tools",
+                "Tools",
+            )
+            for change, path in (
+                ({"extra_body": {"google": {field: []}}}, "extra_body.google"),
+                ({"google": {field: []}}, "google"),
+            )
+        ),
         ({"contents": []}, "contents"),
         ({"functions": []}, "functions"),
         ({"stream": "true"}, "stream"),

@@ -253,6 +253,7 @@ TEXT = {"type": "input_text", "text": "hi"}
         ({"stream": "true"}, "stream"),
         ({"Stream": True}, "Stream"),
         ({"background": "yes"}, "background"),
+        ({"extra_body": {"google": {"tools": [{"googleSearch": {}}]}}}, "extra_body.google.tools"),
         ({"previousResponseId": "resp_1"}, "previousResponseId"),
         ({"modalities": ["audio"]}, "audio"),
         ({"text": "json"}, "text"),

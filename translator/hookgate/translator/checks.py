@@ -5,7 +5,16 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hookgate.translator.fields import BodyError, JsonObject, TooLargeError, camel, read, read_list, without
+from hookgate.translator.fields import (
+    BodyError,
+    JsonObject,
+    TooLargeError,
+    camel,
+    read,
+    read_list,
+    read_object,
+    without,
+)
 
 _FREE = frozenset(
     {
@@ -218,6 +227,11 @@ def check_request(given: Any) -> JsonObject:
     for name in ("generationConfig", "toolConfig"):
         if not isinstance(read(body, name), dict | None):
             raise BodyError(name, "it must be an object, since hooks cannot inspect other types")
+    if read(read_object(body, "generationConfig"), "routingConfig") is not None:
+        raise BodyError(
+            "generationConfig.routingConfig",
+            "the API would choose another model than hooks are shown; omit it, and call the model itself",
+        )
     if not isinstance(read(body, "tools"), list | dict | None):
         raise BodyError("tools", "the tools must be a list, since hooks cannot inspect other types")
     for i, tool in enumerate(read_list(body, "tools")):
@@ -343,8 +357,17 @@ def _check_content(content: Any, path: str) -> None:
 
 
 def _check_tool(tool: Any, path: str) -> None:
+    """Refuse a tool with a function that has no name, which hooks could not select or remove."""
     if not isinstance(tool, dict):
         raise BodyError(path, "a tool must be an object")
+    declared = read(tool, "functionDeclarations")
+    if not isinstance(declared, list | dict | None):
+        raise BodyError(f"{path}.functionDeclarations", "the declarations must be a list")
+    for i, declaration in enumerate(read_list(tool, "functionDeclarations")):
+        if not isinstance(declaration, dict) or not isinstance(declaration.get("name"), str):
+            raise BodyError(
+                f"{path}.functionDeclarations[{i}]", "a declaration must be an object with a name"
+            )
 
 
 # ---- the number of items

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hookgate.hooks.session import ExpectedUse
-from hookgate.translator.fields import JsonObject, read, read_object
+from hookgate.translator.fields import JsonObject, read, read_object, strings_in
 
 BYTES_PER_TOKEN = 4
 """The bytes of text in a prompt that count as one token."""
@@ -19,7 +19,9 @@ BYTES_PER_MEDIA_TOKEN = 1024
 
 _MEDIA_TOKENS = 258  # of each file, however small
 _OPAQUE = frozenset({"thoughtSignature", "thought_signature", "signature"})
-_UNUSUAL = _OPAQUE | {"data"}
+_FREE = frozenset({"args", "response"})
+"""Fields of arguments and results, in which all is text, whatever its name."""
+_UNUSUAL = _OPAQUE | _FREE | {"data"}
 _SHORT = 256  # characters of a field `data` that is a text rather than a file
 
 
@@ -44,9 +46,18 @@ def estimate_all(requests: Sequence[JsonObject], generates: bool = True) -> Expe
 def estimate_output(config: Mapping[str, Any]) -> int:
     """Return the maximum output that a `generationConfig` allows, or a default if it has none."""
     settings = dict(config)
-    most, count = read(settings, "maxOutputTokens"), read(settings, "candidateCount")
-    tokens = min(most, _MOST_OUTPUT) if type(most) is int and most > 0 else DEFAULT_OUTPUT
-    return tokens * (min(count, _MOST_CANDIDATES) if type(count) is int and count > 1 else 1)
+    most, count = _number(read(settings, "maxOutputTokens")), _number(read(settings, "candidateCount"))
+    tokens = min(most, _MOST_OUTPUT) if most > 0 else DEFAULT_OUTPUT
+    return tokens * (min(count, _MOST_CANDIDATES) if count > 1 else 1)
+
+
+def _number(value: Any) -> int:
+    """Return a whole number as protobuf's JSON may spell it, such as 8, 8.0 and "8"; 0 for anything else."""
+    try:
+        number = float(value) if type(value) in (int, float, str) else 0.0
+    except (ValueError, OverflowError):
+        return 0
+    return int(number) if number.is_integer() else 0
 
 
 def _estimate_input(body: JsonObject) -> int:
@@ -57,16 +68,22 @@ def _estimate_input(body: JsonObject) -> int:
         for item in level:
             kind = type(item)
             if kind is str:
-                text += len(item) if item.isascii() else len(item.encode(errors="surrogatepass"))
+                text += _size(item)
             elif kind is list:
                 below += item
             elif kind is dict and _UNUSUAL.isdisjoint(item):
                 below += item.values()
             elif kind is dict:
-                below += [value for name, value in item.items() if name not in _OPAQUE and name != "data"]
+                for name in _FREE & item.keys():
+                    text += sum(map(_size, strings_in(item[name])))
+                below += [value for name, value in item.items() if name not in _UNUSUAL]
                 if isinstance(data := item.get("data"), str) and len(data) > _SHORT:
                     media, files = media + len(data), files + 1
                 else:
                     below.append(data)
         level = below
     return -(-text // BYTES_PER_TOKEN) + media // BYTES_PER_MEDIA_TOKEN + files * _MEDIA_TOKENS
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))

@@ -5,8 +5,9 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from errno import ELOOP
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
@@ -180,25 +181,29 @@ def _hook_names(groups: Any) -> Iterator[str]:
 _MAX_BYTES = 16 * 1024 * 1024  # a file with thousands of hooks has about a tenth of this size
 
 
+Opener = Callable[[str, int], int]
+"""Opens a file for `open`: gets its path and flags, and returns a descriptor."""
+
+
 def read_settings(
-    path: Path, *, strict: bool = False, any_kind: bool = True, max_bytes: int | None = None
+    path: Path, *, strict: bool = False, opener: Opener | None = None, max_bytes: int | None = None
 ) -> SettingsFile:
     """Read a settings file of at most `max_bytes`, by default 16 MiB.
 
-    If `strict` is true, unknown keys are problems. If `any_kind` is false, the file must be a regular file,
-    since reading a pipe or a device in a project might never end. Raises SettingsError, and
-    FileNotFoundError if the file is missing.
+    If `strict` is true, unknown keys are problems. A file with an `opener` must be a regular file, since
+    reading a pipe or a device in a project might never end. Raises SettingsError, and FileNotFoundError if
+    the file is missing.
     """
-    return parse_settings(path, _read_text(path, any_kind, max_bytes or _MAX_BYTES), strict=strict)
+    return parse_settings(path, _read_text(path, opener, max_bytes or _MAX_BYTES), strict=strict)
 
 
-def _read_text(path: Path, any_kind: bool, max_bytes: int) -> str:
+def _read_text(path: Path, opener: Opener | None, max_bytes: int) -> str:
     try:
-        return decode_text(_read_bytes(path, any_kind, max_bytes))
+        return decode_text(_read_bytes(path, opener, max_bytes))
     except FileNotFoundError:
         raise
     except IsADirectoryError:
-        message = describe_folder(path) if any_kind else _NOT_REGULAR
+        message = describe_folder(path) if opener is None else _NOT_REGULAR
         raise SettingsError([Problem(path, message)]) from None
     except OSError as error:
         raise SettingsError([Problem(path, f"cannot be read: {error.strerror}; check the path")]) from None
@@ -234,6 +239,9 @@ def parse_settings(path: Path, text: str, *, strict: bool = False) -> SettingsFi
 
 _TOO_DEEP = "cannot be read as JSON: it nests too deeply; flatten it"
 _NOT_REGULAR = "is not a regular file; remove it, or replace it with a file"
+_LINK = (
+    "is reached by a link, which is not followed; replace it with a file or folder, or use --trust-project"
+)
 
 
 def _parse_distinct(path: Path, text: str) -> Any:
@@ -301,9 +309,9 @@ def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _read_bytes(path: Path, any_kind: bool, max_bytes: int) -> bytes:
-    with open(path, "rb", opener=None if any_kind else open_at_once) as file:
-        if not any_kind and not S_ISREG(os.fstat(file.fileno()).st_mode):
+def _read_bytes(path: Path, opener: Opener | None, max_bytes: int) -> bytes:
+    with open(path, "rb", opener=opener) as file:
+        if opener and not S_ISREG(os.fstat(file.fileno()).st_mode):
             raise SettingsError([Problem(path, _NOT_REGULAR)])
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -314,6 +322,28 @@ def _read_bytes(path: Path, any_kind: bool, max_bytes: int) -> bytes:
 def open_at_once(path: str, flags: int) -> int:
     """Open a file without waiting for the writer of a pipe. For use as the `opener` of `open`."""
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+def open_without_links(folder: Path, path: str, flags: int) -> int:
+    """Open a file below a folder like `open_at_once`, but follow no link below it: raise SettingsError.
+
+    Who writes there could otherwise make this process read any file, which problems would quote.
+    """
+    *folders, name = Path(path).relative_to(folder).parts
+    no_link = os.O_NOFOLLOW | os.O_NONBLOCK
+    parent = os.open(folder, os.O_RDONLY)
+    try:
+        for each in folders:
+            child = os.open(each, os.O_RDONLY | no_link, dir_fd=parent)
+            os.close(parent)
+            parent = child
+        return os.open(name, flags | no_link, dir_fd=parent)
+    except OSError as error:
+        if error.errno != ELOOP:
+            raise
+        raise SettingsError([Problem(Path(path), _LINK)]) from None
+    finally:
+        os.close(parent)
 
 
 def _format_path(place: ValuePath) -> str:

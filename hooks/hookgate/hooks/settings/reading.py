@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,7 +46,14 @@ from hookgate.hooks.settings.configuration import (
     display_target,
     project_of,
 )
-from hookgate.hooks.settings.files import SettingsFile, closest_name, parse_settings, read_settings
+from hookgate.hooks.settings.files import (
+    SettingsFile,
+    closest_name,
+    open_at_once,
+    open_without_links,
+    parse_settings,
+    read_settings,
+)
 from hookgate.hooks.settings.matcher_advice import (
     condition_mistakes,
     find_matcher_mistake,
@@ -173,8 +181,11 @@ def _parse(source: SettingsSource) -> SettingsFile:
     strict = source.layer == "policy"
     if source.revision is not None:
         return parse_settings(source.path, source.revision.text, strict=strict)
-    max_bytes = _UNTRUSTED_BYTES if source.needs_trust else None
-    file = read_settings(source.path, strict=strict, any_kind=source.required, max_bytes=max_bytes)
+    if source.needs_trust:
+        opener = partial(open_without_links, source.root or source.path.parent)
+        file = read_settings(source.path, strict=strict, opener=opener, max_bytes=_UNTRUSTED_BYTES)
+    else:
+        file = read_settings(source.path, strict=strict, opener=None if source.required else open_at_once)
     file.tolerant = source.layer in GEMINI_LAYERS
     return file
 

@@ -10,14 +10,17 @@ from typing import TypeVar
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks import AfterModel, BeforeModel, SessionContext, Withheld
+from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, SessionContext, Withheld
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.answer import redacted_error
 from hookgate.proxy.calls.context import CallContext, JudgedCall, RecordingEngine
+from hookgate.proxy.calls.session_events import RequestEvents, ToolCallEvents, check_bypass
+from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.calls.verdicts import (
+    ReplacementAnswer,
     before_model_or_refuse,
     before_tool_selection_or_refuse,
-    client_response,
+    enforce,
     refuse_ended_call,
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
@@ -32,6 +35,7 @@ from hookgate.proxy.server.bodies import (
     read_whole,
     work_of,
 )
+from hookgate.proxy.sessions.memory import tool_results
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import (
@@ -44,7 +48,7 @@ from hookgate.translator import (
     show_request,
     text_response,
 )
-from hookgate.translator.fields import JsonObject, read, read_object, write
+from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
 from hookgate.translator.request import requires_json
 from hookgate.translator.strictjson import dumps, encode_answer
 
@@ -72,7 +76,8 @@ class Batches:
         data = None
         headers = to_upstream(context.request.headers, "identity")
         if route.verb == "batchGenerateContent":
-            route, data = await self._before(route, call)
+            results = RequestEvents(self._engine, call, open_session, context.reported_kinds(open_session))
+            route, data = await self._before(route, call, results)
             headers[hdrs.CONTENT_TYPE] = "application/json"
         try:
             async with context.send(route, headers, data) as answer:
@@ -89,7 +94,7 @@ class Batches:
             self._context.record.estimated_usage += Usage(expected.input_tokens, expected.output_tokens)
         for observer in self._context.observers:
             observer.on_upstream_bytes(body)
-        if succeeded and body and self._engine.listens_to(AfterModel.name):
+        if succeeded and body and self._engine.listens_to(AfterModel.name, BeforeTool.name):
             body = await self._after(body, call)
         elif not succeeded:
             body = await error_for_client(self._engine, call, body)
@@ -99,7 +104,7 @@ class Batches:
 
     # ---- the requests
 
-    async def _before(self, route: Route, call: JudgedCall) -> tuple[Route, bytes]:
+    async def _before(self, route: Route, call: JudgedCall, results: RequestEvents) -> tuple[Route, bytes]:
         """Return the route and the body of the batch after its hooks. Raises ApiError if it is refused."""
         body = await self._context.read_body()
         for observer in self._context.observers:
@@ -110,7 +115,7 @@ class Batches:
         state = call.session.call_state
         state.requests = len(batch.requests)
         await self._context.expect_use(call.session, *(request for _, request in batch.requests))
-        judged = partial(self._judge_item, call.session)
+        judged = partial(self._judge_item, call.session, results)
         models, items = await judge_items(batch.requests, judged, state.pause)
         state.requires_json = False
         labels = await self._labels(route, batch, call.session)
@@ -126,12 +131,21 @@ class Batches:
             observer.on_upstream_request(model, body, body)
         return route.for_model(model), await run_step(dumps, body)
 
-    async def _judge_item(self, session: SessionContext, item: JsonObject) -> tuple[str, JsonObject]:
+    async def _judge_item(
+        self, session: SessionContext, results: RequestEvents, item: JsonObject
+    ) -> tuple[str, JsonObject]:
         """Return the model and one request of the batch after its hooks. Raises ApiError if it is refused."""
         context, engine = self._context, self._engine
         route = context.route
         with context.judging(item, session):
             item = await check_item(context, route.model, item, item)
+            try:
+                if "tools" in results.reported:
+                    called = await context.run_step(tool_results, read_list(item, "contents"))
+                    await check_bypass(context, engine, results.call, results.open_session, called)
+                item = await results.judge_results(item)
+            except ReplacementAnswer as stop:
+                raise policy_denied(stop.text, AfterTool.name) from None
             session.call_state.requires_json = requires_json(read_object(item, "generationConfig"))
             model, body = await before_model_or_refuse(engine, session, route.model, item, route.verb)
             return model, await before_tool_selection_or_refuse(engine, session, model, body, route.verb)
@@ -171,10 +185,23 @@ class Batches:
     async def _judge_answer(self, call: JudgedCall, response: JsonObject) -> JsonObject:
         """Return an answer after its hooks, or the answer or the reason that replaces it."""
         outcome = await self._engine.fire(answer_event(call.route, response), call.session)
-        answer = client_response(outcome.verdict, AfterModel.name, call)
-        if answer is None:
-            return outcome.event.body
-        return text_response(answer.message) if isinstance(answer, ApiError) else answer
+        try:
+            enforce(outcome.verdict, AfterModel.name, call)
+            return await self._judge_calls(call, outcome.event.body)
+        except ReplacementAnswer as replacement:
+            return replacement.answer
+        except ApiError as error:
+            return text_response(error.message)
+
+    async def _judge_calls(self, call: JudgedCall, response: JsonObject) -> JsonObject:
+        """Return an answer with the function calls that BeforeTool hooks allow; the others become texts.
+
+        Raises ReplacementAnswer or ApiError if a hook stops the agent.
+        """
+        if not self._engine.listens_to(BeforeTool.name):
+            return response
+        judges = [ToolCallEvents(self._engine, call, {})]
+        return await ToolGate(judges, call.session.call_state, retries=False).judge(response)
 
     async def _judge_texts(self, call: JudgedCall, texts: JsonObject) -> JsonObject:
         """Return the strings beside the answers after their hooks. Raises ApiError if they are denied."""

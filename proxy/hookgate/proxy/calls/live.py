@@ -148,8 +148,7 @@ class LiveSession:
             record.outcome = record.outcome or ("blocked" if record.blocked_count else "answered")
             return end
         except ReplacementAnswer as stop:
-            candidates = read_list(stop.answer, "candidates")
-            reason = joined_text(read_object(candidates[0], "content")) if candidates else ""
+            reason = stop.text
         except ApiError as error:
             self._context.services.note_error(record, error)
             record.outcome = record.outcome or "refused"

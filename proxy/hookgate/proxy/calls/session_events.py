@@ -116,6 +116,17 @@ class RequestEvents:
         unchanged = same_items(new, contents)
         return body if unchanged else write(body, "contents", new)
 
+    async def judge_results(self, body: JsonObject) -> JsonObject:
+        """Return a request that is no turn of its session with its tool results after AfterTool hooks.
+
+        Raises ReplacementAnswer or ApiError if a hook stops the agent.
+        """
+        contents = read_list(body, "contents")
+        results = await self.call.session.call_state.run_step(tool_results, contents)
+        effects = await self._effects_on(results)
+        new = [_with_results(content, effects) for content in contents]
+        return body if same_items(new, contents) else write(body, "contents", new)
+
     async def _effects_on(self, results: list[Result]) -> dict[int, HookEffect]:
         """Return the effects of hooks on the results, by the `id()` of their parts.
 

@@ -12,7 +12,7 @@ from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.observe.blocked import selecting_hooks
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import callable_names, synthetic_response, text_response
-from hookgate.translator.fields import JsonObject
+from hookgate.translator.fields import JsonObject, joined_text, read_list, read_object
 from hookgate.translator.response import is_json_answer, is_whole
 
 DENIED = "A hook denied this call without giving a reason."
@@ -29,6 +29,12 @@ class ReplacementAnswer(Exception):  # noqa: N818  # ends a call, but not as an 
     def __init__(self, answer: JsonObject, *, is_complete: bool = False) -> None:
         """`is_complete`: a hook returned the whole body, to which nothing is added."""
         self.answer, self.is_complete = answer, is_complete
+
+    @property
+    def text(self) -> str:
+        """The text of the response, such as the reason of a stop."""
+        candidates = read_list(self.answer, "candidates")
+        return joined_text(read_object(candidates[0], "content")) if candidates else ""
 
 
 def client_response(verdict: Verdict, event: str, call: JudgedCall) -> JsonObject | ApiError | None:

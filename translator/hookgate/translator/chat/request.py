@@ -25,7 +25,7 @@ from hookgate.translator.openai.fields import (
     TAKEN,
     check_openai_fields,
     edited_body,
-    open_cached_content,
+    open_extensions,
     read_string,
 )
 from hookgate.translator.openai.messages import INSTRUCTING, MessageList
@@ -66,7 +66,7 @@ class ChatRequest:
         """The GenerateContentRequest."""
         self._open_messages(body["messages"])
         self.shown |= {key: value for key, value in body.items() if key not in _OWN}
-        open_cached_content(body, self.shown)
+        open_extensions(body, self.shown)
         wanted = body.get("response_format")
         self._settings = GenerationSettings(body, _CONFIG, wanted, "response_format", "a chat completion")
         if self._settings.config:

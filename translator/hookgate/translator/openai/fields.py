@@ -13,6 +13,9 @@ from hookgate.translator.fields import BodyError, JsonObject, camel, same
 TAKEN = frozenset({"contents", "generationConfig", "systemInstruction", "toolConfig"})
 """Fields of a GenerateContentRequest that OpenAI's bodies do not have."""
 
+_NOT_EXTENSIONS = frozenset(name.lower() for name in (*TAKEN, "tools"))
+"""Fields of a GenerateContentRequest, in small letters, that Google's extensions must not have."""
+
 _SHOWN_AS = frozenset(
     {
         *("codeExecutionResult", "executableCode", "fileData", "functionCall", "functionResponse"),
@@ -90,17 +93,30 @@ def open_url(url: str, path: str) -> JsonObject:
     return {"fileData": {"fileUri": url}}
 
 
-def open_cached_content(body: JsonObject, shown: JsonObject) -> None:
-    """Show the cached content that is named in Google's extensions of the API. Raises BodyError."""
+def open_extensions(body: JsonObject, shown: JsonObject) -> None:
+    """Show the cached content that is named in Google's extensions of the API.
+
+    Raises BodyError for an extension that hooks would not see as what it is, such as tools.
+    """
     extensions = body.get("extra_body")
     if extensions is not None and not (isinstance(extensions, dict) and extensions.keys() <= {"google"}):
         raise BodyError("extra_body", "hooks know only the field 'google' in it")
+    _check_extension((extensions or {}).get("google"), "extra_body.google")
+    _check_extension(body.get("google"), "google")
     caches = [*_cached_contents([extensions, body.get("google")])]
     own = [shown[key] for key in ("cachedContent", "cached_content") if shown.get(key) is not None]
     if len(caches) + len(own) > 1:
         raise BodyError("extra_body", "cached content must be named once")
     if caches:
         shown["cachedContent"] = caches[0]
+
+
+def _check_extension(extension: Any, path: str) -> None:
+    for key, value in extension.items() if isinstance(extension, dict) else ():
+        if value is not None and key.replace("_", "").lower() in _NOT_EXTENSIONS:
+            raise BodyError(
+                f"{path}.{key}", "hooks judge this only as OpenAI's API has it, in the body itself"
+            )
 
 
 def edited_body(  # noqa: PLR0913  # the request before and after, and what differs between dialects

@@ -23,7 +23,7 @@ from hookgate.translator.openai.fields import (
     TAKEN,
     check_openai_fields,
     edited_body,
-    open_cached_content,
+    open_extensions,
     read_string,
 )
 from hookgate.translator.openai.messages import INSTRUCTING, MessageList
@@ -55,7 +55,7 @@ class ResponseRequest:
         """The GenerateContentRequest."""
         self._open_input(given)
         self.shown |= {key: value for key, value in body.items() if key not in _OWN}
-        open_cached_content(body, self.shown)
+        open_extensions(body, self.shown)
         self._settings = GenerationSettings(body, _CONFIG, _format_in(body), "text.format", _API)
         if self._settings.config:
             self.shown["generationConfig"] = self._settings.config
