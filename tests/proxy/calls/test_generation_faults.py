@@ -256,7 +256,7 @@ async def test_an_error_after_the_first_event_stays_an_error(
     assert b"UNAVAILABLE" in answer.body
     assert not re.search(rb'"(STOP|stop|completed)"', answer.body)
     assert (b"bob.smith" in answer.body) is (hooks is WATCHED)
-    assert "the stream ended with an error: 503 UNAVAILABLE" in caplog.text
+    assert "the answer has an error: 503 UNAVAILABLE" in caplog.text
 
 
 @EVERY_DIALECT

@@ -12,6 +12,7 @@ from support.wire import (
     STREAM,
     STREAM_HEAD,
     UNARY,
+    ok,
     peer,
     post,
     prompt,
@@ -152,6 +153,20 @@ def test_texts_are_not_kept_for_citations_beyond_their_limit(monkeypatch: pytest
 
 
 # ---- errors
+
+
+@pytest.mark.parametrize(
+    "hooks", [REDACT, {"BeforeModel": [says()]}, {}], ids=["judged", "copied", "forwarded"]
+)
+async def test_an_error_that_claims_to_be_a_success_is_recorded_as_a_failure(
+    caplog: pytest.LogCaptureFixture, hooks: Any
+) -> None:
+    error = b'{"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}'
+    async with peer(ok(error)) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, UNARY, HI)
+    assert (answer.status, answer.body) == (200, error)
+    assert "the answer has an error: 503 UNAVAILABLE" in caplog.text
+
 
 UNREADABLE = {
     "escaped, and not valid JSON": b'{"error": {"message": "%s"},}' % ESCAPED.encode(),

@@ -153,6 +153,7 @@ TEXTS = {
     "calls": {
         "candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {"a": "x" * 800}}}]}}]
     },
+    "code": {"candidates": [{"content": {"parts": [{"executableCode": {"code": "x" * 800}}]}}]},
     "chat": {"choices": [{"delta": {"content": "x" * 800}}]},
     "responses": {"type": "response.output_text.delta", "delta": "x" * 800},
     "interactions": {"event_type": "step.delta", "delta": {"type": "text", "text": "x" * 800}},
@@ -166,6 +167,13 @@ def test_text_that_has_passed_counts_if_no_usage_reports_it(dialect: str) -> Non
     assert estimate.input_tokens == 12
     assert 100 <= estimate.output_tokens < 110
     assert meter.unreported(ExpectedUse(12, 5000), was_left=True) == Usage(12, 5000)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_text_of_a_very_large_answer_counts_if_no_usage_reports_it(streamed: bool) -> None:
+    answer = {"candidates": [{"content": {"parts": [{"text": 'say "x" ' * 50_000}]}}]}
+    data = as_events([answer]) if streamed else json.dumps(answer).encode()
+    assert measure(data, 65_536, streamed=streamed).unreported(ExpectedUse()).output_tokens > 30_000
 
 
 def test_text_that_is_repeated_at_the_end_counts_once() -> None:
@@ -216,7 +224,13 @@ def test_an_error_in_a_stream_is_a_failure_and_its_message_is_not_quoted(
 ) -> None:
     tail = as_events([error]) if framed else json.dumps(error, indent=1).encode()
     meter = measure(as_events([{"text": "so"}]) + tail, 11, streamed=True)
-    assert meter.failure == f"the stream ended with an error{facts}"
+    assert meter.failure == f"the answer has an error{facts}"
+
+
+def test_an_error_as_a_whole_answer_is_a_failure() -> None:
+    error = {"error": {"code": 503, "message": "secret", "status": "UNAVAILABLE"}}
+    meter = measure(json.dumps(error).encode(), 9, streamed=False)
+    assert meter.failure == "the answer has an error: 503 UNAVAILABLE"
 
 
 @pytest.mark.parametrize("number", [1, 200_000])

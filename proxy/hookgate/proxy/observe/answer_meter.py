@@ -20,7 +20,10 @@ from hookgate.translator.streaming.events import only_text
 from hookgate.translator.streaming.framing import Framing, JsonArray, ServerSentEvents
 
 _MAX_PARSED = 256 * 1024
-"""The size in bytes of the largest document that is parsed. Of others, the end is searched for the usage."""
+"""The size in bytes of the largest document that is parsed.
+
+Of others, so much of their beginning is searched for texts, and their end for the usage.
+"""
 _TAIL = 64 * 1024
 _USAGE = re.compile(rb'"usage(?:Metadata)?"\s*:\s*(?=\{)')
 _DONE = b"[DONE]"
@@ -32,7 +35,13 @@ In ordinary text a token has half as many, so that this exceeds no report that i
 
 _NESTED = ("response", "interaction")
 """The fields of events and of Code Assist's answers that contain the answer itself."""
-_TEXTS = frozenset({"text", "content", "delta", "arguments", "refusal", "reasoning_content", "thought"})
+_TEXTS = frozenset(
+    {
+        *("text", "content", "delta", "arguments", "code", "refusal", "transcript"),
+        *("reasoning", "reasoning_content", "thought"),
+    }
+)
+_TEXT = re.compile(rb'"(?:%b)"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)' % "|".join(_TEXTS).encode())
 _ENDS = frozenset(
     {
         *("response.completed", "response.incomplete", "response.failed"),
@@ -101,10 +110,8 @@ class AnswerMeter:
 
     @property
     def failure(self) -> str:
-        """How the upstream failed during a streamed answer that is complete; empty if it did not."""
-        if not self._streamed:
-            return ""
-        if self._error or self._has_ended:
+        """How the upstream failed in an answer that is complete; empty if it did not."""
+        if self._error or self._has_ended or not self._streamed:
             return self._error
         return "the stream ended before the model had finished" if self._has_event else ""
 
@@ -118,16 +125,18 @@ class AnswerMeter:
 
     def _note(self, data: bytes) -> None:
         if len(data) > _MAX_PARSED:
-            self._note_large(data[-_TAIL:])
+            self._note_large(data)
         elif data.strip() == _DONE:
             self._has_ended = True
         elif (document := _parsed(data)) is not None:
             self._note_document(document)
         elif self._is_whole:
-            self._note_large(data[-_TAIL:])
+            self._note_large(data)
 
-    def _note_large(self, tail: bytes) -> None:
+    def _note_large(self, data: bytes) -> None:
         self._has_event = self._has_ended = True
+        self._text_bytes += sum(len(found[1]) for found in _TEXT.finditer(data[:_MAX_PARSED]))
+        tail = data[-_TAIL:]
         for found in [*_USAGE.finditer(tail)][-1:]:
             usage, _ = _raw_decoded(tail[found.end() :])
             self._counts.add(usage)
@@ -198,7 +207,7 @@ def _described(error: Any) -> str:
     """Return the code and the status of an error, without its message, which may quote the call."""
     facts = [error.get(name) for name in ("code", "status", "type")] if isinstance(error, dict) else []
     words = [str(fact) for fact in facts if fact is not None and _WORD.fullmatch(str(fact))]
-    return f"the stream ended with an error{': ' if words else ''}{' '.join(words)}"
+    return f"the answer has an error{': ' if words else ''}{' '.join(words)}"
 
 
 def _text_size(document: JsonObject) -> int:
