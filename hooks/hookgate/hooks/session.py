@@ -1,8 +1,9 @@
 """The context of a hook's run: the session, the caller, and the state of the current call."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from hookgate.translator.fields import JsonObject
 
@@ -72,11 +73,19 @@ class CallEnd:
     """Whether the call goes on, as a Live session does after each turn, or a model in the background."""
 
 
+R = TypeVar("R")
+
+
 class Offload(Protocol):
     """Runs the expensive steps of a call off the event loop."""
 
-    async def __call__(self, step: Callable[..., Any], /, *args: Any) -> Any:
+    async def __call__(self, step: Callable[..., R], /, *args: Any) -> R:
         """Call a pure function and return its result."""
+
+
+async def _run_in_thread(step: Callable[..., R], /, *args: Any) -> R:
+    """Call a pure function in a thread at once."""
+    return await asyncio.to_thread(step, *args)
 
 
 async def _go_on() -> None:
@@ -105,6 +114,8 @@ class CallState:
     """What the call is expected to use; nothing if it uses no tokens, or if that is unknown."""
     offload: Offload | None = None
     """Runs steps whose cost is proportional to the bodies; None if the bodies are small."""
+    in_thread: Offload = _run_in_thread
+    """Runs steps that take long whatever the size of the bodies is, such as crafted ones."""
     pause: Callable[[], Awaitable[None]] = _go_on
     """Lets other calls run if this one has run for long. To be awaited between the items of a body."""
 

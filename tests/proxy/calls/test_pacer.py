@@ -1,11 +1,12 @@
 """A burst of tasks starts a few at a time, and long ones take turns, so that the loop stays responsive."""
 
 import asyncio
+import threading
 
 import pytest
 
 from hookgate.proxy.calls import pacing
-from hookgate.proxy.calls.pacing import LoopSlices, Pacer
+from hookgate.proxy.calls.pacing import LongSteps, LoopSlices, Pacer
 
 
 async def test_a_burst_begins_in_order_and_over_many_iterations() -> None:
@@ -101,3 +102,44 @@ async def test_a_call_whose_slice_has_not_ended_goes_on_at_once() -> None:
     waiting = asyncio.ensure_future(slices.begin("key", "s").pause())
     await asyncio.sleep(0)
     assert waiting.done()
+
+
+async def test_long_steps_run_one_after_another_and_callers_take_turns() -> None:
+    steps, running, most, ran = LongSteps(), list[str](), 0, list[str]()
+
+    def step(key: str) -> None:
+        nonlocal most
+        running.append(key)
+        most = max(most, len(running))
+        ran.append(key)
+        running.remove(key)
+
+    await asyncio.gather(
+        *(steps.run("many", f"s-{number}", step, "many") for number in range(20)),
+        steps.run("one", "s", step, "one"),
+    )
+    assert most == 1
+    assert ran.index("one") <= 2
+
+
+async def test_a_very_long_step_keeps_no_other_waiting() -> None:
+    steps, end = LongSteps(), threading.Event()
+    long = asyncio.create_task(steps.run("many", "s", end.wait))
+    async with asyncio.timeout(5):
+        for number in range(3):
+            assert await steps.run("one", "s", abs, -number) == number
+    end.set()
+    assert await long
+
+
+async def test_a_step_whose_call_has_left_makes_room_for_the_next_one() -> None:
+    steps, end = LongSteps(), threading.Event()
+    left = asyncio.create_task(steps.run("many", "s", end.wait))
+    waiting = asyncio.create_task(steps.run("many", "s", end.wait))
+    await asyncio.sleep(0)
+    left.cancel()
+    waiting.cancel()
+    await asyncio.gather(left, waiting, return_exceptions=True)
+    async with asyncio.timeout(5):
+        assert await steps.run("one", "s", abs, -1) == 1
+    end.set()

@@ -9,7 +9,6 @@ As a BeforeToolSelection hook it removes tools that may never be called; as a Be
 Tools that the API runs itself are named by their kind, `googleSearch` or `google_search`.
 """
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
@@ -98,7 +97,7 @@ def tools_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> 
         if event["hook_event_name"] == "BeforeTool":
             name, arguments = str(event.get("tool_name")), event.get("tool_input")
             if reads_commands and is_larger(arguments, _LONG_ARGUMENTS):
-                return asyncio.to_thread(judge_call, name, arguments)
+                return session.call_state.in_thread(judge_call, name, arguments)
             return judge_call(name, arguments)
         return None
 

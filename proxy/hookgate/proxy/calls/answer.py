@@ -79,7 +79,7 @@ async def redacted_error(
     size, screens = len(data), engine.screens(plan, session)
     try:
         for screen in screens:
-            data = await ScreenStage(screen).redact_error(data)
+            data = await ScreenStage(screen, session.call_state.in_thread).redact_error(data)
     finally:
         for screen in screens:
             engine.record_screen(screen, session, size)
@@ -113,6 +113,7 @@ class AnswerPipeline:
         """
         self.call = outgoing.call
         self._offload = self.call.session.call_state.offload
+        self._in_thread = self.call.session.call_state.in_thread
         self._kept: list[JsonObject] | None = [] if keep_answer else None
         self._kept_memory = 0
         self._body_worker = body_worker
@@ -157,7 +158,7 @@ class AnswerPipeline:
         if self.call.requires_json and edited is not original:
             await self._body_worker.run(work, check_edit, original, edited, AfterModel.name)
         if self._gate is not None:
-            pieces = await GateStage(self._gate).feed(pieces)
+            pieces = await GateStage(self._gate, self._in_thread).feed(pieces)
         if self._turn_end is not None and not (self._gate and self._gate.agent_has_call):
             await self._turn_end.turn_ended(visible_text(pieces))
         self._keep(pieces)
@@ -198,13 +199,13 @@ class AnswerPipeline:
             self._stages.append(JsonStage(original, self._body_worker))
         self._drops_comments = any(screen.enforces for screen in self._screens)
         if self._gate is not None:
-            self._stages.append(GateStage(self._gate))
+            self._stages.append(GateStage(self._gate, self._in_thread))
         if self._turn_end is not None:
             self._stages.append(TurnEndStage(self._turn_end, self._gate))
         self._stages += self._observing_stages()
         self._stages += self._client_filters()
         if cited is not None:
-            self._stages.append(CitationStage(cited))
+            self._stages.append(CitationStage(cited, self._in_thread))
 
     def _hook_stages(self, mode: StreamMode, window: int) -> Sequence[AnswerStage]:
         """Return the stages of the hooks with a stream mode."""
@@ -306,7 +307,10 @@ class AnswerPipeline:
 
     def _client_filters(self) -> list[ScreenStage]:
         """Return the filters that are applied after all hooks: only the client sees their output."""
-        return [ScreenStage(make()) for make in self.call.session.call_state.client_filters.values()]
+        return [
+            ScreenStage(make(), self._in_thread)
+            for make in self.call.session.call_state.client_filters.values()
+        ]
 
     async def _parse(self, frame: Frame) -> Piece:
         work = work_of(frame.raw)

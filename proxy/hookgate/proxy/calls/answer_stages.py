@@ -1,6 +1,5 @@
 """The stages through which a streamed answer passes: hooks, screens, the tool gate, the end of the turn."""
 
-import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 
 from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
 from hookgate.hooks.screening import HookScreen
+from hookgate.hooks.session import Offload
 from hookgate.proxy.calls.context import JudgedCall
 from hookgate.proxy.calls.tools import RetryModel, ToolGate
 from hookgate.proxy.calls.verdicts import check_edit, enforce
@@ -115,8 +115,8 @@ class ScreenStage:
     after the held pieces.
     """
 
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
+    def __init__(self, screen: Screen, in_thread: Offload) -> None:
+        self._screen, self._in_thread = screen, in_thread
         self._held: deque[Piece] = deque()
         self._first = 0  # the number of the first of them
         self._has_released = False  # whether a part of the first one was released
@@ -148,7 +148,7 @@ class ScreenStage:
     async def redact_error(self, data: bytes) -> bytes:
         """Redact an upstream error; returns the same object if unchanged. Raises Withheld if denied."""
         if self._screen.slow or len(data) > SMALL_BODY:
-            return await asyncio.to_thread(self._redact_error, data)
+            return await self._in_thread(self._redact_error, data)
         return self._redact_error(data)
 
     def _redact_error(self, data: bytes) -> bytes:
@@ -175,7 +175,7 @@ class ScreenStage:
         # A piece may release all that are held.
         many = len(self._held) > _MANY_PIECES or received_bytes(batch) > _THREAD_BYTES
         if self._screen.slow or many:
-            released = await asyncio.to_thread(judge)
+            released = await self._in_thread(judge)
         else:
             released = judge()
         out = [self._take(number, response) for number, response in released]
@@ -248,7 +248,7 @@ class HookScreenStage(ScreenStage):
     """The screen of a hook. Raises ReplacementAnswer or ApiError if it denies the answer."""
 
     def __init__(self, screen: HookScreen, call: JudgedCall) -> None:
-        super().__init__(screen)
+        super().__init__(screen, call.session.call_state.in_thread)
         self._call = call
 
     async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
@@ -433,9 +433,9 @@ class GateStage(_Stage):
     too.
     """
 
-    def __init__(self, gate: ToolGate) -> None:
+    def __init__(self, gate: ToolGate, in_thread: Offload) -> None:
         super().__init__()
-        self._gate = gate
+        self._gate, self._in_thread = gate, in_thread
         self._open_calls = OpenCalls()
         self._retried: list[Piece] = []
 
@@ -449,7 +449,7 @@ class GateStage(_Stage):
             self._hold([piece])
             if not self._open_calls.note(piece.response):
                 many = len(self._held) > _MANY_PIECES
-                whole = await asyncio.to_thread(self._whole) if many else self._whole()
+                whole = await self._in_thread(self._whole) if many else self._whole()
                 self._take_held()
                 await self._judge(whole, passed)
         return passed
@@ -631,13 +631,13 @@ class OriginalTextStage(_Stage):
 class CitationStage(_Stage):
     """Moves the offsets of citations to the texts that the client receives."""
 
-    def __init__(self, texts: CitedTexts) -> None:
+    def __init__(self, texts: CitedTexts, in_thread: Offload) -> None:
         super().__init__()
-        self._texts = texts
+        self._texts, self._in_thread = texts, in_thread
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         if self._texts.size > _THREAD_BYTES and any(map(_cites, pieces)):
-            return await asyncio.to_thread(self._texts.note_sent, pieces)
+            return await self._in_thread(self._texts.note_sent, pieces)
         return self._texts.note_sent(pieces)
 
 

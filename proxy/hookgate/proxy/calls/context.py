@@ -12,6 +12,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from hookgate.hooks import (
@@ -35,7 +36,7 @@ from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.policies.estimates import estimate_all
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import Layer
-from hookgate.proxy.calls.pacing import LoopSlices
+from hookgate.proxy.calls.pacing import LongSteps, LoopSlices
 from hookgate.proxy.calls.tools import ToolSelection
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
@@ -189,6 +190,7 @@ class GatewayServices:
         )
         self.prices = read_prices(config.prices.file)
         self.slices = LoopSlices()
+        self.long_steps = LongSteps()
         self.transcripts = open_transcripts(config.transcripts, find_sources(config.hooks).state)
 
     def settle_usage(self, record: CallRecord, *, continues: bool = False) -> None:
@@ -450,9 +452,15 @@ class CallContext:
         session = open_session.session
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
-        session.call_state.offload = self.request.body_worker.offload(self.record.request_work)
-        session.call_state.pause = self.pause
+        self.share_processor(session)
         return replace(call, session=session), open_session
+
+    def share_processor(self, session: SessionContext) -> None:
+        """Let the steps of hooks in the session run where they delay other calls the least."""
+        state, key = session.call_state, self.caller.key
+        state.offload = self.request.body_worker.offload(self.record.request_work)
+        state.in_thread = partial(self.services.long_steps.run, key, session.session_id)
+        state.pause = self.pause
 
     def _describe(
         self, body: JsonObject, adapter: DialectAdapter, session_in_body: str

@@ -91,7 +91,7 @@ class EventService:
         if services.transcripts is not None:
             session = services.transcripts.located(session)
         note_session(session.session_id)
-        session.call_state.offload = request.body_worker.offload(record.request_work)
+        context.share_processor(session)
         record.note_call(session)
         record.event = event.name
         outcome: Outcome[Event] = await engine.fire(event, session)

@@ -1,12 +1,15 @@
-"""How calls share the event loop: few of them begin at once, and long ones take turns."""
+"""How calls share the event loop and the GIL: few of them begin at once, and long ones take turns."""
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any, TypeVar
 
 from hookgate.hooks.runs import FairQueue
+
+R = TypeVar("R")
 
 _PER_ITERATION = 4
 """Requests that start in one iteration of the event loop. Each runs for half a millisecond at first."""
@@ -86,3 +89,30 @@ class LoopSlice:
         if time.perf_counter() >= self._ends:
             await self._wait_turn()
             self._ends = time.perf_counter() + SLICE
+
+
+_LONG_STEP = 0.1
+"""Seconds after which a step no longer keeps the steps of other calls waiting."""
+
+
+class LongSteps:
+    """Runs long steps of calls in threads, one after another. Callers take turns.
+
+    The event loop gets its share of the GIL: it would be one of seven if six threads ran. A step that takes
+    longer than `_LONG_STEP` goes on beside the next one.
+    """
+
+    def __init__(self) -> None:
+        self._queue = FairQueue(1)
+
+    async def run(self, key: str, session_id: str, step: Callable[..., R], /, *args: Any) -> R:
+        """Call a pure function in a thread when it is the caller's turn, and return its result."""
+        await self._queue.acquire(session_id, key)
+        loop = asyncio.get_running_loop()
+        release = loop.call_later(_LONG_STEP, self._queue.release)
+        try:
+            return await asyncio.to_thread(step, *args)
+        finally:
+            if loop.time() < release.when():  # otherwise, it has been called or is about to be
+                release.cancel()
+                self._queue.release()

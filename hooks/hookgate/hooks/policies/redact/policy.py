@@ -9,7 +9,6 @@ It supports BeforeModel (requests), AfterModel (answers), and BeforeTool and Aft
 shim). A pseudonym in an answer is seen only by later hooks: the client receives the original text.
 """
 
-import asyncio
 import hashlib
 import hmac
 import os
@@ -176,12 +175,13 @@ class _Redact:
     def __call__(
         self, event: dict[str, Any], session: SessionContext
     ) -> Output | Awaitable[Output | None] | None:
+        in_thread, judge = session.call_state.in_thread, partial(self._judge, event, session, brief=False)
         if self._search.find is not None or is_larger(_subject(event), _MAX_QUICK_SEARCH, _VALUE_CHARACTERS):
-            return asyncio.to_thread(self._judge, event, session, brief=False)
+            return in_thread(judge)
         try:
             return self._judge(event, session, brief=True)
         except TakesLong:
-            return asyncio.to_thread(self._judge, event, session, brief=False)
+            return in_thread(judge)
 
     def _judge(self, event: dict[str, Any], session: SessionContext, *, brief: bool) -> Output | None:
         """Judge an event. With `brief`, raise TakesLong instead of blocking the event loop for long."""
