@@ -71,8 +71,20 @@ def disguises(draw: st.DrawFn, ignore_case: bool) -> str:
     return text
 
 
-befores = st.sampled_from(["", "to ", "(", "é ", "\\n", "%20", "\\u0020", "\n"])
-afters = st.sampled_from(["", " is", ").", "\\n", "%20", "\n"])
+befores = st.sampled_from(["", "to ", "(", "é ", "\\n", "%20", "\\u0020", "\n", "%20%0A", "\\n\\u0020"])
+afters = st.sampled_from(["", " is", ").", "\\n", "%20", "\n", "\\u0020"])
+
+
+@pytest.mark.parametrize("before", ["\\n", "%20", "\\u0020%20"])
+@pytest.mark.parametrize("word", ["%78", "\\u0078", "%2578"])
+@pytest.mark.parametrize("after", ["\\n", "%20", "\\u0020"])
+def test_an_escaped_word_between_escapes_is_found_wherever_a_stream_is_cut(
+    before: str, word: str, after: str
+) -> None:
+    text = before + word + after
+    for cut in range(len(text) + 1):
+        assert redacted(SCANNERS[False], text[:cut], text[cut:]) == f"{before}[NAME]{after}"
+    assert redacted(SCANNERS[False], *text) == f"{before}[NAME]{after}"
 
 
 @pytest.mark.parametrize("ignore_case", [False, True])

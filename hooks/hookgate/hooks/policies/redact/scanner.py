@@ -27,6 +27,7 @@ from hookgate.hooks.policies.redact.detectors.detector import (
     ends_of_leads,
     follows_lead,
     start_of_escape,
+    start_of_lead,
 )
 from hookgate.hooks.session import Withheld
 
@@ -181,7 +182,7 @@ class Scanner:
             return 0
         first = len(data)
         for undecided in self._undecided:
-            if match := undecided.search(data, previous_character(data, start)):
+            if match := undecided.search(data, _start_of_context(data, start)):
                 first = min(first, _undecided_start(data, match.start(), start))
         for extent in self._extents:
             if extent.head in data and (begin := extent.first_open(data, start)) is not None:
@@ -208,7 +209,7 @@ class Scanner:
         )
 
     def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
-        at = previous_character(data, start)
+        at = _start_of_context(data, start)
         while match := self._any.search(data, at, end):
             self._note_search(end - at)  # it may have read all of the rest to see where the match ends
             self._checks_left -= 1
@@ -287,6 +288,11 @@ def previous_character(data: bytes, at: int) -> int:
     return max(at, 0)
 
 
+def _start_of_context(data: bytes, at: int) -> int:
+    """Return the start of what stands before `at` and matters there: an escape, emphasis, or a character."""
+    return min(start_of_lead(data, at), previous_character(data, at))
+
+
 def _next_character(data: bytes, at: int) -> int:
     """Return where the character at `at` ends."""
     first = data[at]
@@ -341,7 +347,9 @@ def _undecided_start(data: bytes, lead: int, start: int) -> int:
 
     If the lead is an escape, it is included, because it must be read again with more text.
     """
-    return lead if lead >= start and data[lead] in BEGINS_ESCAPE else _next_character(data, lead)
+    if lead < start:
+        return start
+    return lead if data[lead] in BEGINS_ESCAPE else _next_character(data, lead)
 
 
 def _compiled(detector: Detector, pattern_language: Language) -> _CompiledDetector:

@@ -96,7 +96,7 @@ class Redactor:
         self._replace = replace
         self._cap = cap
         self._at_cap = at_cap
-        self._context = ""  # the character before the held text
+        self._context = ""  # the end of the text before the held text
         self._held = ""
         self._interruptions: list[int] = []  # where in the held text, in order
         self._dropping = False
@@ -203,8 +203,9 @@ class Redactor:
         return finding.end
 
     def _keep(self, data: bytes, start: int) -> None:
-        """Hold the data from `start` on, and the character before it as context."""
-        self._context = _decoded(data[previous_character(data, start) : start])
+        """Hold the data from `start` on, and the text before it, which may be an escape, as context."""
+        begin = max(start - LONGEST_ESCAPE, 0)
+        self._context = _decoded(data[previous_character(data, begin) : start])
         held = _decoded(data[start:])
         gone = len(self._held) - len(held)
         self._interruptions = [offset - gone for offset in self._interruptions if offset >= gone]

@@ -45,7 +45,14 @@ def ends_of_leads(data: bytes, at: int) -> list[int]:
 
 def follows_lead(data: bytes, at: int) -> bool:
     """Return whether an escape or emphasis ends right before `at`."""
-    return _LEAD_BEFORE.search(data[max(at - LONGEST_ESCAPE, 0) : at]) is not None
+    return start_of_lead(data, at) < at
+
+
+def start_of_lead(data: bytes, at: int) -> int:
+    """Return the start of the escape or emphasis that ends right before `at`; or else `at`."""
+    begin = max(at - LONGEST_ESCAPE, 0)
+    lead = _LEAD_BEFORE.search(data[begin:at])
+    return at if lead is None else begin + lead.start()
 
 
 def start_of_escape(data: bytes, start: int, at: int) -> int:
