@@ -132,6 +132,18 @@ async def test_an_answer_that_no_hook_can_read_is_a_502(target: str, body: bytes
     assert b"hotel" not in answer.body
 
 
+async def test_a_whole_answer_that_ends_in_the_middle_of_a_tool_call_is_a_502() -> None:
+    tool_call = {"name": "f", "willContinue": True}
+    answer = {"candidates": [{"content": {"role": "model", "parts": [{"functionCall": tool_call}]}}]}
+    async with (
+        peer(ok(json.dumps(answer).encode())) as upstream,
+        gateway_before(upstream.url, {"BeforeTool": [says()]}) as url,
+    ):
+        refused = await post(url, UNARY, HI)
+    assert refused.status == 502
+    assert refused.error["details"][0]["reason"] == "UPSTREAM_UNREADABLE"
+
+
 @pytest.mark.parametrize("body", [EVENT, b"[" + EVENT + b"]"])
 async def test_an_answer_in_another_framing_does_not_slip_past_the_hooks(body: bytes) -> None:
     # Some clients read a line without `data:` as an event all the same.

@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from support.gateway import gateway_before, runs, says
 from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, spoken, sse
 
+from hookgate.hooks import SessionContext
 from hookgate.hooks.settings import Layer
 from hookgate.proxy.calls import answer_stages
+from hookgate.proxy.calls.context import JudgedCall
 from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.calls.verdicts import EDIT_NOT_JSON
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routes.dialects import ADAPTERS
+from hookgate.proxy.routes.table import match
 from hookgate.translator import Frame
 
 SECRET, MASK = "sk-123456", "[KEY]"
@@ -376,8 +379,11 @@ class Passing:
         return {}
 
 
+JUDGED = JudgedCall(match("POST", SSE), SessionContext("s"), True, ADAPTERS["generate_content"](), False)
+
+
 async def test_released_pieces_of_a_long_stream_are_not_kept() -> None:
-    stage, adapter = answer_stages.ScreenStage(Passing()), ADAPTERS["generate_content"]()
+    stage, adapter = answer_stages.ScreenStage(Passing(), JUDGED), ADAPTERS["generate_content"]()
     for event in split("a" * 100, *range(1, 100)):
         piece = answer_stages.Piece(Frame(b"", b""), event, event, adapter)
         assert await stage.feed([piece]) == [piece]
@@ -405,10 +411,10 @@ async def test_many_pieces_that_a_screen_has_held_are_judged_in_a_thread(
     number: int, in_thread: bool
 ) -> None:
     screen, adapter = Collecting(), ADAPTERS["generate_content"]()
-    stage = answer_stages.ScreenStage(screen)
+    stage = answer_stages.ScreenStage(screen, JUDGED)
     for event in [spoken("a")] * number:
         await stage.feed([answer_stages.Piece(Frame(b"", b""), event, event, adapter)])
-    assert len(await stage.finish()) == number
+    assert len(cast(list[Any], await stage.finish())) == number
     assert (screen.threads[-1] != threading.get_ident()) is in_thread
 
 
@@ -423,7 +429,10 @@ class OpenGate:
 
 CALL_PIECE = {"candidates": [{"content": {"parts": [{"functionCall": {"willContinue": True}}]}}]}
 STAGES: list[tuple[Any, dict[str, Any]]] = [
-    (lambda: answer_stages.GateStage(cast(ToolGate, OpenGate())), CALL_PIECE),
+    (
+        lambda: answer_stages.GateStage(cast(ToolGate, OpenGate()), JUDGED.session.call_state.in_thread),
+        CALL_PIECE,
+    ),
     (lambda: answer_stages.TurnEndStage(cast(Any, None), None), spoken("", finishReason="STOP")),
     (
         lambda: answer_stages.JsonStage(answer_stages.OriginalStage(), cast(Any, None)),

@@ -9,7 +9,8 @@ from support.wire import KEY, SSE, STREAM_HEAD, UNARY, Answer, ask, ok, peer, po
 
 from hookgate.hooks.session import CallState
 from hookgate.proxy.calls import tools as tool_gate
-from hookgate.proxy.calls.tools import Refusal, RetryModel, ToolGate
+from hookgate.proxy.calls.outcomes import AskAgain
+from hookgate.proxy.calls.tools import Refusal, ToolGate
 from hookgate.proxy.config import Config, ToolCallSettings
 
 TOOLS = [{"functionDeclarations": [{"name": "read_file"}, {"name": "write_file"}]}]
@@ -65,19 +66,19 @@ async def test_each_judge_sees_the_arguments_that_the_one_before_it_left() -> No
 async def test_a_model_is_asked_again_with_a_response_to_each_of_its_calls() -> None:
     gate = ToolGate([Judging(f=NO)], CallState(), retries=True)
     said = calls({"id": "1", "name": "f"}, {"name": "g"})
-    with pytest.raises(RetryModel) as again:
-        await gate.judge(said)
+    again = await gate.judge(said)
+    assert isinstance(again, AskAgain)
     refused = {"error": "Tool execution blocked: not this one"}
     unheard = {"error": f"Tool execution blocked: {tool_gate._NOT_RUN}"}
     responses = [
         {"id": "1", "name": "f", "response": refused},
         {"name": "g", "response": unheard},
     ]
-    assert again.value.turns == [
+    assert again.turns == [
         {"role": "model", "parts": said["candidates"][0]["content"]["parts"]},
         {"role": "user", "parts": [{"functionResponse": response} for response in responses]},
     ]
-    assert not again.value.answer_rejected
+    assert not again.answer_rejected
 
 
 async def test_a_model_that_is_asked_again_gets_its_parts_in_order_with_successive_texts_joined() -> None:
@@ -87,9 +88,9 @@ async def test_a_model_that_is_asked_again_gets_its_parts_in_order_with_successi
     for parts in ([a], [thought], [b], [c], [b, c], [signed]):
         answer = says(*parts)
         assert gate.pass_text(answer) or await gate.judge(answer) is answer
-    with pytest.raises(RetryModel) as again:
-        await gate.judge(says(a, call("f")))
-    assert again.value.turns[0]["parts"] == [a, thought, {"text": "bcbc"}, signed, a, call("f")]
+    again = await gate.judge(says(a, call("f")))
+    assert isinstance(again, AskAgain)
+    assert again.turns[0]["parts"] == [a, thought, {"text": "bcbc"}, signed, a, call("f")]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from support.wire import prompt
 
 from hookgate.hooks import Verdict
 from hookgate.proxy.calls.context import JudgedCall, call_in_session
-from hookgate.proxy.calls.verdicts import DENIED, NOT_JSON, STOPPED, client_response
+from hookgate.proxy.calls.outcomes import Replacement
+from hookgate.proxy.calls.verdicts import DENIED, NOT_JSON, STOPPED, ended_by
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.keys.callers import Callers, named_session
 from hookgate.proxy.routes.dialects import ADAPTERS
@@ -50,7 +51,7 @@ SYNTHETIC = Verdict(decision="deny", reason="No.", llm_response={"text": "Mine."
 
 @pytest.mark.parametrize("body", [USERS_TURN, USERS_JSON_TURN, TOOL_JSON_TURN, {}])
 def test_a_denial_is_an_error(body: dict[str, Any]) -> None:
-    answer = client_response(DENY, "BeforeModel", call(body))
+    answer = ended_by(DENY, "BeforeModel", call(body))
     assert isinstance(answer, ApiError)
     assert (answer.code, answer.message, answer.reason) == (403, "No.", "POLICY_DENIED")
     assert answer.metadata == {"event": "BeforeModel"}
@@ -65,51 +66,51 @@ def test_a_denial_is_an_error(body: dict[str, Any]) -> None:
     ],
 )
 def test_a_denial_is_spoken_where_an_error_would_make_the_client_nudge(last: dict[str, Any]) -> None:
-    assert client_response(DENY, "BeforeModel", call({"contents": [USER, MODEL, last]})) == spoken("No.")
+    assert ended_by(DENY, "BeforeModel", call({"contents": [USER, MODEL, last]})) == Replacement(
+        spoken("No.")
+    )
 
 
 def test_a_tool_result_of_an_earlier_turn_does_not_count() -> None:
-    answer = client_response(DENY, "BeforeModel", call({"contents": [USER, MODEL, RESULT, USER]}))
+    answer = ended_by(DENY, "BeforeModel", call({"contents": [USER, MODEL, RESULT, USER]}))
     assert isinstance(answer, ApiError)
 
 
 @pytest.mark.parametrize("body", [USERS_TURN, TOOL_TURN])
 def test_a_stop_is_spoken(body: dict[str, Any]) -> None:
-    assert client_response(STOP, "AfterModel", call(body)) == spoken("Enough.")
+    assert ended_by(STOP, "AfterModel", call(body)) == Replacement(spoken("Enough."))
 
 
 @pytest.mark.parametrize("body", [USERS_JSON_TURN, TOOL_JSON_TURN])
 def test_a_stop_is_an_error_where_json_was_asked_for(body: dict[str, Any]) -> None:
-    answer = client_response(STOP, "AfterModel", call(body))
+    answer = ended_by(STOP, "AfterModel", call(body))
     assert isinstance(answer, ApiError)
     assert (answer.code, answer.message) == (403, "Enough.")
 
 
 @pytest.mark.parametrize("body", [USERS_TURN, TOOL_TURN])
 def test_a_synthetic_answer_is_sent_whatever_other_hooks_decide(body: dict[str, Any]) -> None:
-    assert client_response(SYNTHETIC, "BeforeModel", call(body)) == spoken("Mine.")
+    assert ended_by(SYNTHETIC, "BeforeModel", call(body)) == Replacement(spoken("Mine."))
 
 
 def test_a_hooks_own_answer_to_a_call_for_json_has_to_be_json() -> None:
-    answer = client_response(SYNTHETIC, "BeforeModel", call(USERS_JSON_TURN))
+    answer = ended_by(SYNTHETIC, "BeforeModel", call(USERS_JSON_TURN))
     assert isinstance(answer, ApiError)
     assert (answer.code, answer.message) == (403, NOT_JSON)
     fitting = Verdict(llm_response={"text": '{"a": 1}'})
-    assert client_response(fitting, "BeforeModel", call(USERS_JSON_TURN)) == spoken('{"a": 1}')
+    assert ended_by(fitting, "BeforeModel", call(USERS_JSON_TURN)) == Replacement(spoken('{"a": 1}'))
 
 
 def test_a_denial_or_stop_without_a_reason_says_so() -> None:
-    denial = client_response(Verdict(decision="deny"), "BeforeModel", call(USERS_TURN))
+    denial = ended_by(Verdict(decision="deny"), "BeforeModel", call(USERS_TURN))
     assert isinstance(denial, ApiError)
     assert denial.message == DENIED
-    assert client_response(Verdict(stop=True), "BeforeModel", call(USERS_TURN)) == spoken(STOPPED)
+    assert ended_by(Verdict(stop=True), "BeforeModel", call(USERS_TURN)) == Replacement(spoken(STOPPED))
 
 
 @pytest.mark.parametrize("decision", ["allow", "ask"])
 def test_anything_else_lets_the_call_continue(decision: Any) -> None:
-    assert (
-        client_response(Verdict(decision=decision, reason="Fine."), "BeforeModel", call(USERS_TURN)) is None
-    )
+    assert ended_by(Verdict(decision=decision, reason="Fine."), "BeforeModel", call(USERS_TURN)) is None
 
 
 # ---- sessions

@@ -9,12 +9,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal, NoReturn
+from typing import Literal
 
-from hookgate.hooks import AfterModel, SessionContext, Verdict, Withheld
+from hookgate.hooks import AfterModel, Withheld
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
-from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
 from hookgate.proxy.calls.answer_stages import (
@@ -23,27 +22,30 @@ from hookgate.proxy.calls.answer_stages import (
     CitationStage,
     CitedTexts,
     CompleteStage,
+    Cut,
     EventStage,
     GateStage,
-    HookScreenStage,
     JsonStage,
     ListenerStage,
     OriginalStage,
     OriginalTextStage,
+    Passed,
     Piece,
     RecordingStage,
     ScreenStage,
     TurnEndListener,
     TurnEndStage,
     WindowStage,
+    denied_answer,
     memory_of,
     received_bytes,
     responses_of,
     visible_text,
 )
-from hookgate.proxy.calls.context import OutgoingCall, RecordingEngine
+from hookgate.proxy.calls.context import JudgedCall, OutgoingCall, RecordingEngine
+from hookgate.proxy.calls.outcomes import AskAgain, Ended, as_value
 from hookgate.proxy.calls.tools import ToolGate
-from hookgate.proxy.calls.verdicts import check_edit, enforce
+from hookgate.proxy.calls.verdicts import check_edit, ended_by
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routes.dialects.generate_content import GenerateContent
 from hookgate.proxy.server.bodies import (
@@ -69,21 +71,28 @@ AnswerEnd = Literal["finish", "abandon"]
 """How an answer ends: "finish" if it is complete, "abandon" if it is cut off."""
 
 
-async def redacted_error(
-    engine: RecordingEngine, plan: EventPlan, session: SessionContext, data: bytes
-) -> bytes:
+async def redacted_error(engine: RecordingEngine, plan: EventPlan, call: JudgedCall, data: bytes) -> bytes:
     """Return an upstream error after the screens of a plan.
 
     Raises Withheld if a screen denies it, and ApiError (502) if it cannot be read.
     """
-    size, screens = len(data), engine.screens(plan, session)
+    size, screens = len(data), engine.screens(plan, call.session)
     try:
         for screen in screens:
-            data = await ScreenStage(screen, session.call_state.in_thread).redact_error(data)
+            data = await ScreenStage(screen, call).redact_error(data)
     finally:
         for screen in screens:
-            engine.record_screen(screen, session, size)
+            engine.record_screen(screen, call.session, size)
     return data
+
+
+async def _pass_through(stage: AnswerStage, pieces: list[Piece], end: AnswerEnd | None) -> Passed:
+    """Pass pieces through a stage, and then the end of the answer, if this is it."""
+    passed = await stage.feed(pieces) if pieces else pieces
+    if end is None or isinstance(passed, Cut):
+        return passed
+    rest = await (stage.finish() if end == "finish" else stage.abandon())
+    return Cut([*passed, *rest.pieces], rest.outcome) if isinstance(rest, Cut) else [*passed, *rest]
 
 
 class AnswerPipeline:
@@ -125,8 +134,6 @@ class AnswerPipeline:
         self._engine, self._model = engine, outgoing.model
         self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model_plan
         self._gate, self._turn_end, self._listener = gate, turn_end, listener
-        self.pending_exception: Exception | None = None
-        """The error that cut off a streamed answer. Send the pieces before it, then call `raise_pending`."""
 
     @property
     def needs_parsing(self) -> bool:
@@ -144,41 +151,46 @@ class AnswerPipeline:
         """Return the number of bytes held back for hooks."""
         return sum(stage.held_bytes() for stage in self._stages)
 
-    async def judge_whole(self, data: bytes) -> bytes:
-        """Return a complete answer after its hooks.
-
-        Raises ReplacementAnswer or ApiError if a hook ends the call, RetryModel to ask the model again.
-        """
+    async def judge_whole(self, data: bytes) -> bytes | Ended | AskAgain:
+        """Return a complete answer after its hooks, or what comes instead of it."""
         self._read_bytes, work = len(data), work_of(data)
         piece = await self._parse(Frame(data, data))
         if piece.body is None:
             return await self.redact_error(data)
         pieces = await self._fire([piece])
+        if isinstance(pieces, Cut):
+            return pieces.outcome
         original, edited = piece.response, pieces[0].response
         if self.call.requires_json and edited is not original:
             await self._body_worker.run(work, check_edit, original, edited, AfterModel.name)
         if self._gate is not None:
-            pieces = await GateStage(self._gate, self._in_thread).feed(pieces)
+            pieces = await _pass_through(GateStage(self._gate, self._in_thread), pieces, "finish")
+            if isinstance(pieces, Cut):
+                return pieces.outcome
         if self._turn_end is not None and not (self._gate and self._gate.agent_has_call):
-            await self._turn_end.turn_ended(visible_text(pieces))
+            outcome = await self._turn_end.turn_ended(visible_text(pieces))
+            if outcome is not None:
+                return outcome
         self._keep(pieces)
         if self._listener is not None:
             await self._listener(pieces[0].response)
         for screen in self._client_filters():
             pieces = await screen.judge_whole(pieces)
+            if isinstance(pieces, Cut):
+                return pieces.outcome
         if (sent := pieces[0].response) is not piece.response:
             moved = await self._body_worker.run(work, with_moved_citations, piece.response, sent)
             pieces = [replace(pieces[0], response=moved)]
         return await self._body_worker.run(work, pieces[0].data)
 
-    async def redact_error(self, data: bytes) -> bytes:
-        """Redact an upstream error. Raises ReplacementAnswer or ApiError if a screen denies it."""
+    async def redact_error(self, data: bytes) -> bytes | Ended:
+        """Redact an upstream error, or return what the client receives if a screen denies it."""
         try:
-            data = await redacted_error(self._engine, self._plan, self.call.session, data)
+            data = await redacted_error(self._engine, self._plan, self.call, data)
             for stage in self._client_filters():
                 data = await stage.redact_error(data)
         except Withheld as withheld:
-            enforce(Verdict("deny", reason=str(withheld)), AfterModel.name, self.call)
+            return denied_answer(withheld, self.call)
         return data
 
     # ---- streamed answers
@@ -213,7 +225,7 @@ class AnswerPipeline:
         match mode:
             case "held":
                 self._screens = self._engine.screens(self._plan, self.call.session)
-                return [HookScreenStage(screen, self.call) for screen in self._screens]
+                return [ScreenStage(screen, self.call) for screen in self._screens]
             case "event":
                 return [EventStage(judge)]
             case "window":
@@ -238,16 +250,16 @@ class AnswerPipeline:
         event = AfterModel(SharedValue({}), {}, self._model, mode)
         return self._engine.plan(event, self.call.session)
 
-    async def feed(self, chunk: bytes, *, last: bool = False) -> list[Piece]:
-        """Judge the next bytes of the answer, and return the pieces that can be sent.
+    async def feed(self, chunk: bytes, *, last: bool = False) -> Passed:
+        """Judge the next bytes of the answer, and return the pieces that can be sent, or its end.
 
         With `last`, the answer is complete: `chunk` has its last bytes, if any, and nothing is held back.
-        Check `pending_exception` afterwards.
         """
         assert self._framing is not None  # noqa: S101  # for the type checker
         self.call.session.call_state.offload = self._offload  # an earlier event may have been large
         pieces: list[Piece] = []
         end: AnswerEnd | None = "finish" if last else None
+        error: ApiError | None = None
         framing = self._framing
         try:
             frames = framing.feed(chunk)
@@ -262,40 +274,30 @@ class AnswerPipeline:
                 self._read_bytes += len(received.raw)
                 is_small = work_of(frame.raw) <= SMALL_BODY
                 pieces.append(self._parse_piece(frame) if is_small else await self._parse(frame))
-        except BodyError as error:
-            self.pending_exception, end = unreadable_answer(str(error)), "abandon"
-        except ApiError as error:  # the pieces before it are judged first
-            self.pending_exception, end = error, "abandon"
-        return await self._advance(pieces, end)
+        except BodyError as unreadable:
+            error, end = unreadable_answer(str(unreadable)), "abandon"
+        except ApiError as raised:  # the pieces before it are judged first
+            error, end = as_value(raised), "abandon"
+        return await self._advance(pieces, end, error)
 
-    async def abandon(self) -> list[Piece]:
-        """Return the pieces that may still be sent of an answer that the upstream has cut off.
-
-        Check `pending_exception` afterwards.
-        """
+    async def abandon(self) -> Passed:
+        """Return the pieces that may still be sent of an answer that the upstream has cut off."""
         return await self._advance([], "abandon")
 
-    def raise_pending(self) -> NoReturn:
-        """Raise `pending_exception`, which must not be None."""
-        error, self.pending_exception = self.pending_exception, None
-        assert error is not None  # noqa: S101  # for the type checker
-        try:
-            raise error
-        finally:
-            del error  # otherwise, it and this frame keep each other and the whole call
-
-    async def _advance(self, pieces: list[Piece], end: AnswerEnd | None) -> list[Piece]:
-        """Pass pieces through all stages. If a stage fails, it and the later stages are abandoned."""
+    async def _advance(
+        self, pieces: list[Piece], end: AnswerEnd | None, outcome: Ended | AskAgain | None = None
+    ) -> Passed:
+        """Pass pieces through all stages. If one of them ends the answer, the later ones are abandoned."""
         for stage in self._stages:
             try:
-                if pieces:
-                    pieces = await stage.feed(pieces)
-                if end is not None:
-                    pieces = [*pieces, *(await (stage.finish() if end == "finish" else stage.abandon()))]
-            except Exception as error:
-                self.pending_exception, end = error, "abandon"
-                pieces = await stage.abandon()
-        return pieces
+                passed = await _pass_through(stage, pieces, end)
+            except ApiError as error:
+                passed = Cut(await stage.abandon(), as_value(error))
+            if isinstance(passed, Cut):
+                pieces, outcome, end = passed.pieces, passed.outcome, "abandon"
+            else:
+                pieces = passed
+        return pieces if outcome is None else Cut(pieces, outcome)
 
     def close(self) -> None:
         """Record the runs of the screens, and free the stages. Call this after the end of the answer."""
@@ -308,8 +310,7 @@ class AnswerPipeline:
     def _client_filters(self) -> list[ScreenStage]:
         """Return the filters that are applied after all hooks: only the client sees their output."""
         return [
-            ScreenStage(make(), self._in_thread)
-            for make in self.call.session.call_state.client_filters.values()
+            ScreenStage(make(), self.call) for make in self.call.session.call_state.client_filters.values()
         ]
 
     async def _parse(self, frame: Frame) -> Piece:
@@ -354,8 +355,8 @@ class AnswerPipeline:
 
     async def _fire(
         self, pieces: list[Piece], mode: StreamMode | None = None, plan: EventPlan | None = None
-    ) -> list[Piece]:
-        """Run hooks on the joined pieces. Raises ReplacementAnswer or ApiError if a hook ends the call.
+    ) -> Passed:
+        """Run hooks on the joined pieces, and return these with the hooks' edits.
 
         For a part of a streamed answer, `plan` restricts the run to the hooks of one stream mode.
         """
@@ -377,8 +378,8 @@ class AnswerPipeline:
         )
         event = AfterModel(self._llm_request, joined, self._model, mode)
         outcome = await self._engine.fire(event, self.call.session, size, plan or self._plan)
-        if outcome.verdict is not NO_VERDICT:
-            enforce(outcome.verdict, AfterModel.name, self.call)
+        if ended := ended_by(outcome.verdict, AfterModel.name, self.call):
+            return Cut([], ended)
         edited = outcome.event.body
         if edited is joined:
             return pieces

@@ -6,14 +6,15 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
-from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.session import Offload
 from hookgate.proxy.calls.context import JudgedCall
-from hookgate.proxy.calls.tools import RetryModel, ToolGate
-from hookgate.proxy.calls.verdicts import check_edit, enforce
+from hookgate.proxy.calls.outcomes import AskAgain, Ended
+from hookgate.proxy.calls.tools import ToolGate
+from hookgate.proxy.calls.verdicts import check_edit, ended_by
+from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
 from hookgate.proxy.server.bodies import (
     MAX_ANSWER,
@@ -92,16 +93,28 @@ def received_bytes(pieces: Iterable[Piece]) -> int:
     return size
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The end of an answer before its own: its last pieces, which may still be sent, and what comes next."""
+
+    pieces: list[Piece]
+    outcome: Ended | AskAgain
+
+
+Passed: TypeAlias = list[Piece] | Cut
+"""What a stage passes on."""
+
+
 class AnswerStage(Protocol):
-    """One step in judging a streamed answer. An exception from a method ends the answer."""
+    """One step in judging a streamed answer. It may end the answer with a Cut, or by raising ApiError."""
 
     def held_bytes(self) -> int:
         """Return the number of bytes that the stage holds back."""
 
-    def feed(self, pieces: list[Piece], /) -> Awaitable[list[Piece]]:
+    def feed(self, pieces: list[Piece], /) -> Awaitable[Passed]:
         """Judge further pieces, and return those that can now be passed on."""
 
-    async def finish(self) -> list[Piece]:
+    async def finish(self) -> Passed:
         """Judge and return the remaining pieces of a complete answer."""
 
     async def abandon(self) -> list[Piece]:
@@ -109,14 +122,15 @@ class AnswerStage(Protocol):
 
 
 class ScreenStage:
-    """Passes pieces through a screen, which may delay or split them. Raises Withheld if it denies the answer.
+    """Passes pieces through a screen, which may delay or split them, or deny the answer.
 
     Clients take an error, or the bracket that closes an array, for the end of the answer, so these are sent
     after the held pieces.
     """
 
-    def __init__(self, screen: Screen, in_thread: Offload) -> None:
-        self._screen, self._in_thread = screen, in_thread
+    def __init__(self, screen: Screen, call: JudgedCall) -> None:
+        self._screen, self._call = screen, call
+        self._in_thread = call.session.call_state.in_thread
         self._held: deque[Piece] = deque()
         self._first = 0  # the number of the first of them
         self._has_released = False  # whether a part of the first one was released
@@ -129,20 +143,21 @@ class ScreenStage:
         """Return the size in bytes of the pieces from which nothing was released."""
         return received_bytes(islice(self._held, int(self._has_released), None))
 
-    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+    async def feed(self, pieces: list[Piece]) -> Passed:
         return await self._judge(pieces, last=False)
 
-    async def finish(self) -> list[Piece]:
+    async def finish(self) -> Passed:
         # Without a finishReason, the upstream may have been cut off, and the text may end within a secret.
         return await self._judge([], last=True, cut_off=self._saw_error or not self._saw_end)
 
     async def abandon(self) -> list[Piece]:
         if self._in_doubt:
             return []
-        return await self._judge([], last=True, cut_off=True)
+        judged = await self._judge([], last=True, cut_off=True)
+        return judged if isinstance(judged, list) else []
 
-    async def judge_whole(self, pieces: list[Piece]) -> list[Piece]:
-        """Judge a complete answer. Raises Withheld if the screen denies it."""
+    async def judge_whole(self, pieces: list[Piece]) -> Passed:
+        """Judge a complete answer."""
         return await self._judge(pieces, last=True)
 
     async def redact_error(self, data: bytes) -> bytes:
@@ -158,7 +173,13 @@ class ScreenStage:
             return data
         return new.encode() if isinstance(value, str) else encode_answer(new)
 
-    async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
+    async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> Passed:
+        try:
+            return await self._release(batch, last=last, cut_off=cut_off)
+        except Withheld as withheld:
+            return Cut([], denied_answer(withheld, self._call))
+
+    async def _release(self, batch: list[Piece], *, last: bool, cut_off: bool) -> list[Piece]:
         responses: list[JsonObject] = []
         others: list[Piece] = []
         for piece in batch:
@@ -237,29 +258,21 @@ def _is_comment(piece: Piece) -> bool:
     return not raw or raw.startswith(b":")
 
 
+def denied_answer(withheld: Withheld, call: JudgedCall) -> Ended:
+    """Return what the client receives in place of an answer that a screen withholds."""
+    reason = str(withheld)
+    ended = ended_by(Verdict("deny", reason=reason), AfterModel.name, call)
+    return ended or policy_denied(reason, AfterModel.name)
+
+
 class TurnEndListener(Protocol):
     """Receives the text of the answer that ends a turn."""
 
-    async def turn_ended(self, text: str) -> None:
-        """Called with the text of an answer without function calls. Raises RetryModel to ask again."""
+    async def turn_ended(self, text: str) -> Ended | AskAgain | None:
+        """Judge the text of an answer without function calls."""
 
 
-class HookScreenStage(ScreenStage):
-    """The screen of a hook. Raises ReplacementAnswer or ApiError if it denies the answer."""
-
-    def __init__(self, screen: HookScreen, call: JudgedCall) -> None:
-        super().__init__(screen, call.session.call_state.in_thread)
-        self._call = call
-
-    async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
-        try:
-            return await super()._judge(batch, last=last, cut_off=cut_off)
-        except Withheld as withheld:
-            enforce(Verdict("deny", reason=str(withheld)), AfterModel.name, self._call)
-            raise
-
-
-Judge = Callable[[list[Piece]], Awaitable[list[Piece]]]
+Judge = Callable[[list[Piece]], Awaitable[Passed]]
 """Runs hooks on pieces, and returns them with the hooks' edits."""
 
 
@@ -285,7 +298,7 @@ class _Stage:
         held, self._held, self._memory = self._held, [], 0
         return held
 
-    async def finish(self) -> list[Piece]:
+    async def finish(self) -> Passed:
         return self._take_held()
 
     async def abandon(self) -> list[Piece]:
@@ -317,10 +330,13 @@ class WindowStage:
     def held_bytes(self) -> int:
         return received_bytes(chain.from_iterable(self._held))
 
-    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+    async def feed(self, pieces: list[Piece]) -> Passed:
         judged = [*(held[0] for held in self._held), *pieces]
         if any(piece.body is not None for piece in pieces):
-            judged = await self._judge(judged)
+            passed = await self._judge(judged)
+            if isinstance(passed, Cut):
+                return passed
+            judged = passed
         new = judged[len(self._held) :]
         for held, piece in zip(self._held, judged, strict=False):
             held[0] = piece
@@ -362,8 +378,8 @@ class CompleteStage(_Stage):
         self._hold(pieces)
         return []
 
-    async def finish(self) -> list[Piece]:
-        return await self._judge(await super().finish())
+    async def finish(self) -> Passed:
+        return await self._judge(self._take_held())
 
 
 class OriginalStage(_Stage):
@@ -412,7 +428,7 @@ class JsonStage(_Stage):
             log.warning("the answer is too large to check whether it is still JSON")
         elif not same_items(self._edited, original.responses):
             await self._body_worker.run(original.memory, _check_json, original.responses, self._edited)
-        return await super().finish()
+        return self._take_held()
 
 
 def _check_json(original: Sequence[JsonObject], edited: Sequence[JsonObject]) -> None:
@@ -437,9 +453,8 @@ class GateStage(_Stage):
         super().__init__()
         self._gate, self._in_thread = gate, in_thread
         self._open_calls = OpenCalls()
-        self._retried: list[Piece] = []
 
-    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+    async def feed(self, pieces: list[Piece]) -> Passed:
         passed: list[Piece] = []
         for piece in pieces:
             # No coroutine for most events of a stream.
@@ -451,7 +466,8 @@ class GateStage(_Stage):
                 many = len(self._held) > _MANY_PIECES
                 whole = await self._in_thread(self._whole) if many else self._whole()
                 self._take_held()
-                await self._judge(whole, passed)
+                if cut := await self._judge(whole, passed):
+                    return cut
         return passed
 
     def _whole(self) -> list[Piece]:
@@ -467,24 +483,24 @@ class GateStage(_Stage):
         if any(piece.body is not None for piece in self._held):
             self._take_held()
             raise unreadable_answer("it ends in the middle of a function call")
-        return await super().finish()
+        return self._take_held()
 
-    async def _judge(self, pieces: Sequence[Piece], passed: list[Piece]) -> None:
-        """Judge pieces whose calls are whole, and append the judged ones to `passed`."""
+    async def _judge(self, pieces: Sequence[Piece], passed: list[Piece]) -> Cut | None:
+        """Judge pieces whose calls are whole, and append the judged ones to `passed`.
+
+        Returns the end of the answer if it ends here. If the model is asked again, what has passed is sent.
+        """
         for piece in pieces:
             if self._gate.pass_text(piece.response):
                 passed.append(piece)
                 continue
-            try:
-                response = await self._gate.judge(piece.response)
-            except RetryModel:
-                self._retried = passed
-                raise
+            response = await self._gate.judge(piece.response)
+            if isinstance(response, AskAgain):
+                return Cut(passed, response)
+            if isinstance(response, Ended):
+                return Cut([], response)
             passed.append(piece if response is piece.response else replace(piece, response=response))
-
-    async def abandon(self) -> list[Piece]:
-        await super().abandon()
-        return self._retried
+        return None
 
 
 class TurnEndStage(_Stage):
@@ -498,7 +514,6 @@ class TurnEndStage(_Stage):
         self._turn_end, self._gate = turn_end, gate
         self._texts: list[str] = []
         self._size = 0
-        self._retried: list[Piece] = []
         self._failed = False
         self._has_ended = False  # whether a piece that is held ends the answer
 
@@ -514,19 +529,17 @@ class TurnEndStage(_Stage):
         self._hold(pieces[ready:])
         return released
 
-    async def finish(self) -> list[Piece]:
-        rest = await super().finish()
-        if not self._failed and (self._gate is None or not self._gate.agent_has_call):
-            try:
-                await self._turn_end.turn_ended("".join(self._texts))
-            except RetryModel:
-                self._retried = [_unfinished(piece) for piece in rest if piece.body is not None]
-                raise
-        return rest
-
-    async def abandon(self) -> list[Piece]:
-        await super().abandon()
-        return self._retried
+    async def finish(self) -> Passed:
+        rest = self._take_held()
+        if self._failed or (self._gate is not None and self._gate.agent_has_call):
+            return rest
+        match await self._turn_end.turn_ended("".join(self._texts)):
+            case None:
+                return rest
+            case AskAgain() as again:
+                return Cut([_unfinished(piece) for piece in rest if piece.body is not None], again)
+            case ended:
+                return Cut([], ended)
 
 
 AnswerListener = Callable[[JsonObject], Awaitable[None]]

@@ -14,13 +14,13 @@ from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, Sessi
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.answer import redacted_error
 from hookgate.proxy.calls.context import CallContext, JudgedCall, RecordingEngine
+from hookgate.proxy.calls.outcomes import AskAgain, Ended, Replacement
 from hookgate.proxy.calls.session_events import RequestEvents, ToolCallEvents, check_bypass
 from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.calls.verdicts import (
-    ReplacementAnswer,
     before_model_or_refuse,
     before_tool_selection_or_refuse,
-    enforce,
+    ended_by,
     refuse_ended_call,
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
@@ -139,13 +139,10 @@ class Batches:
         route = context.route
         with context.judging(item, session):
             item = await check_item(context, route.model, item, item)
-            try:
-                if "tools" in results.reported:
-                    called = await context.run_step(tool_results, read_list(item, "contents"))
-                    await check_bypass(context, engine, results.call, results.open_session, called)
-                item = await results.judge_results(item)
-            except ReplacementAnswer as stop:
-                raise policy_denied(stop.text, AfterTool.name) from None
+            if "tools" in results.reported:
+                called = await context.run_step(tool_results, read_list(item, "contents"))
+                _allowed(await check_bypass(context, engine, results.call, results.open_session, called))
+            item = _allowed(await results.judge_results(item))
             session.call_state.requires_json = requires_json(read_object(item, "generationConfig"))
             model, body = await before_model_or_refuse(engine, session, route.model, item, route.verb)
             return model, await before_tool_selection_or_refuse(engine, session, model, body, route.verb)
@@ -185,18 +182,20 @@ class Batches:
     async def _judge_answer(self, call: JudgedCall, response: JsonObject) -> JsonObject:
         """Return an answer after its hooks, or the answer or the reason that replaces it."""
         outcome = await self._engine.fire(answer_event(call.route, response), call.session)
-        try:
-            enforce(outcome.verdict, AfterModel.name, call)
-            return await self._judge_calls(call, outcome.event.body)
-        except ReplacementAnswer as replacement:
-            return replacement.answer
-        except ApiError as error:
-            return text_response(error.message)
+        judged = ended_by(outcome.verdict, AfterModel.name, call) or await self._judge_calls(
+            call, outcome.event.body
+        )
+        if isinstance(judged, Replacement):
+            return judged.answer
+        if isinstance(judged, ApiError):
+            return text_response(judged.message)
+        assert not isinstance(judged, AskAgain)  # noqa: S101  # this gate does not retry
+        return judged
 
-    async def _judge_calls(self, call: JudgedCall, response: JsonObject) -> JsonObject:
+    async def _judge_calls(self, call: JudgedCall, response: JsonObject) -> JsonObject | Ended | AskAgain:
         """Return an answer with the function calls that BeforeTool hooks allow; the others become texts.
 
-        Raises ReplacementAnswer or ApiError if a hook stops the agent.
+        If a hook stops the agent, return what ends the answer.
         """
         if not self._engine.listens_to(BeforeTool.name):
             return response
@@ -215,12 +214,21 @@ async def error_for_client(engine: RecordingEngine, call: JudgedCall, data: byte
     """Return an upstream error as redacted as an answer. Raises ApiError if it is denied or unreadable."""
     plan = engine.plan(AfterModel(SharedValue({}), {}, call.route.model), call.session)
     try:
-        return await redacted_error(engine, plan, call.session, data)
+        return await redacted_error(engine, plan, call, data)
     except Withheld as withheld:
         raise policy_denied(str(withheld), AfterModel.name) from None
 
 
 T = TypeVar("T")
+
+
+def _allowed(judged: T | Ended) -> T:
+    """Return what hooks have judged. Raises ApiError if they have ended the call: a batch has one answer."""
+    if isinstance(judged, Replacement):
+        raise policy_denied(judged.text, AfterTool.name)
+    if isinstance(judged, ApiError):
+        raise judged
+    return judged
 
 
 async def check_item(context: CallContext, model: str, holder: JsonObject, request: JsonObject) -> JsonObject:

@@ -1,16 +1,16 @@
 """Delivers one answer to a client: a reply of the gateway's own, or the judged answer of the upstream."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 from multidict import CIMultiDict
 
 from hookgate.proxy.calls.answer import AnswerPipeline
-from hookgate.proxy.calls.answer_stages import Piece
+from hookgate.proxy.calls.answer_stages import Cut, Passed
 from hookgate.proxy.calls.context import CallContext
-from hookgate.proxy.calls.verdicts import ReplacementAnswer
+from hookgate.proxy.calls.outcomes import AskAgain, Ended, as_value
 from hookgate.proxy.config import StreamSettings
 from hookgate.proxy.errors import UPSTREAM_BROKE, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
@@ -199,25 +199,28 @@ class Reply:
 
 @asynccontextmanager
 async def answering(context: CallContext, reply: Reply) -> AsyncIterator[None]:
-    """Send the client a ReplacementAnswer or an ApiError that the block raises.
-
-    While the block runs, keep-alives are sent to the client.
-    """
-    record = context.record
+    """Send keep-alives to the client while the block runs, and the error that it raises, if any."""
     async with reply.sending_keep_alives(context.services.config.streams):
         try:
             yield
-        except ReplacementAnswer as replacement:
-            answer, session = replacement.answer, record.session
-            if session is not None:  # the hook's answer may contain pseudonyms
-                answer = session.call_state.restore_pseudonyms(answer)
-            if not replacement.is_complete:
-                answer = {**answer, "modelVersion": record.model}
-                answer = answer if reply.framing is not None else _with_usage(answer, record.usage)
-            await reply.send_answer(answer)
         except ApiError as error:
-            context.services.note_error(record, error)
-            await reply.send_error(error)
+            await end_call(context, reply, as_value(error))
+
+
+async def end_call(context: CallContext, reply: Reply, ended: Ended) -> None:
+    """Send the client a hook's answer or an error, which ends the call."""
+    record = context.record
+    if isinstance(ended, ApiError):
+        context.services.note_error(record, ended)
+        await reply.send_error(ended)
+        return
+    answer, session = ended.answer, record.session
+    if session is not None:  # the hook's answer may contain pseudonyms
+        answer = session.call_state.restore_pseudonyms(answer)
+    if not ended.is_complete:
+        answer = {**answer, "modelVersion": record.model}
+        answer = answer if reply.framing is not None else _with_usage(answer, record.usage)
+    await reply.send_answer(answer)
 
 
 def _with_usage(answer: JsonObject, usage: Usage) -> JsonObject:
@@ -247,6 +250,7 @@ class AnswerDelivery:
         self._reply = reply
         self.counts_usage = True
         """Whether the tokens that the upstream reports are used by this call, and not by an earlier one."""
+        self._is_delivered = False  # whether the current answer has been sent to its end
         self._meter: AnswerMeter
         """The meter of the current attempt."""
 
@@ -267,14 +271,13 @@ class AnswerDelivery:
         """
         self._meter = AnswerMeter(streamed=self._reply.framing is not None)
         status, attempts = 0, len(self._record.attempts)
-        is_complete = was_left = False
+        self._is_delivered = was_left = False
         for observer in self._context.observers:
             observer.begin_answer()
         try:
             async with self._context.send(route, headers, payload) as answer:
                 status = answer.status
                 yield answer
-            is_complete = True
         except (asyncio.CancelledError, ConnectionError):  # the client has left
             was_left = True
             if not status and len(self._record.attempts) > attempts:
@@ -288,46 +291,51 @@ class AnswerDelivery:
             self._reply.cut_off()
         finally:
             if 200 <= status < 300:
-                self._settle(is_complete=is_complete, was_left=was_left)
+                self._settle(was_left=was_left)
             self._record.held_bytes = no_bytes
 
-    def _settle(self, *, is_complete: bool, was_left: bool) -> None:
+    def _settle(self, *, was_left: bool) -> None:
         """Note how the answer ended and what it used. An estimate is added for what it does not report.
 
-        `is_complete` says that it was read to its end, `was_left` that the client left before that.
+        `was_left` says that the client left before its end.
         """
         record, reported = self._record, self.usage
         if self.counts_usage:
             record.usage += reported
         if self.counts_usage and not record.continues_in_background:
             record.estimated_usage += self._meter.unreported(record.expected_use(), was_left=was_left)
-        if is_complete and self._meter.failure and record.outcome is None:
+        if self._is_delivered and self._meter.failure and record.outcome is None:
             self._context.services.note_upstream_failure(record, self._meter.failure)
 
-    def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Awaitable[None]:
-        """Return the coroutine or task that sends the answer: judged, copied, or as an error.
+    async def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
+        """Send the answer: judged, copied, or as an error. Returns what comes instead of the rest of it."""
+        outcome = await self._send(answer, pipeline)
+        self._is_delivered = outcome is None
+        return outcome
 
-        It raises the exceptions of the pipeline. This is not itself a coroutine, so that one fewer is
-        resumed for each chunk.
-        """
+    async def _send(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
         reply = self._reply
         self._record.held_bytes = pipeline.held_bytes
         if not 200 <= answer.status < 300:
-            return self._pass_error(answer, pipeline)
+            return await self._pass_error(answer, pipeline)
         if reply.framing is None:
-            return self._send_whole(answer, pipeline)
+            return await self._send_whole(answer, pipeline)
         reply.set_headers(to_client(answer.headers))
         if pipeline.needs_parsing or reply.framing.needs_parsing:
-            # In its own task, so that an event resumes only this coroutine and not its callers.
-            return asyncio.create_task(self._stream(answer, pipeline, reply.framing))
-        return self._copy_stream(answer)
+            return await self._stream(answer, pipeline, reply.framing)
+        await self._copy_stream(answer)
+        return None
 
-    async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> None:
+    async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
         data = await read_whole(self._chunks(answer))
         if pipeline.needs_parsing:
-            data = await pipeline.judge_whole(data)
+            judged = await pipeline.judge_whole(data)
+            if not isinstance(judged, bytes):
+                return judged
+            data = judged
             await self._show_answer(pipeline)
         await self._reply.send_whole(answer.status, to_client(answer.headers), data)
+        return None
 
     async def _copy_stream(self, answer: UpstreamAnswer) -> None:
         self._reply.stop_keep_alives()
@@ -342,7 +350,9 @@ class AnswerDelivery:
             await meter_chunk(self._context, self._meter, chunk)
             yield chunk
 
-    async def _stream(self, answer: UpstreamAnswer, pipeline: AnswerPipeline, framing: Framing) -> None:
+    async def _stream(
+        self, answer: UpstreamAnswer, pipeline: AnswerPipeline, framing: Framing
+    ) -> Ended | AskAgain | None:
         """Send the answer as hooks release it. If the answer is cut off, send the part before that, too."""
         pipeline.begin_stream(framing)
         observers = self._context.observers
@@ -355,17 +365,19 @@ class AnswerDelivery:
                     if len(slices) > 1:
                         await self._context.pause()
                     self._meter.feed(each)
-                    pieces = await pipeline.feed(each)
-                    await self._send_pieces(pieces, pipeline, framing)
-            await self._send_pieces(await pipeline.feed(b"", last=True), pipeline, framing)
+                    if outcome := await self._send_passed(await pipeline.feed(each), framing):
+                        return outcome
+            return await self._send_passed(await pipeline.feed(b"", last=True), framing)
         except UpstreamError:
-            await self._send_pieces(await pipeline.abandon(), pipeline, framing)
+            if outcome := await self._send_passed(await pipeline.abandon(), framing):
+                return outcome
             raise
         finally:  # after an error, too: the client has received this part
             await self._show_answer(pipeline)
 
-    async def _send_pieces(self, pieces: list[Piece], pipeline: AnswerPipeline, framing: Framing) -> None:
-        """Send pieces, then raise the pending error of the pipeline, if there is one."""
+    async def _send_passed(self, passed: Passed, framing: Framing) -> Ended | AskAgain | None:
+        """Send what has passed the pipeline. Returns what comes next if this is the end of the answer."""
+        pieces, outcome = (passed.pieces, passed.outcome) if isinstance(passed, Cut) else (passed, None)
         for start in range(0, len(pieces), _PIECES_AT_ONCE):
             if start:
                 await self._context.pause()
@@ -376,8 +388,7 @@ class AnswerDelivery:
                 else:
                     encoded.append(framing.encode(piece.frame, piece.data()))
             await self._reply.write(b"".join(encoded))
-        if pipeline.pending_exception is not None:
-            pipeline.raise_pending()
+        return outcome
 
     async def _show_answer(self, pipeline: AnswerPipeline) -> None:
         """Pass the answer after all hooks to the observers that need it, with pseudonyms still in place."""
@@ -388,13 +399,16 @@ class AnswerDelivery:
                 observer.on_answer(answer)
                 await observer.save()
 
-    async def _pass_error(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> None:
+    async def _pass_error(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | None:
         """Send the upstream's error, redacted like an answer."""
         self._record.outcome = "failed"
         body = await pipeline.redact_error(await read_whole(answer.chunks(), MAX_ERROR))
+        if not isinstance(body, bytes):
+            return body
         if await self._reply.send_whole(answer.status, to_client(answer.headers), body):
-            return
+            return None
         problem = f"the upstream answered {answer.status} after the answer to the client had begun"
         self._context.services.note_upstream_failure(self._record, problem)
         error = ApiError(502, f"The upstream answered {answer.status}.", UPSTREAM_BROKE).body()
         await self._reply.fail(encode_answer(loads(body)) if is_error(body) else error)
+        return None

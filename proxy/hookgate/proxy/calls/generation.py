@@ -10,7 +10,8 @@ from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.answer import AnswerPipeline
 from hookgate.proxy.calls.answer_stages import AnswerListener
 from hookgate.proxy.calls.context import CallContext, OutgoingCall, RecordingEngine
-from hookgate.proxy.calls.delivery import AnswerDelivery, Reply, answering
+from hookgate.proxy.calls.delivery import AnswerDelivery, Reply, answering, end_call
+from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.session_events import (
     ToolCallEvents,
     TurnEndEvents,
@@ -18,7 +19,7 @@ from hookgate.proxy.calls.session_events import (
     engine_for_derived,
     run_session_events,
 )
-from hookgate.proxy.calls.tools import AllowedTools, RetryModel, ToolCallJudge, ToolGate
+from hookgate.proxy.calls.tools import AllowedTools, ToolCallJudge, ToolGate
 from hookgate.proxy.calls.verdicts import before_tool_selection, fire_before_model
 from hookgate.proxy.observe.content import SessionTranscript
 from hookgate.proxy.routes.dialects import ADAPTERS
@@ -71,13 +72,15 @@ class GenerationCall:
         reply = Reply(context.request, adapter.framing(context.route), adapter, context.observers)
         async with answering(context, reply):
             outgoing = await self._prepare_request()
-            await self._ask_model(outgoing, reply)
+            ended = outgoing if isinstance(outgoing, Ended) else await self._ask_model(outgoing, reply)
+            if ended is not None:
+                await end_call(context, reply, ended)
         return await reply.finish()
 
     # ---- read, BeforeModel, BeforeToolSelection
 
-    async def _prepare_request(self) -> OutgoingCall:
-        """Read the request and run its hooks. Raises ReplacementAnswer or ApiError if the call ends here."""
+    async def _prepare_request(self) -> OutgoingCall | Ended:
+        """Read the request and run its hooks. Returns what to send upstream, or what ends the call here."""
         context, engine, route = self._context, self._engine, self._context.route
         run_step, adapter = context.run_step, self._adapter
         client_body = await context.read_body() if self._incoming.body is None else self._incoming.body
@@ -94,12 +97,21 @@ class GenerationCall:
         reported = context.reported_kinds(open_session)
         if engine.needs_session_events(open_session, reported):
             check_results = partial(check_bypass, context, engine, call, open_session)
-            body = await run_session_events(engine, call, open_session, body, reported, check_results)
+            judged = await run_session_events(engine, call, open_session, body, reported, check_results)
+            if isinstance(judged, Ended):
+                return judged
+            body = judged
         shown_body = body
-        event, client_body = await fire_before_model(engine, call, model, body, client_body)
+        after = await fire_before_model(engine, call, model, body, client_body)
+        if isinstance(after, Ended):
+            return after
+        event, client_body = after
         model = event.model
         await context.name_model(model)
-        body, allowed = await before_tool_selection(engine, call, model, event.body)
+        selected = await before_tool_selection(engine, call, model, event.body)
+        if isinstance(selected, Ended):
+            return selected
+        body, allowed = selected
         if body is not shown_body:
             await context.expect_use(call.session, body)
         self._observe_transcript(open_session)
@@ -141,31 +153,33 @@ class GenerationCall:
 
     # ---- record, forward, AfterModel, answer
 
-    async def _ask_model(self, outgoing: OutgoingCall, reply: Reply) -> None:
+    async def _ask_model(self, outgoing: OutgoingCall, reply: Reply) -> Ended | None:
         """Call the model, and call it again if a hook refuses a tool call or the final answer.
 
-        The configuration limits how often.
+        The configuration limits how often. Returns what ends the call, unless an answer was delivered.
         """
         headers = to_upstream(self._context.request.headers, "identity")
         headers |= {hdrs.CONTENT_TYPE: "application/json"}
         delivery = AnswerDelivery(self._context, reply)
         max_retries = self._config.tools.ask_again_at_most
-        answer_rejected = False
-        for retries in range(max_retries + 1):
+        retries, answer_rejected = 0, False
+        while True:
             pipeline = self._pipeline(
                 outgoing, answer_rejected=answer_rejected, may_retry=retries < max_retries
             )
+            outcome = None  # an answer that the upstream cuts off is delivered as far as it goes
             try:
                 async with delivery.ask_upstream(outgoing.route, headers, outgoing.payload) as answer:
-                    await delivery.deliver(answer, pipeline)
-                break
-            except RetryModel as retry:
-                outgoing = await self._context.run_step(outgoing.with_turns, retry.turns)
-                answer_rejected = answer_rejected or retry.answer_rejected
-                if reply.framing is not None:
-                    reply.framing.reset_decoder()
+                    outcome = await delivery.deliver(answer, pipeline)
             finally:
                 pipeline.close()
+            if not isinstance(outcome, AskAgain):
+                return outcome
+            retries += 1
+            outgoing = await self._context.run_step(outgoing.with_turns, outcome.turns)
+            answer_rejected = answer_rejected or outcome.answer_rejected
+            if reply.framing is not None:
+                reply.framing.reset_decoder()
 
     def _pipeline(self, outgoing: OutgoingCall, *, answer_rejected: bool, may_retry: bool) -> AnswerPipeline:
         """Return the pipeline for one answer of the model.

@@ -14,10 +14,11 @@ from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.answer import AnswerPipeline
 from hookgate.proxy.calls.context import CallContext, JudgedCall, OutgoingCall, RecordingEngine
-from hookgate.proxy.calls.delivery import AnswerDelivery, Reply, answering
+from hookgate.proxy.calls.delivery import AnswerDelivery, Reply, answering, end_call
 from hookgate.proxy.calls.forward import forward_unread
 from hookgate.proxy.calls.generation import GenerationCall, IncomingRequest
 from hookgate.proxy.calls.interaction_notes import InteractionNotes, find_earlier, shown_earlier
+from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.session_events import ToolCallEvents, engine_for_derived
 from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.errors import request_refused
@@ -104,12 +105,14 @@ class InteractionReading:
             open_session.refuse_if_stopped()
             delivery = AnswerDelivery(context, reply)
             delivery.counts_usage = False
-            await self._read(call, earlier, delivery)
+            outcome = await self._read(call, earlier, delivery)
+            if isinstance(outcome, Ended):
+                await end_call(context, reply, outcome)
         return await reply.finish()
 
     async def _read(
         self, call: JudgedCall, earlier: "StoredInteraction | None", delivery: AnswerDelivery
-    ) -> None:
+    ) -> Ended | AskAgain | None:
         headers = to_upstream(self._context.request.headers, "identity")
         # A body to cancel an interaction would be undocumented, and no hook would see it.
         payload = b"" if self._context.request.method == "POST" else None
@@ -119,13 +122,14 @@ class InteractionReading:
             self._record.model = _model_in(named)
             pipeline = self._pipeline(call, earlier)
             try:
-                await delivery.deliver(answer, pipeline)
+                outcome = await delivery.deliver(answer, pipeline)
             finally:
                 pipeline.close()
                 if earlier is not None and not earlier.counted and delivery.usage != Usage():
                     await self._count_use(call, earlier, delivery)
             if succeeded and self._framing is not None and self._framing.is_skipping:
-                raise request_refused(_NO_EVENT)
+                return request_refused(_NO_EVENT)
+            return outcome
 
     async def _count_use(
         self, call: JudgedCall, earlier: "StoredInteraction", delivery: AnswerDelivery

@@ -7,6 +7,7 @@ says is sent on at once, and judged together with what it has said before.
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from typing import TypeVar
 
 from aiohttp import WSCloseCode, web
 
@@ -17,6 +18,7 @@ from hookgate.proxy.calls.context import (
     JudgedCall,
     RecordingEngine,
 )
+from hookgate.proxy.calls.outcomes import Ended, Replacement
 from hookgate.proxy.calls.session_events import (
     ToolCallEvents,
     ToolResultEvents,
@@ -25,7 +27,6 @@ from hookgate.proxy.calls.session_events import (
 )
 from hookgate.proxy.calls.tools import BLOCKED, AllowedTools, Refusal, ToolCallJudge, decide_tool_call
 from hookgate.proxy.calls.verdicts import (
-    ReplacementAnswer,
     before_model_or_refuse,
     before_tool_selection,
     refuse_ended_call,
@@ -147,8 +148,8 @@ class LiveSession:
             end = await direction
             record.outcome = record.outcome or ("blocked" if record.blocked_count else "answered")
             return end
-        except ReplacementAnswer as stop:
-            reason = stop.text
+        except SessionStoppedError as stop:
+            reason = str(stop)
         except ApiError as error:
             self._context.services.note_error(record, error)
             record.outcome = record.outcome or "refused"
@@ -163,7 +164,7 @@ class LiveSession:
     # ---- the client's messages
 
     async def _from_client(self, message: str | bytes) -> None:
-        """Judge and send one message of the client. Raises ApiError or ReplacementAnswer if it ends there."""
+        """Judge and send a message of the client. Raises ApiError or SessionStoppedError if it ends here."""
         data = _bytes_of(message)
         try:
             given = await self._parsed(data)
@@ -196,7 +197,7 @@ class LiveSession:
     async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
         """Return the request with its tool results after AfterTool hooks.
 
-        Raises ApiError or ReplacementAnswer.
+        Raises ApiError or SessionStoppedError.
         """
         contents = read_list(request, "contents")
         judged: dict[int, JsonObject] = {}  # by the IDs of the objects in their place
@@ -236,7 +237,7 @@ class LiveSession:
         await self._context.expect_use(self._call.session, request)
         model, request = await before_model_or_refuse(engine, self._call.session, model, request, route.verb)
         await self._context.check_key_limits(model)
-        request, allowed = await before_tool_selection(engine, self._call, model, request)
+        request, allowed = _going_on(await before_tool_selection(engine, self._call, model, request))
         if allowed is not None:
             self._judges.append(AllowedTools(allowed, self._record, retries=True))
         if self._tools.listens_to(BeforeTool.name):
@@ -294,7 +295,7 @@ class LiveSession:
         return latest.generation_ends and (self._has_transcription or not self._has_speech)
 
     async def _release(self) -> None:
-        """Judge the messages that are held, and send them. Raises ApiError or ReplacementAnswer."""
+        """Judge the messages that are held, and send them. Raises ApiError or SessionStoppedError."""
         held, self._held, self._held_bytes = self._held, [], 0
         self._has_speech = self._has_transcription = False
         if not held:
@@ -346,7 +347,7 @@ class LiveSession:
         blocked: list[tuple[JsonObject, str]] = []
         for tool_call in calls:
             await self._call.session.call_state.pause()
-            decided = await decide_tool_call(self._judges, tool_call)
+            decided = _going_on(await decide_tool_call(self._judges, tool_call))
             if isinstance(decided, Refusal):
                 blocked.append((tool_call, BLOCKED.format(decided.reason)))
             else:
@@ -372,10 +373,26 @@ class LiveSession:
             await _send(self._client, encode_answer(message) if data is None else data, as_text=False)
 
 
+T = TypeVar("T")
+
+
+class SessionStoppedError(Exception):
+    """Raised where a direction of a session ends because a hook stops the agent. Its text is the reason."""
+
+
+def _going_on(judged: T | Ended) -> T:
+    """Return what hooks have judged. Raises ApiError or SessionStoppedError if they end the session."""
+    if isinstance(judged, Replacement):
+        raise SessionStoppedError(judged.text)
+    if isinstance(judged, ApiError):
+        raise judged
+    return judged
+
+
 async def _judge_result(part: JsonObject, tool_call: JsonObject, events: ToolResultEvents) -> JsonObject:
     """Return the part of a tool's result after AfterTool hooks; the same object if they left it alone."""
     result = read_object(part, "functionResponse")
-    effect = await events.judge(tool_call, part)
+    effect = _going_on(await events.judge(tool_call, part))
     new = effect.response or result
     if effect.contexts:  # messages with results may contain nothing else
         context = "\n".join(map(mark_context, effect.contexts))

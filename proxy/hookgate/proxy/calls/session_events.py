@@ -17,8 +17,9 @@ from hookgate.hooks import (
 )
 from hookgate.hooks.events.tool import result_of
 from hookgate.proxy.calls.context import CallContext, JudgedCall, RecordingEngine
-from hookgate.proxy.calls.tools import Refusal, RetryModel
-from hookgate.proxy.calls.verdicts import enforce
+from hookgate.proxy.calls.outcomes import AskAgain, Ended
+from hookgate.proxy.calls.tools import Refusal
+from hookgate.proxy.calls.verdicts import ended_by
 from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
 from hookgate.proxy.server.bodies import is_large
 from hookgate.proxy.sessions.bypass import bypass_denial, new_results, unannounced_tools
@@ -98,37 +99,38 @@ class RequestEvents:
     def _memory(self) -> ConversationMemory:
         return self.open_session.state.memory
 
-    async def run(self, body: JsonObject) -> JsonObject:
-        """Return the request after its hooks.
-
-        Raises ReplacementAnswer or ApiError if a hook ends the call.
-        """
+    async def run(self, body: JsonObject) -> JsonObject | Ended:
+        """Return the request after its hooks, or what ends the call."""
         contents = read_list(body, "contents")
         run_step = self.call.session.call_state.run_step
         results = await run_step(tool_results, contents)
         turn, texts = await run_step(asked_turn, body, contents)
         if not contents and not texts:
             return body
-        await self._judge_session(turn)
-        await self._judge_turn(turn, texts, contents)
+        if ended := await self._judge_session(turn) or await self._judge_turn(turn, texts, contents):
+            return ended
         effects = await self._effects_on(results)
+        if isinstance(effects, Ended):
+            return effects
         new = await run_step(self._apply_effects, contents, effects, turn)
         unchanged = same_items(new, contents)
         return body if unchanged else write(body, "contents", new)
 
-    async def judge_results(self, body: JsonObject) -> JsonObject:
+    async def judge_results(self, body: JsonObject) -> JsonObject | Ended:
         """Return a request that is no turn of its session with its tool results after AfterTool hooks.
 
-        Raises ReplacementAnswer or ApiError if a hook stops the agent.
+        If a hook stops the agent, return what ends the call.
         """
         contents = read_list(body, "contents")
         results = await self.call.session.call_state.run_step(tool_results, contents)
         effects = await self._effects_on(results)
+        if isinstance(effects, Ended):
+            return effects
         new = [_with_results(content, effects) for content in contents]
         return body if same_items(new, contents) else write(body, "contents", new)
 
-    async def _effects_on(self, results: list[Result]) -> dict[int, HookEffect]:
-        """Return the effects of hooks on the results, by the `id()` of their parts.
+    async def _effects_on(self, results: list[Result]) -> dict[int, HookEffect] | Ended:
+        """Return the effects of hooks on the results, by the `id()` of their parts, or what ends the call.
 
         They are returned because the memory is bounded: it may forget some of them before they are applied.
         """
@@ -144,7 +146,10 @@ class RequestEvents:
                 if effect is None and judges:
                     # Many small results of a large request would otherwise take a thread each.
                     call_state.offload = offload if is_large(result.response) else None
-                    effect = judged[result.identity] = await self._judge_result(result)
+                    decided = await self._judge_result(result)
+                    if isinstance(decided, Ended):
+                        return decided
+                    effect = judged[result.identity] = decided
                 if effect is not None:
                     effects[id(result.part)] = effect
         finally:  # a hook may end the call after others were judged
@@ -163,40 +168,43 @@ class RequestEvents:
         context = outcome.verdict.context
         return (context,) if context and kind not in self.reported else ()
 
-    async def _judge_session(self, turn: str) -> None:
-        if self._engine("session").listens_to(SessionStart.name) and not self._memory.started:
-            await self._fire_session_start()
+    async def _judge_session(self, turn: str) -> Ended | None:
+        begins = self._engine("session").listens_to(SessionStart.name) and not self._memory.started
+        if begins and (ended := await self._fire_session_start()):
+            return ended
         if self._memory.waiting and not self.call.requires_json:  # calls that require JSON are the agent's
             await self.open_session.change(lambda state: state.memory.deliver_waiting(turn))
+        return None
 
-    async def _fire_session_start(self) -> None:
+    async def _fire_session_start(self) -> Ended | None:
         async with self.open_session.starting() as is_first:
             if not is_first:
-                return
+                return None
             outcome = await self._engine("session").fire(SessionStart(), self.call.session)
-            enforce(outcome.verdict, SessionStart.name, self.call)  # if it raises, the start is judged again
+            if ended := ended_by(outcome.verdict, SessionStart.name, self.call):
+                return ended  # the start is judged again
             contexts = self._context_to_add("session", outcome)
             await self.open_session.change(lambda state: state.memory.start(contexts))
+        return None
 
-    async def _judge_turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> None:
+    async def _judge_turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> Ended | None:
         engine, memory = self._engine("turns"), self._memory
         judged = not texts or turn in (memory.turn, memory.question)
         if judged or not engine.listens_to(BeforeAgent.name):
-            return
+            return None
         history = await self.call.session.call_state.run_step(history_of, contents)
         event = BeforeAgent("\n".join(texts), history)
         outcome = await engine.fire(event, self.call.session)
-        enforce(outcome.verdict, BeforeAgent.name, self.call)
+        if ended := ended_by(outcome.verdict, BeforeAgent.name, self.call):
+            return ended
         contexts, requires_json = self._context_to_add("turns", outcome), self.call.requires_json
         await self.open_session.change(
             lambda state: state.memory.note_turn(turn, contexts, is_question=requires_json)
         )
+        return None
 
-    async def _judge_result(self, result: Result) -> HookEffect:
-        """Fire AfterTool for a result, and return its effect.
-
-        Raises ReplacementAnswer or ApiError if a hook stops the agent.
-        """
+    async def _judge_result(self, result: Result) -> HookEffect | Ended:
+        """Fire AfterTool for a result, and return its effect, or what ends the call."""
         events = ToolResultEvents(self._engine("tools"), self.call, "tools" not in self.reported)
         return await events.judge(result.call, result.part)
 
@@ -303,10 +311,10 @@ class ToolResultEvents:
     adds_context: bool
     """Whether the context that hooks add is added here; otherwise, the shim adds it."""
 
-    async def judge(self, tool_call: JsonObject, part: JsonObject) -> HookEffect:
+    async def judge(self, tool_call: JsonObject, part: JsonObject) -> HookEffect | Ended:
         """Return the effect of hooks on a part with a functionResponse; `tool_call` is its call, or empty.
 
-        Raises ReplacementAnswer or ApiError if a hook stops the agent.
+        If a hook stops the agent, return what ends the call.
         """
         result = read_object(part, "functionResponse")
         value = read_object(result, "response")
@@ -316,8 +324,8 @@ class ToolResultEvents:
         event = AfterTool(str(name), read_object(tool_call, "args"), shown)
         outcome = await self.engine.fire(event, self.call.session)
         verdict = outcome.verdict
-        if verdict.stop:
-            enforce(verdict, AfterTool.name, self.call)
+        if verdict.stop and (ended := ended_by(verdict, AfterTool.name, self.call)):
+            return ended
         added = (verdict.context,) if verdict.context and self.adds_context else ()
         if verdict.denied:
             reason = {key or "output": verdict.reason or _WITHHELD}
@@ -343,11 +351,8 @@ class ToolCallEvents:
     descriptions: Mapping[str, str]
     """The descriptions of the tools that the request declares, by name."""
 
-    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject:
-        """Return the arguments after hooks, or the refusal.
-
-        Raises ReplacementAnswer or ApiError if a hook stops the agent.
-        """
+    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject | Ended:
+        """Return the arguments after hooks, or the refusal, or what ends the call if a hook stops it."""
         name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
         event = BeforeTool(name, arguments, self.descriptions.get(name))
         plan = self.engine.plan(event, self.call.session)
@@ -359,8 +364,8 @@ class ToolCallEvents:
         outcome = await self.engine.fire(event, self.call.session, plan=plan)
         self.engine.note_blocked_tool(outcome.event, outcome)
         verdict = outcome.verdict
-        if verdict.stop:
-            enforce(verdict, BeforeTool.name, self.call)
+        if verdict.stop and (ended := ended_by(verdict, BeforeTool.name, self.call)):
+            return ended
         if verdict.denied:
             reason = verdict.reason or _NO_REASON
             return Refusal(_SHOWN.format(name=name, reason=reason), reason, retries=True)
@@ -380,13 +385,13 @@ class TurnEndEvents:
     may_retry: bool
     """Whether the model can be asked again."""
 
-    async def turn_ended(self, text: str) -> None:
-        """Fire the event for the complete answer. Raises RetryModel with the reason if a hook rejects it."""
+    async def turn_ended(self, text: str) -> Ended | AskAgain | None:
+        """Fire the event for the complete answer. If a hook rejects it, the model is asked again."""
         event = AfterAgent(self.prompt, text, self.answer_rejected)
         outcome = await self.engine.fire(event, self.call.session)
         verdict = outcome.verdict
         if outcome.failed_closed:  # a retry would not make the hook judge this answer
-            enforce(verdict, AfterAgent.name, self.call)
+            return ended_by(verdict, AfterAgent.name, self.call)
         if verdict.denied and self.may_retry:
             reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
             spoken = [{"role": "model", "parts": [{"text": text}]}] if text else []
@@ -394,7 +399,8 @@ class TurnEndEvents:
                 AfterAgent.name, denying_hooks(outcome.runs), verdict.reason or _NO_REASON
             )
             self.engine.record.note_blocked(blocked)
-            raise RetryModel([*spoken, reason], answer_rejected=True)
+            return AskAgain([*spoken, reason], answer_rejected=True)
+        return None
 
 
 async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its session
@@ -403,14 +409,13 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
     open_session: OpenSession,
     body: JsonObject,
     reported: Collection[ReportedKind],
-    check_results: Callable[[Sequence[Result]], Awaitable[None]],
-) -> JsonObject:
-    """Return the request after the hooks of session events, with the pending context of the session.
+    check_results: Callable[[Sequence[Result]], Awaitable[Ended | None]],
+) -> JsonObject | Ended:
+    """Return the request after the hooks of session events, with the pending context, or what ends the call.
 
     Call this only if `RecordingEngine.needs_session_events` returns True.
     `reported` contains the kinds of events that a shim reports, which need not be derived. `check_results`
-    is called with the tool results that a shim should have reported. Raises whatever
-    `check_results` raises, and ReplacementAnswer or ApiError if a hook ends the call.
+    is called with the tool results that a shim should have reported, and may end the call.
     """
     run_step = call.session.call_state.run_step
     if not ("turns" in reported or call.tool_turn or call.requires_json):  # a new turn may begin
@@ -418,11 +423,18 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
         if turn != open_session.state.turn:
             await open_session.change(lambda state: state.update_turn(turn))
     if open_session.state.refusal is not None:
-        _record_and_enforce(engine, call, Verdict(stop=True, reason=open_session.state.refusal))
+        verdict = Verdict(stop=True, reason=open_session.state.refusal)
+        if ended := _recorded_end(engine, call, verdict):
+            return ended
     if "tools" in reported:
-        await check_results(await run_step(tool_results, read_list(body, "contents")))
+        results = await run_step(tool_results, read_list(body, "contents"))
+        if ended := await check_results(results):
+            return ended
     if engine.listens_to(*RequestEvents.EVENTS):
-        body = await RequestEvents(engine, call, open_session, reported).run(body)
+        judged = await RequestEvents(engine, call, open_session, reported).run(body)
+        if isinstance(judged, Ended):
+            return judged
+        body = judged
     # Calls that require JSON are the agent's own.
     if not open_session.state.pending_context or call.requires_json:
         return body
@@ -436,20 +448,19 @@ async def check_bypass(
     call: JudgedCall,
     open_session: OpenSession,
     results: Sequence[Result],
-) -> None:
-    """Detect tools that ran without the shim. Raises ReplacementAnswer or ApiError if a hook denies that."""
+) -> Ended | None:
+    """Detect tools that ran without the shim. Returns what ends the call if the configuration denies that."""
     new = new_results(results, open_session.state)
     if not new:
-        return
+        return None
     services = context.services
     denies = services.config.tools.bypass == "deny"
     unannounced = await open_session.change(lambda state: unannounced_tools(new, state, once=not denies))
     services.bypasses.note(unannounced, call.session)
     context.record.bypasses += len(unannounced)
-    if unannounced and denies:
-        _record_and_enforce(engine, call, bypass_denial(unannounced))
+    return _recorded_end(engine, call, bypass_denial(unannounced)) if unannounced and denies else None
 
 
-def _record_and_enforce(engine: RecordingEngine, call: JudgedCall, verdict: Verdict) -> None:
+def _recorded_end(engine: RecordingEngine, call: JudgedCall, verdict: Verdict) -> Ended | None:
     engine.record.note_verdict(BeforeModel.name, verdict)
-    enforce(verdict, BeforeModel.name, call)
+    return ended_by(verdict, BeforeModel.name, call)

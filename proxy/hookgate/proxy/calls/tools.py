@@ -9,6 +9,7 @@ from typing import Protocol, Self
 
 from hookgate.hooks import BeforeToolSelection
 from hookgate.hooks.session import CallState
+from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.observe.blocked import BlockedOutput
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.server.bodies import MAX_ANSWER, is_large
@@ -43,8 +44,8 @@ class Refusal:
 class ToolCallJudge(Protocol):
     """Decides on one tool call at a time."""
 
-    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject:
-        """Return the call's arguments, possibly edited, or a refusal. May raise to end the whole answer."""
+    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject | Ended:
+        """Return the call's arguments, possibly edited, or a refusal, or what ends the whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +70,6 @@ class AllowedTools:
         self._record.note_blocked(blocked, read_object(tool_call, "args"))
         shown = f"The tool {name!r} is not allowed here and was not called."
         return Refusal(shown, _NOT_ALLOWED, self._retries)
-
-
-class RetryModel(Exception):  # noqa: N818  # a turn of the conversation, not an error
-    """Raised to call the model again with further turns that the client does not see."""
-
-    def __init__(self, turns: list[JsonObject], *, answer_rejected: bool = False) -> None:
-        self.turns = turns
-        """The turns to append: the model's turn, and the responses to its calls."""
-        self.answer_rejected = answer_rejected
-        """Whether an AfterAgent hook rejected the final answer, rather than a tool call."""
 
 
 class ToolGate:
@@ -107,9 +98,11 @@ class ToolGate:
             self._repeatable = self._repeatable.add_text(text)
         return True
 
-    async def judge(self, body: JsonObject) -> JsonObject:
-        """Return the judged response, or the same object if unchanged. Raises RetryModel to ask again."""
+    async def judge(self, body: JsonObject) -> JsonObject | Ended | AskAgain:
+        """Return the judged response, or the same object if unchanged, or what ends the answer."""
         found = await self._decide(self._filter.starting_calls(body))
+        if isinstance(found, Ended):
+            return found
         decisions = [_decision(tool_call, decided) for tool_call, decided in found]
         judged = self._filter.apply_decisions(body, decisions)
         retries = any(isinstance(decided, Refusal) and decided.retries for _, decided in found)
@@ -118,11 +111,11 @@ class ToolGate:
         if self._repeatable is not None:
             self._repeatable = self._repeatable.add(body, found)
             if self._repeatable is not None and retries:
-                raise RetryModel(self._repeatable.retry_turns())
+                return AskAgain(self._repeatable.retry_turns())
         return judged
 
-    async def _decide(self, tool_calls: Sequence[JsonObject]) -> list["_DecidedCall"]:
-        """Return the calls of an event or answer with the decisions on them."""
+    async def _decide(self, tool_calls: Sequence[JsonObject]) -> "list[_DecidedCall] | Ended":
+        """Return the calls of an event or answer with the decisions on them, or what ends the answer."""
         decided: list[_DecidedCall] = []
         state, offload = self._state, self._state.offload
         try:
@@ -130,7 +123,10 @@ class ToolGate:
                 await state.pause()
                 # Many small calls in a large answer would otherwise take a thread each.
                 state.offload = offload if is_large(tool_call) else None
-                decided.append((tool_call, await decide_tool_call(self._judges, tool_call)))
+                decision = await decide_tool_call(self._judges, tool_call)
+                if isinstance(decision, Ended):
+                    return decision
+                decided.append((tool_call, decision))
         finally:
             state.offload = offload
         return decided
@@ -195,12 +191,17 @@ class _RepeatableAnswer:
             self._texts = []
 
 
-async def decide_tool_call(judges: Sequence[ToolCallJudge], tool_call: JsonObject) -> Refusal | JsonObject:
-    """Return the arguments with which a call may be made, after all judges in turn, or why it may not."""
+async def decide_tool_call(
+    judges: Sequence[ToolCallJudge], tool_call: JsonObject
+) -> Refusal | JsonObject | Ended:
+    """Return the arguments with which a call may be made, after all judges in turn, or why it may not.
+
+    A judge may also end the whole answer.
+    """
     arguments = read_object(tool_call, "args")
     for judge in judges:
         decided = await judge.judge({**tool_call, "args": arguments})
-        if isinstance(decided, Refusal):
+        if isinstance(decided, Refusal | Ended):
             return decided
         arguments = decided
     return arguments

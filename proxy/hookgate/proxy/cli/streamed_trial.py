@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from hookgate.hooks import AfterModel, Engine, SessionContext
 from hookgate.proxy.calls.answer import AnswerPipeline
+from hookgate.proxy.calls.answer_stages import Cut
 from hookgate.proxy.calls.context import JudgedCall, OutgoingCall, RecordingEngine
 from hookgate.proxy.config.models import LimitSettings
 from hookgate.proxy.observe.record import CallRecord
@@ -57,12 +58,12 @@ async def judge_as_stream(engine: Engine, event: AfterModel, session: SessionCon
     recording, worker = RecordingEngine(engine, CallRecord()), BodyWorker(LimitSettings())
     pipeline = AnswerPipeline(recording, outgoing, worker, None, None, keep_answer=True)
     pipeline.begin_stream(ServerSentEvents())
-    events = list(_small_events(event.body))
+    events, ended = list(_small_events(event.body)), False
     for number, small in enumerate(events, 1):
-        await pipeline.feed(b"data: " + dumps(small) + b"\r\n\r\n", last=number == len(events))
-        if pipeline.pending_exception is not None:
+        passed = await pipeline.feed(b"data: " + dumps(small) + b"\r\n\r\n", last=number == len(events))
+        if ended := isinstance(passed, Cut):
             break
-    answer, ended = pipeline.answer or {}, pipeline.pending_exception is not None
+    answer = pipeline.answer or {}
     pipeline.close()
     return StreamedTrial(len(events), answer, ended)
 

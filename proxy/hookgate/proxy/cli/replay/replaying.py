@@ -19,19 +19,19 @@ from hookgate.proxy.calls.answer_stages import visible_text_of
 from hookgate.proxy.calls.batches import BATCHED, answer_event
 from hookgate.proxy.calls.context import JudgedCall, RecordingEngine, call_in_session
 from hookgate.proxy.calls.events import apply_outcome
+from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.session_events import (
     ToolCallEvents,
     TurnEndEvents,
     engine_for_derived,
     run_session_events,
 )
-from hookgate.proxy.calls.tools import AllowedTools, RetryModel, ToolCallJudge, ToolGate, ToolSelection
+from hookgate.proxy.calls.tools import AllowedTools, ToolCallJudge, ToolGate, ToolSelection
 from hookgate.proxy.calls.verdicts import (
-    ReplacementAnswer,
     before_model_or_refuse,
     before_tool_selection,
     before_tool_selection_or_refuse,
-    enforce,
+    ended_by,
     fire_before_model,
 )
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
@@ -107,10 +107,10 @@ class Replay:
                 await self._inputs(opened.engine, start)
             elif start.route.verb in BATCHED:
                 await self._batch(opened, start)
-            else:
-                await self._generate(opened, start, open_session)
+            elif await self._generate(opened, start, open_session):
+                return
             opened.is_forwarded = opened.engine.record.outcome is None
-        except (ReplacementAnswer, ApiError, BodyError):
+        except (ApiError, BodyError):
             return  # hooks have ended it, and the record has the outcome
 
     async def end(self, was: RecordedCall) -> CallRecord | None:
@@ -131,7 +131,7 @@ class Replay:
                     await self._batch_answers(opened, opened.call, was.answers)
             elif opened.is_forwarded and opened.call is not None:
                 await self._answers(opened, opened.call, was.answers)
-        except (ReplacementAnswer, ApiError):
+        except ApiError:
             pass  # the record has the outcome
         self._end(record, was.usage if opened.is_forwarded else Usage())
         return record
@@ -160,7 +160,8 @@ class Replay:
 
     # ---- requests
 
-    async def _generate(self, opened: _OpenCall, start: CallStart, open_session: OpenSession) -> None:
+    async def _generate(self, opened: _OpenCall, start: CallStart, open_session: OpenSession) -> Ended | None:
+        """Run the hooks of a request. Returns what ends the call, if they do."""
         engine, adapter = opened.engine, ADAPTERS[start.route.dialect]()
         client_body = start.request or {}
         model, body = open_request_body(adapter, start.route, client_body)
@@ -170,16 +171,25 @@ class Replay:
         contents = read_list(body, "contents")
         opened.reported = frozenset(open_session.state.reported_kinds(""))
         if engine.needs_session_events(open_session, opened.reported):
-            body = await run_session_events(
+            judged = await run_session_events(
                 engine, call, open_session, body, opened.reported, _ignore_results
             )
-        event, _ = await fire_before_model(engine, call, model, body, client_body)
-        model = event.model
-        body, opened.selection = await before_tool_selection(engine, call, model, event.body)
+            if isinstance(judged, Ended):
+                return judged
+            body = judged
+        after = await fire_before_model(engine, call, model, body, client_body)
+        if isinstance(after, Ended):
+            return after
+        model = after[0].model
+        selected = await before_tool_selection(engine, call, model, after[0].body)
+        if isinstance(selected, Ended):
+            return selected
+        body, opened.selection = selected
         engine.record.model = opened.model = model
         opened.shown = SharedValue(show_request(model, body))
         opened.prompt, opened.call = prompt_of(contents), call
         opened.descriptions = declared_descriptions(body)
+        return None
 
     async def _inputs(self, engine: RecordingEngine, start: CallStart) -> None:
         verb, inputs = start.route.verb, read_inputs(start.route.verb, start.request or {}).requests
@@ -218,19 +228,17 @@ class Replay:
     async def _answers(self, opened: _OpenCall, call: JudgedCall, answers: Sequence[JsonObject]) -> None:
         answer_rejected = False
         for number, answer in enumerate(answers, 1):
-            try:
-                await self._answer(
-                    opened, call, answer, answer_rejected=answer_rejected, more=number < len(answers)
-                )
-            except RetryModel as retry:
-                answer_rejected = answer_rejected or retry.answer_rejected
-            else:
+            outcome = await self._answer(
+                opened, call, answer, answer_rejected=answer_rejected, more=number < len(answers)
+            )
+            if not isinstance(outcome, AskAgain):
                 return
+            answer_rejected = answer_rejected or outcome.answer_rejected
 
     async def _answer(
         self, opened: _OpenCall, call: JudgedCall, answer: JsonObject, *, answer_rejected: bool, more: bool
-    ) -> None:
-        """Judge one answer. Raises RetryModel if it is rejected and `more` answers follow.
+    ) -> Ended | AskAgain | None:
+        """Judge one answer. Returns AskAgain if it is rejected and `more` answers follow.
 
         `answer_rejected`: a hook has rejected an earlier final answer.
         """
@@ -238,7 +246,8 @@ class Replay:
         body = answer
         if opened.shown is not None and engine.listens_to(AfterModel.name):
             outcome = await engine.fire(AfterModel(opened.shown, body, opened.model), session)
-            enforce(outcome.verdict, AfterModel.name, call)
+            if ended := ended_by(outcome.verdict, AfterModel.name, call):
+                return ended
             body = outcome.event.body
         judges: list[ToolCallJudge] = []
         if opened.selection is not None:
@@ -247,12 +256,14 @@ class Replay:
         if of_tools.listens_to(BeforeTool.name):
             judges.append(ToolCallEvents(of_tools, call, opened.descriptions))
         gate = ToolGate(judges, session.call_state, retries=more)
-        body = await gate.judge(body)
+        judged = await gate.judge(body)
+        if isinstance(judged, Ended | AskAgain):
+            return judged
         of_turns = engine_for_derived(engine, "turns", opened.reported)
-        if of_turns.listens_to(AfterAgent.name) and not (call.requires_json or gate.agent_has_call):
-            await TurnEndEvents(of_turns, call, opened.prompt, answer_rejected, more).turn_ended(
-                visible_text_of([body])
-            )
+        if call.requires_json or gate.agent_has_call or not of_turns.listens_to(AfterAgent.name):
+            return None
+        events = TurnEndEvents(of_turns, call, opened.prompt, answer_rejected, more)
+        return await events.turn_ended(visible_text_of([judged]))
 
     async def _batch_answers(
         self, opened: _OpenCall, call: JudgedCall, answers: Sequence[JsonObject]
