@@ -612,6 +612,25 @@ async def test_citations_of_a_long_streamed_text_refer_to_the_masked_text() -> N
     assert shown.encode()[segment["startIndex"] : segment["endIndex"]].decode() == "Spain won Euro 2024."
 
 
+async def test_a_citation_of_one_part_of_a_whole_answer_refers_to_that_part() -> None:
+    sentence = "Spain won Euro 2024."
+    segment = {"partIndex": 1, "startIndex": 0, "endIndex": len(sentence), "text": sentence}
+    body = spoken(
+        f"Write to {MAIL}. ",
+        finishReason="STOP",
+        groundingMetadata={"groundingSupports": [{"segment": segment, "groundingChunkIndices": [0]}]},
+    )
+    body["candidates"][0]["content"]["parts"].append({"text": sentence})
+    async with (
+        peer(ok(json.dumps(body).encode())) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [policy()]}) as url,
+    ):
+        answer = await post(url, UNARY, prompt("hi"))
+    [candidate] = answer.json["candidates"]
+    assert MAIL not in str(candidate)
+    assert candidate["groundingMetadata"]["groundingSupports"][0]["segment"] == segment
+
+
 async def test_annotations_of_a_response_refer_to_the_masked_text() -> None:
     note = {"type": "url_citation", "url": "u", "start_index": CITED.index("Spain"), "end_index": len(CITED)}
     content = {"type": "output_text", "text": CITED, "annotations": [note]}

@@ -40,12 +40,11 @@ from hookgate.proxy.calls.answer_stages import (
     memory_of,
     received_bytes,
     responses_of,
-    visible_text,
 )
 from hookgate.proxy.calls.context import JudgedCall, OutgoingCall, RecordingEngine
 from hookgate.proxy.calls.outcomes import AskAgain, Ended, as_value
 from hookgate.proxy.calls.tools import ToolGate
-from hookgate.proxy.calls.verdicts import check_edit, ended_by
+from hookgate.proxy.calls.verdicts import ended_by
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routes.dialects.generate_content import GenerateContent
 from hookgate.proxy.server.bodies import (
@@ -157,31 +156,15 @@ class AnswerPipeline:
         piece = await self._parse(Frame(data, data))
         if piece.body is None:
             return await self.redact_error(data)
-        pieces = await self._fire([piece])
-        if isinstance(pieces, Cut):
-            return pieces.outcome
-        original, edited = piece.response, pieces[0].response
-        if self.call.requires_json and edited is not original:
-            await self._body_worker.run(work, check_edit, original, edited, AfterModel.name)
-        if self._gate is not None:
-            pieces = await _pass_through(GateStage(self._gate, self._in_thread), pieces, "finish")
-            if isinstance(pieces, Cut):
-                return pieces.outcome
-        if self._turn_end is not None and not (self._gate and self._gate.agent_has_call):
-            outcome = await self._turn_end.turn_ended(visible_text(pieces))
-            if outcome is not None:
-                return outcome
-        self._keep(pieces)
-        if self._listener is not None:
-            await self._listener(pieces[0].response)
-        for screen in self._client_filters():
-            pieces = await screen.judge_whole(pieces)
-            if isinstance(pieces, Cut):
-                return pieces.outcome
-        if (sent := pieces[0].response) is not piece.response:
-            moved = await self._body_worker.run(work, with_moved_citations, piece.response, sent)
-            pieces = [replace(pieces[0], response=moved)]
-        return await self._body_worker.run(work, pieces[0].data)
+        self._prepare([EventStage(self._fire)] if self._plan.groups else [], is_whole=True)
+        passed = await self._advance([piece], "finish")
+        if isinstance(passed, Cut):
+            return passed.outcome
+        [judged] = passed
+        if judged.response is not piece.response:
+            moved = await self._body_worker.run(work, with_moved_citations, piece.response, judged.response)
+            judged = replace(judged, response=moved)
+        return await self._body_worker.run(work, judged.data)
 
     async def redact_error(self, data: bytes) -> bytes | Ended:
         """Redact an upstream error, or return what the client receives if a screen denies it."""
@@ -198,24 +181,32 @@ class AnswerPipeline:
     def begin_stream(self, framing: Framing) -> None:
         """Prepare for a streamed answer with this framing."""
         self._framing = framing
-        modes = self._plan.stream_modes
-        cited = CitedTexts() if self._may_edit else None
+        modes = self._plan.stream_modes.items()
+        self._prepare([stage for mode, window in modes for stage in self._hook_stages(mode, window)])
+        self._drops_comments = any(screen.enforces for screen in self._screens)
+
+    def _prepare(self, hook_stages: Sequence[AnswerStage], *, is_whole: bool = False) -> None:
+        """Set the stages of the answer, in order. A whole answer is a stream of one piece."""
+        edits = hook_stages or self.call.session.call_state.client_filters
+        cited = CitedTexts() if edits and not is_whole else None
+        original = OriginalStage() if hook_stages and self.call.requires_json else None
         if cited is not None:
             self._stages.append(OriginalTextStage(cited))
-        original = OriginalStage() if modes and self.call.requires_json else None
         if original is not None:
             self._stages.append(original)
-        for mode, window in modes.items():
-            self._stages += self._hook_stages(mode, window)
+        self._stages += hook_stages
         if original is not None:
             self._stages.append(JsonStage(original, self._body_worker))
-        self._drops_comments = any(screen.enforces for screen in self._screens)
         if self._gate is not None:
             self._stages.append(GateStage(self._gate, self._in_thread))
         if self._turn_end is not None:
             self._stages.append(TurnEndStage(self._turn_end, self._gate))
-        self._stages += self._observing_stages()
-        self._stages += self._client_filters()
+        if self._kept is not None:
+            self._stages.append(RecordingStage(self._keep))
+        if self._listener is not None:
+            self._stages.append(ListenerStage(self._listener))
+        filters = self._client_filters()
+        self._stages += [EventStage(each.judge_whole) for each in filters] if is_whole else filters
         if cited is not None:
             self._stages.append(CitationStage(cited, self._in_thread))
 
@@ -232,16 +223,6 @@ class AnswerPipeline:
                 return [WindowStage(judge, window)]
             case _:
                 return [CompleteStage(judge)]
-
-    @property
-    def _may_edit(self) -> bool:
-        """Whether hooks may edit the texts of the answer, or pseudonyms are restored in them."""
-        return bool(self._plan.groups or self.call.session.call_state.client_filters)
-
-    def _observing_stages(self) -> list[AnswerStage]:
-        """Return the stages that show what has passed all hooks to those who need it."""
-        recording = [] if self._kept is None else [RecordingStage(self._keep)]
-        return [*recording, *([] if self._listener is None else [ListenerStage(self._listener)])]
 
     def _plan_for(self, mode: StreamMode) -> EventPlan:
         """Return the hooks of one stream mode."""
