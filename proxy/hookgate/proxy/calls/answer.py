@@ -205,8 +205,7 @@ class AnswerPipeline:
             self._stages.append(RecordingStage(self._keep))
         if self._listener is not None:
             self._stages.append(ListenerStage(self._listener))
-        filters = self._client_filters()
-        self._stages += [EventStage(each.judge_whole) for each in filters] if is_whole else filters
+        self._stages += [EventStage(self._filter_whole)] if is_whole else self._client_filters()
         if cited is not None:
             self._stages.append(CitationStage(cited, self._in_thread))
 
@@ -287,6 +286,15 @@ class AnswerPipeline:
         self._stages.clear()  # they refer to the pipeline
 
     # ---- whole and streamed answers
+
+    async def _filter_whole(self, pieces: list[Piece]) -> Passed:
+        """Apply the client's filters to a whole answer: its hooks, which have run, may have added some."""
+        for stage in self._client_filters():
+            passed = await stage.judge_whole(pieces)
+            if isinstance(passed, Cut):
+                return passed
+            pieces = passed
+        return pieces
 
     def _client_filters(self) -> list[ScreenStage]:
         """Return the filters that are applied after all hooks: only the client sees their output."""
