@@ -32,7 +32,7 @@ from support.panel import BEARER, Paneled, panel_gateway
 from support.wire import Answer, ask, post
 
 from hookgate.proxy.admin import access, sign_in
-from hookgate.proxy.admin import session_table as panel_table
+from hookgate.proxy.admin import sessions as panel_table
 from hookgate.proxy.config import Config, ConfigError, SignInSettings
 from hookgate.proxy.config.reading import conflicts
 from hookgate.proxy.keys import openid

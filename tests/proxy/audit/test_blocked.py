@@ -14,7 +14,7 @@ from support.wire import KEY, SSE, UNARY, Answer, ask, post, prompt
 
 from hookgate.proxy.cli.audit import export_records
 from hookgate.proxy.config import Config, ToolCallSettings
-from hookgate.proxy.observe.blocked import MAX_BLOCKED
+from hookgate.proxy.observe.record import MAX_BLOCKED
 from hookgate.proxy.store.database import open_audit
 
 Json = dict[str, Any]

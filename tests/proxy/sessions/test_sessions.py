@@ -12,7 +12,7 @@ from hookgate.proxy.config.session_bounds import MAX_SESSIONS
 from hookgate.proxy.keys.callers import AcceptedKeys
 from hookgate.proxy.observe import record as kept
 from hookgate.proxy.observe.record import CallRecord, Receipts
-from hookgate.proxy.sessions import effects
+from hookgate.proxy.sessions import memory as effects
 from hookgate.proxy.sessions import sessions as local
 from hookgate.proxy.sessions.memory import HookEffect
 from hookgate.proxy.sessions.sessions import (

@@ -14,7 +14,7 @@ from support.databases import cut, postgres
 
 from hookgate.hooks import SessionContext
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.sessions import effects, memory
+from hookgate.proxy.sessions import memory
 from hookgate.proxy.sessions import table as stored
 from hookgate.proxy.sessions.memory import HookEffect
 from hookgate.proxy.sessions.sessions import OpenSession, SessionState, text_fingerprint
@@ -182,7 +182,7 @@ async def test_the_oldest_effects_of_a_session_are_forgotten(
 async def test_effects_that_take_too_much_room_are_not_kept(
     url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(effects, "MAX_EFFECT_BYTES", 500)
+    monkeypatch.setattr(memory, "MAX_EFFECT_BYTES", 500)
     monkeypatch.setattr(stored, "MAX_SESSION_BYTES", 700)
     async with two(url, tmp_path) as (one, other):
         for name, size in (("large", 600), ("a", 300), ("b", 300), ("c", 300)):

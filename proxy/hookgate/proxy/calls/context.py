@@ -42,10 +42,9 @@ from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import UPSTREAM_BROKE, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.keys.callers import Callers, load_named_keys, named_session
-from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
 from hookgate.proxy.observe.content import CallObserver, open_transcripts
 from hookgate.proxy.observe.logs import note_cause, note_session
-from hookgate.proxy.observe.record import CallRecord, Receipts
+from hookgate.proxy.observe.record import BlockedOutput, CallRecord, Receipts, denying_hooks
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
 from hookgate.proxy.routes.dialects.generate_content import GenerateContent

@@ -20,7 +20,7 @@ from hookgate.proxy.calls.context import CallContext, JudgedCall, RecordingEngin
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.tools import Refusal
 from hookgate.proxy.calls.verdicts import ended_by
-from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
+from hookgate.proxy.observe.record import BlockedOutput, denying_hooks
 from hookgate.proxy.server.bodies import is_large
 from hookgate.proxy.sessions.bypass import bypass_denial, new_results, unannounced_tools
 from hookgate.proxy.sessions.memory import (

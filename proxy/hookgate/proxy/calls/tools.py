@@ -10,8 +10,7 @@ from typing import Protocol, Self
 from hookgate.hooks import BeforeToolSelection
 from hookgate.hooks.session import CallState
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
-from hookgate.proxy.observe.blocked import BlockedOutput
-from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.record import BlockedOutput, CallRecord
 from hookgate.proxy.server.bodies import MAX_ANSWER, is_large
 from hookgate.translator import ToolCallFilter
 from hookgate.translator.fields import JsonObject, parts_of, read, read_list, read_object, same

@@ -10,8 +10,7 @@ from hookgate.proxy.calls.context import JudgedCall, RecordingEngine
 from hookgate.proxy.calls.outcomes import Ended, Replacement
 from hookgate.proxy.calls.tools import ToolSelection
 from hookgate.proxy.errors import policy_denied
-from hookgate.proxy.observe.blocked import selecting_hooks
-from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.record import CallRecord, selecting_hooks
 from hookgate.translator import callable_names, synthetic_response, text_response
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.response import is_json_answer, is_whole

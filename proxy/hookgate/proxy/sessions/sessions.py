@@ -18,8 +18,7 @@ from hookgate.proxy.config.session_bounds import MAX_KEY_BYTES, MAX_SESSION_BYTE
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.fair_mapping import FairMapping
 from hookgate.proxy.keys.callers import AcceptedKeys
-from hookgate.proxy.sessions.effects import take_new_effects
-from hookgate.proxy.sessions.memory import ConversationMemory
+from hookgate.proxy.sessions.memory import ConversationMemory, take_new_effects
 
 T = TypeVar("T")
 V = TypeVar("V")

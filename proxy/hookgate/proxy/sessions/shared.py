@@ -18,8 +18,13 @@ from hookgate.hooks import SessionContext
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.keys.callers import KEPT_KEYS, AcceptedKeys
 from hookgate.proxy.sessions import memory
-from hookgate.proxy.sessions.effects import effect_of, take_new_effects
-from hookgate.proxy.sessions.memory import ConversationMemory, HookEffect, StartClaim
+from hookgate.proxy.sessions.memory import (
+    ConversationMemory,
+    HookEffect,
+    StartClaim,
+    effect_of,
+    take_new_effects,
+)
 from hookgate.proxy.sessions.sessions import (
     OpenSession,
     SessionKey,
