@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hookgate.hooks.session import ExpectedUse
-from hookgate.translator.fields import JsonObject, read, read_object, strings_in
+from hookgate.translator.fields import JsonObject, read, read_object
 
 BYTES_PER_TOKEN = 4
 """The bytes of text in a prompt that count as one token."""
@@ -62,28 +62,43 @@ def _number(value: Any) -> int:
 
 def _estimate_input(body: JsonObject) -> int:
     text = media = files = 0
+    free: list[Any] = []
     level: list[Any] = [body]
     while level:
         below: list[Any] = []
         for item in level:
             kind = type(item)
             if kind is str:
-                text += _size(item)
+                text += len(item) if item.isascii() else len(item.encode(errors="surrogatepass"))
             elif kind is list:
                 below += item
             elif kind is dict and _UNUSUAL.isdisjoint(item):
                 below += item.values()
             elif kind is dict:
-                for name in _FREE & item.keys():
-                    text += sum(map(_size, strings_in(item[name])))
+                free += [item[name] for name in _FREE & item.keys()]
                 below += [value for name, value in item.items() if name not in _UNUSUAL]
                 if isinstance(data := item.get("data"), str) and len(data) > _SHORT:
                     media, files = media + len(data), files + 1
                 else:
                     below.append(data)
         level = below
+    text += _text_size(free)
     return -(-text // BYTES_PER_TOKEN) + media // BYTES_PER_MEDIA_TOKEN + files * _MEDIA_TOKENS
 
 
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+def _text_size(level: list[Any]) -> int:
+    """Return the bytes of all strings and names in these values."""
+    size = 0
+    while level:
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                size += len(item) if item.isascii() else len(item.encode(errors="surrogatepass"))
+            elif kind is list:
+                below += item
+            elif kind is dict:
+                below += item
+                below += item.values()
+        level = below
+    return size
