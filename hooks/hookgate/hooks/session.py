@@ -1,7 +1,8 @@
 """The context of a hook's run: the session, the caller, and the state of the current call."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -129,6 +130,20 @@ class CallState:
         for make in self.client_filters.values():
             [(_, response)] = make().judge([response], last=True)
         return response
+
+    @contextmanager
+    def judging(self, *, is_small: bool) -> Iterator[None]:
+        """Within the block, hooks judge a part of a body. Their steps need no thread if the part is small.
+
+        Many small parts of a large body would otherwise take a thread each.
+        """
+        offload = self.offload
+        if is_small:
+            self.offload = None
+        try:
+            yield
+        finally:
+            self.offload = offload
 
     async def run_step(self, step: Callable[..., Any], *args: Any) -> Any:
         """Call a pure function whose cost is proportional to the call's bodies, and return its result."""

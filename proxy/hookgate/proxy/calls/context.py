@@ -405,19 +405,13 @@ class CallContext:
 
     @contextmanager
     def judging(self, part: JsonObject, session: SessionContext) -> Iterator[None]:
-        """Let steps, and hooks in the session, depend on a part of the body within the block.
-
-        The steps for many small parts of a large body would otherwise take a thread each.
-        """
-        state = session.call_state
+        """Let steps, and hooks in the session, depend on a part of the body within the block."""
         self._part_is_small = not is_large(part)
-        offload = state.offload
-        if self._part_is_small:
-            state.offload = None
         try:
-            yield
+            with session.call_state.judging(is_small=self._part_is_small):
+                yield
         finally:
-            self._part_is_small, state.offload = False, offload
+            self._part_is_small = False
 
     async def run_step(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of a pure step that depends on the body; uses a thread if the body is large."""

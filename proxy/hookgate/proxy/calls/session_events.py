@@ -138,22 +138,19 @@ class RequestEvents:
         effects: dict[int, HookEffect] = {}
         judged: dict[str, HookEffect] = {}
         call_state = self.call.session.call_state
-        offload = call_state.offload
         try:
             for result in results:
                 await call_state.pause()
                 effect = self._memory.effect_on(result.identity)
                 if effect is None and judges:
-                    # Many small results of a large request would otherwise take a thread each.
-                    call_state.offload = offload if is_large(result.response) else None
-                    decided = await self._judge_result(result)
+                    with call_state.judging(is_small=not is_large(result.response)):
+                        decided = await self._judge_result(result)
                     if isinstance(decided, Ended):
                         return decided
                     effect = judged[result.identity] = decided
                 if effect is not None:
                     effects[id(result.part)] = effect
         finally:  # a hook may end the call after others were judged
-            call_state.offload = offload
             if judged:
                 await self.open_session.change(lambda state: state.memory.remember_results(judged))
         return effects

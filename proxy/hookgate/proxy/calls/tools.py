@@ -116,18 +116,13 @@ class ToolGate:
     async def _decide(self, tool_calls: Sequence[JsonObject]) -> "list[_DecidedCall] | Ended":
         """Return the calls of an event or answer with the decisions on them, or what ends the answer."""
         decided: list[_DecidedCall] = []
-        state, offload = self._state, self._state.offload
-        try:
-            for tool_call in tool_calls:
-                await state.pause()
-                # Many small calls in a large answer would otherwise take a thread each.
-                state.offload = offload if is_large(tool_call) else None
+        for tool_call in tool_calls:
+            await self._state.pause()
+            with self._state.judging(is_small=not is_large(tool_call)):
                 decision = await decide_tool_call(self._judges, tool_call)
-                if isinstance(decision, Ended):
-                    return decision
-                decided.append((tool_call, decision))
-        finally:
-            state.offload = offload
+            if isinstance(decision, Ended):
+                return decision
+            decided.append((tool_call, decision))
         return decided
 
 
