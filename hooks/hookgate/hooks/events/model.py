@@ -359,13 +359,13 @@ class AfterModel(Event):
         return self.model if name == "model" else super().subject_property(name)
 
     def fields(self, view: str) -> JsonObject:
-        # `_shown` alone would do, but is one more call for each event of a stream.
-        shown = show_response(self.body) if view == "text" else self._shown(view)
+        # `_answer_view` alone would do, but is one more call for each event of a stream.
+        shown = show_response(self.body) if view == "text" else self._answer_view(view)
         return {"llm_request": self.llm_request, "llm_response": shown}
 
     def extract_edit(self, specific: JsonObject, view: str) -> JsonObject:
         edit = object_in(specific, "llm_response")
-        return changed_part(self._shown(view), edit, RESPONSE_EDITS) if edit else {}
+        return changed_part(self._answer_view(view), edit, RESPONSE_EDITS) if edit else {}
 
     def edited(self, edit: JsonObject, view: str) -> Self:
         body = self.body
@@ -390,7 +390,7 @@ class AfterModel(Event):
     def _requires_json(self) -> bool:
         return requires_json(read_object(self.llm_request.value, "config"))
 
-    def _shown(self, view: str) -> JsonObject:
+    def _answer_view(self, view: str) -> JsonObject:
         """Return a view of the answer. All views but `text` include the REST body, with its calls."""
         shown = show_response(self.body)
         return shown if view == "text" else {**shown, "raw": self.body}

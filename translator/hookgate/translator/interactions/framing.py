@@ -115,7 +115,7 @@ class InteractionEvents(JoinedEvents):
         if not data:
             return super().encode(frame, data)
         events = _events_in(data)
-        new = [each for each in map(self._sent, events) if each is not None]
+        new = [each for each in map(self._client_event, events) if each is not None]
         if data is frame.data and len(new) == len(events) and all(map(_is, new, events)):
             return super().encode(frame, data)
         return self._missing_end() + b"".join(map(_framed, new))
@@ -126,7 +126,7 @@ class InteractionEvents(JoinedEvents):
         Hooks may have changed the frame, but its original events show where it was in the stream.
         """
         events = _events_in(data)
-        new = [self._sent(event) for event in events]
+        new = [self._client_event(event) for event in events]
         failed = [number for number, event in enumerate(events) if event.get("error") is not None]
         originals = [event for event in _events_in(frame.data) if "event_id" in event]
         if self._reached and (frame.raw.strip().endswith(DONE) or not all(map(self._has_passed, originals))):
@@ -155,10 +155,10 @@ class InteractionEvents(JoinedEvents):
             body = body if "event_type" in body else {**body, **self._began}
             self._offset, self._client_indexes = self._next, {}
         events = [body] if "event_type" in body else interaction_events(body)
-        new = [*ends, *(each for each in map(self._sent, events) if each is not None)]
+        new = [*ends, *(each for each in map(self._client_event, events) if each is not None)]
         return self._missing_end() + b"".join(map(_framed, new)) + _END
 
-    def _sent(self, event: JsonObject) -> JsonObject | None:
+    def _client_event(self, event: JsonObject) -> JsonObject | None:
         """Note an event that is sent, and return it as it has to be sent; None if it is not sent."""
         kind = event.get("event_type")
         if kind == "interaction.created":

@@ -162,7 +162,7 @@ class ResponseEvents(HeldEvents):
             unchanged = data is frame.data
             return super().encode(frame, data) if unchanged else b"data: " + data + b"\n\n"
         events = value["events"] if is_joined(value) else [value]
-        new = [each for event in events for each in self._sent(event)]
+        new = [each for event in events for each in self._client_events(event)]
         if data is frame.data and len(new) == len(events) and all(map(_is, new, events)):
             return super().encode(frame, data)
         return self._missing_end() + b"".join(map(_framed, new))
@@ -170,10 +170,10 @@ class ResponseEvents(HeldEvents):
     def event(self, data: bytes) -> bytes:
         """Return the bytes of all events of a whole response."""
         self._continue()
-        new = [each for event in response_events(read_frame(data)) for each in self._sent(event)]
+        new = [each for event in response_events(read_frame(data)) for each in self._client_events(event)]
         return self._missing_end() + b"".join(map(_framed, new))
 
-    def _sent(self, event: JsonObject) -> list[JsonObject]:
+    def _client_events(self, event: JsonObject) -> list[JsonObject]:
         """Note an event that is sent, and return it as it has to be sent, after others that are needed."""
         kind, index = event.get("type"), event.get("output_index")
         if not isinstance(kind, str):
