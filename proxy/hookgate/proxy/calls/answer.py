@@ -65,6 +65,9 @@ from hookgate.translator.strictjson import loads, with_whole_characters
 log = logging.getLogger("hookgate.gateway")
 
 
+_PIECES_AT_ONCE = 1000
+"""If more pieces of a stream are received at once, other calls run in between."""
+
 AnswerEnd = Literal["finish", "abandon"]
 """How an answer ends: "finish" if it is complete, "abandon" if it is cut off."""
 
@@ -120,6 +123,7 @@ class AnswerPipeline:
         self._screens: list[HookScreen] = []
         self._stages: list[AnswerStage] = []
         self._framing: Framing | None = None
+        self._event_work = 0  # an estimate for the event that is being received
         self._drops_comments = False
         self._engine, self._model = engine, outgoing.model
         self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model_plan
@@ -246,11 +250,21 @@ class AnswerPipeline:
         assert self._framing is not None  # noqa: S101  # for the type checker
         self.call.session.call_state.offload = self._offload  # an earlier event may have been large
         pieces: list[Piece] = []
+        released: list[Piece] = []
         end: AnswerEnd | None = "finish" if last else None
         framing = self._framing
         try:
-            frames = framing.feed(chunk)
-            for received in [*frames, *framing.finish()] if last else frames:
+            if framing.parses_events:
+                frames = await self._parsed_frames(framing, chunk, last=last)
+            else:
+                frames = [*framing.feed(chunk), *(framing.finish() if last else ())]
+            for received in frames:
+                if len(pieces) == _PIECES_AT_ONCE:
+                    released += await self._advance(pieces, None)
+                    if self.pending_exception is not None:
+                        return released
+                    pieces = []
+                    await self.call.session.call_state.pause()
                 frame = received
                 if not received.data and is_error(received.raw):
                     frame = Frame(received.raw, received.raw, is_bare=True)
@@ -265,7 +279,16 @@ class AnswerPipeline:
             self.pending_exception, end = unreadable_answer(str(error)), "abandon"
         except ApiError as error:  # the pieces before it are judged first
             self.pending_exception, end = error, "abandon"
-        return await self._advance(pieces, end)
+        return [*released, *await self._advance(pieces, end)]
+
+    async def _parsed_frames(self, framing: Framing, chunk: bytes, *, last: bool) -> list[Frame]:
+        """Return the frames that the next bytes complete. Raises BodyError.
+
+        A large event, which may become many frames, is parsed in a thread.
+        """
+        self._event_work = (self._event_work if framing.is_in_event else 0) + work_of(chunk)
+        frames = await self._body_worker.run(self._event_work, framing.feed, chunk)
+        return [*frames, *await self._body_worker.run(self._event_work, framing.finish)] if last else frames
 
     async def abandon(self) -> list[Piece]:
         """Return the pieces that may still be sent of an answer that the upstream has cut off.

@@ -27,6 +27,8 @@ class HeldEvents(ServerSentEvents):
     list_name: ClassVar[str]
     """The name of the list."""
 
+    parses_events = True
+
     def __init__(self) -> None:
         super().__init__()
         self._held: list[Frame] = []
