@@ -111,6 +111,28 @@ def test_slices_of_a_stream_are_small_and_complete(data: bytes) -> None:
     assert len(slices) > 1 or len(data) < 3
 
 
+async def test_citations_in_many_events_are_moved_beside_the_event_loop_and_not_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    move, threads = answer_stages.move_citations, []
+
+    def noted(*given: Any) -> Any:
+        threads.append(threading.current_thread())
+        return move(*given)
+
+    monkeypatch.setattr(answer_stages, "_MAX_COMPARED", 256 * KIB)
+    monkeypatch.setattr(answer_stages, "move_citations", noted)
+    cited = {"citationMetadata": {"citations": [{"startIndex": 4, "endIndex": 9}]}}
+    events = [spoken(f"See {SECRET}. ", **cited)] * 300
+    data = b"".join(sse(*events, spoken("", finishReason="STOP")))
+    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, REDACT) as url:
+        answer = await post(url, SSE, HI)
+    assert 30 < len(threads) < 150
+    assert threading.main_thread() not in threads[-30:]
+    assert 30 < answer.body.count(b"citationMetadata") < 150
+    assert SECRET.encode() not in answer.body
+
+
 CHAT = "/v1beta/openai/chat/completions"
 MESSAGES = {"model": "gemini-2.5-flash", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 INPUT = {"model": "gemini-2.5-flash", "input": "hi", "stream": True}
