@@ -286,6 +286,47 @@ async def test_a_forbidden_call_does_not_reach_the_client(stream: bool) -> None:
     assert b'"finish_reason":"stop"' in answer.body
 
 
+@pytest.mark.parametrize(
+    "others",
+    [
+        called(['{"command": "rm"}'], name="read_file"),
+        [*called(['{"command": "rm"}'], name="read_file"), ended("tool_calls")],
+        called(['{"command": "rm"}'], name="read_file", choice=1),
+    ],
+)
+async def test_a_client_does_not_add_the_arguments_of_one_call_to_another(others: list[Json]) -> None:
+    def no_rm(event: Json) -> Json | None:
+        denied = event["tool_name"] == "shell" and "command" in event["tool_input"]
+        return {"decision": "deny", "reason": "no rm"} if denied else None
+
+    data = sse([*called([], name="shell"), *others, ended("tool_calls"), ended("tool_calls", 1)])
+    async with (
+        peer(STREAM_HEAD, data) as upstream,
+        gateway_before(upstream.url, {"BeforeTool": [runs(no_rm)]}) as url,
+    ):
+        answer = await post(url, PATH, {**HI, "stream": True}, KEY)
+    if answer.status == 502:
+        return
+    # As the AI SDK does it: the first choice of a chunk, and the first name of each index.
+    deltas = [each["choices"][0]["delta"] for each in chunks_of(answer)]
+    calls: dict[int, Json] = {}
+    for call in (call for delta in deltas for call in delta.get("tool_calls") or ()):
+        own = calls.setdefault(call["index"], {**call["function"], "arguments": ""})
+        own["arguments"] += call["function"]["arguments"]
+    assert [(each["name"], each["arguments"]) for each in calls.values()] == [
+        ("shell", ""),
+        ("read_file", '{"command": "rm"}'),
+    ]
+
+
+async def test_a_stream_with_as_many_choices_as_the_request_asks_for_passes() -> None:
+    data = sse([*called(["{}"]), *called(["{}"], choice=1), ended("tool_calls"), ended("tool_calls", 1)])
+    hooks = {"BeforeTool": [listens([])]}
+    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, PATH, {**HI, "stream": True, "n": 2}, KEY)
+    assert answer.body == data
+
+
 async def test_a_refused_call_is_reported_to_the_model_which_answers_again() -> None:
     config = Config.model_validate({"tools": {"refused": "ask_again", "ask_again_at_most": 2}})
     tools = [declared("shell"), declared("read_file")]

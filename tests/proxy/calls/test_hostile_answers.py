@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import threading
 from collections import Counter
 from typing import Any
 
 import pytest
+from support import chat, interactions, responses
 from support.gateway import gateway_before, says
 from support.wire import (
     SSE,
@@ -22,9 +24,14 @@ from support.wire import (
 )
 
 from hookgate.proxy.calls import answer_stages, pacing
-from hookgate.proxy.calls.answer_stages import CitedTexts
+from hookgate.proxy.calls.answer import AnswerPipeline
+from hookgate.proxy.calls.answer_stages import CitedTexts, Piece
 from hookgate.proxy.observe.answer_meter import AnswerMeter
-from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, stream_slices
+from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, stream_slices, work_of
+from hookgate.translator import Frame
+from hookgate.translator.chat import CompletionChunks
+from hookgate.translator.interactions import InteractionEvents
+from hookgate.translator.responses import ResponseEvents
 
 HI = prompt("hi")
 KIB = 1024
@@ -103,6 +110,88 @@ def test_slices_of_a_stream_are_small_and_complete(data: bytes) -> None:
     assert b"".join(slices) == data
     assert all(len(each) <= 64 * KIB and each.count(b"\n") * 128 <= SMALL_BODY for each in slices)
     assert len(slices) > 1 or len(data) < 3
+
+
+async def test_citations_in_many_events_are_moved_beside_the_event_loop_and_not_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    move, threads = answer_stages.move_citations, []
+
+    def noted(*given: Any) -> Any:
+        threads.append(threading.current_thread())
+        return move(*given)
+
+    monkeypatch.setattr(answer_stages, "_MAX_COMPARED", 256 * KIB)
+    monkeypatch.setattr(answer_stages, "move_citations", noted)
+    cited = {"citationMetadata": {"citations": [{"startIndex": 4, "endIndex": 9}]}}
+    events = [spoken(f"See {SECRET}. ", **cited)] * 300
+    data = b"".join(sse(*events, spoken("", finishReason="STOP")))
+    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, REDACT) as url:
+        answer = await post(url, SSE, HI)
+    assert 30 < len(threads) < 150
+    assert threading.main_thread() not in threads[-30:]
+    assert 30 < answer.body.count(b"citationMetadata") < 150
+    assert SECRET.encode() not in answer.body
+
+
+CHAT = "/v1beta/openai/chat/completions"
+MESSAGES = {"model": "gemini-2.5-flash", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+INPUT = {"model": "gemini-2.5-flash", "input": "hi", "stream": True}
+RESPONSES, INTERACTIONS = "/v1beta/openai/responses", "/v1beta/interactions"
+PIECES = ["{", *[" "] * 3_000, "}"]
+ITEMS = responses.identified([responses.message(responses.output_text("a")) for _ in range(3_000)])
+STEPS = [interactions.started({"type": "model_output"}, index) for index in range(3_000)]
+PARTS = spoken("a")["candidates"][0]["content"]["parts"] * 3_000
+LARGE: dict[str, tuple[str, Any, bytes]] = {
+    "a call in many chunks": (CHAT, MESSAGES, chat.sse([*chat.called(PIECES), chat.ended()])),
+    "a call in many events": (RESPONSES, INPUT, responses.sse(responses.whole(responses.called(PIECES)))),
+    "many items in the last event": (
+        RESPONSES,
+        INPUT,
+        responses.sse([responses.state("created"), responses.state("completed", ITEMS)]),
+    ),
+    "many steps at once": (INTERACTIONS, INPUT, interactions.sse([interactions.CREATED, *STEPS])),
+    "many parts": (SSE, HI, sse({"candidates": [{"content": {"role": "model", "parts": PARTS}}]})[0]),
+}
+"""Large events, or events that are judged as a large one, for each dialect."""
+
+
+@pytest.mark.parametrize("large", LARGE)
+async def test_other_calls_go_on_while_a_large_event_is_judged(
+    monkeypatch: pytest.MonkeyPatch, large: str
+) -> None:
+    """Large events are processed in a thread, and what they become in portions."""
+    works, numbers = [0], [0]
+    data, advance = Piece.data, AnswerPipeline._advance
+
+    def note(frame: Frame) -> None:
+        if threading.current_thread() is threading.main_thread():
+            works.append(work_of(frame.raw))
+
+    def noted_data(piece: Piece) -> bytes:
+        note(piece.frame)
+        return data(piece)
+
+    async def noted_advance(pipeline: AnswerPipeline, pieces: list[Piece], end: Any) -> list[Piece]:
+        numbers.append(len(pieces))
+        return await advance(pipeline, pieces, end)
+
+    def noted_encode(framing: Any, frame: Frame, new: bytes) -> bytes:
+        note(frame)
+        return encoders[type(framing)](framing, frame, new)
+
+    encoders: dict[type, Any] = {}
+    for framing in (CompletionChunks, InteractionEvents, ResponseEvents):
+        encoders[framing] = framing.encode
+        monkeypatch.setattr(framing, "encode", noted_encode)
+    monkeypatch.setattr(Piece, "data", noted_data)
+    monkeypatch.setattr(AnswerPipeline, "_advance", noted_advance)
+    target, body, answer = LARGE[large]
+    hooks = dict.fromkeys(("AfterModel", "BeforeTool"), REDACT["AfterModel"])
+    async with peer(STREAM_HEAD, answer) as upstream, gateway_before(upstream.url, hooks) as url:
+        await post(url, target, body)
+    assert max(works) <= SMALL_BODY
+    assert 0 < max(numbers) <= 1_000
 
 
 # ---- memory

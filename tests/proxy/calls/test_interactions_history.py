@@ -26,7 +26,7 @@ from support.interactions import (
 )
 from support.planting import SECRET
 from support.program import serving
-from support.wire import KEY, STREAM_HEAD, Answer, ask, connected, ok, peer, post
+from support.wire import KEY, STREAM_HEAD, Answer, ask, connected, ok, peer, post, request_bytes
 
 from hookgate.proxy.config import Config, StoreSettings
 from hookgate.proxy.sessions.interactions import MAX_TURN_BYTES, KnownInteractions
@@ -320,6 +320,32 @@ async def test_limits_apply_to_answers_that_are_generated_in_the_background(tmp_
         "8,197 of 5 tokens of this key have been used today, of which 8,197 are held" in held.error["message"]
     )
     assert [bool(receipt["usage"]["input_tokens"]) for receipt in receipts] == [False, True, False]
+
+
+async def test_text_counts_that_a_client_has_read_before_it_left_without_its_tokens(tmp_path: Path) -> None:
+    pending = ok(json.dumps({**CREATED["interaction"]}).encode())
+    begun = sse([CREATED, started(TEXT_STEP), *[delta("word " * 800)] * 2]).removesuffix(
+        b"event: done\ndata: [DONE]\n\n"
+    )
+    async with Store(StoreSettings(), tmp_path) as store:
+        known = KnownInteractions(store.interactions)
+        async with (
+            peer(pending) as creating,
+            peer(STREAM_HEAD, begun, stays=asyncio.Event()) as reading,
+            gateway_before(creating.url, PASSES, interactions=known) as creating_url,
+            gateway_before(reading.url, PASSES, interactions=known) as url,
+        ):
+            created = await post(creating_url, PATH, {**HI, "background": True})
+            async with connected(url) as wire:
+                await wire.write(request_bytes("GET", f"{PATH}/v1_1?stream=true", b"", KEY))
+                status, headers = await wire.head()
+                await wire.received(4_000, headers)
+            place = f"/hookgate/v1/receipts/{headers['x-hookgate-receipt']}"
+            async with asyncio.timeout(10):
+                while (receipt := await ask(url, "GET", place)).status == 404:  # noqa: ASYNC110  # the call has not ended yet
+                    await asyncio.sleep(0.05)
+    assert (created.status, status) == (200, 200)
+    assert receipt.json["usage"]["estimated"] == {"input_tokens": 0, "output_tokens": 1_000}
 
 
 async def test_a_call_in_an_answer_that_is_read_is_judged_in_its_session(tmp_path: Path) -> None:

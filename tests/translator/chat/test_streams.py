@@ -25,9 +25,9 @@ USAGE = {"id": "c", "choices": [], "usage": {"prompt_tokens": 1, "completion_tok
 def streamed(
     data: bytes, change: Callable[[Json], Json] = lambda response: response, cuts: tuple[int, ...] = ()
 ) -> bytes:
-    return framing.streamed(
-        CompletionChunks(), open_completion, close_completion, data, change=change, cuts=cuts
-    )
+    chunks = CompletionChunks()
+    chunks.expect_choices(2)
+    return framing.streamed(chunks, open_completion, close_completion, data, change=change, cuts=cuts)
 
 
 def chunks_of(data: bytes) -> list[Json]:
@@ -176,6 +176,31 @@ def test_calls_whose_pieces_alternate_are_judged_whole() -> None:
     data = sse([*mixed, ended("tool_calls")])
     assert streamed(data, note) == data
     assert [(call["name"], call["args"]) for call in seen] == [("read_file", {"a": 1}), ("shell", {"b": 2})]
+
+
+def begun(index: int | None, name: str, arguments: str = "", id_: str = "c1") -> Json:
+    """A chunk with a call that begins."""
+    return chunk({"tool_calls": [{"index": index, **tool_call(arguments, id_, name)}]})
+
+
+@pytest.mark.parametrize(
+    ("chunks", "calls"),
+    [
+        ([begun(0, "de"), begun(0, "lete", "{}")], [("de", ""), ("lete", "{}")]),
+        ([begun(0, "shell"), begun(0, "ls", "{}", "c2")], [("shell", ""), ("ls", "{}")]),
+        ([begun(0, "shell"), begun(None, "ls", "{}")], [("shell", ""), ("ls", "{}")]),
+        ([begun(None, "shell"), begun(0, "ls", "{}")], [("shell", ""), ("ls", "{}")]),
+        ([begun(0, "shell"), ended("tool_calls"), begun(0, "ls", "{}")], [("shell", ""), ("ls", "{}")]),
+        (
+            [begun(0, "a"), *called(['{"x":'], name="b"), begun(1, "c"), *called(["1}"])[1:]],
+            [("a", ""), ("b", '{"x":1}'), ("c", "")],
+        ),
+    ],
+)
+def test_no_call_shares_its_index_with_another_whose_name_or_arguments_a_client_would_add(
+    chunks: list[Json], calls: list[tuple[str, str]]
+) -> None:
+    assert calls_of(streamed(sse([*chunks, ended("tool_calls")]), lambda response: response)) == calls
 
 
 def test_a_call_in_one_chunk_is_judged_without_an_index_too() -> None:

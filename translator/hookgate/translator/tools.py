@@ -189,10 +189,10 @@ def apply_tools(body: JsonObject, tools: Any) -> JsonObject:
     spelling, is that of the function alone. Tools of which nothing is left are removed, and names that no
     longer exist are removed from the calling configuration.
     """
-    names = read_tools(tools)
+    names = frozenset(read_tools(tools))
     kinds = set(map(camel, names)).difference(map(camel, declared_names(body)))
     offered = read_list(body, "tools")
-    kept = [_prune(tool, frozenset(names), kinds) for tool in offered]
+    kept = [_prune(tool, names, kinds) for tool in offered]
     if same_items(kept, offered):
         return body
     left = [tool for tool in kept if tool]

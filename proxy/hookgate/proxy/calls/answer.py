@@ -66,6 +66,9 @@ from hookgate.translator.strictjson import loads, with_whole_characters
 log = logging.getLogger("hookgate.gateway")
 
 
+_PIECES_AT_ONCE = 1000
+"""If more pieces of a stream are received at once, other calls run in between."""
+
 AnswerEnd = Literal["finish", "abandon"]
 """How an answer ends: "finish" if it is complete, "abandon" if it is cut off."""
 
@@ -90,8 +93,12 @@ async def _pass_through(stage: AnswerStage, pieces: list[Piece], end: AnswerEnd 
     passed = await stage.feed(pieces) if pieces else pieces
     if end is None or isinstance(passed, Cut):
         return passed
-    rest = await (stage.finish() if end == "finish" else stage.abandon())
-    return Cut([*passed, *rest.pieces], rest.outcome) if isinstance(rest, Cut) else [*passed, *rest]
+    return _after(passed, await (stage.finish() if end == "finish" else stage.abandon()))
+
+
+def _after(before: list[Piece], passed: Passed) -> Passed:
+    """Return pieces, and what passes after them."""
+    return Cut([*before, *passed.pieces], passed.outcome) if isinstance(passed, Cut) else [*before, *passed]
 
 
 class AnswerPipeline:
@@ -129,6 +136,7 @@ class AnswerPipeline:
         self._screens: list[HookScreen] = []
         self._stages: list[AnswerStage] = []
         self._framing: Framing | None = None
+        self._event_work = 0  # an estimate for the event that is being received
         self._drops_comments = False
         self._engine, self._model = engine, outgoing.model
         self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model_plan
@@ -238,12 +246,22 @@ class AnswerPipeline:
         assert self._framing is not None  # noqa: S101  # for the type checker
         self.call.session.call_state.offload = self._offload  # an earlier event may have been large
         pieces: list[Piece] = []
+        released: list[Piece] = []
         end: AnswerEnd | None = "finish" if last else None
         error: ApiError | None = None
         framing = self._framing
         try:
-            frames = framing.feed(chunk)
-            for received in [*frames, *framing.finish()] if last else frames:
+            if framing.parses_events:
+                frames = await self._parsed_frames(framing, chunk, last=last)
+            else:
+                frames = [*framing.feed(chunk), *(framing.finish() if last else ())]
+            for received in frames:
+                if len(pieces) == _PIECES_AT_ONCE:
+                    passed = await self._advance(pieces, None)
+                    if isinstance(passed, Cut):
+                        return _after(released, passed)
+                    released, pieces = [*released, *passed], []
+                    await self.call.session.call_state.pause()
                 frame = received
                 if not received.data and is_error(received.raw):
                     frame = Frame(received.raw, received.raw, is_bare=True)
@@ -258,7 +276,16 @@ class AnswerPipeline:
             error, end = unreadable_answer(str(unreadable)), "abandon"
         except ApiError as raised:  # the pieces before it are judged first
             error, end = as_value(raised), "abandon"
-        return await self._advance(pieces, end, error)
+        return _after(released, await self._advance(pieces, end, error))
+
+    async def _parsed_frames(self, framing: Framing, chunk: bytes, *, last: bool) -> list[Frame]:
+        """Return the frames that the next bytes complete. Raises BodyError.
+
+        A large event, which may become many frames, is parsed in a thread.
+        """
+        self._event_work = (self._event_work if framing.is_in_event else 0) + work_of(chunk)
+        frames = await self._body_worker.run(self._event_work, framing.feed, chunk)
+        return [*frames, *await self._body_worker.run(self._event_work, framing.finish)] if last else frames
 
     async def abandon(self) -> Passed:
         """Return the pieces that may still be sent of an answer that the upstream has cut off."""

@@ -572,6 +572,7 @@ class RecordingStage(_Stage):
 
 
 _MAX_CITED = 4 * 1024 * 1024  # characters of an answer whose citations are moved
+_MAX_COMPARED = 32 * 1024 * 1024  # characters of all texts that are compared: each event may have citations
 
 
 class CitedTexts:
@@ -582,6 +583,7 @@ class CitedTexts:
         self._sent: dict[int, list[str]] = {}
         self.size = 0
         """The characters of all of them."""
+        self._compared = 0
 
     def note_original(self, response: JsonObject) -> None:
         """Note the texts of an event as it was received."""
@@ -596,7 +598,8 @@ class CitedTexts:
         if piece.body is None or not _cites(piece):
             return piece
         candidates = read_list(piece.response, "candidates")
-        if self.size > _MAX_CITED:
+        self._compared += self.size
+        if self.size > _MAX_CITED or self._compared > _MAX_COMPARED:
             new = [{k: v for k, v in each.items() if k not in CITING} for each in candidates]
             return replace(piece, response=write(piece.response, "candidates", new))
         originals = read_list(piece.adapter.open_answer(piece.body), "candidates")
@@ -649,7 +652,7 @@ class CitationStage(_Stage):
         self._texts, self._in_thread = texts, in_thread
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        if self._texts.size > _THREAD_BYTES and any(map(_cites, pieces)):
+        if self._texts.size * sum(map(_cites, pieces)) > _THREAD_BYTES:
             return await self._in_thread(self._texts.note_sent, pieces)
         return self._texts.note_sent(pieces)
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from hookgate.proxy.calls.answer import AnswerPipeline
-from hookgate.proxy.calls.answer_stages import Cut, Passed
+from hookgate.proxy.calls.answer_stages import Cut, Passed, Piece
 from hookgate.proxy.calls.context import CallContext
 from hookgate.proxy.calls.outcomes import AskAgain, Ended, as_value
 from hookgate.proxy.config import StreamSettings
@@ -19,7 +19,14 @@ from hookgate.proxy.observe.record import no_bytes
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import MAX_ERROR, is_error, read_whole, stream_slices
+from hookgate.proxy.server.bodies import (
+    MAX_ERROR,
+    SMALL_BODY,
+    is_error,
+    read_whole,
+    stream_slices,
+    work_of,
+)
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_client
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import Framing
@@ -385,10 +392,18 @@ class AnswerDelivery:
             for piece in pieces[start : start + _PIECES_AT_ONCE]:
                 if piece.response is piece.body and piece.frame.is_plain and not framing.is_open:
                     encoded.append(piece.frame.raw)
-                else:
+                elif (work := work_of(piece.frame.raw)) <= SMALL_BODY:
                     encoded.append(framing.encode(piece.frame, piece.data()))
+                else:
+                    encoded.append(await self._encode_large(piece, framing, work))
             await self._reply.write(b"".join(encoded))
         return outcome
+
+    async def _encode_large(self, piece: Piece, framing: Framing, work: int) -> bytes:
+        """Return the bytes of a piece with this work, made in a thread."""
+        worker = self._context.request.body_worker
+        data = await worker.run(work, piece.data)
+        return await worker.run(work if framing.parses_events else 0, framing.encode, piece.frame, data)
 
     async def _show_answer(self, pipeline: AnswerPipeline) -> None:
         """Pass the answer after all hooks to the observers that need it, with pseudonyms still in place."""

@@ -3,6 +3,7 @@
 Whether an answer is streamed is in the body or in the query, which are therefore read first.
 """
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -124,12 +125,17 @@ class InteractionReading:
             named = await self._begin(answer, call) if succeeded else {}
             self._record.model = _model_in(named)
             pipeline = self._pipeline(call, earlier)
+            uncounted = None if earlier is None or earlier.counted else earlier
             try:
                 outcome = await delivery.deliver(answer, pipeline)
+            except (asyncio.CancelledError, ConnectionError):  # the client has left
+                if uncounted is not None and delivery.usage == Usage():
+                    self._count_for_this_call(call, delivery)
+                raise
             finally:
                 pipeline.close()
-                if earlier is not None and not earlier.counted and delivery.usage != Usage():
-                    await self._count_use(call, earlier, delivery)
+                if uncounted is not None and delivery.usage != Usage():
+                    await self._count_use(call, uncounted, delivery)
             if succeeded and self._framing is not None and self._framing.is_skipping:
                 return request_refused(_NO_EVENT)
             return outcome
@@ -139,8 +145,12 @@ class InteractionReading:
     ) -> None:
         """Count the tokens of an interaction for this call, unless another one has."""
         if await self._context.services.interactions.count(earlier.key, earlier.name):
-            self._engine.count_use(BeforeModel(self._record.model, {}), call.session)
-            delivery.counts_usage = True
+            self._count_for_this_call(call, delivery)
+
+    def _count_for_this_call(self, call: JudgedCall, delivery: AnswerDelivery) -> None:
+        """Count the tokens of the answer for this call. If it does not report them, its text counts."""
+        self._engine.count_use(BeforeModel(self._record.model, {}), call.session)
+        delivery.counts_usage = True
 
     async def _begin(self, answer: UpstreamAnswer, call: JudgedCall) -> JsonObject:
         """Return the interaction of an answer, which names the model that decides what hooks run for it.

@@ -110,7 +110,7 @@ class ToolGate:
         if self._repeatable is not None:
             self._repeatable = self._repeatable.add(body, found)
             if self._repeatable is not None and retries:
-                return AskAgain(self._repeatable.retry_turns())
+                return AskAgain(await self._state.run_step(self._repeatable.retry_turns))
         return judged
 
     async def _decide(self, tool_calls: Sequence[JsonObject]) -> "list[_DecidedCall] | Ended":

@@ -2,18 +2,65 @@
 
 The chunks of a function call are joined to one frame, from its first piece to the end of its choice, because
 a call is judged with all of its arguments. Other chunks pass one by one.
+
+Clients join calls that have the same index, each in its own way: the names, the arguments, or both. Therefore
+each call gets an index of its own, also in later chunks.
 """
 
 from typing import Any
 
-from hookgate.translator.chat.answer import completion_chunks
-from hookgate.translator.fields import BodyError, JsonObject, read_list
+from hookgate.translator.chat.answer import completion_chunks, is_piece
+from hookgate.translator.fields import BodyError, JsonObject, read_list, read_object, same_items
 from hookgate.translator.streaming.framing import Frame
 from hookgate.translator.streaming.joining import DONE, JoinedEvents, read_frame
 from hookgate.translator.strictjson import encode_answer, may_contain
 
 _END = b"data: %b\n\n" % DONE
 _CALLS, _USAGE = b'"tool_calls"', b'"usage"'
+
+
+class _CallIndexes:
+    """The indexes that the client receives for the calls of one answer; each call of a choice has its own."""
+
+    def __init__(self) -> None:
+        self._next: dict[int, int] = {}  # by choice: the next free index
+        self._indexes: dict[tuple[int, Any], int] = {}  # by choice and the upstream's index: of the last call
+
+    def apply_to(self, chunk: JsonObject) -> JsonObject:
+        """Return a chunk with these indexes; the same object if it has them. Raises BodyError."""
+        choices = read_list(chunk, "choices")
+        new = [self._apply_to_choice(choice) for choice in choices]
+        return chunk if same_items(new, choices) else {**chunk, "choices": new}
+
+    def _apply_to_choice(self, choice: Any) -> Any:
+        if not isinstance(choice, dict):
+            return choice
+        delta = read_object(choice, "delta")
+        calls = read_list(delta, "tool_calls")
+        new = [self._with_index(call, _choice_index(choice)) for call in calls]
+        return choice if same_items(new, calls) else {**choice, "delta": {**delta, "tool_calls": new}}
+
+    def _with_index(self, call: Any, choice: int) -> Any:
+        if not isinstance(call, dict):
+            return call
+        given = call.get("index")
+        if type(given) is not int and given is not None:
+            raise BodyError("tool_calls.index", "an index must be an integer")
+        if is_piece(call):
+            index = self._indexes.get((choice, given))
+        else:
+            free = self._next.get(choice, 0)
+            index = free if given is None else max(given, free)
+            self._indexes[choice, given], self._next[choice] = index, index + 1
+        return call if index in (None, given) else {**call, "index": index}
+
+
+def _choice_index(choice: JsonObject) -> int:
+    """Return the index of a choice. Raises BodyError if it is not an integer."""
+    index = choice.get("index")
+    if type(index) is not int and index is not None:
+        raise BodyError("choices.index", "an index must be an integer")
+    return index or 0
 
 
 class CompletionChunks(JoinedEvents):
@@ -24,11 +71,18 @@ class CompletionChunks(JoinedEvents):
     def __init__(self) -> None:
         super().__init__()
         self._hides_usage = False
-        self._calling: set[Any] = set()  # the indexes of choices with a call that may continue
+        self._choices = 1
+        self._calling: set[int] = set()  # the indexes of choices with a call that may continue
+        self._call_indexes = _CallIndexes()
 
     def reset_decoder(self) -> None:
         super().reset_decoder()
         self._calling = set()
+        self._call_indexes = _CallIndexes()
+
+    def expect_choices(self, number: int) -> None:
+        """Set the number of choices, by default one, for which the request asks. No others may have calls."""
+        self._choices = number
 
     def hide_usage(self) -> None:
         """Do not send the chunk with the usage, for which the client has not asked."""
@@ -41,6 +95,14 @@ class CompletionChunks(JoinedEvents):
             raise BodyError("", "it ends in the middle of a function call")
         self._calling.clear()
 
+    def _received(self, frame: Frame) -> Frame:
+        frame = super()._received(frame)
+        if not may_contain(frame.data, _CALLS):
+            return frame
+        chunk = read_frame(frame.data)
+        new = self._call_indexes.apply_to(chunk)
+        return frame if new is chunk else Frame(_framed(new), encode_answer(new))
+
     def _is_continued(self, data: bytes) -> bool:
         """Note which choices call functions, and which end. Raises BodyError for what is not a chunk."""
         if not self._calling and not may_contain(data, _CALLS):
@@ -51,10 +113,10 @@ class CompletionChunks(JoinedEvents):
         for choice in read_list(chunk, "choices"):
             if not isinstance(choice, dict):
                 raise BodyError("choices", "a choice must be an object")
-            index, delta = choice.get("index"), choice.get("delta")
-            if type(index) is not int and index is not None:
-                raise BodyError("choices.index", "an index must be an integer")
+            index, delta = _choice_index(choice), choice.get("delta")
             if isinstance(delta, dict) and delta.get("tool_calls"):
+                if not 0 <= index < self._choices:  # clients that expect one take any choice for it
+                    raise BodyError("choices.index", "the request does not ask for so many choices")
                 self._calling.add(index)
             if choice.get("finish_reason") is not None:
                 self._calling.discard(index)

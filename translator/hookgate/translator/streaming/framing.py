@@ -36,9 +36,17 @@ class Framing(ABC):
     needs_parsing = False
     """Whether frames must be encoded one by one even if no hook judges the answer."""
 
+    parses_events = False
+    """Whether events are parsed when they are received and encoded, which takes long for large ones."""
+
     @abstractmethod
     def feed(self, chunk: bytes) -> list[Frame]:
         """Return the frames that `chunk` completes. Raises BodyError if an event exceeds MAX_EVENT."""
+
+    @property
+    @abstractmethod
+    def is_in_event(self) -> bool:
+        """Whether only a part of the latest event has been received."""
 
     @abstractmethod
     def reset_decoder(self) -> None:
@@ -121,6 +129,10 @@ class ServerSentEvents(Framing):
         if self._buffer:
             _check_size(self._buffer)
         return frames
+
+    @property
+    def is_in_event(self) -> bool:
+        return bool(self._buffer)
 
     def reset_decoder(self) -> None:
         self._buffer.clear()
@@ -213,6 +225,10 @@ class JsonArray(Framing):
         self._sent = False
         self._closed = False  # whether the closing bracket was sent
         self.reset_decoder()
+
+    @property
+    def is_in_event(self) -> bool:
+        return bool(self._buffer)
 
     def reset_decoder(self) -> None:
         self._buffer = bytearray()

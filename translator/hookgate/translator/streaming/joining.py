@@ -27,6 +27,8 @@ class HeldEvents(ServerSentEvents):
     list_name: ClassVar[str]
     """The name of the list."""
 
+    parses_events = True
+
     def __init__(self) -> None:
         super().__init__()
         self._held: list[Frame] = []
@@ -68,6 +70,10 @@ class JoinedEvents(HeldEvents):
         self._check_end(done=False)
         return [*frames, *self._release()]
 
+    def _received(self, frame: Frame) -> Frame:
+        """Return a frame as it is judged and sent; the same object if it needs no change."""
+        return _repaired(frame)
+
     @abstractmethod
     def _is_continued(self, data: bytes) -> bool:
         """Note an event, and return whether it has to be judged with the next one. Raises BodyError."""
@@ -78,7 +84,7 @@ class JoinedEvents(HeldEvents):
 
     def _joined(self, frames: list[Frame]) -> list[Frame]:
         out: list[Frame] = []
-        for frame in map(_repaired, frames):
+        for frame in map(self._received, frames):
             if frame.data.strip() == DONE:
                 self._check_end(done=True)
                 out += [*self._release(), Frame(frame.raw, b"")]

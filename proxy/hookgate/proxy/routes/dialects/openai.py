@@ -136,8 +136,12 @@ class ChatCompletions(OpenAIBodies):
 
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         new = super().close_request(body, model, inner)
+        if self._framing is None:
+            return new
+        if type(number := new.get("n")) is int:
+            self._framing.expect_choices(number)
         # Limits count the tokens of streams, too, which report them only if the request asks for them.
-        if self._framing is None or (asking := with_usage(new)) is new:
+        if (asking := with_usage(new)) is new:
             return new
         self._framing.hide_usage()
         return asking
