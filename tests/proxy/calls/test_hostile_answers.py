@@ -172,9 +172,9 @@ async def test_other_calls_go_on_while_a_large_event_is_judged(
         note(piece.frame)
         return data(piece)
 
-    async def noted_advance(pipeline: AnswerPipeline, pieces: list[Piece], end: Any) -> list[Piece]:
+    async def noted_advance(pipeline: AnswerPipeline, pieces: list[Piece], *more: Any) -> Any:
         numbers.append(len(pieces))
-        return await advance(pipeline, pieces, end)
+        return await advance(pipeline, pieces, *more)
 
     def noted_encode(framing: Any, frame: Frame, new: bytes) -> bytes:
         note(frame)
