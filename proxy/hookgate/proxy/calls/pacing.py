@@ -46,7 +46,7 @@ class Pacer:
             self._renewal = asyncio.get_running_loop().call_soon(self._renew)
 
 
-SLICE = 0.002
+SLICE = 0.001
 """Seconds for which a call with many items runs before other calls do."""
 
 
