@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from aiohttp import hdrs, web
 
 from hookgate.proxy.calls.context import CallContext
-from hookgate.proxy.calls.delivery import close_mid_answer, meter_chunk
+from hookgate.proxy.calls.reply import close_mid_answer, meter_chunk
 from hookgate.proxy.errors import ApiError, body_refused, request_refused
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.routes.table import Route

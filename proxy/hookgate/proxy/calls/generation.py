@@ -7,11 +7,10 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterAgent, AfterModel, BeforeModel, BeforeTool
 from hookgate.hooks.events.base import SharedValue
-from hookgate.proxy.calls.answer import AnswerPipeline
-from hookgate.proxy.calls.answer_stages import AnswerListener
+from hookgate.proxy.calls.answer import AnswerDelivery, AnswerListener, AnswerPipeline
 from hookgate.proxy.calls.context import CallContext, OutgoingCall, RecordingEngine
-from hookgate.proxy.calls.delivery import AnswerDelivery, Reply, answering, end_call
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
+from hookgate.proxy.calls.reply import Reply, answering, end_call
 from hookgate.proxy.calls.session_events import (
     ToolCallEvents,
     TurnEndEvents,

@@ -13,12 +13,12 @@ from aiohttp import web
 from hookgate.hooks import AfterModel, BeforeModel, BeforeTool
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
-from hookgate.proxy.calls.answer import AnswerPipeline
+from hookgate.proxy.calls.answer import AnswerDelivery, AnswerPipeline
 from hookgate.proxy.calls.context import CallContext, JudgedCall, OutgoingCall, RecordingEngine
-from hookgate.proxy.calls.delivery import AnswerDelivery, Reply, answering, end_call
 from hookgate.proxy.calls.forward import forward_unread
 from hookgate.proxy.calls.generation import GenerationCall, IncomingRequest
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
+from hookgate.proxy.calls.reply import Reply, answering, end_call
 from hookgate.proxy.calls.session_events import ToolCallEvents, engine_for_derived
 from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.errors import ApiError, request_refused
@@ -33,9 +33,6 @@ from hookgate.translator import BodyError, join_events, show_request
 from hookgate.translator.fields import JsonObject, read, read_list, read_object
 from hookgate.translator.interactions import InteractionEvents, first_event, has_ended, without_unfinished
 from hookgate.translator.strictjson import dumps, encode_answer
-
-if TYPE_CHECKING:
-    from hookgate.proxy.store.interactions import StoredInteraction
 
 if TYPE_CHECKING:
     from hookgate.proxy.store.interactions import StoredInteraction

@@ -46,8 +46,7 @@ from hookgate.hooks.settings import (
 )
 from hookgate.hooks.settings.commands import command_problem, search_problem
 from hookgate.hooks.settings.files import decode_text
-from hookgate.proxy.calls.answer import AnswerPipeline
-from hookgate.proxy.calls.answer_stages import Cut
+from hookgate.proxy.calls.answer import AnswerPipeline, Cut
 from hookgate.proxy.calls.context import JudgedCall, OutgoingCall, RecordingEngine
 from hookgate.proxy.config.models import LimitSettings
 from hookgate.proxy.config.reading import Sources

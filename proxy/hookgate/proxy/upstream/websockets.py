@@ -1,4 +1,4 @@
-"""WebSockets to the upstreams, with aiohttp's client. Errors are converted to those of `upstream_pool`."""
+"""WebSockets to the upstreams, with aiohttp's client. Errors are converted to those of `pool`."""
 
 import errno
 import ssl

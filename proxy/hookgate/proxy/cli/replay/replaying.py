@@ -15,7 +15,7 @@ from hookgate.hooks import (
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.policies.estimates import estimate_all
-from hookgate.proxy.calls.answer_stages import visible_text_of
+from hookgate.proxy.calls.answer import visible_text_of
 from hookgate.proxy.calls.batches import BATCHED, answer_event
 from hookgate.proxy.calls.context import JudgedCall, RecordingEngine, call_in_session
 from hookgate.proxy.calls.events import apply_outcome
