@@ -33,8 +33,6 @@ NOT_READ = {
     ("docs/architecture.md", "accept     connection"): _DIAGRAM,
     ("docs/architecture.md", "testing -> proxy"): _DIAGRAM,
     ("docs/architecture.md", "__main__"): "a table",
-    ("docs/architecture.md", "detectors/"): "a table",
-    ("docs/architecture.md", "settings/"): "a table",
     ("docs/audit.md", '{"v": 1, "writer": W'): _NOTATION,
     ("docs/deploying.md", "rules:"): "the configuration of prometheus-adapter",
     (
