@@ -44,18 +44,18 @@ _KEY = Detector("KEY", r"sk_live_[0-9]{10}", group="credentials")
 def redacted_stream(
     data: bytes,
     framing: Framing,
-    open_event: Callable[[Json], Json],
-    close_event: Callable[[Json, Json], Json],
+    decode_event: Callable[[Json], Json],
+    encode_event: Callable[[Json, Json], Json],
     detector: Detector = _KEY,
 ) -> bytes:
     """What the client gets of a stream that a redacting policy screens."""
     screen = AnswerScreen(Redaction(Search(Scanner([detector])), lambda *_: "[KEY]"))
     frames = [frame for frame in [*framing.feed(data), *framing.finish()] if frame.data]
     bodies = [loads(frame.data) for frame in frames]
-    released = [(n, r) for body in bodies for n, r in screen.judge([open_event(body)], last=False)]
+    released = [(n, r) for body in bodies for n, r in screen.judge([decode_event(body)], last=False)]
     out = b""
     for number, response in [*released, *screen.judge([], last=True)]:
-        closed = close_event(bodies[number], response)
+        closed = encode_event(bodies[number], response)
         unchanged = closed is bodies[number]
         out += framing.encode(frames[number], frames[number].data if unchanged else dumps(closed))
     return out

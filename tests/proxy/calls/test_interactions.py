@@ -80,13 +80,13 @@ async def test_a_call_that_no_hook_edits_arrives_byte_for_byte_with_its_answer()
 
 
 async def test_a_large_body_is_assembled_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    where, close = [], Interactions.close_request
+    where, close = [], Interactions.encode_request
 
     def noted(self: Interactions, *args: Any) -> Json:
         where.append(threading.current_thread() is threading.main_thread())
         return close(self, *args)
 
-    monkeypatch.setattr(Interactions, "close_request", noted)
+    monkeypatch.setattr(Interactions, "encode_request", noted)
     async with running_gateway({"BeforeModel": [says()]}) as gateway:
         for size in (10, SMALL_BODY):
             assert (await post(gateway.url, PATH, {**HI, "input": "a" * size})).status == 200

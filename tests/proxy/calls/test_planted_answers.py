@@ -9,20 +9,20 @@ import pytest
 from support import chat, interactions, responses
 
 from hookgate.translator import BatchState, BodyError, Framing, check_response
-from hookgate.translator.chat import CompletionChunks, close_completion, open_completion
+from hookgate.translator.chat import CompletionChunks, decode_completion, encode_completion
 from hookgate.translator.interactions import (
     InteractionEvents,
-    close_event,
-    close_interaction,
-    open_event,
-    open_interaction,
+    decode_event,
+    decode_interaction,
+    encode_event,
+    encode_interaction,
 )
 from hookgate.translator.responses import (
     ResponseEvents,
-    close_response,
-    close_response_event,
-    open_response,
-    open_response_event,
+    decode_response,
+    decode_response_event,
+    encode_response,
+    encode_response_event,
 )
 from hookgate.translator.strictjson import dumps, loads
 
@@ -91,8 +91,8 @@ WHOLE: list[tuple[str, Json, Open, Close]] = [
                 {"type": "model_output", "content": [{"type": "text", "text": "u"}]},
             ],
         },
-        open_interaction,
-        close_interaction,
+        decode_interaction,
+        encode_interaction,
     ),
     (
         "response",
@@ -106,8 +106,8 @@ WHOLE: list[tuple[str, Json, Open, Close]] = [
                 {"type": "future", "content": [responses.output_text("q")]},
             ],
         },
-        open_response,
-        close_response,
+        decode_response,
+        encode_response,
     ),
     (
         "completion",
@@ -122,8 +122,8 @@ WHOLE: list[tuple[str, Json, Open, Close]] = [
             ],
             "usage": {"prompt_tokens": 1},
         },
-        open_completion,
-        close_completion,
+        decode_completion,
+        encode_completion,
     ),
 ]
 
@@ -166,15 +166,15 @@ def interaction_events() -> list[Json]:
 
 Stream = tuple[list[Json], Callable[[], Framing], Open, Close, Callable[[list[Json]], bytes]]
 STREAMS: dict[str, Stream] = {
-    "chunks": (chunks(), CompletionChunks, open_completion, close_completion, chat.sse),
+    "chunks": (chunks(), CompletionChunks, decode_completion, encode_completion, chat.sse),
     "responses": (
         response_events(),
         ResponseEvents,
-        open_response_event,
-        close_response_event,
+        decode_response_event,
+        encode_response_event,
         responses.sse,
     ),
-    "interactions": (interaction_events(), InteractionEvents, open_event, close_event, interactions.sse),
+    "interactions": (interaction_events(), InteractionEvents, decode_event, encode_event, interactions.sse),
 }
 
 
@@ -225,16 +225,16 @@ def test_a_text_planted_in_the_state_of_a_batch_is_seen() -> None:
 
 def test_the_step_of_an_unknown_event_is_judged_as_text() -> None:
     event = {"event_type": "future.event", "step": STEP}
-    shown = open_event(event)
+    shown = decode_event(event)
     assert shown["candidates"][0]["content"]["parts"] == [{"text": PLANTED}]
     edited = {**shown, "candidates": [{"content": {"role": "model", "parts": [{"text": "no"}]}}]}
-    assert close_event(event, edited)["step"]["content"] == [{"type": "text", "text": "no"}]
+    assert encode_event(event, edited)["step"]["content"] == [{"type": "text", "text": "no"}]
     later = {"event_type": "future.event", "index": 0, "delta": interactions.text(PLANTED)}
     in_a_call = [*interactions.called(["{}"]), later]
     with pytest.raises(BodyError, match="no such delta"):
-        open_event({"events": in_a_call})
+        decode_event({"events": in_a_call})
     with pytest.raises(BodyError, match="no step"):
-        open_event({"event_type": "interaction.future", "step": STEP})
+        decode_event({"event_type": "interaction.future", "step": STEP})
 
 
 def test_an_event_keeps_lists_that_are_empty() -> None:

@@ -21,10 +21,10 @@ from hookgate.translator import BodyError, check_request, check_response
 from hookgate.translator.responses import (
     ResponseEvents,
     ResponseRequest,
-    close_response,
-    close_response_event,
-    open_response,
-    open_response_event,
+    decode_response,
+    decode_response_event,
+    encode_response,
+    encode_response_event,
 )
 from hookgate.translator.strictjson import dumps, loads
 
@@ -127,10 +127,10 @@ def test_a_secret_in_any_text_field_of_an_answer_is_redacted_or_refused() -> Non
     sent = 0
     for body in planted_in(Response):
         try:
-            response = check_response(open_response(body))
+            response = check_response(decode_response(body))
         except BodyError:
             continue
-        assert unexpected(close_response(body, judged(response))) == [], body
+        assert unexpected(encode_response(body, judged(response))) == [], body
         sent += 1
     assert sent > 300
 
@@ -153,11 +153,11 @@ def test_a_secret_in_any_text_field_of_an_event_is_redacted_or_refused(kind: Any
         try:
             frames = [*framing.feed(data), *framing.finish()]
             bodies = [loads(frame.data) for frame in frames]
-            opened = [check_response(open_response_event(body)) for body in bodies]
+            opened = [check_response(decode_response_event(body)) for body in bodies]
         except BodyError:
             continue
         for frame, body, response in zip(frames, bodies, opened, strict=True):
-            closed = close_response_event(body, judged(response))
+            closed = encode_response_event(body, judged(response))
             out += framing.encode(frame, frame.data if closed is body else dumps(closed))
         sent = [loads(line[6:]) for line in out.splitlines() if line.startswith(b"data: ")]
         assert [place for each in sent for place in unexpected(each)] == [], event

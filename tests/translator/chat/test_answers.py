@@ -12,7 +12,7 @@ from support.chat import JUNK, MODEL, completions, misshapen, tool_call
 from support.interactions import Json, copied
 
 from hookgate.translator import BodyError, ToolCallFilter, check_response, synthetic_response, text_response
-from hookgate.translator.chat import close_completion, new_completion, open_completion
+from hookgate.translator.chat import decode_completion, encode_completion, new_completion
 from hookgate.translator.fields import strings_in
 
 
@@ -23,15 +23,15 @@ def answered(message: Json, reason: str = "stop", **more: Any) -> Json:
 
 @given(completions())
 def test_an_echo_changes_nothing(body: Json) -> None:
-    response = open_completion(body)
+    response = decode_completion(body)
     check_response(response)
-    assert close_completion(body, response) is body
-    assert close_completion(body, copied(response)) is body
+    assert encode_completion(body, response) is body
+    assert encode_completion(body, copied(response)) is body
 
 
 @given(completions())
 def test_every_string_is_in_what_hooks_are_shown(body: Json) -> None:
-    shown = "\n".join(strings_in(open_completion(body)))
+    shown = "\n".join(strings_in(decode_completion(body)))
     assert set(re.findall(r"<\d+>", json.dumps(body))) == set(re.findall(r"<\d+>", shown))
 
 
@@ -40,7 +40,7 @@ def test_an_edit_of_all_texts_changes_only_them(body: Json) -> None:
     def upper(value: Any) -> Any:
         return json.loads(re.sub(r"<(\d+)>", r"[\1]", json.dumps(value)))
 
-    new = close_completion(body, upper(open_completion(body)))
+    new = encode_completion(body, upper(decode_completion(body)))
     expected = upper(body)
     for choice in [*new["choices"], *expected["choices"]]:
         for call in choice["message"].get("tool_calls") or ():
@@ -52,33 +52,33 @@ def test_an_edit_of_all_texts_changes_only_them(body: Json) -> None:
 def test_an_answer_of_any_shape_is_shown_or_refused(body: Json, number: int, junk: Any) -> None:
     body = misshapen(body, number, junk)
     try:
-        response = check_response(open_completion(body))
+        response = check_response(decode_completion(body))
     except BodyError:
         return
-    assert close_completion(body, copied(response)) is body
+    assert encode_completion(body, copied(response)) is body
 
 
 def test_a_refused_call_becomes_text_and_the_answer_ends() -> None:
     body = answered({"content": "I run it. ", "tool_calls": [tool_call('{"a": 1}')]}, "tool_calls")
     gate = ToolCallFilter()
-    response = open_completion(body)
+    response = decode_completion(body)
     [call] = gate.starting_calls(response)
     assert call["args"] == {"a": 1}
-    new = close_completion(body, gate.apply_decisions(response, ["not allowed"]))
+    new = encode_completion(body, gate.apply_decisions(response, ["not allowed"]))
     assert new == answered({"content": "I run it. not allowed"}, "stop")
 
 
 def test_a_call_gets_other_arguments_and_the_others_stay() -> None:
     calls = [tool_call('{"a":  1}', "c1"), tool_call('{"b":  2}', "c2")]
     body = answered({"content": None, "tool_calls": [*calls]}, "tool_calls")
-    response = ToolCallFilter().apply_decisions(open_completion(body), [None, {"b": 3}])
+    response = ToolCallFilter().apply_decisions(decode_completion(body), [None, {"b": 3}])
     calls[1] = tool_call('{"b":3}', "c2")
-    assert close_completion(body, response) == answered({"content": None, "tool_calls": calls}, "tool_calls")
+    assert encode_completion(body, response) == answered({"content": None, "tool_calls": calls}, "tool_calls")
 
 
 def test_a_finish_reason_is_that_of_generate_content() -> None:
     shown = {
-        reason: open_completion(answered({"content": "hi"}, reason))["candidates"][0]["finishReason"]
+        reason: decode_completion(answered({"content": "hi"}, reason))["candidates"][0]["finishReason"]
         for reason in ("stop", "length", "tool_calls", "content_filter", "from_the_future")
     }
     assert [*shown.values()] == ["STOP", "MAX_TOKENS", "STOP", "SAFETY", "OTHER"]
@@ -100,7 +100,7 @@ def test_a_finish_reason_is_that_of_generate_content() -> None:
 )
 def test_an_answer_that_hooks_could_not_judge_is_refused(body: Json) -> None:
     with pytest.raises(BodyError):
-        open_completion(body)
+        decode_completion(body)
 
 
 def test_a_synthetic_answer_is_one_that_the_sdk_reads() -> None:

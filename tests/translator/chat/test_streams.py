@@ -14,7 +14,7 @@ from support.dialects import PIECES, SECRET, decided, redacted_stream
 from support.interactions import Json, copied
 
 from hookgate.translator import BodyError, ToolCallFilter
-from hookgate.translator.chat import CompletionChunks, close_completion, new_completion, open_completion
+from hookgate.translator.chat import CompletionChunks, decode_completion, encode_completion, new_completion
 from hookgate.translator.chat.answer import completion_chunks
 from hookgate.translator.streaming.framing import MAX_EVENT
 from hookgate.translator.strictjson import dumps
@@ -27,7 +27,7 @@ def streamed(
 ) -> bytes:
     chunks = CompletionChunks()
     chunks.expect_choices(2)
-    return framing.streamed(chunks, open_completion, close_completion, data, change=change, cuts=cuts)
+    return framing.streamed(chunks, decode_completion, encode_completion, data, change=change, cuts=cuts)
 
 
 def chunks_of(data: bytes) -> list[Json]:
@@ -116,7 +116,7 @@ def test_a_completion_can_be_streamed_in_chunks(body: Json) -> None:
 
 
 def redacted(data: bytes) -> bytes:
-    return redacted_stream(data, CompletionChunks(), open_completion, close_completion)
+    return redacted_stream(data, CompletionChunks(), decode_completion, encode_completion)
 
 
 @pytest.mark.parametrize("field", ["content", "refusal", "reasoning_content"])

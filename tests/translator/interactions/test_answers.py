@@ -9,7 +9,7 @@ from support.interactions import Json, copied, interactions
 
 from hookgate.translator import BodyError, apply_response, show_response, synthetic_response
 from hookgate.translator.fields import strings_in
-from hookgate.translator.interactions import close_interaction, new_interaction, open_interaction
+from hookgate.translator.interactions import decode_interaction, encode_interaction, new_interaction
 
 MODEL_STEPS = [
     {"type": "thought", "summary": [{"type": "text", "text": "hm"}], "signature": "c2ln"},
@@ -26,15 +26,15 @@ def parsed(body: Json) -> Any:
 
 @given(interactions())
 def test_an_echo_returns_the_same_body(body: Json) -> None:
-    response = open_interaction(body)
-    assert close_interaction(body, response) is body
-    assert close_interaction(body, copied(response)) is body
-    assert close_interaction(body, apply_response(response, copied(show_response(response)))) is body
+    response = decode_interaction(body)
+    assert encode_interaction(body, response) is body
+    assert encode_interaction(body, copied(response)) is body
+    assert encode_interaction(body, apply_response(response, copied(show_response(response)))) is body
 
 
 @given(interactions())
 def test_every_string_of_the_answer_is_in_what_hooks_are_shown(body: Json) -> None:
-    shown = "\n".join(strings_in(open_interaction(body)))
+    shown = "\n".join(strings_in(decode_interaction(body)))
     assert [text for text in strings_in(body) if "<" in text and text not in shown] == []
 
 
@@ -47,14 +47,14 @@ def test_an_edit_of_all_strings_reaches_each_of_them_and_nothing_else(body: Json
             return [marked(item) for item in value]
         return {key: marked(item) for key, item in value.items()} if isinstance(value, dict) else value
 
-    edited = close_interaction(body, marked(copied(open_interaction(body))))
+    edited = encode_interaction(body, marked(copied(decode_interaction(body))))
     assert edited == marked(copied(body))
 
 
 def test_an_edited_text_changes_only_that_step() -> None:
     body = {"id": "1", "status": "completed", "steps": MODEL_STEPS, "output_text": "one two"}
-    response = open_interaction(body)
-    edited = close_interaction(body, apply_response(response, {"text": "one 2"}))
+    response = decode_interaction(body)
+    edited = encode_interaction(body, apply_response(response, {"text": "one 2"}))
     assert edited["steps"][0] is MODEL_STEPS[0]
     assert edited["steps"][1]["content"] == [{"type": "text", "text": "one "}, {"type": "text", "text": "2"}]
     assert "output_text" not in edited
@@ -63,9 +63,9 @@ def test_an_edited_text_changes_only_that_step() -> None:
 
 def test_an_interaction_whose_calls_were_all_refused_waits_for_none() -> None:
     body = {"id": "1", "status": "requires_action", "steps": [*MODEL_STEPS, CALL]}
-    response = copied(open_interaction(body))
+    response = copied(decode_interaction(body))
     response["candidates"][0]["content"]["parts"][-1] = {"text": "No."}
-    edited = close_interaction(body, response)
+    edited = encode_interaction(body, response)
     assert edited["status"] == "completed"
     assert edited["steps"][:2] == MODEL_STEPS
     assert edited["steps"][2] == {"type": "model_output", "content": [{"type": "text", "text": "No."}]}
@@ -73,18 +73,18 @@ def test_an_interaction_whose_calls_were_all_refused_waits_for_none() -> None:
 
 def test_a_call_with_other_arguments_keeps_its_id() -> None:
     body = {"id": "1", "status": "requires_action", "steps": [CALL]}
-    response = copied(open_interaction(body))
+    response = copied(decode_interaction(body))
     response["candidates"][0]["content"]["parts"][0]["functionCall"]["args"] = {"command": "pwd"}
-    edited = close_interaction(body, response)
+    edited = encode_interaction(body, response)
     assert edited == {**body, "steps": [{**CALL, "arguments": {"command": "pwd"}}]}
 
 
 def test_removed_texts_leave_the_thought_and_its_signature() -> None:
     body = {"id": "1", "status": "completed", "steps": MODEL_STEPS}
-    response = copied(open_interaction(body))
+    response = copied(decode_interaction(body))
     parts = response["candidates"][0]["content"]["parts"]
     response["candidates"][0]["content"]["parts"] = [part for part in parts if part.get("text") != "one "][:2]
-    assert close_interaction(body, response)["steps"] == MODEL_STEPS[:1]
+    assert encode_interaction(body, response)["steps"] == MODEL_STEPS[:1]
 
 
 @pytest.mark.parametrize(
@@ -129,4 +129,4 @@ def test_a_whole_interaction_of_a_hook_is_sent_unchanged() -> None:
 )
 def test_an_answer_that_hooks_could_not_read_is_refused(body: Json) -> None:
     with pytest.raises(BodyError):
-        open_interaction(body)
+        decode_interaction(body)

@@ -18,7 +18,7 @@ from hookgate.translator import (
 )
 from hookgate.translator.fields import strings_in
 from hookgate.translator.interactions import InteractionRequest
-from hookgate.translator.interactions.steps import close_turn, open_step
+from hookgate.translator.interactions.steps import decode_step, encode_turn
 
 
 def opened(body: Json) -> InteractionRequest:
@@ -38,8 +38,8 @@ def test_an_echo_of_any_view_returns_the_same_body(body: Json) -> None:
 
 @given(steps())
 def test_a_turn_alone_tells_the_step_that_it_came_from(step: Json) -> None:
-    turn = open_step(step, "")
-    assert close_turn(copied(turn)) == [step]
+    turn = decode_step(step, "")
+    assert encode_turn(copied(turn)) == [step]
 
 
 @given(requests())

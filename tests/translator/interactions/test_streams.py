@@ -26,7 +26,7 @@ from support.interactions import (
 from hookgate.hooks.policies.redact.detectors.detector import WORD, Detector
 from hookgate.translator import BodyError, ToolCallFilter
 from hookgate.translator.fields import strings_in
-from hookgate.translator.interactions import InteractionEvents, close_event, new_interaction, open_event
+from hookgate.translator.interactions import InteractionEvents, decode_event, encode_event, new_interaction
 from hookgate.translator.interactions.events import interaction_events
 from hookgate.translator.strictjson import dumps, loads
 
@@ -40,7 +40,9 @@ def streamed(
     cuts: tuple[int, ...] = (),
     after: str = "",
 ) -> bytes:
-    return framing.streamed(InteractionEvents(after), open_event, close_event, data, change=change, cuts=cuts)
+    return framing.streamed(
+        InteractionEvents(after), decode_event, encode_event, data, change=change, cuts=cuts
+    )
 
 
 def numbered(data: bytes) -> bytes:
@@ -92,7 +94,7 @@ def test_events_of_steps_that_overlap_keep_their_bytes_and_order() -> None:
 @given(interactions())
 def test_every_string_of_an_event_is_in_what_hooks_are_shown(body: Json) -> None:
     for frame in InteractionEvents().feed(sse(interaction_events(body))):
-        shown = "\n".join(strings_in(open_event(loads(frame.data)))) if frame.data else ""
+        shown = "\n".join(strings_in(decode_event(loads(frame.data)))) if frame.data else ""
         planted = set(re.findall(r"<\d+>", frame.data.decode()))
         assert planted == set(re.findall(r"<\d+>", shown))
 
@@ -123,7 +125,7 @@ def test_the_texts_of_deltas_of_unknown_types_are_judged_as_texts(
     data = whole([started(TEXT), *deltas, stopped()])
     assert streamed(data, copied) == data
     for each, text in zip(deltas, texts, strict=True):
-        assert open_event(each)["candidates"][0]["content"]["parts"][0]["text"] == text
+        assert decode_event(each)["candidates"][0]["content"]["parts"][0]["text"] == text
     shown = [event["delta"] for event in events_of(redacted(data)) if "delta" in event]
     assert SECRET not in json.dumps(shown)
     assert "".join(re.findall("so |KEY| ok", json.dumps(shown))) == "so KEY ok"
@@ -135,7 +137,7 @@ def test_the_texts_of_deltas_of_unknown_types_are_judged_as_texts(
 )
 def test_an_event_that_is_not_a_piece_of_a_step_may_not_have_a_delta(event: Json) -> None:
     with pytest.raises(BodyError, match="has no delta"):
-        open_event({**event, "delta": {"type": "text", "text": SECRET}})
+        decode_event({**event, "delta": {"type": "text", "text": SECRET}})
 
 
 def test_several_texts_of_a_delta_and_a_file_in_it_are_shown() -> None:
@@ -143,8 +145,8 @@ def test_several_texts_of_a_delta_and_a_file_in_it_are_shown() -> None:
     several = {"event_type": "step.delta", "index": 0, "delta": {"type": "future", "content": contents}}
     file = {"event_type": "step.delta", "index": 0, "delta": {"type": "future", "uri": "gs://b/f"}}
     data = whole([started(TEXT), several, file, stopped()])
-    assert open_event(several)["candidates"][0]["content"]["parts"] == [{"text": "a"}, {"text": "b"}]
-    assert "fileData" in open_event(file)["candidates"][0]["content"]["parts"][0]
+    assert decode_event(several)["candidates"][0]["content"]["parts"] == [{"text": "a"}, {"text": "b"}]
+    assert "fileData" in decode_event(file)["candidates"][0]["content"]["parts"][0]
     sent = events_of(streamed(data, louder))
     assert [each["delta"]["content"] for each in sent if "content" in each.get("delta", {})] == [
         [{"type": "text", "text": "B"}]
@@ -208,7 +210,7 @@ KEY = Detector("KEY", r"sk_live_[0-9]{10}\b", group="credentials", preceded_by=W
 
 
 def redacted(data: bytes) -> bytes:
-    return redacted_stream(data, InteractionEvents(), open_event, close_event, KEY)
+    return redacted_stream(data, InteractionEvents(), decode_event, encode_event, KEY)
 
 
 @pytest.mark.parametrize("cut", range(len(SECRET) + 1))
@@ -329,7 +331,7 @@ def test_events_that_hooks_could_not_read_are_refused(events: list[Json]) -> Non
 @pytest.mark.parametrize("joined", [{"events": {}}, {"events": [delta("a")], "candidates": []}])
 def test_what_only_resembles_joined_events_is_refused(joined: Json) -> None:
     with pytest.raises(BodyError, match="must be a list"):
-        open_event(joined)
+        decode_event(joined)
 
 
 def test_frames_that_are_not_events_are_refused_before_they_are_joined() -> None:
@@ -362,9 +364,9 @@ def test_an_event_costs_the_same_however_many_steps_are_open() -> None:
 
 def test_a_field_that_a_hook_removes_from_an_event_is_not_sent() -> None:
     event = {"event_type": "error", "error": {"message": "a secret"}, "note": "another", "id": "1"}
-    response = open_event(event)
+    response = decode_event(event)
     del response["error"], response["note"]
-    assert close_event(event, response) == {"event_type": "error", "id": "1"}
+    assert encode_event(event, response) == {"event_type": "error", "id": "1"}
 
 
 # ---- other answers

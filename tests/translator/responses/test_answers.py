@@ -14,7 +14,7 @@ from support.responses import MODEL, TOKENS, call_item, message, output_text, re
 
 from hookgate.translator import BodyError, ToolCallFilter, check_response, synthetic_response, text_response
 from hookgate.translator.fields import strings_in
-from hookgate.translator.responses import close_response, new_response, open_response
+from hookgate.translator.responses import decode_response, encode_response, new_response
 
 
 def answered(*items: Json, **more: Any) -> Json:
@@ -23,15 +23,15 @@ def answered(*items: Json, **more: Any) -> Json:
 
 @given(responses())
 def test_an_echo_changes_nothing(body: Json) -> None:
-    response = open_response(body)
+    response = decode_response(body)
     check_response(response)
-    assert close_response(body, response) is body
-    assert close_response(body, copied(response)) is body
+    assert encode_response(body, response) is body
+    assert encode_response(body, copied(response)) is body
 
 
 @given(responses())
 def test_every_string_is_in_what_hooks_are_shown(body: Json) -> None:
-    shown = "\n".join(strings_in(open_response(body)))
+    shown = "\n".join(strings_in(decode_response(body)))
     assert set(re.findall(r"<\d+>", json.dumps(body))) == set(re.findall(r"<\d+>", shown))
 
 
@@ -40,51 +40,51 @@ def test_an_edit_of_all_texts_changes_only_them(body: Json) -> None:
     def upper(value: Any) -> Any:
         return json.loads(re.sub(r"<(\d+)>", r"[\1]", json.dumps(value)))
 
-    assert close_response(body, upper(open_response(body))) == upper(body)
+    assert encode_response(body, upper(decode_response(body))) == upper(body)
 
 
 @given(responses(), st.integers(0, 10_000), JUNK)
 def test_an_answer_of_any_shape_is_shown_or_refused(body: Json, number: int, junk: Any) -> None:
     body = misshapen(body, number, junk)
     try:
-        response = check_response(open_response(body))
+        response = check_response(decode_response(body))
     except BodyError:
         return
-    assert close_response(body, copied(response)) is body
+    assert encode_response(body, copied(response)) is body
 
 
 def test_a_refused_call_becomes_a_message() -> None:
     body = answered(message(output_text("I run it.")), call_item('{"a": 1}'))
-    gate, response = ToolCallFilter(), open_response(body)
+    gate, response = ToolCallFilter(), decode_response(body)
     [call] = gate.starting_calls(response)
     assert call["args"] == {"a": 1}
-    new = close_response(body, gate.apply_decisions(response, ["not allowed"]))
+    new = encode_response(body, gate.apply_decisions(response, ["not allowed"]))
     added = {"id": "msg_hookgate_1", "type": "message", "role": "assistant", "status": "completed"}
     assert new["output"] == [body["output"][0], {**added, "content": [output_text("not allowed")]}]
 
 
 def test_a_call_gets_other_arguments_and_the_others_stay() -> None:
     body = answered(call_item('{"a":  1}'), call_item('{"b":  2}', "c2"))
-    new = close_response(body, ToolCallFilter().apply_decisions(open_response(body), [None, {"b": 3}]))
+    new = encode_response(body, ToolCallFilter().apply_decisions(decode_response(body), [None, {"b": 3}]))
     assert new == answered(body["output"][0], call_item('{"b":3}', "c2"))
 
 
 def test_a_text_that_hooks_changed_has_no_tokens_of_the_former_text() -> None:
     body = answered(message(output_text("secret", logprobs=TOKENS), output_text("other", logprobs=TOKENS)))
-    response = copied(open_response(body))
+    response = copied(decode_response(body))
     response["candidates"][0]["content"]["parts"][0]["text"] = "[KEY]"
     expected = message(output_text("[KEY]", logprobs=[]), output_text("other", logprobs=TOKENS))
-    assert close_response(body, response)["output"] == [expected]
+    assert encode_response(body, response)["output"] == [expected]
     del response["candidates"][0]["logprobsResult"]
     expected = message(output_text("[KEY]", logprobs=[]), output_text("other", logprobs=[]))
-    assert close_response(body, response)["output"] == [expected]
+    assert encode_response(body, response)["output"] == [expected]
 
 
 def test_the_text_of_the_whole_output_is_not_sent_if_it_was_edited() -> None:
     body = answered(message(output_text("secret")), output_text="secret")
-    response = copied(open_response(body))
+    response = copied(decode_response(body))
     response["candidates"][0]["content"]["parts"][0]["text"] = "[KEY]"
-    assert "secret" not in json.dumps(close_response(body, response))
+    assert "secret" not in json.dumps(encode_response(body, response))
 
 
 def test_a_finish_reason_is_that_of_generate_content() -> None:
@@ -95,7 +95,7 @@ def test_a_finish_reason_is_that_of_generate_content() -> None:
         {"status": "failed"},
         {"status": "in_progress"},
     ]
-    shown = [open_response(answered(**end))["candidates"][0].get("finishReason") for end in ends]
+    shown = [decode_response(answered(**end))["candidates"][0].get("finishReason") for end in ends]
     assert shown == ["STOP", "MAX_TOKENS", "SAFETY", "OTHER", None]
 
 
@@ -117,7 +117,7 @@ def test_a_finish_reason_is_that_of_generate_content() -> None:
 )
 def test_an_answer_that_hooks_could_not_judge_is_refused(body: Json) -> None:
     with pytest.raises(BodyError):
-        open_response(body)
+        decode_response(body)
 
 
 def test_a_synthetic_answer_is_one_that_the_sdk_reads() -> None:
@@ -138,5 +138,5 @@ def test_a_synthetic_answer_is_one_that_the_sdk_reads() -> None:
 
 def test_what_a_response_thought_is_a_thought() -> None:
     body = answered({"type": "reasoning", "id": "r", "summary": summary("hm")}, message(output_text("hi")))
-    parts = open_response(body)["candidates"][0]["content"]["parts"]
+    parts = decode_response(body)["candidates"][0]["content"]["parts"]
     assert [(part["text"], bool(part.get("thought"))) for part in parts] == [("hm", True), ("hi", False)]

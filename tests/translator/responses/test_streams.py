@@ -33,9 +33,9 @@ from hookgate.translator import BodyError, ToolCallFilter, text_response
 from hookgate.translator.fields import strings_in
 from hookgate.translator.responses import (
     ResponseEvents,
-    close_response_event,
+    decode_response_event,
+    encode_response_event,
     new_response,
-    open_response_event,
 )
 from hookgate.translator.responses.events import response_events
 from hookgate.translator.streaming.framing import MAX_EVENT
@@ -52,7 +52,7 @@ def streamed(
     data: bytes, change: Callable[[Json], Json] = lambda response: response, cuts: tuple[int, ...] = ()
 ) -> bytes:
     return framing.streamed(
-        ResponseEvents(), open_response_event, close_response_event, data, change=change, cuts=cuts
+        ResponseEvents(), decode_response_event, encode_response_event, data, change=change, cuts=cuts
     )
 
 
@@ -282,7 +282,7 @@ def test_logprobs_of_an_edited_text_are_not_sent() -> None:
 
 
 def redacted(data: bytes) -> bytes:
-    return redacted_stream(data, ResponseEvents(), open_response_event, close_response_event)
+    return redacted_stream(data, ResponseEvents(), decode_response_event, encode_response_event)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -399,7 +399,7 @@ def test_another_answer_continues_the_response() -> None:
         sent = b""
         for frame in [*framing.feed(data), *framing.finish()]:
             body = loads(frame.data)
-            closed = close_response_event(body, change(open_response_event(body)))
+            closed = encode_response_event(body, change(decode_response_event(body)))
             sent += framing.encode(frame, frame.data if closed is body else dumps(closed))
         return sent
 

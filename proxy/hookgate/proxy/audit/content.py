@@ -15,7 +15,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.content import CallContent, KeptBytes
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routes.dialects import ADAPTERS
-from hookgate.proxy.routes.dialects.generate_content import open_request_body
+from hookgate.proxy.routes.dialects.generate_content import decode_request_body
 from hookgate.proxy.routes.table import Route
 from hookgate.translator import BodyError, check_response, join_events
 from hookgate.translator.fields import JsonObject
@@ -154,8 +154,8 @@ def _redacted_in_dialect(redaction: Redaction, route: Route, body: JsonObject) -
     """Return a request of a dialect that is shown as one of generateContent, with its content masked."""
     adapter = ADAPTERS[route.dialect]()
     try:
-        model, inner = open_request_body(adapter, route, body)
-        return adapter.close_request(body, model, redacted_request(redaction, inner))
+        model, inner = decode_request_body(adapter, route, body)
+        return adapter.encode_request(body, model, redacted_request(redaction, inner))
     except ApiError:  # no hook has judged it either
         return _NOT_READ
 
@@ -222,6 +222,6 @@ def _events(data: bytes, route: Route) -> list[Any]:
     framing = adapter.framing(route)
     if framing is None or data.lstrip().startswith(b"{"):  # an error before a stream starts has no framing
         body = loads(data)
-        return [body if body.keys() == {"error"} else adapter.open_answer(body)]
+        return [body if body.keys() == {"error"} else adapter.decode_answer(body)]
     frames = [*framing.feed(data), *framing.finish()]
-    return [adapter.open_answer(loads(frame.data)) for frame in frames if frame.data.strip()]
+    return [adapter.decode_answer(loads(frame.data)) for frame in frames if frame.data.strip()]

@@ -89,7 +89,7 @@ class Piece:
             return self.frame.data if self.error is None else self.error
         if self.response is self.body:
             return self.frame.data
-        body = self.adapter.close_answer(self.body, self.response)
+        body = self.adapter.encode_answer(self.body, self.response)
         if body is self.body:
             return self.frame.data
         in_bytes = self.adapter.counts_bytes
@@ -628,7 +628,7 @@ class CitedTexts:
         if self.size > _MAX_CITED or self._compared > _MAX_COMPARED:
             new = [{k: v for k, v in each.items() if k not in CITING} for each in candidates]
             return replace(piece, response=write(piece.response, "candidates", new))
-        originals = read_list(piece.adapter.open_answer(piece.body), "candidates")
+        originals = read_list(piece.adapter.decode_answer(piece.body), "candidates")
         by_index = dict(zip(indexes(originals), originals, strict=True))
         new = [
             move_citations(by_index.get(index, {}), candidate, self._text_pair(index))
@@ -1010,7 +1010,7 @@ class AnswerPipeline:
             if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
                 return Piece(frame, None, {}, adapter)
             # GenerateContent returns the body itself; this saves a call for each event of a stream.
-            response = body if type(adapter) is GenerateContent else adapter.open_answer(body)
+            response = body if type(adapter) is GenerateContent else adapter.decode_answer(body)
             return Piece(frame, body, check_response(response), adapter)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None

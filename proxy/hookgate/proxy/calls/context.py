@@ -534,6 +534,6 @@ class OutgoingCall:
     def with_turns(self, turns: list[JsonObject]) -> "OutgoingCall":
         """Return a copy of the call with `turns` appended to its conversation."""
         sent = loads(self.payload)
-        model, body = self.call.adapter.open_request(self.route, sent)
+        model, body = self.call.adapter.decode_request(self.route, sent)
         body = write(body, "contents", [*read_list(body, "contents"), *turns])
-        return replace(self, payload=dumps(self.call.adapter.close_request(sent, model, body)))
+        return replace(self, payload=dumps(self.call.adapter.encode_request(sent, model, body)))

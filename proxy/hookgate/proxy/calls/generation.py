@@ -26,7 +26,7 @@ from hookgate.proxy.routes.dialects.adapter import DialectAdapter
 from hookgate.proxy.routes.dialects.generate_content import (
     check_model,
     check_references,
-    open_request_body,
+    decode_request_body,
     with_model,
 )
 from hookgate.proxy.sessions.memory import prompt_of
@@ -86,7 +86,7 @@ class GenerationCall:
         self._incoming.body = None
         for observer in context.observers:
             observer.on_request(client_body)
-        model, body = await run_step(open_request_body, adapter, route, client_body)
+        model, body = await run_step(decode_request_body, adapter, route, client_body)
         check_model(route, model, body)
         await context.name_model(model)
         await run_step(check_references, body, self._config, adapter.place)
@@ -139,7 +139,7 @@ class GenerationCall:
     async def _payload(self, client_body: JsonObject, model: str, body: JsonObject) -> bytes:
         """Return the request as it is sent upstream, and show it to the observers."""
         run_step = self._context.run_step
-        closed = await run_step(self._adapter.close_request, client_body, model, body)
+        closed = await run_step(self._adapter.encode_request, client_body, model, body)
         payload = await run_step(dumps, closed)
         for observer in self._context.observers:
             await run_step(observer.on_upstream_request, model, closed, body)

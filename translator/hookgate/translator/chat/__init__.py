@@ -6,15 +6,15 @@ place, so that it can be converted back after hooks have edited it. Objects that
 returned unchanged.
 """
 
-from hookgate.translator.chat.answer import close_completion, new_completion, open_completion
+from hookgate.translator.chat.answer import decode_completion, encode_completion, new_completion
 from hookgate.translator.chat.framing import CompletionChunks
 from hookgate.translator.chat.request import ChatRequest, with_usage
 
 __all__ = [
     "ChatRequest",
     "CompletionChunks",
-    "close_completion",
+    "decode_completion",
+    "encode_completion",
     "new_completion",
-    "open_completion",
     "with_usage",
 ]

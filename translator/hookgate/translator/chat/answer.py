@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hookgate.translator.chat.messages import REASONING, close_call, open_call
+from hookgate.translator.chat.messages import REASONING, decode_call, encode_call
 from hookgate.translator.conversation.alignment import align_parts
 from hookgate.translator.fields import (
     BodyError,
@@ -49,17 +49,17 @@ _Place = tuple[str, int]
 """The field of a message that a part was, and its number among tool calls, or else 0."""
 
 
-def open_completion(body: JsonObject) -> JsonObject:
+def decode_completion(body: JsonObject) -> JsonObject:
     """Return the response for a completion, a chunk, or joined chunks. Raises BodyError."""
     if "chunks" not in body or "choices" in body:
-        return _open_one(body)
+        return _decode_one(body)
     chunks = body["chunks"]
     if not isinstance(chunks, list) or len(body) != 1:
         raise BodyError("chunks", "the chunks must be a list")
-    return _joined([_open_one(chunk) for chunk in _with_whole_calls(chunks)])
+    return _joined([_decode_one(chunk) for chunk in _with_whole_calls(chunks)])
 
 
-def _open_one(body: JsonObject) -> JsonObject:
+def _decode_one(body: JsonObject) -> JsonObject:
     check_openai_fields(body, "")
     for key in body:
         if camel(key) in _TAKEN:
@@ -68,7 +68,7 @@ def _open_one(body: JsonObject) -> JsonObject:
     if not isinstance(choices, list | None):
         raise BodyError("choices", "the choices must be a list")
     response = {key: value for key, value in body.items() if key not in ("choices", "usage")}
-    response["candidates"] = [_open_choice(each, f"choices[{n}]") for n, each in enumerate(choices or ())]
+    response["candidates"] = [_decode_choice(each, f"choices[{n}]") for n, each in enumerate(choices or ())]
     if (usage := body.get("usage")) is not None:
         if not isinstance(usage, dict):
             raise BodyError("usage", "the usage must be an object")
@@ -76,7 +76,7 @@ def _open_one(body: JsonObject) -> JsonObject:
     return response
 
 
-def _open_choice(choice: Any, path: str) -> JsonObject:
+def _decode_choice(choice: Any, path: str) -> JsonObject:
     check_openai_fields(choice, path)
     for key in choice:
         if key != "finish_reason" and camel(key) in _OF_CANDIDATE:
@@ -84,7 +84,7 @@ def _open_choice(choice: Any, path: str) -> JsonObject:
     field = _holder(choice, path)
     message = _message_of(choice, field)
     check_openai_fields(message, f"{path}.{field}")
-    parts = [part for _, part in _open_parts(message, f"{path}.{field}")]
+    parts = [part for _, part in _decode_parts(message, f"{path}.{field}")]
     candidate = {
         key: value for key, value in choice.items() if key not in (field, "finish_reason", "logprobs")
     }
@@ -118,7 +118,7 @@ def _message_of(choice: JsonObject, field: str) -> Any:
     return {} if message is None else message
 
 
-def _open_parts(message: JsonObject, path: str) -> list[tuple[_Place, JsonObject]]:
+def _decode_parts(message: JsonObject, path: str) -> list[tuple[_Place, JsonObject]]:
     """Return the parts of a message, each with its place."""
     for key in ("audio", "function_call"):
         if message.get(key) is not None:
@@ -138,7 +138,7 @@ def _open_parts(message: JsonObject, path: str) -> list[tuple[_Place, JsonObject
     if not isinstance(calls, list | None):
         raise BodyError(f"{path}.tool_calls", "the tool calls must be a list")
     for number, call in enumerate(calls or ()):
-        parts.append((("tool_calls", number), open_call(call, f"{path}.tool_calls[{number}]")))
+        parts.append((("tool_calls", number), decode_call(call, f"{path}.tool_calls[{number}]")))
     return parts
 
 
@@ -241,25 +241,25 @@ def _joined(responses: Sequence[JsonObject]) -> JsonObject:
 # ---- and back
 
 
-def close_completion(body: JsonObject, response: JsonObject) -> JsonObject:
+def encode_completion(body: JsonObject, response: JsonObject) -> JsonObject:
     """Return the completion or chunks after an edit of the response; the same object if nothing changed.
 
     Raises BodyError if a completion cannot express the edit.
     """
-    was = open_completion(body)
+    was = decode_completion(body)
     if same(was, response):
         return body
     if "chunks" not in body or "choices" in body:
-        [new] = _with_reasons([body], [_close_one(body, was, response)])
+        [new] = _with_reasons([body], [_encode_one(body, was, response)])
         return new
     chunks = _with_whole_calls(body["chunks"])
-    responses = [_open_one(chunk) for chunk in chunks]
+    responses = [_decode_one(chunk) for chunk in chunks]
     edited = _split(responses, was, response)
-    closed = [
-        chunk if same(before, after) else _close_one(chunk, before, after)
+    encoded = [
+        chunk if same(before, after) else _encode_one(chunk, before, after)
         for chunk, before, after in zip(chunks, responses, edited, strict=True)
     ]
-    return {"chunks": _with_reasons(chunks, closed)}
+    return {"chunks": _with_reasons(chunks, encoded)}
 
 
 def _with_reasons(before: Sequence[JsonObject], bodies: Sequence[JsonObject]) -> list[JsonObject]:
@@ -334,12 +334,12 @@ def _deal_parts(
         holder["content"] = {"role": "model", "parts": parts}
 
 
-def _close_one(body: JsonObject, was: JsonObject, response: JsonObject) -> JsonObject:
+def _encode_one(body: JsonObject, was: JsonObject, response: JsonObject) -> JsonObject:
     """Return a completion or chunk after an edit."""
     new: JsonObject = {}
     for key, value in body.items():
         if key == "choices":
-            new[key] = _close_choices(body, was, read_list(response, "candidates"))
+            new[key] = _encode_choices(body, was, read_list(response, "candidates"))
         elif key == "usage":
             metadata = read(response, "usageMetadata")
             unchanged = same(metadata, was.get("usageMetadata"))
@@ -349,29 +349,29 @@ def _close_one(body: JsonObject, was: JsonObject, response: JsonObject) -> JsonO
     return new
 
 
-def _close_choices(body: JsonObject, was: JsonObject, edited: Sequence[JsonObject]) -> list[Any]:
+def _encode_choices(body: JsonObject, was: JsonObject, edited: Sequence[JsonObject]) -> list[Any]:
     choices = read_list(body, "choices")
     if len(edited) == len(choices):
         return [
-            _close_choice(choice, before, after)
+            _encode_choice(choice, before, after)
             for choice, before, after in zip(choices, was["candidates"], edited, strict=True)
         ]
     by_index = {choice.get("index", 0): number for number, choice in enumerate(choices)}
-    closed = []
+    encoded = []
     for position, after in enumerate(edited):
         number = by_index.get(after.get("index", position))
         if number is None:
             raise BodyError("choices", "a hook's edit added a candidate")
-        closed.append(_close_choice(choices[number], was["candidates"][number], after))
-    return closed
+        encoded.append(_encode_choice(choices[number], was["candidates"][number], after))
+    return encoded
 
 
-def _close_choice(choice: JsonObject, before: JsonObject, after: JsonObject) -> JsonObject:
+def _encode_choice(choice: JsonObject, before: JsonObject, after: JsonObject) -> JsonObject:
     if same(before, after):
         return choice
     field = _holder(choice, "choices")
     message = _message_of(choice, field)
-    new_message = _close_message(message, parts_of(after), read_object(after, field))
+    new_message = _encode_message(message, parts_of(after), read_object(after, field))
     new: JsonObject = {} if field in choice or not new_message else {field: new_message}
     for key, value in choice.items():
         if key == field:
@@ -388,9 +388,9 @@ def _close_choice(choice: JsonObject, before: JsonObject, after: JsonObject) -> 
     return new
 
 
-def _close_message(message: JsonObject, edited: Sequence[JsonObject], rest: JsonObject) -> JsonObject:
+def _encode_message(message: JsonObject, edited: Sequence[JsonObject], rest: JsonObject) -> JsonObject:
     """Return a message with edited parts and other fields. Texts in place of calls become its content."""
-    texts, calls = _close_parts(message, edited)
+    texts, calls = _encode_parts(message, edited)
     new: JsonObject = {}
     for key, value in message.items():
         if key == "tool_calls":
@@ -404,18 +404,18 @@ def _close_message(message: JsonObject, edited: Sequence[JsonObject], rest: Json
     return new if "tool_calls" in new or not calls else {**new, "tool_calls": calls}
 
 
-def _close_parts(
+def _encode_parts(
     message: JsonObject, edited: Sequence[JsonObject]
 ) -> tuple[dict[str, str], list[JsonObject]]:
     """Return the texts of a message by field, and its tool calls, for edited parts. Raises BodyError."""
-    places = _open_parts(message, "")
+    places = _decode_parts(message, "")
     texts: dict[str, str] = {}
     calls: list[JsonObject] = []
     for part, match in zip(edited, align_parts([part for _, part in places], edited), strict=True):
         place, old = (("", 0), None) if match is None else places[match]
         call = part.get("functionCall")
         if isinstance(call, dict):
-            calls.append(_close_part(message, place, call, same(part, old)))
+            calls.append(_encode_part(message, place, call, same(part, old)))
         elif isinstance(part.get("text"), str):
             field = _text_field(part)
             texts[field] = texts.get(field, "") + part["text"]
@@ -433,15 +433,15 @@ def _text_field(part: JsonObject) -> str:
     return "refusal" if part.get("refusal") is True else "content"
 
 
-def _close_part(message: JsonObject, place: _Place, call: JsonObject, unchanged: bool) -> JsonObject:
+def _encode_part(message: JsonObject, place: _Place, call: JsonObject, unchanged: bool) -> JsonObject:
     """Return the tool call for a part that was the one at a place, or is new."""
     if place[0] != "tool_calls":
-        return close_call(call)
+        return encode_call(call)
     original: JsonObject = message["tool_calls"][place[1]]
     if unchanged:
         return original
     index = {"index": original["index"]} if "index" in original else {}
-    return {**index, **close_call(call)}
+    return {**index, **encode_call(call)}
 
 
 def new_completion(response: JsonObject, model: str, created: int) -> JsonObject:
@@ -454,7 +454,7 @@ def new_completion(response: JsonObject, model: str, created: int) -> JsonObject
     choices = []
     for position, candidate in enumerate(read_list(response, "candidates")):
         empty: JsonObject = {"role": "assistant", "content": None}
-        message = _close_message(empty, parts_of(candidate), empty)
+        message = _encode_message(empty, parts_of(candidate), empty)
         calls = [
             {**call, "id": call.get("id") or f"call-{n}"}
             for n, call in enumerate(message.get("tool_calls", ()))

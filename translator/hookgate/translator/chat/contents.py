@@ -13,12 +13,12 @@ from hookgate.translator.fields import BodyError, JsonObject, is_text, read, rea
 from hookgate.translator.openai.fields import (
     check_openai_fields,
     check_spelled_fields,
-    open_url,
+    decode_url,
     read_string,
 )
 
 
-def open_message_contents(content: Any, path: str) -> list[JsonObject]:
+def decode_message_contents(content: Any, path: str) -> list[JsonObject]:
     """Return the parts for the content of a message. Raises BodyError."""
     if content is None:
         return []
@@ -26,10 +26,10 @@ def open_message_contents(content: Any, path: str) -> list[JsonObject]:
         return [{"text": content}]
     if not isinstance(content, list):
         raise BodyError(path, "the content must be a string or a list of contents")
-    return [_open_content(item, f"{path}[{number}]") for number, item in enumerate(content)]
+    return [_decode_content(item, f"{path}[{number}]") for number, item in enumerate(content)]
 
 
-def _open_content(item: Any, path: str) -> JsonObject:
+def _decode_content(item: Any, path: str) -> JsonObject:
     check_openai_fields(item, path)
     kind = item.get("type")
     for name in _MEDIA:
@@ -47,22 +47,22 @@ def _open_content(item: Any, path: str) -> JsonObject:
     return {**item, **_MEDIA[kind](holder, f"{path}.{kind}")}
 
 
-def _open_image(holder: JsonObject, path: str) -> JsonObject:
+def _decode_image(holder: JsonObject, path: str) -> JsonObject:
     rest = {key: value for key, value in holder.items() if key != "url"}
-    return {"image_url": rest, **open_url(read_string(holder, "url", path), f"{path}.url")}
+    return {"image_url": rest, **decode_url(read_string(holder, "url", path), f"{path}.url")}
 
 
-def _open_audio(holder: JsonObject, path: str) -> JsonObject:
+def _decode_audio(holder: JsonObject, path: str) -> JsonObject:
     rest = {key: value for key, value in holder.items() if key not in ("data", "format")}
     data, kind = read_string(holder, "data", path), read_string(holder, "format", path)
     return {"input_audio": rest, "inlineData": {"mimeType": f"audio/{kind}", "data": data}}
 
 
-def _open_file(holder: JsonObject, path: str) -> JsonObject:
+def _decode_file(holder: JsonObject, path: str) -> JsonObject:
     rest = {key: value for key, value in holder.items() if key not in ("file_data", "file_id")}
     shown: JsonObject = {"file": rest}
     if holder.get("file_data") is not None:
-        shown |= open_url(read_string(holder, "file_data", path), f"{path}.file_data")
+        shown |= decode_url(read_string(holder, "file_data", path), f"{path}.file_data")
     if holder.get("file_id") is not None:
         if "fileData" in shown:
             raise BodyError(path, "a file has file_data or file_id, not both")
@@ -70,13 +70,13 @@ def _open_file(holder: JsonObject, path: str) -> JsonObject:
     return shown
 
 
-_MEDIA = {"image_url": _open_image, "input_audio": _open_audio, "file": _open_file}
+_MEDIA = {"image_url": _decode_image, "input_audio": _decode_audio, "file": _decode_file}
 
 
 # ---- and back
 
 
-def close_contents(parts: list[JsonObject], *, joins: bool) -> Any:
+def encode_contents(parts: list[JsonObject], *, joins: bool) -> Any:
     """Return the content of a message for its parts: a string if possible, else a list.
 
     `joins`: several plain texts are pieces of one text. Raises BodyError for a part that is not a content.
@@ -84,10 +84,10 @@ def close_contents(parts: list[JsonObject], *, joins: bool) -> Any:
     plain = all(part.keys() == {"text"} for part in parts)
     if plain and (len(parts) == 1 or joins):
         return "".join(part["text"] for part in parts)
-    return [close_message_content(part) for part in parts]
+    return [encode_message_content(part) for part in parts]
 
 
-def close_message_content(part: JsonObject) -> JsonObject:
+def encode_message_content(part: JsonObject) -> JsonObject:
     """Return the content for a part. Raises BodyError for a part that is not a content."""
     kind = part.get("type")
     if kind == "refusal":

@@ -12,20 +12,20 @@ becomes the tool `googleSearch`, `tool_choice` becomes `toolConfig`, and setting
 from collections.abc import Iterator
 from typing import Any
 
-from hookgate.translator.chat.contents import close_contents, open_message_contents
-from hookgate.translator.chat.messages import close_messages, open_message
+from hookgate.translator.chat.contents import decode_message_contents, encode_contents
+from hookgate.translator.chat.messages import decode_message, encode_messages
 from hookgate.translator.fields import BodyError, JsonObject, camel, read_list, read_object
 from hookgate.translator.openai.calls import (
     MODES,
     check_argument_values,
     check_function_name,
-    close_selection,
+    encode_selection,
 )
 from hookgate.translator.openai.fields import (
     TAKEN,
     check_openai_fields,
+    decode_extensions,
     edited_body,
-    open_extensions,
     read_string,
 )
 from hookgate.translator.openai.messages import INSTRUCTING, MessageList
@@ -64,23 +64,23 @@ class ChatRequest:
         self._messages = MessageList(body["messages"])
         self.shown: JsonObject = {}
         """The GenerateContentRequest."""
-        self._open_messages(body["messages"])
+        self._decode_messages(body["messages"])
         self.shown |= {key: value for key, value in body.items() if key not in _OWN}
-        open_extensions(body, self.shown)
+        decode_extensions(body, self.shown)
         wanted = body.get("response_format")
         self._settings = GenerationSettings(body, _CONFIG, wanted, "response_format", "a chat completion")
         if self._settings.config:
             self.shown["generationConfig"] = self._settings.config
-        self._tools = self._open_tools()
+        self._tools = self._decode_tools()
         searches = [] if body.get(_SEARCH) is None else [{"googleSearch": body[_SEARCH]}]
         if self._tools or searches:
             self.shown["tools"] = [*self._tools, *searches]
         if (choice := body.get("tool_choice")) is not None:
-            self.shown["toolConfig"] = {"functionCallingConfig": _open_choice(choice)}
+            self.shown["toolConfig"] = {"functionCallingConfig": _decode_choice(choice)}
 
     # ---- as a GenerateContentRequest
 
-    def _open_messages(self, messages: list[Any]) -> None:
+    def _decode_messages(self, messages: list[Any]) -> None:
         check_argument_values(_arguments_in(messages), "messages")
         names: dict[str, str] = {}
         for number, message in enumerate(messages):
@@ -91,10 +91,10 @@ class ChatRequest:
             if message.get("function_call") is not None:
                 raise BodyError(f"{path}.function_call", "hooks judge tool_calls; use these")
             if message["role"] in INSTRUCTING:
-                parts = open_message_contents(message.get("content"), f"{path}.content")
+                parts = decode_message_contents(message.get("content"), f"{path}.content")
                 self._messages.add_instruction(number, parts, path)
                 continue
-            turn = open_message(message, path, names)
+            turn = decode_message(message, path, names)
             calls = [part["functionCall"] for part in turn["parts"] if "functionCall" in part]
             for at, call in enumerate(calls):
                 check_function_name(call["name"], f"{path}.tool_calls[{at}].function.name")
@@ -106,11 +106,11 @@ class ChatRequest:
         if self._messages.turns:
             self.shown["contents"] = self._messages.turns
 
-    def _open_tools(self) -> list[JsonObject]:
+    def _decode_tools(self) -> list[JsonObject]:
         tools = self.body.get("tools")
         if not isinstance(tools, list | None):
             raise BodyError("tools", "the tools must be a list, since hooks cannot inspect other types")
-        return [_open_tool(tool, f"tools[{number}]") for number, tool in enumerate(tools or ())]
+        return [_decode_tool(tool, f"tools[{number}]") for number, tool in enumerate(tools or ())]
 
     def place(self, path: str) -> str:
         """Return the path in the body of a part of the request that hooks are shown."""
@@ -123,23 +123,23 @@ class ChatRequest:
 
         `model` is as the body has to name it. Raises BodyError if a body cannot express the request.
         """
-        return edited_body(self.body, self.shown, model, request, close=self._close, no_field=_NO_FIELD)
+        return edited_body(self.body, self.shown, model, request, encode=self._encode, no_field=_NO_FIELD)
 
-    def _close(self, request: JsonObject) -> JsonObject:
+    def _encode(self, request: JsonObject) -> JsonObject:
         config = read_object(request, "generationConfig")
-        new: JsonObject = {"messages": self._close_messages(request), **self._settings.close(config)}
-        changed, wanted = self._settings.close_format(config)
+        new: JsonObject = {"messages": self._encode_messages(request), **self._settings.encode(config)}
+        changed, wanted = self._settings.encode_format(config)
         if changed:
             new["response_format"] = wanted
-        return new | self._close_tools(request)
+        return new | self._encode_tools(request)
 
-    def _close_messages(self, request: JsonObject) -> list[Any]:
+    def _encode_messages(self, request: JsonObject) -> list[Any]:
         raw_calls = self._raw_calls()
-        return self._messages.close(
+        return self._messages.encode(
             read_list(request, "contents"),
             read_list(read_object(request, "systemInstruction"), "parts"),
-            lambda turn: close_messages(turn, raw_calls),
-            lambda parts: close_contents(parts, joins=False),
+            lambda turn: encode_messages(turn, raw_calls),
+            lambda parts: encode_contents(parts, joins=False),
             lambda message: message.get("role") == "tool",
         )
 
@@ -152,13 +152,13 @@ class ChatRequest:
                 calls |= zip(map(dumps, shown), message["tool_calls"], strict=True)
         return calls
 
-    def _close_tools(self, request: JsonObject) -> JsonObject:
+    def _encode_tools(self, request: JsonObject) -> JsonObject:
         raw = dict(zip(map(dumps, self._tools), self.body.get("tools") or (), strict=True))
         offered = read_list(request, "tools")
         searches = [tool["googleSearch"] for tool in offered if tool.keys() == {"googleSearch"}]
         functions = [tool for tool in offered if tool.keys() != {"googleSearch"}]
-        tools = [each for tool in functions for each in _close_tool(tool, raw)]
-        selection = close_selection(
+        tools = [each for tool in functions for each in _encode_tool(tool, raw)]
+        selection = encode_selection(
             self.body,
             self.shown,
             request,
@@ -206,7 +206,7 @@ def _arguments_in(messages: list[Any]) -> Iterator[Any]:
                 yield function.get("arguments")
 
 
-def _open_choice(choice: Any) -> JsonObject:
+def _decode_choice(choice: Any) -> JsonObject:
     """Return the functionCallingConfig for a `tool_choice`. Raises BodyError."""
     if isinstance(choice, str) and choice in MODES:
         return {"mode": MODES[choice]}
@@ -237,7 +237,7 @@ def _name_in(tool: Any, path: str) -> str:
     return read_string(function, "name", f"{path}.function")
 
 
-def _open_tool(tool: Any, path: str) -> JsonObject:
+def _decode_tool(tool: Any, path: str) -> JsonObject:
     check_openai_fields(tool, path)
     if tool.get("type") != "function":
         raise BodyError(f"{path}.type", "hooks judge functions only; use type 'function'")
@@ -251,7 +251,7 @@ def _open_tool(tool: Any, path: str) -> JsonObject:
     return {**rest, "functionDeclarations": [function]}
 
 
-def _close_tool(tool: JsonObject, raw: dict[bytes, Any]) -> list[JsonObject]:
+def _encode_tool(tool: JsonObject, raw: dict[bytes, Any]) -> list[JsonObject]:
     if (original := raw.get(dumps(tool))) is not None:
         return [original]
     declared = read_list(tool, "functionDeclarations")

@@ -7,14 +7,14 @@ returned unchanged.
 """
 
 from hookgate.translator.interactions.answer import (
-    close_interaction,
+    decode_interaction,
+    encode_interaction,
     has_ended,
     new_interaction,
-    open_interaction,
     without_unfinished,
 )
 from hookgate.translator.interactions.contents import check_names
-from hookgate.translator.interactions.events import close_event, open_event
+from hookgate.translator.interactions.events import decode_event, encode_event
 from hookgate.translator.interactions.framing import InteractionEvents, first_event
 from hookgate.translator.interactions.request import InteractionRequest
 
@@ -22,12 +22,12 @@ __all__ = [
     "InteractionEvents",
     "InteractionRequest",
     "check_names",
-    "close_event",
-    "close_interaction",
+    "decode_event",
+    "decode_interaction",
+    "encode_event",
+    "encode_interaction",
     "first_event",
     "has_ended",
     "new_interaction",
-    "open_event",
-    "open_interaction",
     "without_unfinished",
 ]

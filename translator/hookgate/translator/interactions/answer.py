@@ -9,7 +9,7 @@ from typing import Any
 
 from hookgate.translator.conversation.candidates import candidate_of, group_parts, parts_of_answer
 from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object, same
-from hookgate.translator.interactions.steps import close_turn, open_step
+from hookgate.translator.interactions.steps import decode_step, encode_turn
 
 _USERS = ("user_input", "function_result")
 _TAKEN = frozenset({"candidates", "usageMetadata", "usage_metadata", "userSteps", "user_steps"})
@@ -40,7 +40,7 @@ SYNTHETIC_ID = "hookgate"
 """The ID of an interaction that a hook has answered. The API knows nothing of it."""
 
 
-def open_usage(usage: Any, path: str = "usage") -> JsonObject:
+def decode_usage(usage: Any, path: str = "usage") -> JsonObject:
     """Return a usage as usageMetadata. Raises BodyError, with the path, if it is not an object."""
     if not isinstance(usage, dict):
         raise BodyError(path, "the usage must be an object, since hooks cannot inspect other types")
@@ -48,7 +48,7 @@ def open_usage(usage: Any, path: str = "usage") -> JsonObject:
     return {_COUNTS.get(key, key): value for key, value in counts.items()}
 
 
-def close_usage(metadata: JsonObject) -> JsonObject:
+def encode_usage(metadata: JsonObject) -> JsonObject:
     """Return usageMetadata as a usage."""
     return {_COUNTED.get(key, key): value for key, value in metadata.items()}
 
@@ -65,9 +65,9 @@ def has_ended(response: JsonObject) -> bool:
     return any(read(each, "finishReason") is not None for each in read_list(response, "candidates"))
 
 
-def open_interaction(body: JsonObject) -> JsonObject:
+def decode_interaction(body: JsonObject) -> JsonObject:
     """Return the GenerateContentResponse for an interaction. Raises BodyError."""
-    response, _, _ = _opened(body)
+    response, _, _ = _decoded(body)
     return response
 
 
@@ -83,7 +83,7 @@ def without_unfinished(body: JsonObject) -> JsonObject:
     return {**{key: value for key, value in body.items() if key not in _REPEATED}, "steps": left}
 
 
-def _opened(body: JsonObject) -> tuple[JsonObject, list[JsonObject], list[tuple[int, JsonObject]]]:
+def _decoded(body: JsonObject) -> tuple[JsonObject, list[JsonObject], list[tuple[int, JsonObject]]]:
     """Return the response, the turns of the model's steps, and each part with the number of its turn."""
     check_revision(body)
     steps = body.get("steps")
@@ -93,7 +93,7 @@ def _opened(body: JsonObject) -> tuple[JsonObject, list[JsonObject], list[tuple[
     users: list[Any] = []
     parts: list[tuple[int, JsonObject]] = []
     for number, step in enumerate(steps or ()):
-        turn = open_step(step, f"steps[{number}]")
+        turn = decode_step(step, f"steps[{number}]")
         if step["type"] in _USERS:
             users.append(step)
             continue
@@ -108,7 +108,7 @@ def _opened(body: JsonObject) -> tuple[JsonObject, list[JsonObject], list[tuple[
     if users:
         response["userSteps"] = users
     if body.get("usage") is not None:
-        response["usageMetadata"] = open_usage(body["usage"])
+        response["usageMetadata"] = decode_usage(body["usage"])
     return response, turns, parts
 
 
@@ -129,31 +129,31 @@ def check_revision(body: JsonObject) -> None:
             raise BodyError(key, "the Interactions API has no such field")
 
 
-def close_interaction(body: JsonObject, response: JsonObject) -> JsonObject:
+def encode_interaction(body: JsonObject, response: JsonObject) -> JsonObject:
     """Return the interaction after an edit of its response, or the interaction itself if nothing changed.
 
     Raises BodyError if an interaction cannot express the edit.
     """
-    was, turns, parts = _opened(body)
+    was, turns, parts = _decoded(body)
     if same(was, response):
         return body
     new_turns = _with_fields(turns, response.get("stepFields"))
-    closed = _closed_turns(turns, new_turns, parts, parts_of_answer(response))
+    encoded = _encoded_turns(turns, new_turns, parts, parts_of_answer(response))
     users = iter(response.get("userSteps", ()))
     steps: list[Any] = []
     originals = [step for step in body.get("steps") or () if step["type"] not in _USERS]
-    rest = iter(zip(closed, originals, strict=False))
+    rest = iter(zip(encoded, originals, strict=False))
     for step in body.get("steps") or ():
         if step["type"] in _USERS:
             steps += [next(users)] if "userSteps" in response else []
             continue
         new, original = next(rest)
         steps += [original] if new is None else new
-    steps += [each for new in closed[len(originals) :] for each in new or ()]
-    return _closed(body, response, steps)
+    steps += [each for new in encoded[len(originals) :] for each in new or ()]
+    return _encoded(body, response, steps)
 
 
-def _closed(body: JsonObject, response: JsonObject, steps: list[Any]) -> JsonObject:
+def _encoded(body: JsonObject, response: JsonObject, steps: list[Any]) -> JsonObject:
     """Return the interaction with new steps, and with the other fields of the response."""
     kept = {key: value for key, value in response.items() if key not in (*_TAKEN, "stepFields")}
     changed = not same(steps, body.get("steps") or [])
@@ -162,7 +162,7 @@ def _closed(body: JsonObject, response: JsonObject, steps: list[Any]) -> JsonObj
         if key == "steps":
             new[key] = steps
         elif key == "usage":
-            new[key] = close_usage(read_object(response, "usageMetadata"))
+            new[key] = encode_usage(read_object(response, "usageMetadata"))
         elif key in kept and not (changed and key in _REPEATED):
             new[key] = kept[key]
     if "steps" not in body and steps:
@@ -188,7 +188,7 @@ def _with_fields(turns: list[JsonObject], fields: Any) -> list[JsonObject]:
     return [turn if same(turn, each) else each for turn, each in zip(turns, new, strict=True)]
 
 
-def _closed_turns(
+def _encoded_turns(
     turns: Sequence[JsonObject],
     new_turns: Sequence[JsonObject],
     parts: Sequence[tuple[int, JsonObject]],
@@ -198,16 +198,16 @@ def _closed_turns(
     groups = group_parts(
         [number for number, _ in parts], [part for _, part in parts], edited, 0 if turns else -1
     )
-    closed: list[list[JsonObject] | None] = []
+    encoded: list[list[JsonObject] | None] = []
     for number, turn in enumerate(new_turns):
         left = groups.get(number, [])
         if same(left, turn.get("parts", [])):
-            closed.append(None if turn is turns[number] else close_turn(turn))
+            encoded.append(None if turn is turns[number] else encode_turn(turn))
         else:
-            closed.append(close_turn({**turn, "parts": left}) if left else [])
+            encoded.append(encode_turn({**turn, "parts": left}) if left else [])
     if -1 in groups:
-        closed.append(close_turn({"role": "model", "parts": groups[-1]}))
-    return closed
+        encoded.append(encode_turn({"role": "model", "parts": groups[-1]}))
+    return encoded
 
 
 def new_interaction(response: JsonObject, model: str = "") -> JsonObject:
@@ -219,7 +219,7 @@ def new_interaction(response: JsonObject, model: str = "") -> JsonObject:
         return response
     steps = [
         {**step, "id": step.get("id", f"call-{number}")} if step["type"] == "function_call" else step
-        for number, step in enumerate(close_turn({"role": "model", "parts": parts_of_answer(response)}))
+        for number, step in enumerate(encode_turn({"role": "model", "parts": parts_of_answer(response)}))
     ]
     body: JsonObject = {
         "id": SYNTHETIC_ID,
@@ -229,5 +229,5 @@ def new_interaction(response: JsonObject, model: str = "") -> JsonObject:
     }
     if model:
         body["model"] = model
-    usage = close_usage(read_object(response, "usageMetadata"))
+    usage = encode_usage(read_object(response, "usageMetadata"))
     return {**body, "usage": usage} if usage else body

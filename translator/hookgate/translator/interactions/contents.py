@@ -55,7 +55,7 @@ def check_fields(obj: Any, path: str) -> JsonObject:
     return obj
 
 
-def open_content(content: Any, path: str) -> JsonObject:
+def decode_content(content: Any, path: str) -> JsonObject:
     """Return the part for a content. Raises BodyError."""
     check_fields(content, path)
     kind = content.get("type")
@@ -90,7 +90,7 @@ def _media_part(content: JsonObject) -> JsonObject:
     return {"inlineData": rest, "fileData": {"fileUri": uri}}
 
 
-def close_content(part: JsonObject) -> JsonObject:
+def encode_content(part: JsonObject) -> JsonObject:
     """Return the content for a part, which may be new. Raises BodyError for a part that cannot be one."""
     part = {key: value for key, value in part.items() if key not in ("thought", "thoughtSignature")}
     if "type" in part:

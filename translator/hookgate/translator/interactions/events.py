@@ -13,12 +13,12 @@ from hookgate.translator.checks import check_spellings
 from hookgate.translator.conversation.candidates import candidate_of, group_parts, parts_of_answer
 from hookgate.translator.fields import BodyError, JsonObject, is_text, read_object, same, without
 from hookgate.translator.interactions.answer import (
-    close_usage,
+    decode_usage,
+    encode_usage,
     finish_reason,
-    open_usage,
 )
-from hookgate.translator.interactions.contents import MEDIA, check_fields, close_content, open_content
-from hookgate.translator.interactions.steps import close_turn, open_contents, open_step
+from hookgate.translator.interactions.contents import MEDIA, check_fields, decode_content, encode_content
+from hookgate.translator.interactions.steps import decode_contents, decode_step, encode_turn
 from hookgate.translator.strictjson import dumps, loads
 
 NEXT = -1
@@ -45,22 +45,22 @@ class _Shown:
     parts: list[JsonObject]
 
 
-def open_event(event: JsonObject) -> JsonObject:
+def decode_event(event: JsonObject) -> JsonObject:
     """Return the response for an event, or for joined events. Raises BodyError."""
-    response, _ = _opened(event)
+    response, _ = _decoded(event)
     return response
 
 
-def _opened(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:
+def _decoded(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:
     if "event_type" in event or "events" not in event:
-        response, parts = _open_one(event, "")
+        response, parts = _decode_one(event, "")
         if _is_piece(event):
             raise BodyError("delta", "a piece of arguments needs the function call that it belongs to")
         return response, [_Shown([0], parts)]
     events = event["events"]
     if not isinstance(events, list) or len(event) != 1:
         raise BodyError("events", "the events must be a list")
-    shown = _open_joined(events)
+    shown = _decode_joined(events)
     parts = [part for each in shown for part in each.parts]
     rests = [_rest_of(each, f"events[{number}]") for number, each in enumerate(events)]
     return {"candidates": [candidate_of(parts)], "events": rests}, shown
@@ -68,14 +68,14 @@ def _opened(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:
 
 def _rest_of(event: Any, path: str) -> JsonObject:
     """Return an event without the fields that are shown as parts."""
-    response, _ = _open_one(event, path)
+    response, _ = _decode_one(event, path)
     delta = response.get("delta")
     if isinstance(delta, dict) and delta.get("type") == "arguments_delta":
         response["delta"] = without(delta, "arguments")
     return without(response, "candidates")
 
 
-def _open_joined(events: Sequence[Any]) -> list[_Shown]:
+def _decode_joined(events: Sequence[Any]) -> list[_Shown]:
     """Return what is shown of joined events, step by step."""
     by_index: dict[Any, list[int]] = {}
     for number, event in enumerate(events):
@@ -91,7 +91,7 @@ def _open_joined(events: Sequence[Any]) -> list[_Shown]:
         if kind == "function_call" or any(_is_piece(events[number]) for number in numbers):
             shown.append(_Shown(numbers, [_whole_call(events, numbers)]))
         else:
-            shown += [_Shown([n], _open_one(events[n], f"events[{n}]")[1]) for n in numbers]
+            shown += [_Shown([n], _decode_one(events[n], f"events[{n}]")[1]) for n in numbers]
     return shown
 
 
@@ -124,11 +124,11 @@ def _whole_call(events: Sequence[JsonObject], numbers: Sequence[int]) -> JsonObj
         if not isinstance(arguments, dict):
             raise BodyError("delta.arguments", "the arguments of a call must be an object")
         step = {**step, "arguments": arguments}
-    part: JsonObject = open_step(step, "step")["parts"][0]
+    part: JsonObject = decode_step(step, "step")["parts"][0]
     return part
 
 
-def _open_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
+def _decode_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
     """Return the response for a single event, and its parts."""
     check_fields(event, path)
     kind = event.get("event_type")
@@ -149,19 +149,19 @@ def _open_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
     parts: list[JsonObject] = []
     reason = None
     if _has_step(event):
-        turn = open_step(event.get("step"), "step")
+        turn = decode_step(event.get("step"), "step")
         parts = turn.get("parts", [])
         response["step"] = {key: value for key, value in turn.items() if key not in ("parts", "role")}
     elif _has_delta(event):
-        response["delta"], parts = _open_delta(event.get("delta"))
+        response["delta"], parts = _decode_delta(event.get("delta"))
     elif kind.startswith("interaction."):
-        reason = _open_status(event, response)
+        reason = _decode_status(event, response)
     # Each event has a candidate, since hooks written for generateContent expect one.
     response["candidates"] = [candidate_of(parts, reason)]
     return response, parts
 
 
-def _open_status(event: JsonObject, response: JsonObject) -> str | None:
+def _decode_status(event: JsonObject, response: JsonObject) -> str | None:
     """Replace the fields of an event about the whole interaction. Returns the reason why it has ended."""
     interaction = event.get("interaction")
     if isinstance(interaction, dict):
@@ -172,13 +172,13 @@ def _open_status(event: JsonObject, response: JsonObject) -> str | None:
             )
         response["interaction"] = without(_without_repetitions(interaction), "usage")
         if interaction.get("usage") is not None:
-            response["usageMetadata"] = open_usage(interaction["usage"], "interaction.usage")
+            response["usageMetadata"] = decode_usage(interaction["usage"], "interaction.usage")
     if event["event_type"] != "interaction.completed":
         return None
     return finish_reason(read_object(event, "interaction").get("status")) or "STOP"
 
 
-def _open_delta(delta: Any) -> tuple[JsonObject, list[JsonObject]]:
+def _decode_delta(delta: Any) -> tuple[JsonObject, list[JsonObject]]:
     """Return a delta without what is shown as a part, and the part, if there is one."""
     check_fields(delta, "delta")
     kind = delta.get("type")
@@ -186,11 +186,13 @@ def _open_delta(delta: Any) -> tuple[JsonObject, list[JsonObject]]:
     if not isinstance(kind, str):
         raise BodyError("delta.type", "a delta must have a type, such as text")
     if kind == "text" or kind in MEDIA:
-        return typed, [open_content(delta, "delta")]
+        return typed, [decode_content(delta, "delta")]
     if kind == "thought_summary":
         rest = without(delta, "content")
         content = delta.get("content")
-        return rest, [] if content is None else [{**open_content(content, "delta.content"), "thought": True}]
+        return rest, [] if content is None else [
+            {**decode_content(content, "delta.content"), "thought": True}
+        ]
     if kind == "thought_signature":
         rest = without(delta, "signature")
         signature = delta.get("signature")
@@ -200,9 +202,9 @@ def _open_delta(delta: Any) -> tuple[JsonObject, list[JsonObject]]:
     if kind == "function_call":
         raise BodyError("delta.type", "the Interactions API has no such delta")
     if kind.endswith(("_call", "_result")):
-        part = open_step(delta, "delta")["parts"][0]
+        part = decode_step(delta, "delta")["parts"][0]
         return typed, [part]
-    return _open_unknown_delta(delta)
+    return _decode_unknown_delta(delta)
 
 
 def _has_step(event: JsonObject) -> bool:
@@ -213,16 +215,16 @@ def _has_delta(event: JsonObject) -> bool:
     return event["event_type"] == "step.delta" or isinstance(event.get("delta"), dict)
 
 
-def _open_unknown_delta(delta: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
+def _decode_unknown_delta(delta: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
     """Do the same for a delta of an unknown type, whose texts are where those of known ones are."""
     content = delta.get("content")
     if _is_content(delta):
-        return {"type": delta["type"]}, [open_content(delta, "delta")]
+        return {"type": delta["type"]}, [decode_content(delta, "delta")]
     if isinstance(content, str):
         return without(delta, "content"), [{"text": content}]
     if content is not None:
         contents = content if isinstance(content, list) else [content]
-        return without(delta, "content"), open_contents(contents, "delta.content")
+        return without(delta, "content"), decode_contents(contents, "delta.content")
     return delta, []
 
 
@@ -234,12 +236,12 @@ def _is_content(delta: JsonObject) -> bool:
 # ---- and back
 
 
-def close_event(event: JsonObject, response: JsonObject) -> JsonObject:
+def encode_event(event: JsonObject, response: JsonObject) -> JsonObject:
     """Return the event, or `{"events": […]}`, after an edit; the event itself if nothing changed.
 
     Raises BodyError if events cannot express the edit.
     """
-    was, shown = _opened(event)
+    was, shown = _decoded(event)
     joined = "events" in was
     if same(was, response) and not _repeats(event):
         return event
@@ -255,12 +257,12 @@ def close_event(event: JsonObject, response: JsonObject) -> JsonObject:
         others = [_with_rest(events[n], before[n], rests[n]) for n in each.numbers]
         left = groups.get(number, [])
         if same(left, each.parts):
-            closed = [[other] for other in others]
+            encoded = [[other] for other in others]
         elif len(mine) > 1:
-            closed = _close_call(others, left)
+            encoded = _encode_call(others, left)
         else:
-            closed = [_close_one(others[0], left)]
-        new |= dict(zip(each.numbers, closed, strict=True))
+            encoded = [_encode_one(others[0], left)]
+        new |= dict(zip(each.numbers, encoded, strict=True))
     out = [each for number in range(len(events)) for each in new.get(number, [events[number]])]
     if not joined and _ends(was) and not _ends(response):
         out = []  # another answer follows
@@ -303,47 +305,47 @@ def _with_rest(event: JsonObject, before: JsonObject, after: JsonObject) -> Json
         left = _without_repetitions(interaction)
         metadata = after.get("usageMetadata")
         if metadata is not None and not same(metadata, before.get("usageMetadata")):
-            left = {**left, "usage": close_usage(metadata)}
+            left = {**left, "usage": encode_usage(metadata)}
         new = new if same(left, interaction) else {**new, "interaction": left}
     return new
 
 
-def _close_one(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObject]:
+def _encode_one(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the events for a single event whose parts were edited."""
     if _has_step(event):
-        return _close_start(event, parts)
+        return _encode_start(event, parts)
     if event["event_type"] == "interaction.completed":
         return [*_new_step(parts), event]
     if not _has_delta(event):  # text that hooks added where there was none
         return [event, *_new_step(parts)]
-    events = [{**event, "delta": _close_delta(part, event["delta"])} for part in parts]
+    events = [{**event, "delta": _encode_delta(part, event["delta"])} for part in parts]
     # A client that resumes the stream after the event continues after its last piece.
     return [*(without(each, "event_id") for each in events[:-1]), *events[-1:]]
 
 
-def _close_delta(part: JsonObject, delta: JsonObject) -> JsonObject:
+def _encode_delta(part: JsonObject, delta: JsonObject) -> JsonObject:
     kind = delta["type"]
     if part.get("thought"):
-        return {**without(delta, "content"), "type": "thought_summary", "content": close_content(part)}
+        return {**without(delta, "content"), "type": "thought_summary", "content": encode_content(part)}
     if "thoughtSignature" in part and len(part) == 1:
         return {"type": "thought_signature", "signature": part["thoughtSignature"]}
     if not {"toolCall", "toolResponse", "functionResponse"}.isdisjoint(part):
-        return close_turn({"type": kind, "role": "model", "parts": [part]})[0]
+        return encode_turn({"type": kind, "role": "model", "parts": [part]})[0]
     if kind == "text" or kind in MEDIA or _is_content(delta) or delta.get("content") is None:
-        return close_content(part)
+        return encode_content(part)
     if isinstance(delta["content"], str) and is_text(part):
         return {**delta, "content": part["text"]}
-    content = close_content(part)
+    content = encode_content(part)
     return {**delta, "content": [content] if isinstance(delta["content"], list) else content}
 
 
-def _close_start(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObject]:
+def _encode_start(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the first event of a step with edited parts. A step without any begins empty."""
     step = event["step"]
-    turn = open_step(step, "step")
+    turn = decode_step(step, "step")
     if not turn.get("parts"):  # text that hooks added
         return [*_new_step(parts), event]
-    steps = close_turn({**turn, "parts": list(parts)})
+    steps = encode_turn({**turn, "parts": list(parts)})
     if not steps:
         kind = "model_output" if step["type"] == "function_call" else step["type"]
         steps = [{"type": kind}]
@@ -352,7 +354,7 @@ def _close_start(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObj
     return [{**event, "step": steps[0]}]
 
 
-def _close_call(events: Sequence[JsonObject], parts: Sequence[JsonObject]) -> list[list[JsonObject]]:
+def _encode_call(events: Sequence[JsonObject], parts: Sequence[JsonObject]) -> list[list[JsonObject]]:
     """Return the events of a function call after a decision about it, one list for each event.
 
     A call with other arguments has them in one piece. A refused call becomes a text.
@@ -360,7 +362,7 @@ def _close_call(events: Sequence[JsonObject], parts: Sequence[JsonObject]) -> li
     first, rest = events[0], events[1:]
     if not parts:
         return [[] for _ in events]
-    steps = close_turn({"role": "model", "parts": list(parts)})
+    steps = encode_turn({"role": "model", "parts": list(parts)})
     index = first.get("index")
     if len(steps) == 1 and steps[0]["type"].endswith("_call"):
         step = {**steps[0], "arguments": {}}
@@ -377,7 +379,7 @@ def _is_piece(event: JsonObject) -> bool:
 def _new_step(parts: Sequence[JsonObject], index: Any = NEXT) -> list[JsonObject]:
     """Return the events of new steps, each from its start to its stop."""
     events: list[JsonObject] = []
-    for step in close_turn({"role": "model", "parts": list(parts)}):
+    for step in encode_turn({"role": "model", "parts": list(parts)}):
         events += step_events(step, index)
         index = NEXT
     return events

@@ -21,8 +21,8 @@ from hookgate.translator.fields import (
     same,
     snake_field,
 )
-from hookgate.translator.interactions.contents import check_fields, check_names, close_content
-from hookgate.translator.interactions.steps import close_turn, is_step, open_contents, open_step
+from hookgate.translator.interactions.contents import check_fields, check_names, encode_content
+from hookgate.translator.interactions.steps import decode_contents, decode_step, encode_turn, is_step
 
 _OWN = frozenset({"agent", "input", "model", "stream", "system_instruction", "systemInstruction"})
 """Fields that are shown under another name, or that decide how the gateway handles the call."""
@@ -60,7 +60,7 @@ class InteractionRequest:
         self._input = body.get("input")
         self._steps: list[Any] = []
         self._tools: list[JsonObject] = []
-        self._turns = self._open_input()
+        self._turns = self._decode_input()
         self.shown: JsonObject = {"contents": self._turns} if self._turns else {}
         """The GenerateContentRequest."""
         instruction = read(body, "systemInstruction")
@@ -73,12 +73,12 @@ class InteractionRequest:
                 self.shown[key] = value
         if earlier is not None:
             self.shown[_EARLIER] = earlier
-        self._open_config()
-        self._open_tools()
+        self._decode_config()
+        self._decode_tools()
 
     # ---- as a GenerateContentRequest
 
-    def _open_input(self) -> list[JsonObject]:
+    def _decode_input(self) -> list[JsonObject]:
         given = self._input
         if given is None:
             return []
@@ -89,16 +89,16 @@ class InteractionRequest:
             if is_step(given):
                 raise BodyError("input", "steps must be in a list")
             self._steps = [given]
-            return [{"role": "user", "parts": open_contents([given], "input")}]
+            return [{"role": "user", "parts": decode_contents([given], "input")}]
         if not isinstance(given, list):
             raise BodyError("input", "the input must be a text, a content, or a list of contents or steps")
         if not any(map(is_step, given)):
             self._steps = [given]
-            return [{"role": "user", "parts": open_contents(given, "input")}] if given else []
+            return [{"role": "user", "parts": decode_contents(given, "input")}] if given else []
         self._steps = given
-        return [open_step(step, f"input[{number}]") for number, step in enumerate(given)]
+        return [decode_step(step, f"input[{number}]") for number, step in enumerate(given)]
 
-    def _open_config(self) -> None:
+    def _decode_config(self) -> None:
         config = read(self.body, "generationConfig")
         if config is None:
             config = {}
@@ -110,7 +110,7 @@ class InteractionRequest:
         shown = {key: value for key, value in config.items() if key not in ("tool_choice", "toolChoice")}
         choice = read(config, "toolChoice")
         if choice is not None:
-            self.shown["toolConfig"] = {"functionCallingConfig": _open_choice(choice)}
+            self.shown["toolConfig"] = {"functionCallingConfig": _decode_choice(choice)}
         if (media_type := self._media_type()) is not None:
             if read(shown, "responseMimeType") is not None:
                 raise BodyError("generation_config", "the Interactions API has no response_mime_type here")
@@ -129,13 +129,13 @@ class InteractionRequest:
         named.append(read(self.body, "responseMimeType"))
         return next((name for name in named if isinstance(name, str)), None)
 
-    def _open_tools(self) -> None:
+    def _decode_tools(self) -> None:
         tools = self.body.get("tools")
         if tools is None:
             return
         if not isinstance(tools, list):
             raise BodyError("tools", "the tools must be a list, since hooks cannot inspect other types")
-        self._tools = [_open_tool(tool, f"tools[{number}]") for number, tool in enumerate(tools)]
+        self._tools = [_decode_tool(tool, f"tools[{number}]") for number, tool in enumerate(tools)]
         self.shown["tools"] = self._tools
 
     # ---- and back
@@ -164,29 +164,29 @@ class InteractionRequest:
         if "stream" in body:
             values["stream"] = body["stream"]
         if "input" in body or "contents" in request:
-            values["input"] = self._close_input(read_list(request, "contents"))
+            values["input"] = self._encode_input(read_list(request, "contents"))
         parts = read_list(read_object(request, "systemInstruction"), "parts")
         texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
         if texts:
             values["system_instruction"] = "\n\n".join(texts)
-        config = self._close_config(request)
+        config = self._encode_config(request)
         if config or read(body, "generationConfig") is not None:
             values["generation_config"] = config
         tools = read_list(request, "tools")
         if tools or body.get("tools") == []:
             old = dict(zip(map(id, self._tools), body.get("tools") or (), strict=True))
-            values["tools"] = [each for tool in tools for each in _close_tool(tool, old)]
+            values["tools"] = [each for tool in tools for each in _encode_tool(tool, old)]
         values |= {
             snake_field(key): value for key, value in request.items() if snake_field(key) not in _SHOWN
         }
         return self._with_format(values, request)
 
-    def _close_input(self, turns: list[Any]) -> Any:
+    def _encode_input(self, turns: list[Any]) -> Any:
         given = self._input
         if len(turns) == len(self._turns) and all(map(same, turns, self._turns)):
             return given
         if not isinstance(given, list) or not any(map(is_step, given)):
-            return self._close_contents(turns)
+            return self._encode_contents(turns)
         steps: list[JsonObject] = []
         old = {id(turn): step for turn, step in zip(self._turns, self._steps, strict=True)}
         aligned = len(turns) == len(self._turns)
@@ -196,24 +196,24 @@ class InteractionRequest:
             elif aligned and same(turn, self._turns[number]):
                 steps.append(self._steps[number])
             else:
-                steps += close_turn(turn)
+                steps += encode_turn(turn)
         return steps
 
-    def _close_contents(self, turns: list[Any]) -> Any:
+    def _encode_contents(self, turns: list[Any]) -> Any:
         """Return the input for edited turns, in the form of the original one if possible."""
         given = self._input
         if len(turns) != 1 or turns[0].get("role", "user") != "user" or "type" in turns[0]:
-            return [step for turn in turns for step in close_turn(turn)]
+            return [step for turn in turns for step in encode_turn(turn)]
         parts = read_list(turns[0], "parts")
         if isinstance(given, str) and len(parts) == 1 and parts[0].keys() == {"text"}:
             return parts[0]["text"]
-        steps = close_turn(turns[0])
+        steps = encode_turn(turns[0])
         if len(steps) > 1 or (steps and steps[0]["type"] != "user_input"):
             return steps
-        contents = [close_content(part) for part in parts]
+        contents = [encode_content(part) for part in parts]
         return contents[0] if isinstance(given, dict) and len(contents) == 1 else contents
 
-    def _close_config(self, request: JsonObject) -> JsonObject:
+    def _encode_config(self, request: JsonObject) -> JsonObject:
         original: JsonObject = read(self.body, "generationConfig") or {}
         config = {
             key if key in original else snake_field(key): value
@@ -229,7 +229,7 @@ class InteractionRequest:
                 spelled: original[spelled],
             }
         calling = read_object(chosen, "functionCallingConfig") if isinstance(chosen, dict) else {}
-        return {**config, "tool_choice": _close_choice(calling)} if calling else config
+        return {**config, "tool_choice": _encode_choice(calling)} if calling else config
 
     def _with_format(self, values: JsonObject, request: JsonObject) -> JsonObject:
         """Apply an edit of `responseMimeType`, which an interaction has in its response_format."""
@@ -255,7 +255,7 @@ def _check_own_fields(body: JsonObject) -> None:
             raise BodyError(key, "must be true or false")
 
 
-def _open_choice(choice: Any) -> JsonObject:
+def _decode_choice(choice: Any) -> JsonObject:
     """Return the functionCallingConfig for a `tool_choice`. Raises BodyError."""
     if isinstance(choice, str):
         return {"mode": choice.upper()}
@@ -269,7 +269,7 @@ def _open_choice(choice: Any) -> JsonObject:
     return config if tools is None else {**config, "allowedFunctionNames": tools}
 
 
-def _close_choice(config: JsonObject) -> Any:
+def _encode_choice(config: JsonObject) -> Any:
     mode, names = config.get("mode"), config.get("allowedFunctionNames")
     mode = _MODES.get(mode, mode) if isinstance(mode, str) else None
     if names is None:
@@ -283,7 +283,7 @@ _KINDS = {"mcp_server": "mcpServers"}
 _TYPES = {kind: name for name, kind in _KINDS.items()}
 
 
-def _open_tool(tool: Any, path: str) -> JsonObject:
+def _decode_tool(tool: Any, path: str) -> JsonObject:
     """Return the tool as generateContent has it, where its type is a field. Raises BodyError."""
     check_fields(tool, path)
     rest = {key: value for key, value in tool.items() if key != "type"}
@@ -296,7 +296,7 @@ def _open_tool(tool: Any, path: str) -> JsonObject:
     return {_KINDS.get(name, kind): rest}
 
 
-def _close_tool(tool: JsonObject, old: dict[int, Any]) -> list[Any]:
+def _encode_tool(tool: JsonObject, old: dict[int, Any]) -> list[Any]:
     if id(tool) in old:
         return [old[id(tool)]]
     tools = [{"type": "function", **each} for each in read_list(tool, "functionDeclarations")]

@@ -16,8 +16,8 @@ from hookgate.translator.interactions.contents import (
     MEDIA,
     check_fields,
     check_is_only_text,
-    close_content,
-    open_content,
+    decode_content,
+    encode_content,
 )
 
 _CONTENTS = ("user_input", "model_output")
@@ -34,7 +34,7 @@ def is_step(item: Any) -> bool:
     return "content" in item or kind in _CONTENTS or kind == "thought" or kind.endswith(("_call", "_result"))
 
 
-def open_step(step: Any, path: str) -> JsonObject:
+def decode_step(step: Any, path: str) -> JsonObject:
     """Return the turn for a step. Raises BodyError."""
     check_fields(step, path)
     kind = step.get("type")
@@ -43,36 +43,36 @@ def open_step(step: Any, path: str) -> JsonObject:
     if kind in _CONTENT_TYPES:
         raise BodyError(path, "the input must be a list of steps or a list of contents, not both")
     if kind == "thought":
-        return _open_thought(step, path)
+        return _decode_thought(step, path)
     if kind.endswith("_call"):
-        return {"type": kind, "parts": [_open_call(step, path)], "role": "model"}
+        return {"type": kind, "parts": [_decode_call(step, path)], "role": "model"}
     if kind.endswith("_result"):
-        return {"type": kind, "parts": [_open_result(step, path)], "role": "user"}
+        return {"type": kind, "parts": [_decode_result(step, path)], "role": "user"}
     contents = step.get("content")  # of a step of an unknown type, too
     turn = {key: value for key, value in step.items() if key != "content"}
     if contents is not None:
-        turn["parts"] = open_contents(contents, f"{path}.content")
+        turn["parts"] = decode_contents(contents, f"{path}.content")
     return {**turn, "role": _ROLES.get(kind, "user")}
 
 
-def open_contents(contents: Any, path: str) -> list[JsonObject]:
+def decode_contents(contents: Any, path: str) -> list[JsonObject]:
     """Return the parts for a list of contents. Raises BodyError."""
     if not isinstance(contents, list):
         raise BodyError(path, "it must be a list of contents")
-    return [open_content(content, f"{path}[{number}]") for number, content in enumerate(contents)]
+    return [decode_content(content, f"{path}[{number}]") for number, content in enumerate(contents)]
 
 
-def _open_thought(step: JsonObject, path: str) -> JsonObject:
+def _decode_thought(step: JsonObject, path: str) -> JsonObject:
     turn = {key: value for key, value in step.items() if key not in ("summary", "signature")}
     summary, signature = step.get("summary"), step.get("signature")
-    parts = [] if summary is None else open_contents(summary, f"{path}.summary")
+    parts = [] if summary is None else decode_contents(summary, f"{path}.summary")
     parts = [{**part, "thought": True} for part in parts]
     if signature is not None:
         parts.append({"thoughtSignature": signature})
     return {**turn, "parts": parts, "role": "model"}
 
 
-def _open_call(step: JsonObject, path: str) -> JsonObject:
+def _decode_call(step: JsonObject, path: str) -> JsonObject:
     """Return the part for a call. Function calls keep their `type` in the turn, other calls in the part."""
     own = step["type"] == "function_call"
     arguments = step.get("arguments")
@@ -89,13 +89,13 @@ def _open_call(step: JsonObject, path: str) -> JsonObject:
     return _signed({"functionCall" if own else "toolCall": call}, step)
 
 
-def _open_result(step: JsonObject, path: str) -> JsonObject:
+def _decode_result(step: JsonObject, path: str) -> JsonObject:
     own = step["type"] == "function_result"
     result: JsonObject = {}
     media: list[JsonObject] = []
     for key, value in step.items():
         if key == "result":
-            result["response"] = _open_value(value, media, f"{path}.result")
+            result["response"] = _decode_value(value, media, f"{path}.result")
         elif key == spelling(step, "callId"):
             result["id"] = value
         elif key != "signature" and not (own and key == "type"):
@@ -105,7 +105,7 @@ def _open_result(step: JsonObject, path: str) -> JsonObject:
     return _signed({"functionResponse" if own else "toolResponse": result}, step)
 
 
-def _open_value(value: Any, media: list[JsonObject], path: str) -> JsonObject:
+def _decode_value(value: Any, media: list[JsonObject], path: str) -> JsonObject:
     """Return a result as an object. Its images and files are added to `media`, as hooks expect them there."""
     if isinstance(value, dict) and value.keys() != {"result"} and value.get("type") not in MEDIA:
         return value
@@ -115,7 +115,7 @@ def _open_value(value: Any, media: list[JsonObject], path: str) -> JsonObject:
         for number, item in enumerate(items):
             if isinstance(item, dict) and item.get("type") in MEDIA:
                 shown.append({"part": len(media)})
-                media.append(open_content(item, f"{path}[{number}]"))
+                media.append(decode_content(item, f"{path}[{number}]"))
             elif isinstance(item, dict) and item.keys() == {"part"}:
                 raise BodyError(f"{path}[{number}].part", "the Interactions API has no such field")
             else:
@@ -134,7 +134,7 @@ def _signed(part: JsonObject, step: JsonObject) -> JsonObject:
 # ---- and back
 
 
-def close_turn(turn: JsonObject) -> list[JsonObject]:
+def encode_turn(turn: JsonObject) -> list[JsonObject]:
     """Return the steps for a turn, which may be new: one for each call or result, and for texts in a row.
 
     Raises BodyError for a part that cannot be in an interaction.
@@ -171,7 +171,7 @@ def close_turn(turn: JsonObject) -> list[JsonObject]:
             steps[-1]["signature"] = part["thoughtSignature"]
             joins = ""
         else:
-            steps[-1].setdefault(field, []).append(close_content(part))
+            steps[-1].setdefault(field, []).append(encode_content(part))
     return steps
 
 
@@ -203,25 +203,25 @@ def _result_step(result: JsonObject, kind: str) -> JsonObject:
     step: JsonObject = {"type": kind} if kind else {}
     for key, value in result.items():
         if key == "response":
-            step["result"] = _close_value(value, read_list(result, "parts"))
+            step["result"] = _encode_value(value, read_list(result, "parts"))
         elif key != "parts":
             step["call_id" if key == "id" else key] = value
     return step
 
 
-def _close_value(response: Any, media: Sequence[JsonObject]) -> Any:
+def _encode_value(response: Any, media: Sequence[JsonObject]) -> Any:
     if not isinstance(response, dict) or response.keys() != {"result"}:
         return response
     value = response["result"]
     if isinstance(value, list):
-        return [_close_item(item, media) for item in value]
-    return _close_item(value, media)
+        return [_encode_item(item, media) for item in value]
+    return _encode_item(value, media)
 
 
-def _close_item(item: Any, media: Sequence[JsonObject]) -> Any:
+def _encode_item(item: Any, media: Sequence[JsonObject]) -> Any:
     number = item.get("part") if isinstance(item, dict) and item.keys() == {"part"} else None
     if isinstance(number, int) and 0 <= number < len(media):
-        return close_content(media[number])
+        return encode_content(media[number])
     return item
 
 

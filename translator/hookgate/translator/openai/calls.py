@@ -45,7 +45,7 @@ def check_function_name(name: str, path: str) -> None:
         raise BodyError(path, f"the name of a function can have at most {_MAX_NAME} characters")
 
 
-def open_arguments(text: Any, path: str) -> JsonObject:
+def decode_arguments(text: Any, path: str) -> JsonObject:
     """Return the arguments of a call. Raises BodyError unless they are a JSON object in a string."""
     if not isinstance(text, str | None):
         raise BodyError(path, "the arguments of a call must be a string of JSON")
@@ -60,7 +60,7 @@ def open_arguments(text: Any, path: str) -> JsonObject:
     return arguments
 
 
-def close_selection(  # noqa: PLR0913  # the request before and after, and what differs between dialects
+def encode_selection(  # noqa: PLR0913  # the request before and after, and what differs between dialects
     body: JsonObject,
     shown: JsonObject,
     request: JsonObject,
@@ -100,7 +100,7 @@ def close_selection(  # noqa: PLR0913  # the request before and after, and what 
     return new
 
 
-def open_result(content: Any, parts: Sequence[JsonObject], path: str) -> JsonObject:
+def decode_result(content: Any, parts: Sequence[JsonObject], path: str) -> JsonObject:
     """Return the fields of a functionResponse for the content of a tool result, which is shown as `parts`.
 
     Its images and files are under `parts`, as hooks expect them there, and numbers are in their place. Raises
@@ -118,10 +118,10 @@ def open_result(content: Any, parts: Sequence[JsonObject], path: str) -> JsonObj
     return {"response": {"result": shown}, "parts": media}
 
 
-def close_result(result: JsonObject, text_type: str, close: Callable[[JsonObject], JsonObject]) -> Any:
+def encode_result(result: JsonObject, text_type: str, encode: Callable[[JsonObject], JsonObject]) -> Any:
     """Return the content of a tool result: a string, or a list of texts of the given type and of media.
 
-    `close` returns the content for a part.
+    `encode` returns the content for a part.
     """
     response, media = read_object(result, "response"), read_list(result, "parts")
     value = response.get("result") if response.keys() == {"result"} else response
@@ -129,7 +129,7 @@ def close_result(result: JsonObject, text_type: str, close: Callable[[JsonObject
         return value
     if not isinstance(value, list) or not all(_is_content(item, text_type, media) for item in value):
         return dumps(value).decode()
-    return [close(media[item["part"]]) if item.keys() == {"part"} else item for item in value]
+    return [encode(media[item["part"]]) if item.keys() == {"part"} else item for item in value]
 
 
 def _is_content(item: Any, text_type: str, media: Sequence[JsonObject]) -> bool:

@@ -84,7 +84,7 @@ def read_string(obj: JsonObject, key: str, path: str) -> str:
     return value
 
 
-def open_url(url: str, path: str) -> JsonObject:
+def decode_url(url: str, path: str) -> JsonObject:
     """Return `inlineData` for a URL that contains it, and `fileData` for any other URL. Raises BodyError."""
     if found := _DATA_URL.fullmatch(url):
         return {"inlineData": {"mimeType": found[1], "data": found[2]}}
@@ -93,7 +93,7 @@ def open_url(url: str, path: str) -> JsonObject:
     return {"fileData": {"fileUri": url}}
 
 
-def open_extensions(body: JsonObject, shown: JsonObject) -> None:
+def decode_extensions(body: JsonObject, shown: JsonObject) -> None:
     """Show the cached content that is named in Google's extensions of the API.
 
     Raises BodyError for an extension that hooks would not see as what it is, such as tools.
@@ -125,7 +125,7 @@ def edited_body(  # noqa: PLR0913  # the request before and after, and what diff
     model: str,
     request: JsonObject,
     *,
-    close: Callable[[JsonObject], JsonObject],
+    encode: Callable[[JsonObject], JsonObject],
     no_field: str,
 ) -> JsonObject:
     """Return a body with the model and the edited request; the body itself if nothing changed.
@@ -135,7 +135,7 @@ def edited_body(  # noqa: PLR0913  # the request before and after, and what diff
         shown: The GenerateContentRequest that hooks were shown.
         model: The model, as the body has to name it.
         request: The request after the hooks' edits.
-        close: Returns the fields for a request that are shown under other names; None for one to remove.
+        encode: Returns the fields for a request that are shown under other names; None for one to remove.
         no_field: What errors say of a field that a body cannot have.
 
     Raises BodyError if a body cannot express the request.
@@ -143,8 +143,8 @@ def edited_body(  # noqa: PLR0913  # the request before and after, and what diff
     if request is shown or same(request, shown):
         return body if model == body["model"] else {**body, "model": model}
     new: JsonObject = {"model": model} | {key: body[key] for key in ("stream",) if key in body}
-    closed = close(request)
-    new |= closed
+    encoded = encode(request)
+    new |= encoded
     for key, value in request.items():
         if camel(key) in TAKEN or camel(key) == "tools":
             continue
@@ -153,7 +153,7 @@ def edited_body(  # noqa: PLR0913  # the request before and after, and what diff
         if key in body and key not in new:
             new[key] = value
     kept = {key: new.pop(key, None) for key, value in body.items() if value is None or key in new}
-    removed = {key for key, value in closed.items() if value is None and body.get(key) is not None}
+    removed = {key for key, value in encoded.items() if value is None and body.get(key) is not None}
     return {key: value for key, value in {**kept, **new}.items() if key not in removed}
 
 

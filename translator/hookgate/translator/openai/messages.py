@@ -65,11 +65,11 @@ class MessageList:
         for turn, number in zip(self.turns, self._numbers, strict=True):
             yield turn, self._messages[number]
 
-    def close(
+    def encode(
         self,
         turns: list[Any],
         instruction: list[JsonObject],
-        close_turn: Callable[[JsonObject], list[JsonObject]],
+        encode_turn: Callable[[JsonObject], list[JsonObject]],
         close_instruction: Callable[[list[JsonObject]], Any],
         is_result: Callable[[JsonObject], bool],
     ) -> list[Any]:
@@ -78,13 +78,13 @@ class MessageList:
         Args:
             turns: The edited `contents`.
             instruction: The edited parts of the `systemInstruction`.
-            close_turn: Returns the messages for a turn, which may be new.
+            encode_turn: Returns the messages for a turn, which may be new.
             close_instruction: Returns the content of a message that instructs the model, for its parts.
             is_result: Returns whether a message is a tool result.
         """
         if same(turns, self.turns) and same(instruction, self.instruction):
             return self._messages
-        instructing = deque(self._close_instruction(instruction, close_instruction))
+        instructing = deque(self._encode_instruction(instruction, close_instruction))
         out: list[Any] = []
         added: list[Any] = []  # what hooks put beside a result: it must not part the results of one turn
         for turn, match in zip(turns, align_parts(self.turns, turns), strict=True):
@@ -92,19 +92,19 @@ class MessageList:
             while instructing and instructing[0][0] < number:  # new ones come first
                 out.append(instructing.popleft()[1])
             if match is not None and same(turn, self.turns[match]):
-                closed = [self._messages[self._numbers[match]]]
+                encoded = [self._messages[self._numbers[match]]]
             else:
-                closed = close_turn(turn)
-            results = [message for message in closed if is_result(message)]
+                encoded = encode_turn(turn)
+            results = [message for message in encoded if is_result(message)]
             if not results:
                 out += added
                 added = []
-            out += results or closed
-            added += closed[len(results) :] if results else []
+            out += results or encoded
+            added += encoded[len(results) :] if results else []
         return [*out, *added, *(message for _, message in instructing)]
 
-    def _close_instruction(
-        self, parts: list[JsonObject], close: Callable[[list[JsonObject]], Any]
+    def _encode_instruction(
+        self, parts: list[JsonObject], encode: Callable[[list[JsonObject]], Any]
     ) -> list[tuple[int, JsonObject]]:
         """Return the messages of the system with their numbers."""
         groups: list[tuple[int, list[JsonObject]]] = []
@@ -120,15 +120,15 @@ class MessageList:
         shown: dict[int, list[JsonObject]] = {}
         for part in self.instruction:
             shown.setdefault(part["message"]["number"], []).append(part)
-        closed = []
+        encoded = []
         for number, group in groups:
             if number != _NEW and same(group, shown.get(number)):
-                closed.append((number, self._messages[number]))
+                encoded.append((number, self._messages[number]))
                 continue
             fields: JsonObject = {}
             for part in reversed(group):  # the first part has the fields, if no hook has moved it
                 fields |= part.get("message") or {"role": "system"}
             fields.pop("number", None)
             bare = [{key: value for key, value in part.items() if key != "message"} for part in group]
-            closed.append((number, {**fields, "content": close(bare)}))
-        return closed
+            encoded.append((number, {**fields, "content": encode(bare)}))
+        return encoded

@@ -38,7 +38,7 @@ class GenerationSettings:
         if wanted and (media_type := _FORMATS.get(str(wanted.get("type")))):
             self.config["responseMimeType"] = media_type
 
-    def close(self, config: JsonObject) -> JsonObject:
+    def encode(self, config: JsonObject) -> JsonObject:
         """Return the fields for an edited generationConfig. Raises BodyError for one without a field."""
         body = self._body
         new: JsonObject = {}
@@ -61,7 +61,7 @@ class GenerationSettings:
                 new[name] = value
         return new
 
-    def close_format(self, config: JsonObject) -> tuple[bool, JsonObject | None]:
+    def encode_format(self, config: JsonObject) -> tuple[bool, JsonObject | None]:
         """Return whether hooks changed the format of the answer, and the new one; None if it is text."""
         wanted = read(config, "responseMimeType")
         if wanted == self.config.get("responseMimeType"):

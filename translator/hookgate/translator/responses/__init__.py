@@ -5,18 +5,18 @@ response is therefore shown as the corresponding object of generateContent, with
 that it can be converted back after hooks have edited it. Objects that no hook edited are returned unchanged.
 """
 
-from hookgate.translator.responses.answer import close_response, new_response, open_response
-from hookgate.translator.responses.events import close_response_event, open_response_event
+from hookgate.translator.responses.answer import decode_response, encode_response, new_response
+from hookgate.translator.responses.events import decode_response_event, encode_response_event
 from hookgate.translator.responses.framing import ResponseEvents
 from hookgate.translator.responses.request import ResponseRequest, held_content
 
 __all__ = [
     "ResponseEvents",
     "ResponseRequest",
-    "close_response",
-    "close_response_event",
+    "decode_response",
+    "decode_response_event",
+    "encode_response",
+    "encode_response_event",
     "held_content",
     "new_response",
-    "open_response",
-    "open_response_event",
 ]

@@ -11,7 +11,7 @@ from hookgate.translator.conversation.alignment import align_parts
 from hookgate.translator.conversation.candidates import candidate_of, group_parts, parts_of_answer
 from hookgate.translator.fields import BodyError, JsonObject, camel, read, read_list, read_object, same
 from hookgate.translator.openai.fields import check_openai_fields
-from hookgate.translator.responses.items import close_items, open_output_item
+from hookgate.translator.responses.items import decode_output_item, encode_items
 
 _TAKEN = frozenset({"candidates", "outputFields", "usageMetadata"})
 _FIELDS = "outputFields"
@@ -62,19 +62,19 @@ def check_response_fields(body: JsonObject, path: str = "") -> None:
             raise BodyError(f"{path}.{key}" if path else key, "the Responses API has no such field")
 
 
-def open_response(body: JsonObject) -> JsonObject:
+def decode_response(body: JsonObject) -> JsonObject:
     """Return the GenerateContentResponse for a response. Raises BodyError."""
-    response, _ = _opened(body)
+    response, _ = _decoded(body)
     return response
 
 
-def _opened(body: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
+def _decoded(body: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
     """Return the response, and the turns of the items of its output."""
     check_response_fields(body)
     output = body.get("output")
     if not isinstance(output, list | None):
         raise BodyError("output", "the output must be a list")
-    turns = [open_output_item(item, f"output[{number}]") for number, item in enumerate(output or ())]
+    turns = [decode_output_item(item, f"output[{number}]") for number, item in enumerate(output or ())]
     parts = [part for turn in turns for part in turn["parts"]]
     candidate = candidate_of([_bare(part) for part in parts], reason_of_status(body))
     if any(part.get("logprobs") for part in parts):
@@ -96,15 +96,15 @@ def _bare(part: JsonObject) -> JsonObject:
     return {key: value for key, value in part.items() if key != "logprobs"}
 
 
-def close_response(body: JsonObject, response: JsonObject) -> JsonObject:
+def encode_response(body: JsonObject, response: JsonObject) -> JsonObject:
     """Return the response of the API after an edit, or the same object if nothing changed.
 
     Raises BodyError if a response cannot express the edit.
     """
-    was, turns = _opened(body)
+    was, turns = _decoded(body)
     if same(was, response):
         return body
-    output = _close_output(body.get("output") or [], was, turns, response)
+    output = _encode_output(body.get("output") or [], was, turns, response)
     changed = not same(output, body.get("output") or [])
     new: JsonObject = {}
     for key in body:
@@ -116,10 +116,10 @@ def close_response(body: JsonObject, response: JsonObject) -> JsonObject:
             new[key] = body[key] if unchanged else metadata_as_usage(metadata or {})
         elif key in response and not (changed and key == _REPEATED):
             new[key] = response[key]
-    return {**new, **({"output": output} if output else {}), **_close_reason(was, response)}
+    return {**new, **({"output": output} if output else {}), **_encode_reason(was, response)}
 
 
-def _close_output(
+def _encode_output(
     output: Sequence[Any], was: JsonObject, turns: Sequence[JsonObject], response: JsonObject
 ) -> list[Any]:
     """Return the items of the output. Unchanged items are the same objects; new ones follow the others."""
@@ -130,19 +130,19 @@ def _close_output(
     fields = response.get(_FIELDS)
     if not isinstance(fields, list) or len(fields) != len(turns):
         fields = was.get(_FIELDS) or [{"type": turn["type"]} if "type" in turn else {} for turn in turns]
-    closed: list[Any] = []
+    encoded: list[Any] = []
     for number, (turn, own) in enumerate(zip(turns, fields, strict=True)):
         new = {"role": turn["role"], **own, "parts": groups.get(number, [])}
         if same(new, turn):
-            closed.append(output[number])
+            encoded.append(output[number])
         elif new["parts"] or not turn["parts"]:
-            items = close_items(new)
-            closed += [
-                each if each.get("type") == turn.get("type") else _added(each, closed) for each in items
+            items = encode_items(new)
+            encoded += [
+                each if each.get("type") == turn.get("type") else _added(each, encoded) for each in items
             ]
     if -1 in groups:
-        closed += [_added(each, closed) for each in close_items({"role": "model", "parts": groups[-1]})]
-    return closed if edited or output else []
+        encoded += [_added(each, encoded) for each in encode_items({"role": "model", "parts": groups[-1]})]
+    return encoded if edited or output else []
 
 
 def _added(item: JsonObject, before: Sequence[Any]) -> JsonObject:
@@ -174,7 +174,7 @@ def _with_logprobs(
     return new
 
 
-def _close_reason(was: JsonObject, response: JsonObject) -> JsonObject:
+def _encode_reason(was: JsonObject, response: JsonObject) -> JsonObject:
     """Return the fields for a finishReason that hooks changed."""
     before, after = (
         [read(each, "finishReason") for each in read_list(one, "candidates")][:1] for one in (was, response)
@@ -193,7 +193,7 @@ def new_response(response: JsonObject, model: str, created: int) -> JsonObject:
     if "output" in response or "candidates" not in response:
         return response
     candidate: JsonObject = next(iter(read_list(response, "candidates")), {})
-    items = close_items({"role": "model", "parts": parts_of_answer(response)})
+    items = encode_items({"role": "model", "parts": parts_of_answer(response)})
     status, reason = _STOPPED.get(candidate.get("finishReason", "STOP"), ("incomplete", "content_filter"))
     body: JsonObject = {
         "id": SYNTHETIC_ID,

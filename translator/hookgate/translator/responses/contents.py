@@ -17,7 +17,7 @@ from hookgate.translator.fields import BodyError, JsonObject, is_text, read, rea
 from hookgate.translator.openai.fields import (
     check_openai_fields,
     check_spelled_fields,
-    open_url,
+    decode_url,
     read_string,
 )
 
@@ -38,7 +38,7 @@ _MEDIA_FIELDS = ("file_data", "file_id", "file_url", "image_url", "input_audio")
 """The fields with media, which no content of another type may have."""
 
 
-def open_item_contents(contents: Any, path: str, *, answered: bool = False) -> list[JsonObject]:
+def decode_item_contents(contents: Any, path: str, *, answered: bool = False) -> list[JsonObject]:
     """Return the parts for the contents of an item. Raises BodyError.
 
     With `answered`, contents of unknown types are shown with all of their fields; else they are refused.
@@ -50,11 +50,11 @@ def open_item_contents(contents: Any, path: str, *, answered: bool = False) -> l
     if not isinstance(contents, list):
         raise BodyError(path, "the content must be a string or a list of contents")
     return [
-        _open_content(item, f"{path}[{number}]", answered=answered) for number, item in enumerate(contents)
+        _decode_content(item, f"{path}[{number}]", answered=answered) for number, item in enumerate(contents)
     ]
 
 
-def _open_content(item: Any, path: str, *, answered: bool) -> JsonObject:
+def _decode_content(item: Any, path: str, *, answered: bool) -> JsonObject:
     kind = check_spelled_fields(item, path).get("type")
     # Only files have this field, which would be shown as one of generateContent.
     check_openai_fields(without(item, "file_data") if kind == "input_file" else item, path)
@@ -70,7 +70,7 @@ def _open_content(item: Any, path: str, *, answered: bool) -> JsonObject:
         part = {key: value for key, value in item.items() if key != field} | {"text": text}
         return {**part, "thought": True} if kind in _THOUGHTS else part
     if isinstance(kind, str) and kind in _URLS and "text" not in item:
-        return _open_media(item, path)
+        return _decode_media(item, path)
     if answered and isinstance(kind, str) and isinstance(item.get("text"), str | None):
         return dict(item)
     known = ", ".join([*TEXT_FIELDS, *_URLS])
@@ -89,7 +89,7 @@ def _check_media(item: JsonObject, kind: Any, path: str) -> None:
             raise BodyError(f"{path}.{name}", f"a content of the type {kind} has no such field")
 
 
-def _open_media(item: JsonObject, path: str) -> JsonObject:
+def _decode_media(item: JsonObject, path: str) -> JsonObject:
     kind: str = item["type"]
     if kind == "input_audio":
         holder = check_spelled_fields(item.get(kind), f"{path}.{kind}")
@@ -103,7 +103,7 @@ def _open_media(item: JsonObject, path: str) -> JsonObject:
         return dict(item)
     [field] = fields
     value = read_string(item, field, path)
-    shown = {"fileData": {"fileId": value}} if field == "file_id" else open_url(value, f"{path}.{field}")
+    shown = {"fileData": {"fileId": value}} if field == "file_id" else decode_url(value, f"{path}.{field}")
     if field == "file_data" and "inlineData" not in shown:
         raise BodyError(
             f"{path}.{field}", "expected data:TYPE;base64,DATA, since hooks cannot inspect others"
@@ -114,7 +114,7 @@ def _open_media(item: JsonObject, path: str) -> JsonObject:
 # ---- and back
 
 
-def close_item_contents(parts: list[JsonObject], kind: str, *, joins: bool = False) -> Any:
+def encode_item_contents(parts: list[JsonObject], kind: str, *, joins: bool = False) -> Any:
     """Return the content of an item for its parts: a string for one plain text, else a list.
 
     `kind` is the type of new texts. With `joins`, several plain texts are pieces of one text.
@@ -123,10 +123,10 @@ def close_item_contents(parts: list[JsonObject], kind: str, *, joins: bool = Fal
     plain = all(part.keys() == {"text"} for part in parts)
     if plain and (len(parts) == 1 or joins):
         return "".join(part["text"] for part in parts)
-    return [close_item_content(part, kind) for part in parts]
+    return [encode_item_content(part, kind) for part in parts]
 
 
-def close_item_content(part: JsonObject, new_kind: str) -> JsonObject:
+def encode_item_content(part: JsonObject, new_kind: str) -> JsonObject:
     """Return the content for a part, which may be new. Raises BodyError for a part that is not a content."""
     kind = part.get("type")
     rest = {key: value for key, value in part.items() if key not in ("thought", "thoughtSignature")}

@@ -20,7 +20,7 @@ from hookgate.translator.responses.answer import (
     usage_as_metadata,
 )
 from hookgate.translator.responses.contents import is_content_text, texts_of_item, with_empty_texts, with_text
-from hookgate.translator.responses.items import close_items, open_output_item, type_of_item
+from hookgate.translator.responses.items import decode_output_item, encode_items, type_of_item
 
 NEXT = -1
 """The output index of an item that hooks have added: the framing replaces it with the next free one."""
@@ -116,9 +116,9 @@ class _Shown:
     parts: list[JsonObject]
 
 
-def open_response_event(event: JsonObject) -> JsonObject:
+def decode_response_event(event: JsonObject) -> JsonObject:
     """Return the response for an event, or for joined events. Raises BodyError."""
-    response, _ = _opened(event)
+    response, _ = _decoded(event)
     return response
 
 
@@ -127,21 +127,21 @@ def is_joined(event: JsonObject) -> bool:
     return "events" in event and "type" not in event
 
 
-def _opened(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:
+def _decoded(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:
     if not is_joined(event):
-        response, parts = _open_one(event, "")
+        response, parts = _decode_one(event, "")
         if _is_of_call(event):
             raise BodyError("type", "this event of a function call cannot be judged without all the others")
         return response, [_Shown([0], parts)]
     events = event["events"]
     if not isinstance(events, list) or len(event) != 1:
         raise BodyError("events", "the events must be a list")
-    opened = [_open_one(each, f"events[{number}]") for number, each in enumerate(events)]
-    shown = _shown_of(events, [parts for _, parts in opened])
+    decoded = [_decode_one(each, f"events[{number}]") for number, each in enumerate(events)]
+    shown = _shown_of(events, [parts for _, parts in decoded])
     candidate = candidate_of([part for each in shown for part in each.parts])
     rests: list[JsonObject] = []
     logprobs: list[Any] = []
-    for response, _ in opened:
+    for response, _ in decoded:
         [own] = response["candidates"]
         logprobs += own.get("logprobsResult", [])
         rests.append({key: value for key, value in response.items() if key != "candidates"})
@@ -187,27 +187,27 @@ def _whole_call(events: Sequence[JsonObject]) -> JsonObject:
             raise BodyError("arguments", "the arguments of a function call differ from their pieces")
     if last.get("type") != CALL or (last.get("arguments") or "") != text:
         raise BodyError("item.arguments", "the arguments of a function call differ from their pieces")
-    [part] = open_output_item({**last, "arguments": text}, "item")["parts"]
+    [part] = decode_output_item({**last, "arguments": text}, "item")["parts"]
     return dict(part)
 
 
-def _open_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
+def _decode_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
     """Return the response for a single event, and its parts."""
     kind = _type_of_event(event, path)
     response, parts, reason = dict(event), list[JsonObject](), None
     logprobs: list[Any] = []
     if kind in KIND_OF_DELTA or (kind.endswith(".delta") and kind != ARGUMENTS):
-        parts = _open_delta(event, response)
+        parts = _decode_delta(event, response)
     elif kind in (BEGUN, ENDED):
-        response["item"] = _open_item(event.get("item"), "item", logprobs)
+        response["item"] = _decode_item(event.get("item"), "item", logprobs)
     elif kind in PART_EVENTS:
-        response["part"] = _open_part(event.get("part"), logprobs)
+        response["part"] = _decode_part(event.get("part"), logprobs)
     elif kind in KIND_OF_DONE:
         _hide_text(event, response, KIND_OF_DONE[kind])
     elif kind in _ARGUMENT_EVENTS:
         _hide(event, response, "delta" if kind == ARGUMENTS else "arguments")
     elif kind in (*BEGINNINGS, *ENDINGS):
-        reason = _open_state(event, response, logprobs)
+        reason = _decode_state(event, response, logprobs)
     elif kind == FAILURE:
         response = {key: value for key, value in event.items() if key not in _FAILED}
         response["error"] = {key: event[key] for key in _FAILED if key in event}
@@ -230,7 +230,7 @@ def _type_of_event(event: Any, path: str) -> str:
     return kind
 
 
-def _open_delta(event: JsonObject, response: JsonObject) -> list[JsonObject]:
+def _decode_delta(event: JsonObject, response: JsonObject) -> list[JsonObject]:
     """Return the part for a piece of a text, and hide it in the response. Raises BodyError."""
     kind = KIND_OF_DELTA.get(event["type"])
     if kind is not None or isinstance(event.get("delta"), str):
@@ -252,10 +252,10 @@ def _hide_text(event: JsonObject, response: JsonObject, kind: TextKind) -> None:
     _hide(event, response, "refusal" if kind.content == "refusal" else "text")
 
 
-def _open_item(item: Any, path: str, logprobs: list[Any]) -> JsonObject:
+def _decode_item(item: Any, path: str, logprobs: list[Any]) -> JsonObject:
     """Return an item without what is shown as parts elsewhere. The log probabilities are added to a list."""
     type_of_item(item, path)
-    open_output_item(item if item.get("type") != CALL else {**item, "arguments": ""}, path)
+    decode_output_item(item if item.get("type") != CALL else {**item, "arguments": ""}, path)
     for _, _, content in texts_of_item(item):
         logprobs += _logprobs_of(content)
     return bare_item(item)
@@ -269,7 +269,7 @@ def _logprobs_of(holder: JsonObject) -> list[Any]:
     return logprobs or []
 
 
-def _open_part(part: Any, logprobs: list[Any]) -> JsonObject:
+def _decode_part(part: Any, logprobs: list[Any]) -> JsonObject:
     check_response_fields(part, "part")
     if not is_content_text(part):
         found: JsonObject = part
@@ -278,7 +278,7 @@ def _open_part(part: Any, logprobs: list[Any]) -> JsonObject:
     return with_text(part, "", keeps_logprobs=False)
 
 
-def _open_state(event: JsonObject, response: JsonObject, logprobs: list[Any]) -> str | None:
+def _decode_state(event: JsonObject, response: JsonObject, logprobs: list[Any]) -> str | None:
     """Replace the fields of an event about the whole response. Returns the reason why that has ended."""
     state = event.get("response")
     if not isinstance(state, dict):
@@ -290,7 +290,7 @@ def _open_state(event: JsonObject, response: JsonObject, logprobs: list[Any]) ->
         raise BodyError("response.output", "the output must be a list")
     if output:
         shown["output"] = [
-            _open_item(item, f"response.output[{number}]", logprobs) for number, item in enumerate(output)
+            _decode_item(item, f"response.output[{number}]", logprobs) for number, item in enumerate(output)
         ]
     response["response"] = shown
     if state.get("error") is not None:
@@ -305,13 +305,13 @@ def _open_state(event: JsonObject, response: JsonObject, logprobs: list[Any]) ->
 # ---- and back
 
 
-def close_response_event(event: JsonObject, response: JsonObject) -> JsonObject:
+def encode_response_event(event: JsonObject, response: JsonObject) -> JsonObject:
     """Return the event, or `{"events": […]}`, after an edit; the event itself if nothing changed.
 
     Texts that events repeat are those of the original event. Raises BodyError if events cannot express the
     edit.
     """
-    was, shown = _opened(event)
+    was, shown = _decoded(event)
     if same(was, response):
         return event
     joined = is_joined(event)
@@ -329,12 +329,14 @@ def close_response_event(event: JsonObject, response: JsonObject) -> JsonObject:
         others = [_with_rest(events[n], rests[n]) for n in each.numbers]
         left = groups.get(number, [])
         if same(left, each.parts):
-            closed = [[_with_hidden(events[n], other)] for n, other in zip(each.numbers, others, strict=True)]
+            encoded = [
+                [_with_hidden(events[n], other)] for n, other in zip(each.numbers, others, strict=True)
+            ]
         elif len(each.numbers) > 1:
-            closed = _close_call(others, left)
+            encoded = _encode_call(others, left)
         else:
-            closed = [_close_one(others[0], left)]
-        new |= dict(zip(each.numbers, closed, strict=True))
+            encoded = [_encode_one(others[0], left)]
+        new |= dict(zip(each.numbers, encoded, strict=True))
     out = [each for number in range(len(events)) for each in new[number]]
     return out[0] if len(out) == 1 else {"events": out}
 
@@ -373,7 +375,7 @@ def _with_hidden(event: JsonObject, new: JsonObject) -> JsonObject:
     return {**new, **hidden}
 
 
-def _close_one(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObject]:
+def _encode_one(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the events for a single event whose parts were edited. `event` has no text."""
     if event["type"] in ENDINGS:
         return [*_new_items(parts), event]
@@ -384,7 +386,7 @@ def _close_one(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObjec
     return [*({**event, "delta": part["text"]} for part in pieces), *_new_items(others)]
 
 
-def _close_call(events: Sequence[JsonObject], parts: Sequence[JsonObject]) -> list[list[JsonObject]]:
+def _encode_call(events: Sequence[JsonObject], parts: Sequence[JsonObject]) -> list[list[JsonObject]]:
     """Return the events of a function call after a decision about it, one list for each event.
 
     A call with other arguments has them in one piece. A refused call becomes a message.
@@ -392,7 +394,7 @@ def _close_call(events: Sequence[JsonObject], parts: Sequence[JsonObject]) -> li
     index, rest = read_index(events[0]), events[1:]
     if len(parts) != 1 or "functionCall" not in parts[0]:
         return [_new_items(parts, index), *([] for _ in rest)]
-    [call] = close_items({"role": "model", "parts": list(parts)})
+    [call] = encode_items({"role": "model", "parts": list(parts)})
     first, last = events[0], events[-1]
     id_ = read_object(first, "item").get("id")
     pieces = _argument_events(call, index, id_)
@@ -405,7 +407,7 @@ def _close_call(events: Sequence[JsonObject], parts: Sequence[JsonObject]) -> li
 def _new_items(parts: Sequence[JsonObject], index: int = NEXT) -> list[JsonObject]:
     """Return the events of new items, each from its beginning to its end."""
     events: list[JsonObject] = []
-    for item in close_items({"role": "model", "parts": list(parts)}) if parts else ():
+    for item in encode_items({"role": "model", "parts": list(parts)}) if parts else ():
         events += item_events(new_item(item, str(index)), index)
         index = NEXT
     return events

@@ -13,9 +13,13 @@ from functools import partial
 from typing import Any
 
 from hookgate.translator.fields import BodyError, JsonObject, is_text, read, read_list, read_object
-from hookgate.translator.openai.calls import close_result, open_arguments, open_result
+from hookgate.translator.openai.calls import decode_arguments, decode_result, encode_result
 from hookgate.translator.openai.fields import check_openai_fields, read_string
-from hookgate.translator.responses.contents import close_item_content, close_item_contents, open_item_contents
+from hookgate.translator.responses.contents import (
+    decode_item_contents,
+    encode_item_content,
+    encode_item_contents,
+)
 from hookgate.translator.strictjson import dumps
 
 _LIFTED = {
@@ -48,7 +52,7 @@ def type_of_item(item: Any, path: str) -> str:
     return kind
 
 
-def open_input_item(item: Any, path: str, names: Mapping[str, str]) -> JsonObject:
+def decode_input_item(item: Any, path: str, names: Mapping[str, str]) -> JsonObject:
     """Return the turn for an item of the input that is not an instruction. Raises BodyError.
 
     `names` has the functions that the items before it call, by the IDs of the calls.
@@ -59,40 +63,40 @@ def open_input_item(item: Any, path: str, names: Mapping[str, str]) -> JsonObjec
     if kind not in _LIFTED:
         raise BodyError(f"{path}.type", _UNKNOWN.format(", ".join(_LIFTED)))
     if kind == "function_call_output":
-        return {**_rest(item, kind), "role": "user", "parts": [_open_result(item, path, names)]}
+        return {**_rest(item, kind), "role": "user", "parts": [_decode_result(item, path, names)]}
     if kind == "message":
         role = item.get("role")
         if role not in ("user", "assistant"):
             raise BodyError(f"{path}.role", "hooks know the roles system, developer, user, assistant")
-        parts = open_item_contents(item.get("content"), f"{path}.content")
+        parts = decode_item_contents(item.get("content"), f"{path}.content")
         return {**_rest(item, kind), "role": "user" if role == "user" else "model", "parts": parts}
-    return _open_model_item(item, kind, path, answered=False)
+    return _decode_model_item(item, kind, path, answered=False)
 
 
-def open_output_item(item: Any, path: str) -> JsonObject:
+def decode_output_item(item: Any, path: str) -> JsonObject:
     """Return the turn for an item of the output. Raises BodyError for a call that hooks cannot judge."""
     kind = type_of_item(item, path)
     if item.get("role") not in _ROLES:
         raise BodyError(f"{path}.role", "it must be a known role, such as assistant")
     if kind in _LIFTED and kind != "function_call_output":
-        return _open_model_item(item, kind, path, answered=True)
+        return _decode_model_item(item, kind, path, answered=True)
     if kind.endswith("_call") and kind not in _RUN_BY_API:
         raise BodyError(f"{path}.type", "hooks can judge function calls only")
     if isinstance(item.get("content"), list):
         rest = {key: value for key, value in item.items() if key not in ("content", "role")}
-        return {**rest, "role": "model", "parts": open_item_contents(item["content"], path, answered=True)}
+        return {**rest, "role": "model", "parts": decode_item_contents(item["content"], path, answered=True)}
     if not isinstance(item.get("text"), str | None):
         raise BodyError(f"{path}.text", "it must be a string, since hooks cannot inspect other types")
     return {"type": kind, "role": "model", "parts": [dict(item)]}
 
 
-def _open_model_item(item: JsonObject, kind: str, path: str, *, answered: bool) -> JsonObject:
+def _decode_model_item(item: JsonObject, kind: str, path: str, *, answered: bool) -> JsonObject:
     if kind == "function_call":
-        parts = [_open_call(item, path)]
+        parts = [_decode_call(item, path)]
     elif kind == "reasoning":
-        parts = _open_reasoning(item, path, answered=answered)
+        parts = _decode_reasoning(item, path, answered=answered)
     else:
-        parts = open_item_contents(item.get("content"), f"{path}.content", answered=answered)
+        parts = decode_item_contents(item.get("content"), f"{path}.content", answered=answered)
     return {**_rest(item, kind), "role": "model", "parts": parts}
 
 
@@ -106,16 +110,16 @@ def _rest(item: JsonObject, kind: str) -> JsonObject:
     }
 
 
-def _open_call(item: JsonObject, path: str) -> JsonObject:
+def _decode_call(item: JsonObject, path: str) -> JsonObject:
     call: JsonObject = {}
     if item.get("call_id") is not None:
         call["id"] = read_string(item, "call_id", path)
     call["name"] = read_string(item, "name", path)
-    call["args"] = open_arguments(item.get("arguments"), f"{path}.arguments")
+    call["args"] = decode_arguments(item.get("arguments"), f"{path}.arguments")
     return {"functionCall": call}
 
 
-def _open_result(item: JsonObject, path: str, names: Mapping[str, str]) -> JsonObject:
+def _decode_result(item: JsonObject, path: str, names: Mapping[str, str]) -> JsonObject:
     result: JsonObject = {}
     id_ = item.get("call_id")
     if id_ is not None:
@@ -126,17 +130,17 @@ def _open_result(item: JsonObject, path: str, names: Mapping[str, str]) -> JsonO
     if name := name or names.get(id_ or "", ""):
         result["name"] = name
     output = item.get("output")
-    parts = open_item_contents(output, f"{path}.output")
-    return {"functionResponse": {**result, **open_result(output, parts, f"{path}.output")}}
+    parts = decode_item_contents(output, f"{path}.output")
+    return {"functionResponse": {**result, **decode_result(output, parts, f"{path}.output")}}
 
 
-def _open_reasoning(item: JsonObject, path: str, *, answered: bool) -> list[JsonObject]:
+def _decode_reasoning(item: JsonObject, path: str, *, answered: bool) -> list[JsonObject]:
     parts: list[JsonObject] = []
     for name in ("summary", "content"):
         contents = item.get(name)
         if not isinstance(contents, list | None):
             raise BodyError(f"{path}.{name}", "it must be a list of contents")
-        parts += open_item_contents(contents, f"{path}.{name}", answered=answered)
+        parts += decode_item_contents(contents, f"{path}.{name}", answered=answered)
     if item.get("encrypted_content") is not None:
         parts.append({"thoughtSignature": read_string(item, "encrypted_content", path)})
     return parts
@@ -145,7 +149,7 @@ def _open_reasoning(item: JsonObject, path: str, *, answered: bool) -> list[Json
 # ---- and back
 
 
-def close_items(turn: JsonObject) -> list[JsonObject]:
+def encode_items(turn: JsonObject) -> list[JsonObject]:
     """Return the items for a turn, which may be new: one for each call or result, and for contents in a row.
 
     Raises BodyError for a part that cannot be in an item.
@@ -159,7 +163,7 @@ def close_items(turn: JsonObject) -> list[JsonObject]:
     for kind, group in _grouped(parts, own.get("type", "message")):
         fits = own.get("type", "message") == kind or kind == "other"
         used, own = (own, {}) if fits else ({}, own)
-        items += _close_group(kind, used, group, is_model)
+        items += _encode_group(kind, used, group, is_model)
     return items
 
 
@@ -169,7 +173,7 @@ def _empty_items(own: JsonObject, is_model: bool) -> list[JsonObject]:
     if kind == "message":
         return [_message(own, [], is_model)]
     if kind == "reasoning":
-        return [_close_reasoning(own, [])]
+        return [_encode_reasoning(own, [])]
     return [] if kind in _LIFTED else [{**own, "content": []}]
 
 
@@ -196,52 +200,52 @@ def _grouped(parts: list[JsonObject], own_kind: Any) -> list[tuple[str, list[Jso
     return groups
 
 
-def _close_group(kind: str, own: JsonObject, group: list[JsonObject], is_model: bool) -> list[JsonObject]:
+def _encode_group(kind: str, own: JsonObject, group: list[JsonObject], is_model: bool) -> list[JsonObject]:
     if kind == "function_call":
-        return [_close_call(own, read_object(group[0], "functionCall"))]
+        return [_encode_call(own, read_object(group[0], "functionCall"))]
     if kind == "function_call_output":
-        return [_close_result(own, read_object(group[0], "functionResponse"))]
+        return [_encode_result(own, read_object(group[0], "functionResponse"))]
     if kind == "reasoning":
-        return [_close_reasoning(own, group)]
+        return [_encode_reasoning(own, group)]
     if kind == "other":
         type_ = own.get("type")
         if type_ is not None and [part.get("type") for part in group] == [type_]:
             return [group[0]]
-        return [{**own, "content": [close_item_content(part, "output_text") for part in group]}]
+        return [{**own, "content": [encode_item_content(part, "output_text") for part in group]}]
     return [_message(own, group, is_model)]
 
 
 def _message(own: JsonObject, parts: list[JsonObject], is_model: bool) -> JsonObject:
     role = "assistant" if is_model else "user"
     kind = "output_text" if is_model else "input_text"
-    content = close_item_contents(parts, kind, joins=is_model) if parts else ""
+    content = encode_item_contents(parts, kind, joins=is_model) if parts else ""
     return {"role": role, "content": "", **own, **({"content": content} if parts else {})}
 
 
-def _close_call(own: JsonObject, call: JsonObject) -> JsonObject:
+def _encode_call(own: JsonObject, call: JsonObject) -> JsonObject:
     fields = {"call_id": call["id"]} if "id" in call else {}
     arguments = dumps(read_object(call, "args")).decode()
     return {"type": "function_call", **own, **fields, "name": call.get("name"), "arguments": arguments}
 
 
-def _close_result(own: JsonObject, result: JsonObject) -> JsonObject:
+def _encode_result(own: JsonObject, result: JsonObject) -> JsonObject:
     item: JsonObject = {"type": "function_call_output", **own}
     if (id_ := read(result, "id")) is not None:
         item["call_id"] = id_
     response = read_object(result, "response")
     if response or "output" not in own:
-        item["output"] = close_result(
-            result, "input_text", partial(close_item_content, new_kind="input_text")
+        item["output"] = encode_result(
+            result, "input_text", partial(encode_item_content, new_kind="input_text")
         )
     return item
 
 
-def _close_reasoning(own: JsonObject, parts: list[JsonObject]) -> JsonObject:
+def _encode_reasoning(own: JsonObject, parts: list[JsonObject]) -> JsonObject:
     item: JsonObject = {"type": "reasoning", "summary": [], **own}
     lists: dict[str, list[JsonObject]] = {}
     for part in parts:
         if is_text(part):
-            content = close_item_content(part, "summary_text")
+            content = encode_item_content(part, "summary_text")
             name = "content" if content["type"] == "reasoning_text" else "summary"
             lists.setdefault(name, []).append(content)
         else:

@@ -17,19 +17,19 @@ from hookgate.translator.openai.calls import (
     MODES,
     check_argument_values,
     check_function_name,
-    close_selection,
+    encode_selection,
 )
 from hookgate.translator.openai.fields import (
     TAKEN,
     check_openai_fields,
+    decode_extensions,
     edited_body,
-    open_extensions,
     read_string,
 )
 from hookgate.translator.openai.messages import INSTRUCTING, MessageList
 from hookgate.translator.openai.settings import GenerationSettings
-from hookgate.translator.responses.contents import close_item_contents, open_item_contents
-from hookgate.translator.responses.items import close_items, open_input_item, type_of_item
+from hookgate.translator.responses.contents import decode_item_contents, encode_item_contents
+from hookgate.translator.responses.items import decode_input_item, encode_items, type_of_item
 from hookgate.translator.strictjson import dumps
 
 _CONFIG = {"max_output_tokens": "maxOutputTokens", "temperature": "temperature", "top_p": "topP"}
@@ -53,42 +53,42 @@ class ResponseRequest:
         self._items = MessageList(given if isinstance(given, list) else [])
         self.shown: JsonObject = {}
         """The GenerateContentRequest."""
-        self._open_input(given)
+        self._decode_input(given)
         self.shown |= {key: value for key, value in body.items() if key not in _OWN}
-        open_extensions(body, self.shown)
+        decode_extensions(body, self.shown)
         self._settings = GenerationSettings(body, _CONFIG, _format_in(body), "text.format", _API)
         if self._settings.config:
             self.shown["generationConfig"] = self._settings.config
-        self._tools = _open_tools(body.get("tools"))
+        self._tools = _decode_tools(body.get("tools"))
         if self._tools:
             self.shown["tools"] = self._tools
         if (choice := body.get("tool_choice")) is not None:
-            self.shown["toolConfig"] = {"functionCallingConfig": _open_choice(choice)}
+            self.shown["toolConfig"] = {"functionCallingConfig": _decode_choice(choice)}
 
     # ---- as a GenerateContentRequest
 
-    def _open_input(self, given: Any) -> None:
+    def _decode_input(self, given: Any) -> None:
         turns = self._items.turns
         if isinstance(given, str):
             turns = [{"role": "user", "parts": [{"text": given}]}]
         elif given is not None:
-            self._open_items(given)
+            self._decode_items(given)
         own = [] if self._instructions is None else [{"text": self._instructions}]
         if instruction := [*own, *self._items.instruction]:
             self.shown["systemInstruction"] = {"parts": instruction}
         if turns:
             self.shown["contents"] = turns
 
-    def _open_items(self, items: list[Any]) -> None:
+    def _decode_items(self, items: list[Any]) -> None:
         check_argument_values(_arguments_in(items), "input")
         names: dict[str, str] = {}
         for number, item in enumerate(items):
             path = f"input[{number}]"
             if type_of_item(item, path) == "message" and item.get("role") in INSTRUCTING:
-                parts = open_item_contents(item.get("content"), f"{path}.content")
+                parts = decode_item_contents(item.get("content"), f"{path}.content")
                 self._items.add_instruction(number, parts, path)
                 continue
-            turn = open_input_item(item, path, names)
+            turn = decode_input_item(item, path, names)
             for part in turn["parts"]:
                 call = part.get("functionCall")
                 if call is not None and (id_ := call.get("id")) is not None:
@@ -107,14 +107,14 @@ class ResponseRequest:
 
         `model` is as the body has to name it. Raises BodyError if a body cannot express the request.
         """
-        return edited_body(self.body, self.shown, model, request, close=self._close, no_field=_NO_FIELD)
+        return edited_body(self.body, self.shown, model, request, encode=self._encode, no_field=_NO_FIELD)
 
-    def _close(self, request: JsonObject) -> JsonObject:
+    def _encode(self, request: JsonObject) -> JsonObject:
         config = read_object(request, "generationConfig")
-        new = self._close_input(request) | self._settings.close(config)
-        return new | self._close_format(config, request.get("text")) | self._close_tools(request)
+        new = self._encode_input(request) | self._settings.encode(config)
+        return new | self._encode_format(config, request.get("text")) | self._encode_tools(request)
 
-    def _close_input(self, request: JsonObject) -> JsonObject:
+    def _encode_input(self, request: JsonObject) -> JsonObject:
         turns = read_list(request, "contents")
         parts = read_list(read_object(request, "systemInstruction"), "parts")
         # What hooks add joins the instructions, which come before all items.
@@ -126,11 +126,11 @@ class ResponseRequest:
             new["instructions"] = "\n\n".join(part["text"] for part in added)
         given = self.body.get("input")
         if isinstance(given, list):
-            new["input"] = self._items.close(
+            new["input"] = self._items.encode(
                 turns,
                 [part for part in parts if "message" in part],
-                close_items,
-                lambda parts: close_item_contents(parts, "input_text"),
+                encode_items,
+                lambda parts: encode_item_contents(parts, "input_text"),
                 lambda item: item.get("type") == "function_call_output",
             )
         elif isinstance(given, str) and same(turns, self.shown.get("contents", [])):
@@ -139,21 +139,21 @@ class ResponseRequest:
             single = turns[0] if len(turns) == 1 and turns[0].get("role", "user") == "user" else {}
             texts = read_list(single, "parts")
             plain = len(texts) == 1 and texts[0].keys() == {"text"}
-            items = [item for turn in turns for item in close_items(turn)]
+            items = [item for turn in turns for item in encode_items(turn)]
             new["input"] = texts[0]["text"] if plain else items
         return new
 
-    def _close_format(self, config: JsonObject, text: Any) -> JsonObject:
-        changed, wanted = self._settings.close_format(config)
+    def _encode_format(self, config: JsonObject, text: Any) -> JsonObject:
+        changed, wanted = self._settings.encode_format(config)
         if not changed:
             return {}
         text = text if isinstance(text, dict) else {}
         return {"text": {**text, "format": wanted or {"type": "text"}}}
 
-    def _close_tools(self, request: JsonObject) -> JsonObject:
+    def _encode_tools(self, request: JsonObject) -> JsonObject:
         raw = dict(zip(map(dumps, self._tools), self.body.get("tools") or (), strict=True))
-        tools = [each for tool in read_list(request, "tools") for each in _close_tool(tool, raw)]
-        return close_selection(
+        tools = [each for tool in read_list(request, "tools") for each in _encode_tool(tool, raw)]
+        return encode_selection(
             self.body,
             self.shown,
             request,
@@ -218,7 +218,7 @@ def _arguments_in(items: list[Any]) -> Iterator[Any]:
             yield item.get("arguments")
 
 
-def _open_choice(choice: Any) -> JsonObject:
+def _decode_choice(choice: Any) -> JsonObject:
     """Return the functionCallingConfig for a `tool_choice`. Raises BodyError."""
     if isinstance(choice, str) and choice in MODES:
         return {"mode": MODES[choice]}
@@ -239,13 +239,13 @@ def _name_in(tool: Any, path: str) -> str:
     return read_string(tool, "name", path)
 
 
-def _open_tools(tools: Any) -> list[JsonObject]:
+def _decode_tools(tools: Any) -> list[JsonObject]:
     if not isinstance(tools, list | None):
         raise BodyError("tools", "the tools must be a list, since hooks cannot inspect other types")
-    return [_open_tool(tool, f"tools[{number}]") for number, tool in enumerate(tools or ())]
+    return [_decode_tool(tool, f"tools[{number}]") for number, tool in enumerate(tools or ())]
 
 
-def _open_tool(tool: Any, path: str) -> JsonObject:
+def _decode_tool(tool: Any, path: str) -> JsonObject:
     check_openai_fields(tool, path)
     if tool.get("type") != "function":
         raise BodyError(f"{path}.type", "hooks judge functions only; use type 'function'")
@@ -253,7 +253,7 @@ def _open_tool(tool: Any, path: str) -> JsonObject:
     return {"functionDeclarations": [{key: value for key, value in tool.items() if key != "type"}]}
 
 
-def _close_tool(tool: JsonObject, raw: dict[bytes, Any]) -> list[JsonObject]:
+def _encode_tool(tool: JsonObject, raw: dict[bytes, Any]) -> list[JsonObject]:
     if (original := raw.get(dumps(tool))) is not None:
         return [original]
     if tool.keys() - {"functionDeclarations", "function_declarations"}:

@@ -39,7 +39,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import Prices, Usage
 from hookgate.proxy.routes.dialects import ADAPTERS
-from hookgate.proxy.routes.dialects.generate_content import named_model, open_request_body
+from hookgate.proxy.routes.dialects.generate_content import decode_request_body, named_model
 from hookgate.proxy.sessions.memory import Result, prompt_of
 from hookgate.proxy.sessions.sessions import LocalSessions, OpenSession, ReportedKind
 from hookgate.translator import BodyError, declared_descriptions, make_canonical, read_inputs, show_request
@@ -164,7 +164,7 @@ class Replay:
         """Run the hooks of a request. Returns what ends the call, if they do."""
         engine, adapter = opened.engine, ADAPTERS[start.route.dialect]()
         client_body = start.request or {}
-        model, body = open_request_body(adapter, start.route, client_body)
+        model, body = decode_request_body(adapter, start.route, client_body)
         call = call_in_session(open_session.session, start.route, body, adapter, named=True)
         engine.record.note_call(call.session)
         call.session.call_state.expected = estimate_all([body])

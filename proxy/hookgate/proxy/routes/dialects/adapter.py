@@ -18,13 +18,13 @@ class DialectAdapter(Protocol):
     counts_bytes: bool
     """Whether the offsets of annotations count bytes of UTF-8 rather than characters."""
 
-    def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
+    def decode_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         """Return the model and the GenerateContentRequest. Raises BodyError if the body is invalid."""
 
     def place(self, path: str) -> str:
-        """Return the path in the client's body of a part of the request that was opened, for errors."""
+        """Return the path in the client's body of a part of the request that was decoded, for errors."""
 
-    def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
+    def encode_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         """Return the body with the given model and request."""
 
     def other_fields(self, body: JsonObject) -> JsonObject:
@@ -33,10 +33,10 @@ class DialectAdapter(Protocol):
     def session(self, body: JsonObject) -> str:
         """Return the name of the session in the body, or an empty string."""
 
-    def open_answer(self, body: JsonObject) -> JsonObject:
+    def decode_answer(self, body: JsonObject) -> JsonObject:
         """Return the GenerateContentResponse."""
 
-    def close_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
+    def encode_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         """Return the body with the given response."""
 
     def answer(self, inner: JsonObject) -> JsonObject:

@@ -1,6 +1,6 @@
 """The bodies of generateContent, on which hooks work, and those of Code Assist, which contain them.
 
-The models and files that a body names are checked here, for other dialects too, after the body was opened.
+The models and files that a body names are checked here, for other dialects too, after the body was decoded.
 """
 
 import re
@@ -40,13 +40,13 @@ class GenerateContent:
 
     counts_bytes = True
 
-    def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
+    def decode_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         return route.model, body
 
     def place(self, path: str) -> str:
         return path
 
-    def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
+    def encode_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         return inner
 
     def other_fields(self, body: JsonObject) -> JsonObject:
@@ -55,10 +55,10 @@ class GenerateContent:
     def session(self, body: JsonObject) -> str:
         return session_name_in_body(read(body, "sessionId"))
 
-    def open_answer(self, body: JsonObject) -> JsonObject:
+    def decode_answer(self, body: JsonObject) -> JsonObject:
         return body
 
-    def close_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
+    def encode_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         return inner
 
     def answer(self, inner: JsonObject) -> JsonObject:
@@ -76,10 +76,10 @@ class GenerateContent:
 class CodeAssist(GenerateContent):
     """The bodies of Code Assist, which contain model, session, and request or response."""
 
-    def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
+    def decode_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         return unwrap_request(body)
 
-    def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
+    def encode_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         return rewrap_request(body, model, inner)
 
     def other_fields(self, body: JsonObject) -> JsonObject:
@@ -88,10 +88,10 @@ class CodeAssist(GenerateContent):
     def session(self, body: JsonObject) -> str:
         return session_name_in_body(enveloped_session(body))
 
-    def open_answer(self, body: JsonObject) -> JsonObject:
+    def decode_answer(self, body: JsonObject) -> JsonObject:
         return unwrap_response(body)
 
-    def close_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
+    def encode_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         return rewrap_response(body, inner)
 
     def answer(self, inner: JsonObject) -> JsonObject:
@@ -101,10 +101,10 @@ class CodeAssist(GenerateContent):
         return wrap_response(text_response(message))
 
 
-def open_request_body(adapter: DialectAdapter, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
+def decode_request_body(adapter: DialectAdapter, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
     """Return the checked model and request in a body. Raises ApiError if they are invalid."""
     try:
-        model, inner = adapter.open_request(route, body)
+        model, inner = adapter.decode_request(route, body)
         return model, check_request(inner)
     except BodyError as error:
         raise body_refused(error) from None

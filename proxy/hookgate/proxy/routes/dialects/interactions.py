@@ -11,11 +11,11 @@ from hookgate.translator.interactions import (
     InteractionEvents,
     InteractionRequest,
     check_names,
-    close_event,
-    close_interaction,
+    decode_event,
+    decode_interaction,
+    encode_event,
+    encode_interaction,
     new_interaction,
-    open_event,
-    open_interaction,
 )
 
 _NO_PLACE = "A hook's edit cannot be sent with an interaction: {}"
@@ -32,7 +32,7 @@ class Interactions:
         self._request: InteractionRequest | None = None
         self._model = ""
 
-    def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
+    def decode_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         self._request = InteractionRequest(body, self._earlier)
         self._model = named_model(route, {"model": self._request.named})
         return self._model, self._request.shown
@@ -40,7 +40,7 @@ class Interactions:
     def place(self, path: str) -> str:
         return path
 
-    def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
+    def encode_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         if self._request is None or self._request.body is not body:
             self._request = InteractionRequest(body)
         self._model = model
@@ -55,13 +55,13 @@ class Interactions:
     def session(self, body: JsonObject) -> str:
         return ""
 
-    def open_answer(self, body: JsonObject) -> JsonObject:
-        return open_event(body) if "event_type" in body or "events" in body else open_interaction(body)
+    def decode_answer(self, body: JsonObject) -> JsonObject:
+        return decode_event(body) if "event_type" in body or "events" in body else decode_interaction(body)
 
-    def close_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
+    def encode_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         is_event = "event_type" in body or "events" in body
         try:
-            return close_event(body, inner) if is_event else close_interaction(body, inner)
+            return encode_event(body, inner) if is_event else encode_interaction(body, inner)
         except BodyError as error:
             raise policy_denied(_NO_PLACE.format(error), "AfterModel") from None
 

@@ -12,21 +12,21 @@ from hookgate.translator import BodyError, Framing, text_response
 from hookgate.translator.chat import (
     ChatRequest,
     CompletionChunks,
-    close_completion,
+    decode_completion,
+    encode_completion,
     new_completion,
-    open_completion,
     with_usage,
 )
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.responses import (
     ResponseEvents,
     ResponseRequest,
-    close_response,
-    close_response_event,
+    decode_response,
+    decode_response_event,
+    encode_response,
+    encode_response_event,
     held_content,
     new_response,
-    open_response,
-    open_response_event,
 )
 
 
@@ -63,7 +63,7 @@ class OpenAIBodies(ABC):
         """Return the request in a body. Raises BodyError."""
 
     @abstractmethod
-    def open_answer(self, body: JsonObject) -> JsonObject:
+    def decode_answer(self, body: JsonObject) -> JsonObject:
         """Return the GenerateContentResponse."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class OpenAIBodies(ABC):
 
     # ---- DialectAdapter
 
-    def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
+    def decode_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         self._route, self._request = route, self.read_request(body)
         self._model = self._request.named
         return named_model(route, body), self._request.shown
@@ -88,7 +88,7 @@ class OpenAIBodies(ABC):
     def place(self, path: str) -> str:
         return path if self._request is None else self._request.place(path)
 
-    def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
+    def encode_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         if self._request is None or self._request.body is not body:
             self._request = self.read_request(body)
         self._model = with_model(self._route, model, body)["model"]
@@ -103,7 +103,7 @@ class OpenAIBodies(ABC):
     def session(self, body: JsonObject) -> str:
         return ""
 
-    def close_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
+    def encode_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         try:
             return self.edit_answer(body, inner)
         except BodyError as error:
@@ -134,8 +134,8 @@ class ChatCompletions(OpenAIBodies):
     def read_request(self, body: JsonObject) -> ChatRequest:
         return ChatRequest(body)
 
-    def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
-        new = super().close_request(body, model, inner)
+    def encode_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
+        new = super().encode_request(body, model, inner)
         if self._framing is None:
             return new
         if type(number := new.get("n")) is int:
@@ -146,11 +146,11 @@ class ChatCompletions(OpenAIBodies):
         self._framing.hide_usage()
         return asking
 
-    def open_answer(self, body: JsonObject) -> JsonObject:
-        return open_completion(body)
+    def decode_answer(self, body: JsonObject) -> JsonObject:
+        return decode_completion(body)
 
     def edit_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
-        return close_completion(body, inner)
+        return encode_completion(body, inner)
 
     def new_answer(self, inner: JsonObject, model: str, created: int) -> JsonObject:
         return new_completion(inner, model, created)
@@ -172,11 +172,11 @@ class Responses(OpenAIBodies):
     def read_request(self, body: JsonObject) -> ResponseRequest:
         return ResponseRequest(body)
 
-    def open_answer(self, body: JsonObject) -> JsonObject:
-        return open_response_event(body) if self._is_event(body) else open_response(body)
+    def decode_answer(self, body: JsonObject) -> JsonObject:
+        return decode_response_event(body) if self._is_event(body) else decode_response(body)
 
     def edit_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
-        return close_response_event(body, inner) if self._is_event(body) else close_response(body, inner)
+        return encode_response_event(body, inner) if self._is_event(body) else encode_response(body, inner)
 
     def _is_event(self, body: JsonObject) -> bool:
         return self._streams and ("type" in body or "events" in body)
