@@ -67,7 +67,7 @@ async def test_an_advisory_event_answers_without_a_decision(event: Event, flow: 
 # ---- the minimal inputs of the documents
 
 
-def shown(name: str, **document: Any) -> Json:
+def hook_input(name: str, **document: Any) -> Json:
     """What a hook is shown of an event that an agent reports with these fields."""
     fields: Json = Document(read_event(name, document).fields("text")).value()
     return fields
@@ -76,9 +76,9 @@ def shown(name: str, **document: Any) -> Json:
 def test_the_tool_selection_of_a_documented_request_is_shown_flat_and_nested() -> None:
     selection = {"mode": "AUTO", "allowedFunctionNames": ALLOWED}
     for name in ("BeforeModel", "BeforeToolSelection"):
-        seen = shown(name, llm_request=DOCUMENTED)["llm_request"]
+        seen = hook_input(name, llm_request=DOCUMENTED)["llm_request"]
         assert seen["toolConfig"] == {**selection, "functionCallingConfig": selection}
-    seen = shown("BeforeToolSelection", llm_request=DOCUMENTED)
+    seen = hook_input("BeforeToolSelection", llm_request=DOCUMENTED)
     assert seen["tool_config"] == {"mode": "AUTO", "allowed_function_names": ALLOWED}
 
 
@@ -100,7 +100,7 @@ def test_tools_and_their_selection_are_enough_of_a_tool_selection() -> None:
     declarations = [{"name": "read_file"}]
     selection = {"mode": "ANY", "allowed_function_names": ["read_file"]}
     for tools in (declarations, [{"functionDeclarations": declarations}]):
-        seen = shown("BeforeToolSelection", available_tools=tools, tool_config=selection)
+        seen = hook_input("BeforeToolSelection", available_tools=tools, tool_config=selection)
         assert (seen["available_tools"], seen["tool_config"]) == (declarations, selection)
 
 
@@ -115,14 +115,14 @@ def test_an_event_without_its_request_is_refused_by_name(event: str, fields: Jso
 @pytest.mark.parametrize("event", ["BeforeModel", "BeforeToolSelection"])
 def test_if_a_request_is_given_in_two_forms_the_stable_one_counts(event: str) -> None:
     stable = {"model": "m", "messages": [{"role": "user", "content": "stable"}]}
-    seen = shown(event, llm_request=stable, contents=[{"role": "user", "parts": []}])
+    seen = hook_input(event, llm_request=stable, contents=[{"role": "user", "parts": []}])
     assert seen["llm_request"]["messages"] == stable["messages"]
 
 
 def test_a_compression_need_not_say_what_caused_it() -> None:
-    seen = shown("PreCompress", context_size=9000, max_context_size=10000)
+    seen = hook_input("PreCompress", context_size=9000, max_context_size=10000)
     assert seen == {"trigger": "auto", "context_size": 9000, "max_context_size": 10000}
-    assert shown("PreCompress", trigger="manual")["trigger"] == "manual"
+    assert hook_input("PreCompress", trigger="manual")["trigger"] == "manual"
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,10 @@ def test_a_compression_need_not_say_what_caused_it() -> None:
     [("SessionStart", "source", "startup", "resume"), ("SessionEnd", "reason", "other", "exit")],
 )
 def test_a_session_event_need_not_say_what_caused_it(name: str, key: str, default: str, other: str) -> None:
-    assert shown(name) == {key: default, "trigger": default}
-    assert shown(name, trigger=other) == shown(name, **{key: other}) == {key: other, "trigger": other}
+    assert hook_input(name) == {key: default, "trigger": default}
+    assert (
+        hook_input(name, trigger=other) == hook_input(name, **{key: other}) == {key: other, "trigger": other}
+    )
 
 
 RESULT = {"llmContent": "x", "returnDisplay": "y", "error": {"message": "z"}}
@@ -164,12 +166,12 @@ SPELLINGS: list[tuple[str, Json, Json]] = [
 @pytest.mark.parametrize(("name", "given", "spellings"), SPELLINGS)
 def test_an_event_is_shown_in_every_spelling(name: str, given: Json, spellings: Json) -> None:
     for key, value in spellings.items():
-        seen = shown(name, **given, **{key: value})
+        seen = hook_input(name, **given, **{key: value})
         assert seen.items() >= {**given, **spellings}.items()
 
 
 def test_a_tool_result_that_is_a_string_is_shown_as_an_object() -> None:
-    seen = shown("AfterTool", tool_name="t", tool_input={}, tool_response="content")
+    seen = hook_input("AfterTool", tool_name="t", tool_input={}, tool_response="content")
     assert seen["tool_response"] == seen["tool_result"] == {"llmContent": "content"}
 
 

@@ -11,7 +11,7 @@ from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.settings import load_settings
 
 
-def asked(text: str) -> BeforeModel:
+def before_model(text: str) -> BeforeModel:
     return BeforeModel("m", {"contents": [{"role": "user", "parts": [{"text": text}]}]})
 
 
@@ -27,18 +27,18 @@ async def test_a_custom_guardrail_of_litellm_becomes_a_runtime_hook(tmp_path: Pa
     page = "docs/migrating-litellm.md"
     write_file(tmp_path, block_of(page, "def apply").text, "style.py")
     settings = block_of(page, '{"hooks"').value
-    denied = await fired(tmp_path, settings, asked("A rocket?"))
+    denied = await fired(tmp_path, settings, before_model("A rocket?"))
     assert (denied.verdict.denied, denied.verdict.reason) == (True, "Rockets are not discussed here.")
-    edited = await fired(tmp_path, settings, asked("What is Project Falcon?"))
+    edited = await fired(tmp_path, settings, before_model("What is Project Falcon?"))
     assert edited.event.body["contents"][0]["parts"] == [{"text": "What is the project?"}]
-    same = await fired(tmp_path, settings, asked("hi"))
+    same = await fired(tmp_path, settings, before_model("hi"))
     assert same.event.body["contents"][0]["parts"] == [{"text": "hi"}]
 
 
 async def test_an_addon_of_mitmproxy_becomes_two_functions(tmp_path: Path) -> None:
     write_file(tmp_path, block_of("docs/migrating-proxy.md", "import re").text, "rules.py")
     before = one_group({"type": "runtime", "action": "./rules.py:before"})
-    denied = await fired(tmp_path, before, asked("A rocket?"))
+    denied = await fired(tmp_path, before, before_model("A rocket?"))
     assert denied.verdict.reason == "Rockets are not discussed here."
     after = one_group({"type": "runtime", "action": "./rules.py:after"}, event="AfterModel")
     answer = {"candidates": [{"content": {"role": "model", "parts": [{"text": "Falcon flies."}]}}]}

@@ -126,7 +126,7 @@ def conversation(prompt: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def asked(
+async def gateway_after_request(
     settings: Path, body: Any, session: str = ""
 ) -> AsyncIterator[tuple[RunningGateway, int, Any]]:
     """The gateway after one request: with its status and its answer."""
@@ -151,7 +151,7 @@ async def test_the_temperature_is_lowered_for_code_and_nothing_else_changes(tmp_
     body = conversation("Now write a function that adds them up.")
     expected = deepcopy(body)
     expected["generationConfig"] |= {"temperature": 0.2, "topP": 0.8}
-    async with asked(settings, body) as (gateway, status, _):
+    async with gateway_after_request(settings, body) as (gateway, status, _):
         assert status == 200
         assert gateway.generated[0].body == expected
 
@@ -164,14 +164,14 @@ async def test_the_temperature_is_unchanged_for_other_subjects(tmp_path: Path) -
         "node .gemini/hooks/adjust_temperature.js",
         **{"adjust_temperature.js": ADJUST_TEMPERATURE},
     )
-    async with asked(settings, conversation("Thank you.")) as (gateway, _, _):
+    async with gateway_after_request(settings, conversation("Thank you.")) as (gateway, _, _):
         assert gateway.generated[0].body == conversation("Thank you.")
 
 
 async def test_a_mocked_response_is_the_answer_and_the_model_is_not_called(tmp_path: Path) -> None:
     command = "$GEMINI_PROJECT_DIR/.gemini/hooks/mock-response.sh"
     settings = project(tmp_path, "BeforeModel", command, **{"mock-response.sh": MOCK_RESPONSE})
-    async with asked(settings, conversation("Hello?")) as (gateway, status, answer):
+    async with gateway_after_request(settings, conversation("Hello?")) as (gateway, status, answer):
         assert (status, text_of(answer)) == (200, "A mocked response, for a test.")
         assert answer["candidates"][0]["finishReason"] == "STOP"
         assert not gateway.recorded
@@ -190,7 +190,7 @@ async def test_only_the_tools_that_the_hook_names_can_be_called(
 ) -> None:
     settings = project(tmp_path, "BeforeToolSelection", command, **scripts)
     body = conversation("Please run_shell_command now.")
-    async with asked(settings, body) as (gateway, status, answer):
+    async with gateway_after_request(settings, body) as (gateway, status, answer):
         assert status == 200
         # The upstream calls the tool that the prompt names, as long as it may.
         [call] = answer["candidates"][0]["content"]["parts"]
@@ -205,7 +205,7 @@ async def test_instructions_that_a_hook_adds_become_the_system_instruction(tmp_p
     command = "$GEMINI_PROJECT_DIR/.gemini/hooks/instructions.py"
     settings = project(tmp_path, "BeforeModel", command, **{"instructions.py": ADD_INSTRUCTIONS})
     body = conversation("What is in it?")
-    async with asked(settings, body) as (gateway, status, _):
+    async with gateway_after_request(settings, body) as (gateway, status, _):
         assert status == 200
         sent = gateway.generated[0].body
         assert "Answer in one sentence." in [part["text"] for part in sent["systemInstruction"]["parts"]]
@@ -214,14 +214,18 @@ async def test_instructions_that_a_hook_adds_become_the_system_instruction(tmp_p
 
 async def test_exit_code_2_blocks_the_call_and_stderr_is_the_reason(tmp_path: Path) -> None:
     settings = project(tmp_path, "BeforeModel", "bash .gemini/hooks/block.sh", **{"block.sh": BLOCK})
-    async with asked(settings, conversation("My password is 1234.")) as (gateway, status, answer):
+    async with gateway_after_request(settings, conversation("My password is 1234.")) as (
+        gateway,
+        status,
+        answer,
+    ):
         assert (status, answer["error"]["message"]) == (403, "Passwords stay out of prompts")
         assert not gateway.recorded
 
 
 async def test_the_same_hook_lets_other_calls_through_unchanged(tmp_path: Path) -> None:
     settings = project(tmp_path, "BeforeModel", "bash .gemini/hooks/block.sh", **{"block.sh": BLOCK})
-    async with asked(settings, conversation("My name is Ada.")) as (gateway, status, _):
+    async with gateway_after_request(settings, conversation("My name is Ada.")) as (gateway, status, _):
         assert status == 200
         assert gateway.generated[0].body == conversation("My name is Ada.")
 
@@ -229,7 +233,7 @@ async def test_the_same_hook_lets_other_calls_through_unchanged(tmp_path: Path) 
 async def test_a_hook_finds_its_project_its_session_and_its_input_as_documented(tmp_path: Path) -> None:
     command = 'cat > "$GEMINI_CWD/input.json"; env > env.txt'
     settings = project(tmp_path, "BeforeModel", command)
-    async with asked(settings, conversation("Hello?"), session="/s/abc") as (_, status, _):
+    async with gateway_after_request(settings, conversation("Hello?"), session="/s/abc") as (_, status, _):
         assert status == 200
     shown = json.loads((tmp_path / "input.json").read_text())
     assert shown.keys() >= {"session_id", "transcript_path", "cwd", "hook_event_name", "timestamp"}

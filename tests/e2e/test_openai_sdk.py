@@ -7,7 +7,7 @@ import pytest
 from openai import PermissionDeniedError
 from openai.types.responses import ResponseCompletedEvent, ResponseFunctionToolCall
 from pydantic import BaseModel
-from support.chat import called, ended, said, sse
+from support.chat import called, ended, sse, text_chunk
 from support.gateway import gateway_before, listens, running_gateway, runs
 from support.interactions_sdk import text_of
 from support.openai_sdk import FLAT_WEATHER, chat_with, openai_client
@@ -27,7 +27,7 @@ async def test_a_denial_in_the_middle_of_a_stream_is_shown_and_ends_it(client: s
         text = json.dumps(event["llm_response"])
         return {"decision": "deny", "reason": REFUSAL} if "secret" in text else None
 
-    first, last = said("hello ", role="assistant"), [said("the secret"), ended()]
+    first, last = text_chunk("hello ", role="assistant"), [text_chunk("the secret"), ended()]
     begun = sse([first]).removesuffix(b"data: [DONE]\n\n")
     async with (
         peer(STREAM_HEAD, begun, 0.2, sse(last)) as upstream,
@@ -45,7 +45,7 @@ async def test_parallel_calls_are_joined_in_the_order_in_which_they_were_sent(cl
         *called(['{"city": "', 'Rome"}'], 0, "get_weather"),
         *called(['{"city": "Bern"}'], 1, "get_weather"),
     ]
-    data = sse([said("look", role="assistant"), *calls, ended("tool_calls")])
+    data = sse([text_chunk("look", role="assistant"), *calls, ended("tool_calls")])
     async with (
         peer(STREAM_HEAD, data) as upstream,
         gateway_before(upstream.url, {"BeforeTool": [runs(lambda _: None)]}) as url,

@@ -65,7 +65,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @asynccontextmanager
-async def shown(
+async def open_panel(
     browser: Browser,
     folder: Path,
     *,
@@ -85,7 +85,7 @@ async def shown(
 
 
 async def test_calls_appear_as_they_end_unless_paused(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (gateway, page):
+    async with open_panel(browser, tmp_path) as (gateway, page):
         await expect(page.locator("#connection")).to_have_text("live")
         await go(page, "#/calls")
         rows = page.locator("tbody tr")
@@ -103,7 +103,7 @@ async def test_calls_appear_as_they_end_unless_paused(browser: Browser, tmp_path
 
 
 async def test_filters_are_links_and_the_browser_goes_back(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (_, page):
+    async with open_panel(browser, tmp_path) as (_, page):
         await page.get_by_role("link", name="Calls", exact=True).click()
         await expect(page.get_by_role("link", name="Calls", exact=True)).to_have_attribute(
             "aria-current", "page"
@@ -122,7 +122,7 @@ async def test_filters_are_links_and_the_browser_goes_back(browser: Browser, tmp
 async def test_a_filter_finds_parts_of_names_also_of_calls_that_end_later(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with shown(browser, tmp_path) as (gateway, page):
+    async with open_panel(browser, tmp_path) as (gateway, page):
         await called(gateway, session="Night-Build")
         await go(page, "#/calls")
         await page.get_by_label("Session").fill("night")
@@ -139,7 +139,7 @@ async def test_a_filter_finds_parts_of_names_also_of_calls_that_end_later(
 async def test_costs_are_listed_if_there_are_prices(browser: Browser, tmp_path: Path) -> None:
     table = tmp_path / "prices.toml"
     table.write_text('currency = "EUR"\n[models."*"]\ninput = 1\noutput = 1\n')
-    async with shown(browser, tmp_path, prices={"file": table}) as (gateway, page):
+    async with open_panel(browser, tmp_path, prices={"file": table}) as (gateway, page):
         await go(page, "#/calls")
         await expect(page.get_by_role("columnheader", name="Cost, EUR")).to_be_visible()
         costs = page.locator("tbody tr td:last-child")
@@ -150,7 +150,7 @@ async def test_costs_are_listed_if_there_are_prices(browser: Browser, tmp_path: 
 
 
 async def test_a_hook_is_switched_off_and_on_and_calls_change(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (gateway, page):
+    async with open_panel(browser, tmp_path) as (gateway, page):
         await go(page, "#/hooks")
         switch = page.get_by_role("switch", name="guard on BeforeModel")
         await expect(switch).to_be_checked()
@@ -177,7 +177,7 @@ PUSHED = {"number": 3, "state": "current", "newest": 3, "pushed_by": "ops", "pus
 async def test_overview_names_the_pushed_policy_instead_of_no_settings(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with shown(browser, tmp_path) as (_, page):
+    async with open_panel(browser, tmp_path) as (_, page):
 
         async def push(route: Route) -> None:
             answer = await route.fetch()
@@ -192,7 +192,7 @@ async def test_overview_names_the_pushed_policy_instead_of_no_settings(
 async def test_overview_does_not_hide_runs_that_failed_before_the_last_one(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with shown(browser, tmp_path) as (_, page):
+    async with open_panel(browser, tmp_path) as (_, page):
 
         async def recover(route: Route) -> None:
             answer = await (await route.fetch()).json()
@@ -207,7 +207,7 @@ async def test_overview_does_not_hide_runs_that_failed_before_the_last_one(
 
 
 async def test_a_diff_shows_what_a_hook_changed(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (_, page):
+    async with open_panel(browser, tmp_path) as (_, page):
         await go(page, "#/calls?outcome=answered")
         await page.locator("tbody a").first.click()
         await expect(page.locator("h1")).to_contain_text("Call ")
@@ -229,7 +229,7 @@ def warmer(_: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_what_did_not_go_upstream_is_not_said_to_have_gone(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (_, page):
+    async with open_panel(browser, tmp_path) as (_, page):
         await go(page, "#/calls?outcome=denied")
         await page.locator("tbody a").first.click()
         await expect(page.get_by_text("It did not go upstream.")).to_be_visible()
@@ -266,7 +266,7 @@ async def test_a_change_beside_the_text_is_reported(browser: Browser, tmp_path: 
 
 
 async def test_a_switched_hook_keeps_its_row(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (_, page):
+    async with open_panel(browser, tmp_path) as (_, page):
         await go(page, "#/hooks")
         row = page.locator("tbody tr").first
         await expect(row).to_contain_text("2 / 0 / 0")
@@ -302,12 +302,12 @@ COMPARED = """async () => {
 
 
 async def test_a_comparison_loses_no_sign_of_either_text(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (_, page):
+    async with open_panel(browser, tmp_path) as (_, page):
         assert await page.evaluate(COMPARED) == [[], 9000]
 
 
 async def test_a_crafted_answer_stays_text(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (gateway, page):
+    async with open_panel(browser, tmp_path) as (gateway, page):
         await called(gateway, CRAFTED, "s-3")
         receipt = (await called(gateway, f"forbidden {CRAFTED}", "s-3")).headers["x-hookgate-receipt"]
         for outcome in ("answered", "denied"):
@@ -326,7 +326,7 @@ async def test_a_crafted_answer_stays_text(browser: Browser, tmp_path: Path) -> 
 
 
 async def test_a_session_tells_its_calls_in_order(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (gateway, page):
+    async with open_panel(browser, tmp_path) as (gateway, page):
         await called(gateway, "forbidden", "s-1")
         await called(gateway, "another key's", "s-1", key="another")
         await go(page, "#/sessions")
@@ -340,7 +340,7 @@ async def test_a_session_tells_its_calls_in_order(browser: Browser, tmp_path: Pa
 
 
 async def test_charts_are_drawn_and_also_shown_as_a_table(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (_, page):
+    async with open_panel(browser, tmp_path) as (_, page):
         charts = page.locator(".chart")
         await expect(charts).to_have_count(3)
         await expect(page.get_by_role("img", name="Traffic. 2 calls in the last hour")).to_be_visible()
@@ -350,7 +350,7 @@ async def test_charts_are_drawn_and_also_shown_as_a_table(browser: Browser, tmp_
 
 
 async def test_it_can_be_used_with_the_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (gateway, page):
+    async with open_panel(browser, tmp_path) as (gateway, page):
         press = page.keyboard.press
         await press("Tab")
         await expect(page.locator("#skip")).to_be_focused()
@@ -380,7 +380,7 @@ async def test_it_can_be_used_with_the_keyboard_alone(browser: Browser, tmp_path
 
 async def test_signing_in_with_the_token(browser: Browser, tmp_path: Path) -> None:
     admin = {"token": TOKEN, "address": "0.0.0.0:9787"}
-    async with shown(browser, tmp_path, signed_in=False, admin=admin) as (_, page):
+    async with open_panel(browser, tmp_path, signed_in=False, admin=admin) as (_, page):
         await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
         assert await violations(page) == []
         await page.get_by_label("Admin token").fill("wrong-token-of-some-length")
@@ -429,7 +429,7 @@ async def test_a_link_of_an_earlier_start_asks_for_the_token(browser: Browser, t
 async def test_a_policy_s_hook_has_no_switch(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "policy").mkdir()
     policy = write_settings(tmp_path / "policy", {"BeforeModel": [{**says({}), "name": "company"}]})
-    async with shown(browser, tmp_path, policy_file=policy) as (_, page):
+    async with open_panel(browser, tmp_path, policy_file=policy) as (_, page):
         await go(page, "#/hooks")
         await expect(page.locator("tbody tr").first).to_contain_text("fixed by policy")
         await expect(page.get_by_role("switch", name="company on BeforeModel")).to_have_count(0)
@@ -437,7 +437,7 @@ async def test_a_policy_s_hook_has_no_switch(browser: Browser, tmp_path: Path) -
 
 
 async def test_older_calls_are_loaded_where_the_list_ends(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path, audit=None) as (gateway, page):
+    async with open_panel(browser, tmp_path, audit=None) as (gateway, page):
         for _ in range(51):
             await called(gateway, "forbidden")
         await go(page, "#/calls?outcome=denied")
@@ -450,7 +450,7 @@ async def test_older_calls_are_loaded_where_the_list_ends(browser: Browser, tmp_
 
 
 async def test_a_session_that_has_ended_asks_for_the_token_again(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (gateway, page):
+    async with open_panel(browser, tmp_path) as (gateway, page):
         await expect(page.locator("#connection")).to_have_text("live")
         await page.context.clear_cookies()
         gateway.panel.live.close()
@@ -462,7 +462,7 @@ async def test_a_session_that_has_ended_asks_for_the_token_again(browser: Browse
 async def test_every_view_passes_axe_and_fits(
     browser: Browser, scheme: Scheme, width: int, tmp_path: Path
 ) -> None:
-    async with shown(browser, tmp_path, width=width, scheme=scheme) as (gateway, page):
+    async with open_panel(browser, tmp_path, width=width, scheme=scheme) as (gateway, page):
         receipt = (await called(gateway, "to ada@example.org")).headers["x-hookgate-receipt"]
         for route in (*VIEWS, f"#/calls/{receipt}", "#/sessions/s-1", "#/nowhere"):
             await go(page, route)
@@ -476,7 +476,7 @@ async def test_every_view_passes_axe_and_fits(
 
 
 async def test_the_theme_can_be_chosen_and_stays(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path, scheme="light") as (_, page):
+    async with open_panel(browser, tmp_path, scheme="light") as (_, page):
         paper = "getComputedStyle(document.body).backgroundColor"
         light = await page.evaluate(paper)
         for _ in range(2):
@@ -490,7 +490,7 @@ async def test_the_theme_can_be_chosen_and_stays(browser: Browser, tmp_path: Pat
 
 
 async def test_after_a_cut_connection_the_view_is_up_to_date(browser: Browser, tmp_path: Path) -> None:
-    async with shown(browser, tmp_path) as (gateway, page):
+    async with open_panel(browser, tmp_path) as (gateway, page):
         await go(page, "#/calls")
         gateway.panel.live.close()
         await expect(page.locator("#connection")).to_have_text("reconnecting")

@@ -43,7 +43,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @asynccontextmanager
-async def asked(
+async def open_sign_in(
     browser: Browser, folder: Path, person: dict[str, Any], route: str = "", width: int = 1280
 ) -> AsyncIterator[tuple[Paneled, OpenIdProvider, Page, str]]:
     """A gateway after one call, and its panel in a browser that is not signed in, and the call's ID."""
@@ -68,7 +68,7 @@ async def sign_in(page: Page) -> None:
 async def test_a_person_signs_in_and_sees_and_does_what_the_role_allows(
     role: str, browser: Browser, tmp_path: Path
 ) -> None:
-    async with asked(browser, tmp_path, PEOPLE[role], "#/hooks") as (gateway, _, page, call):
+    async with open_sign_in(browser, tmp_path, PEOPLE[role], "#/hooks") as (gateway, _, page, call):
         await sign_in(page)
         await expect(page.get_by_role("heading", name="Hooks")).to_be_visible()  # the view that was asked for
         assert page.url == f"{gateway.admin}/#/hooks"
@@ -100,7 +100,7 @@ async def test_a_person_signs_in_and_sees_and_does_what_the_role_allows(
 @pytest.mark.parametrize("width", [1280, 360])
 async def test_a_person_without_a_role_gets_a_message(width: int, browser: Browser, tmp_path: Path) -> None:
     person = {"email": "mallory@example.com", "email_verified": True}
-    async with asked(browser, tmp_path, person, width=width) as (gateway, _, page, _call):
+    async with open_sign_in(browser, tmp_path, person, width=width) as (gateway, _, page, _call):
         await sign_in(page)
         message = page.get_by_role("alert").filter(has_text="mallory@example.com has no role at this gateway")
         await expect(message).to_be_visible()
@@ -112,7 +112,7 @@ async def test_a_person_without_a_role_gets_a_message(width: int, browser: Brows
 async def test_a_link_that_ends_the_sign_in_of_somebody_else_does_nothing(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with asked(browser, tmp_path, PEOPLE["admin"]) as (gateway, _, page, _call):
+    async with open_sign_in(browser, tmp_path, PEOPLE["admin"]) as (gateway, _, page, _call):
         await page.get_by_role("button", name="Sign in with localhost").click()
         link = await page.get_by_role("link", name="Continue").get_attribute("href")
         assert link is not None
@@ -127,7 +127,12 @@ async def test_a_link_that_ends_the_sign_in_of_somebody_else_does_nothing(
 
 
 async def test_the_view_after_a_sign_in_cannot_be_another_site(browser: Browser, tmp_path: Path) -> None:
-    async with asked(browser, tmp_path, PEOPLE["viewer"], "#//evil.example/") as (gateway, _, page, _call):
+    async with open_sign_in(browser, tmp_path, PEOPLE["viewer"], "#//evil.example/") as (
+        gateway,
+        _,
+        page,
+        _call,
+    ):
         await page.evaluate("sessionStorage.setItem('hookgate-return', '//evil.example/')")
         await sign_in(page)
         await expect(page.locator("#person")).to_be_visible()
@@ -135,7 +140,7 @@ async def test_the_view_after_a_sign_in_cannot_be_another_site(browser: Browser,
 
 
 async def test_the_admin_token_still_signs_in(browser: Browser, tmp_path: Path) -> None:
-    async with asked(browser, tmp_path, PEOPLE["viewer"]) as (gateway, _, page, _call):
+    async with open_sign_in(browser, tmp_path, PEOPLE["viewer"]) as (gateway, _, page, _call):
         await page.get_by_text("Sign in with the admin token").click()
         await page.get_by_label("Admin token").fill("a-token-of-some-length")
         await page.get_by_role("button", name="Sign in", exact=True).click()
@@ -146,7 +151,7 @@ async def test_the_admin_token_still_signs_in(browser: Browser, tmp_path: Path) 
 
 
 async def test_a_provider_that_is_down_is_reported(browser: Browser, tmp_path: Path) -> None:
-    async with asked(browser, tmp_path, PEOPLE["viewer"]) as (_, provider, page, _call):
+    async with open_sign_in(browser, tmp_path, PEOPLE["viewer"]) as (_, provider, page, _call):
         provider.metadata = {"issuer": "https://evil.example"}
         await page.get_by_role("button", name="Sign in with localhost").click()
         await expect(page.get_by_text("The identity provider cannot be reached")).to_be_visible()

@@ -9,7 +9,7 @@ from google import genai
 from google.genai import errors, types
 from support.gateway import says
 from support.google_cloud import PROJECT_ID, TOKEN, Call, google_cloud, vertex
-from support.keys import issue, issuing_gateway, sent
+from support.keys import issue, issuing_gateway, key_header
 from support.node import GeminiCli
 from support.openai_sdk import chat_with, openai_client
 from support.python_sdk import MODEL, sdk_warnings
@@ -111,7 +111,7 @@ async def test_the_headers_by_which_antigravity_is_billed_arrive_byte_for_byte(
     }
     async with google_cloud() as cloud, before_vertex(cloud, tmp_path, hooks) as gateway:
         more = {"sessionId": "7", **HI}
-        assert (await post(gateway.url, SSE, more, headers | sent(issue(tmp_path)))).status == 200
+        assert (await post(gateway.url, SSE, more, headers | key_header(issue(tmp_path)))).status == 200
         (call,) = cloud.calls
         assert identity(call) == list(headers.values())
         assert b'"sessionId":"7"' in call.body.replace(b": ", b":")

@@ -39,7 +39,7 @@ def chosen(*selections: Any) -> dict[str, Any] | None:
     return merge(SELECTING, said).tool_config
 
 
-def kept(*filters: Any) -> list[str] | None:
+def selected_tools(*filters: Any) -> list[str] | None:
     return merge(SELECTING, [{"hookSpecificOutput": {"tools": tools}} for tools in filters]).tools
 
 
@@ -183,19 +183,19 @@ def test_names_are_sorted_as_javascript_sorts_them() -> None:
 @given(st.lists(st.lists(st.sampled_from(NAMES), unique=True), min_size=1))
 def test_filters_keep_what_all_of_them_keep(filters: list[list[str]]) -> None:
     common = set(NAMES).intersection(*filters)
-    assert kept(*filters, None) == [name for name in filters[0] if name in common]
+    assert selected_tools(*filters, None) == [name for name in filters[0] if name in common]
 
 
 def test_without_a_filter_nothing_is_filtered() -> None:
-    assert kept() is None
-    assert kept(None) is None
-    assert kept([]) == []
+    assert selected_tools() is None
+    assert selected_tools(None) is None
+    assert selected_tools([]) == []
 
 
 def test_two_filters_of_many_tools_cost_no_more_than_their_number() -> None:
     names = [f"tool{number}" for number in range(50_000)]
     began = process_time()
-    assert kept(names[1:], names[:-1]) == names[1:-1]
+    assert selected_tools(names[1:], names[:-1]) == names[1:-1]
     assert process_time() - began < 1
 
 

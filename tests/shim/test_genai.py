@@ -68,7 +68,7 @@ async def chat_pieces(client: genai.Client, way: Way, prompt: str, **config: Any
     return [answer.text or "" for answer in answers]
 
 
-async def asked(
+async def ask_instrumented(
     hooks: dict[str, Any], way: Way, ask: Ask, tool: Any, *cities: str
 ) -> tuple[list[str], list[Any]]:
     """What an instrumented client shows and sends, whose model calls the tool for these cities."""
@@ -102,7 +102,7 @@ async def test_arguments_are_rewritten_and_results_extended(way: Way, ask: Ask) 
         "BeforeTool": [says(tool_input={"city": "Bergen"})],
         "AfterTool": [listens(seen), says(additionalContext="Be brief.")],
     }
-    shown, sent = await asked(hooks, way, ask, weather.get_weather)
+    shown, sent = await ask_instrumented(hooks, way, ask, weather.get_weather)
     assert weather.cities == ["Bergen"]
     assert sent[-1]["functionResponse"]["response"] == {"result": "storm in Bergen\n\nBe brief."}
     assert "Be brief" in "".join(shown)
@@ -113,7 +113,7 @@ async def test_arguments_are_rewritten_and_results_extended(way: Way, ask: Ask) 
 @in_every_way
 async def test_a_denied_tool_is_reported_as_the_contract_has_it(way: Way, ask: Ask) -> None:
     weather = Weather()
-    _, sent = await asked({"BeforeTool": [says(NO)]}, way, ask, weather.get_weather)
+    _, sent = await ask_instrumented({"BeforeTool": [says(NO)]}, way, ask, weather.get_weather)
     assert not weather.cities
     assert sent[-1]["functionResponse"]["response"] == DENIED
 
@@ -126,7 +126,7 @@ async def test_coroutines_are_tools_too(way: Way, ask: Ask) -> None:
 
     weather = Weather()
     hooks = {"BeforeTool": [runs(not_oslo)], "AfterTool": [says({"decision": "deny", "reason": "Hidden."})]}
-    _, sent = await asked(hooks, way, ask, weather.coroutine(), "Oslo", "Bergen")
+    _, sent = await ask_instrumented(hooks, way, ask, weather.coroutine(), "Oslo", "Bergen")
     assert weather.cities == ["Bergen"]
     responses = [part["functionResponse"]["response"] for part in sent if "functionResponse" in part]
     assert responses == [DENIED, {"result": "Hidden."}]
@@ -138,9 +138,9 @@ async def test_a_failure_is_reported_as_hooks_left_it() -> None:
         raise OSError(f"no way to {city}, with key k-123")
 
     redacted = says(tool_result={"llmContent": "no way, with key [key]"})
-    _, sent = await asked({"AfterTool": [redacted]}, "async", pieces, get_weather)
+    _, sent = await ask_instrumented({"AfterTool": [redacted]}, "async", pieces, get_weather)
     assert sent[-1]["functionResponse"]["response"] == {"error": "no way, with key [key]"}
-    _, sent = await asked({}, "async", pieces, get_weather)
+    _, sent = await ask_instrumented({}, "async", pieces, get_weather)
     assert "with key k-123" in sent[-1]["functionResponse"]["response"]["error"]
 
 

@@ -17,7 +17,7 @@ SENSITIVE = {"detect": ["credentials", "personal"]}
 ANNA = SessionContext("s-1", client="GeminiCLI", key="anna", team="search")
 
 
-def made(
+def make_policy(
     factory: Callable[[Mapping[str, Any], PolicyEnvironment], Policy],
     options: Json,
     state: Path | None = None,
@@ -41,4 +41,4 @@ def redacted(event: str, field: str, view: Json) -> Json:
 @cache
 def _redact() -> Callable[[Json], Any]:
     """One policy for all bodies, as in a gateway: to read its options takes longer than to judge a body."""
-    return made(redact_policy, SENSITIVE)
+    return make_policy(redact_policy, SENSITIVE)

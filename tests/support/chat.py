@@ -177,7 +177,7 @@ def chunk(delta: Json, reason: str | None = None, index: int = 0, **more: Any) -
     return {"id": "c", "object": "chat.completion.chunk", "model": MODEL, "choices": [choice], **more}
 
 
-def said(text: str, **more: Any) -> Json:
+def text_chunk(text: str, **more: Any) -> Json:
     return chunk({"content": text, **more})
 
 

@@ -14,7 +14,7 @@ import jwt
 from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from support.chat import ended, said, sse
+from support.chat import ended, sse, text_chunk
 from support.http import service
 
 TOKEN = "ya29.canary-token"  # noqa: S105  # no password
@@ -141,7 +141,7 @@ def _openai_answer(call: Call) -> web.Response:
             {"object": "list", "data": [embedding], "model": body["model"], "usage": usage}
         )
     if body.get("stream"):
-        events = sse([said("ok", role="assistant"), ended()]).decode()
+        events = sse([text_chunk("ok", role="assistant"), ended()]).decode()
         return web.Response(text=events, content_type="text/event-stream")
     choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
     completion = {"id": "c", "object": "chat.completion", "created": 1, "choices": [choice]}

@@ -25,7 +25,7 @@ def http(url: str, name: str = "guard", **more: Any) -> Hook:
     return hook_of(HttpConfig(type="http", url=url, **more), name=name)
 
 
-async def asked(url: str, **more: Any) -> Any:
+async def seen_input(url: str, **more: Any) -> Any:
     """What a service that does `echo` saw of one event."""
     async with running(http(url, **more)) as runner:
         return json.loads((await ask(runner, text="hi é"))["reason"])

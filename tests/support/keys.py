@@ -126,19 +126,19 @@ async def issuing_gateway(
         await engine.close()
 
 
-def sent(key: str) -> dict[str, str]:
+def key_header(key: str) -> dict[str, str]:
     return {"x-goog-api-key": key}
 
 
 async def until_answered(url: str, key: str, status: int = 200, seconds: float = 5) -> Answer:
     """The first answer to a call with the key that has this status."""
     async with asyncio.timeout(seconds):
-        while (answer := await post(url, UNARY, HI, sent(key))).status != status:  # noqa: ASYNC110  # polls
+        while (answer := await post(url, UNARY, HI, key_header(key))).status != status:  # noqa: ASYNC110  # polls
             await asyncio.sleep(0.1)  # so seldom that no limit of a test is reached
     return answer
 
 
-def why(answer: Answer) -> str:
+def denial_reason(answer: Answer) -> str:
     """The reason of a denial that clients show and do not retry."""
     assert (answer.status, answer.error["status"]) == (403, "PERMISSION_DENIED")
     assert b"hgk_" not in answer.body

@@ -56,15 +56,15 @@ async def until(condition: Callable[[], Any], seconds: float = 30) -> None:
 @asynccontextmanager
 async def nothing_left() -> AsyncIterator[None]:
     """Fails when the block leaves a task or a descriptor behind."""
-    before = _held()
+    before = _resources_in_use()
     yield
     try:
-        await until(lambda: all(map(le, _held(), before)))
+        await until(lambda: all(map(le, _resources_in_use(), before)))
     except TimeoutError:
         left = [repr(task) for task in asyncio.all_tasks()]
-        raise AssertionError(f"{before} before, {_held()} after: {left}") from None
+        raise AssertionError(f"{before} before, {_resources_in_use()} after: {left}") from None
 
 
-def _held() -> tuple[int, int]:
+def _resources_in_use() -> tuple[int, int]:
     """How many tasks and descriptors there are."""
     return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))

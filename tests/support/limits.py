@@ -59,7 +59,7 @@ class Limited:
 
     async def begin(self, session: SessionContext | None = None, model: str = FLASH) -> str | None:
         """Why a call is denied, or None when it may go on."""
-        return await asked(self.policy, session or caller(), model)
+        return await denial_reason(self.policy, session or caller(), model)
 
     async def call(self, model: str = FLASH, **used: Any) -> str | None:
         """A whole call of Anna's that uses so much."""
@@ -75,7 +75,7 @@ def caller(key: str = "anna", team: str = "search", session: str = "s-1") -> Ses
     return SessionContext(session, key=key, team=team)
 
 
-async def asked(policy: Policy, session: SessionContext, model: str = FLASH) -> str | None:
+async def denial_reason(policy: Policy, session: SessionContext, model: str = FLASH) -> str | None:
     """Why a policy denies the call, or None."""
     event = {"hook_event_name": "BeforeModel", "llm_request": {"model": model, "messages": []}}
     said = await policy(event, session)

@@ -102,7 +102,7 @@ async def with_tls(url: str) -> AsyncIterator[tuple[str, ssl.SSLContext]]:
         yield f"https://localhost:{server.sockets[0].getsockname()[1]}", trusts
 
 
-def said(text: str) -> Json:
+def client_text(text: str) -> Json:
     return {"clientContent": {"turns": [{"role": "user", "parts": [{"text": text}]}], "turnComplete": True}}
 
 

@@ -193,7 +193,7 @@ def done(item: Json, index: int = 0) -> Json:
     return {"type": "response.output_item.done", "output_index": index, "item": item}
 
 
-def said(
+def text_events(
     pieces: list[str], index: int = 0, kind: str = "output_text", id_: str = "msg_1"
 ) -> tuple[list[Json], Json]:
     """The events of a message, or of a thought, whose text comes in pieces, and the item."""

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 from support.http import service
-from support.keys import sent
+from support.keys import key_header
 from support.python_sdk import pieces, python_client, sdk_warnings
 from support.wire import HI, SSE, ask, post
 from team import SETTINGS as DEPLOYED
@@ -86,7 +86,7 @@ def both(team: Team) -> list[str]:
 
 async def attempts(url: str, receipt: str, key: str) -> list[tuple[str, int]]:
     """The credentials and the statuses of a call's attempts, as a gateway shows them to its caller."""
-    found = await ask(url, "GET", f"/hookgate/v1/receipts/{receipt}", sent(key))
+    found = await ask(url, "GET", f"/hookgate/v1/receipts/{receipt}", key_header(key))
     assert found.status == 200, found.body
     return [(each["credential"], each["status"]) for each in found.json["attempts"]]
 
@@ -99,7 +99,7 @@ async def test_no_client_of_three_gateways_sees_that_one_of_two_keys_has_no_quot
 ) -> None:
     """Each call is sent with both keys, and every gateway knows it, whichever has answered."""
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, headers=sent(key)) as client:
+    async with aiohttp.ClientSession(connector=connector, headers=key_header(key)) as client:
 
         async def call() -> str:
             async with client.post(team.url + SSE, json=HI) as answer:
@@ -123,7 +123,7 @@ async def test_no_client_of_three_gateways_sees_that_one_of_two_keys_has_no_quot
 async def test_the_receipt_at_another_gateway_names_both_attempts(team: Team, key: str) -> None:
     urls = [f"http://{gateway.address}" for gateway in team.gateways]
     for at, url in enumerate(urls):
-        answer = await post(url, SSE, HI, sent(key))
+        answer = await post(url, SSE, HI, key_header(key))
         assert (answer.status, answer.complete) == (200, True)
         for other in urls[:at] + urls[at + 1 :]:
             assert await attempts(other, answer.headers["x-hookgate-receipt"], key) == BOTH_ATTEMPTS
@@ -136,7 +136,7 @@ async def test_no_gateway_tries_the_other_key_after_the_first_byte(
     urls = [f"http://{gateway.address}" for gateway in team.gateways]
     for at, url in enumerate(urls):
         upstream[1].keys.clear()
-        answer = await post(url, SSE, HI, sent(key))
+        answer = await post(url, SSE, HI, key_header(key))
         assert (answer.status, answer.complete) == (200, False)
         assert answer.body.startswith(EVENT)
         assert [*upstream[1].keys.values()] == [both(team)[:1]]

@@ -119,7 +119,7 @@ def test_an_echo_of_a_hook_changes_nothing_in_a_request_of_the_sdk(body: Json) -
 def test_what_a_response_says_survives_whatever_else_is_in_it(body: Json) -> None:
     before = json.dumps(body)
     after = response_to_rest(response_from_rest(body))
-    assert said(after) == said(body)
+    assert read_answer(after) == read_answer(body)
     assert response_to_rest(response_from_rest(after)) == after
     assert json.dumps(body) == before
 
@@ -129,10 +129,10 @@ def test_what_a_response_says_survives_whatever_else_is_in_it(body: Json) -> Non
 @pytest.mark.parametrize("file", RESPONSES)
 def test_what_a_captured_answer_says_survives(file: Path) -> None:
     for body in answers_in(file):
-        assert said(response_to_rest(response_from_rest(body))) == said(body)
+        assert read_answer(response_to_rest(response_from_rest(body))) == read_answer(body)
 
 
-def said(body: Json) -> Json:
+def read_answer(body: Json) -> Json:
     """What programs read of an answer: parts, signatures, reasons and counts."""
     fields = ("text", "thought", "thoughtSignature", "functionCall", "inlineData", "executableCode")
     candidates = body.get("candidates") or []

@@ -41,12 +41,12 @@ ANSWER: Json = {
 }
 
 
-def sent() -> SharedValue:
+def shown_request() -> SharedValue:
     return SharedValue(show_request(MODEL, REQUEST))
 
 
-def answered() -> AfterModel:
-    return AfterModel(sent(), copy.deepcopy(ANSWER))
+def after_model() -> AfterModel:
+    return AfterModel(shown_request(), copy.deepcopy(ANSWER))
 
 
 def selecting() -> BeforeToolSelection:
@@ -59,7 +59,7 @@ async def fire(event: Any, *outputs: Json | None, group: Any = parallel) -> Outc
     return await engine(group(*actions), event=event.name).fire(event, SESSION)
 
 
-async def shown(event: Any) -> Json:
+async def view_of(event: Any) -> Json:
     seen: list[Json] = []
     await engine(parallel(seen.append), event=event.name).fire(event, SESSION)
     return seen[0]
@@ -69,7 +69,7 @@ async def shown(event: Any) -> Json:
 
 
 async def test_before_model_shows_the_request() -> None:
-    request = (await shown(BeforeModel(MODEL, REQUEST)))["llm_request"]
+    request = (await view_of(BeforeModel(MODEL, REQUEST)))["llm_request"]
     assert request == show_request(MODEL, REQUEST)
     assert request["messages"][0] == {"role": "system", "content": "Be brief."}
     assert (request["model"], request["config"]) == (MODEL, {"temperature": 0.5})
@@ -98,7 +98,7 @@ async def test_before_model_may_answer_in_the_model_s_place_with_or_without_a_de
 
 
 async def test_before_tool_selection_shows_request_tools_and_selection() -> None:
-    seen = await shown(selecting())
+    seen = await view_of(selecting())
     assert seen["llm_request"] == {**show_request(MODEL, REQUEST), "tools": REQUEST["tools"]}
     assert seen["available_tools"] == function_declarations(REQUEST)
     assert [each["name"] for each in seen["available_tools"]] == declared_names(REQUEST)
@@ -106,7 +106,7 @@ async def test_before_tool_selection_shows_request_tools_and_selection() -> None
 
 
 async def test_before_tool_selection_shows_a_request_without_tools_too() -> None:
-    seen = await shown(BeforeToolSelection(MODEL, asking("hi").body))
+    seen = await view_of(BeforeToolSelection(MODEL, asking("hi").body))
     assert (seen["available_tools"], seen["tool_config"]) == ([], None)
 
 
@@ -159,7 +159,7 @@ async def test_a_selection_that_cannot_be_read_fails_its_hook_and_no_other(
     assert outcome.verdict.tool_config == good["hookSpecificOutput"]["toolConfig"]
 
 
-@pytest.mark.parametrize("event", [asking("hi"), answered()])
+@pytest.mark.parametrize("event", [asking("hi"), after_model()])
 async def test_a_selection_on_another_event_says_nothing_and_does_no_harm(event: Any) -> None:
     for specific in ({"toolConfig": {"mode": "NONE"}}, {"toolConfig": "?", "tools": 5}):
         outcome = await fire(event, {"hookSpecificOutput": specific, "reason": "r"})
@@ -171,7 +171,7 @@ async def test_a_selection_on_another_event_says_nothing_and_does_no_harm(event:
 
 
 async def test_after_model_shows_the_request_as_it_was_sent_and_the_answer() -> None:
-    seen = await shown(answered())
+    seen = await view_of(after_model())
     assert seen["llm_request"] == show_request(MODEL, REQUEST)
     assert seen["llm_response"] == show_response(ANSWER)
     assert seen["llm_response"]["text"] == "pin 1, ok"
@@ -180,7 +180,7 @@ async def test_after_model_shows_the_request_as_it_was_sent_and_the_answer() -> 
 async def test_after_model_shows_programs_the_same(tmp_path: Path) -> None:
     script = """python3 -c 'import json, sys; print(json.dumps({"seen": json.load(sys.stdin)}))'"""
     path = write_file(tmp_path, one_group(command(script), event="AfterModel"))
-    [run] = (await Engine(load_settings([path])).fire(answered(), SESSION)).runs
+    [run] = (await Engine(load_settings([path])).fire(after_model(), SESSION)).runs
     assert run.output is not None
     assert run.output["seen"]["llm_request"] == show_request(MODEL, REQUEST)
     assert run.output["seen"]["llm_response"] == show_response(ANSWER)
@@ -200,7 +200,7 @@ async def test_redactors_of_an_answer_add_up_and_leave_calls_and_signatures_alon
     def consent(event: Json) -> Json:
         return replaced("ok", event)
 
-    outcome = await engine(group(pin, consent), event="AfterModel").fire(answered(), SESSION)
+    outcome = await engine(group(pin, consent), event="AfterModel").fire(after_model(), SESSION)
     expected = copy.deepcopy(ANSWER)
     parts = expected["candidates"][0]["content"]["parts"]
     parts[0]["text"], parts[1]["text"], parts[3]["text"] = "thinking of *", "*", ", *"
@@ -214,7 +214,7 @@ async def test_an_answer_s_text_and_its_candidates_are_one_thing() -> None:
     def pin(event: Json) -> Json:
         return replaced("pin 1", event)
 
-    outcome = await engine(parallel(pin, shout), event="AfterModel").fire(answered(), SESSION)
+    outcome = await engine(parallel(pin, shout), event="AfterModel").fire(after_model(), SESSION)
     assert show_response(outcome.event.body)["text"] == "*, OK"
 
 
@@ -222,15 +222,15 @@ async def test_an_answer_s_text_and_its_candidates_are_one_thing() -> None:
     "output", [None, {}, {"hookSpecificOutput": {"llm_response": show_response(ANSWER)}}]
 )
 async def test_an_answer_that_no_hook_changes_is_the_very_same(output: Json | None) -> None:
-    event = answered()
+    event = after_model()
     outcome = await fire(event, output, output)
     assert outcome.event.body is event.body
 
 
 async def test_after_model_may_deny_and_stop() -> None:
-    outcome = await fire(answered(), {"decision": "deny", "reason": "leak"})
+    outcome = await fire(after_model(), {"decision": "deny", "reason": "leak"})
     assert (outcome.verdict.denied, outcome.verdict.reason) == (True, "leak")
-    outcome = await fire(answered(), {"continue": False, "stopReason": "enough"}, {"decision": "deny"})
+    outcome = await fire(after_model(), {"continue": False, "stopReason": "enough"}, {"decision": "deny"})
     assert (outcome.verdict.stop, outcome.verdict.reason) == (True, "enough")
 
 
@@ -251,13 +251,13 @@ async def test_an_edit_of_an_answer_that_cannot_be_applied_fails_its_hook_by_pat
     response: Any, expected: str
 ) -> None:
     good = {"hookSpecificOutput": {"llm_response": {"text": "fine"}}}
-    outcome = await fire(answered(), {"hookSpecificOutput": {"llm_response": response}}, good)
+    outcome = await fire(after_model(), {"hookSpecificOutput": {"llm_response": response}}, good)
     assert outcome.runs[0].error.startswith(f"hookSpecificOutput.{expected}")
     assert show_response(outcome.event.body)["text"] == "fine"
 
 
 async def test_an_answer_with_huge_integers_reaches_every_hook(tmp_path: Path) -> None:
-    event = answered()
+    event = after_model()
     event.body["usageMetadata"]["totalTokenCount"] = 2**70
     path = write_file(tmp_path, one_group(command("cat >&2; exit 2"), event="AfterModel"))
     outcome = await Engine(load_settings([path])).fire(event, SESSION)

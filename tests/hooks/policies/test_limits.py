@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builtins import made
-from support.limits import FLASH, PRO, Clock, Limited, asked, caller, end
+from support.builtins import make_policy
+from support.limits import FLASH, PRO, Clock, Limited, caller, denial_reason, end
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.counters import MemoryCounters
@@ -121,11 +121,11 @@ async def test_policies_that_ask_for_the_same_count_count_a_call_once() -> None:
     strict = limited.another(rule | {"requests": 1})
     session = caller()
     assert await limited.begin(session) is None
-    assert await asked(strict, session) is None
+    assert await denial_reason(strict, session) is None
     end(session, input_tokens=50)
     again = caller()
     assert await limited.begin(again) is None  # 50 tokens, not 100
-    assert "1 of 1 requests" in str(await asked(strict, again))
+    assert "1 of 1 requests" in str(await denial_reason(strict, again))
 
 
 @pytest.mark.parametrize(("name", "other_name"), [("", "other"), ("n" * 64, "n" * 65)])
@@ -134,7 +134,7 @@ async def test_a_rule_of_another_name_counts_on_its_own(name: str, other_name: s
     limited = Limited([rule])
     other = limited.another(rule | {"name": other_name})
     assert await limited.begin() is None
-    assert await asked(other, caller()) is None
+    assert await denial_reason(other, caller()) is None
 
 
 @pytest.mark.parametrize(
@@ -233,15 +233,15 @@ RULE = {"per": "key", "window": "day"}
 )
 def test_wrong_options_are_reported_with_their_place(rules: list[Json], expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
-        made(limits_policy, {"rules": rules})
+        make_policy(limits_policy, {"rules": rules})
 
 
 async def test_without_counters_a_policy_counts_in_its_own_memory() -> None:
     options = {"rules": [{"per": "everyone", "window": "month", "requests": 1}]}
     policy, other = (limits_policy(options, PolicyEnvironment(Path("/"))) for _ in range(2))
-    assert await asked(policy, caller()) is None
-    assert await asked(policy, caller()) is not None
-    assert await asked(other, caller()) is None
+    assert await denial_reason(policy, caller()) is None
+    assert await denial_reason(policy, caller()) is not None
+    assert await denial_reason(other, caller()) is None
 
 
 async def test_a_long_session_counts_its_tokens_in_the_window_in_which_it_uses_them() -> None:

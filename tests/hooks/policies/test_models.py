@@ -3,39 +3,41 @@
 from typing import Any
 
 import pytest
-from support.builtins import made
+from support.builtins import make_policy
 
 from hookgate.hooks.policies.models import models_policy
 
 Json = dict[str, Any]
 
 
-def said(options: Json, model: str = "gemini-2.5-pro", system: str | None = None, **config: Any) -> Any:
+def judge_request(
+    options: Json, model: str = "gemini-2.5-pro", system: str | None = None, **config: Any
+) -> Any:
     messages = [{"role": "user", "content": "hi"}]
     if system is not None:
         messages.insert(0, {"role": "system", "content": system})
     request = {"model": model, "messages": messages, "config": config}
-    return made(models_policy, options)({"hook_event_name": "BeforeModel", "llm_request": request})
+    return make_policy(models_policy, options)({"hook_event_name": "BeforeModel", "llm_request": request})
 
 
 def edit(*args: Any, **more: Any) -> Any:
-    return said(*args, **more)["hookSpecificOutput"]["llm_request"]
+    return judge_request(*args, **more)["hookSpecificOutput"]["llm_request"]
 
 
 def test_only_listed_models_may_be_called() -> None:
     options = {"allow": ["gemini-*-flash"], "deny": ["*-1.5-*"]}
-    assert said(options, "gemini-2.5-flash") is None
-    reported = said(options, "gemini-2.5-pro")
+    assert judge_request(options, "gemini-2.5-flash") is None
+    reported = judge_request(options, "gemini-2.5-pro")
     assert reported["decision"] == "deny"
     assert reported["reason"] == "The model 'gemini-2.5-pro' is not allowed here; allowed are gemini-*-flash."
-    assert said(options, "gemini-1.5-flash")["decision"] == "deny"
-    assert said(options | {"reason": "ask Ada"})["reason"] == "ask Ada"
+    assert judge_request(options, "gemini-1.5-flash")["decision"] == "deny"
+    assert judge_request(options | {"reason": "ask Ada"})["reason"] == "ask Ada"
 
 
 def test_a_renamed_model_has_to_be_allowed_itself() -> None:
     options = {"allow": ["*-flash"], "rename": {"gemini-2.5-pro": "gemini-2.5-flash"}}
     assert edit(options) == {"model": "gemini-2.5-flash"}
-    assert said({"allow": ["*-pro"], "rename": {"gemini-2.5-pro": "x"}})["decision"] == "deny"
+    assert judge_request({"allow": ["*-pro"], "rename": {"gemini-2.5-pro": "x"}})["decision"] == "deny"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_settings_are_forced_and_capped(options: Json, config: Json, changed: Js
 
 
 def test_a_setting_within_its_cap_stays() -> None:
-    assert said({"cap": {"maxOutputTokens": 100}}, maxOutputTokens=50) is None
+    assert judge_request({"cap": {"maxOutputTokens": 100}}, maxOutputTokens=50) is None
 
 
 def test_an_instruction_is_added_once() -> None:
@@ -68,7 +70,7 @@ def test_an_instruction_is_added_once() -> None:
 
 def test_wrong_options_are_reported_with_their_place() -> None:
     with pytest.raises(ValueError, match=r"cap\.topK: "):
-        made(models_policy, {"cap": {"topK": "many"}})
+        make_policy(models_policy, {"cap": {"topK": "many"}})
 
 
 @pytest.mark.parametrize("option", ["set", "cap"])
@@ -79,4 +81,4 @@ def test_settings_are_the_same_in_snake_case(option: str) -> None:
 
 
 def test_a_cap_in_snake_case_raises_nothing() -> None:
-    assert said({"cap": {"max_output_tokens": 100}}, maxOutputTokens=50) is None
+    assert judge_request({"cap": {"max_output_tokens": 100}}, maxOutputTokens=50) is None

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builtins import made
+from support.builtins import make_policy
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.pins import MAX_TOOLS, Declared, MemoryPins, Pins
@@ -212,4 +212,4 @@ async def test_declarations_that_are_known_change_nothing() -> None:
 
 def test_wrong_options_are_reported_with_their_place() -> None:
     with pytest.raises(ValueError, match="pin: "):
-        made(tools_policy, {"pin": "yes"})
+        make_policy(tools_policy, {"pin": "yes"})

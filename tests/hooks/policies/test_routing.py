@@ -3,26 +3,26 @@
 from typing import Any
 
 import pytest
-from support.builtins import made
+from support.builtins import make_policy
 
 from hookgate.hooks.policies.models import models_policy
 
 Json = dict[str, Any]
 
 
-def said(options: Json, text: str = "hi", **request: Any) -> Any:
+def judge_request(options: Json, text: str = "hi", **request: Any) -> Any:
     shown = {
         "model": "gemini-2.5-pro",
         "messages": [{"role": "user", "content": text}],
         "config": {},
         **request,
     }
-    return made(models_policy, options)({"hook_event_name": "BeforeModel", "llm_request": shown})
+    return make_policy(models_policy, options)({"hook_event_name": "BeforeModel", "llm_request": shown})
 
 
 def model(options: Json, text: str = "hi", **request: Any) -> str | None:
     """The model that a call of Anna's is sent to; None for the one it came with."""
-    answer = said(options, text, **request)
+    answer = judge_request(options, text, **request)
     return answer["hookSpecificOutput"]["llm_request"]["model"] if answer else None
 
 
@@ -72,11 +72,11 @@ def test_the_first_matching_rule_counts() -> None:
 def test_a_routed_call_is_renamed_and_then_has_to_be_allowed() -> None:
     options = {"route": [{"to": "cheap"}], "rename": {"cheap": "gemini-2.5-flash-lite"}, "allow": ["*-lite"]}
     assert model(options) == "gemini-2.5-flash-lite"
-    assert said({**options, "allow": ["*-pro"]})["decision"] == "deny"
+    assert judge_request({**options, "allow": ["*-pro"]})["decision"] == "deny"
 
 
 def test_a_rule_to_the_model_that_was_asked_for_changes_nothing() -> None:
-    assert said({"route": [{"to": "gemini-2.5-pro"}, {"to": "b"}]}) is None
+    assert judge_request({"route": [{"to": "gemini-2.5-pro"}, {"to": "b"}]}) is None
 
 
 @pytest.mark.parametrize(
@@ -90,4 +90,4 @@ def test_a_rule_to_the_model_that_was_asked_for_changes_nothing() -> None:
 )
 def test_wrong_rules_are_reported_with_their_place(options: Json, place: str) -> None:
     with pytest.raises(ValueError, match=place):
-        made(models_policy, options)
+        make_policy(models_policy, options)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builtins import made
+from support.builtins import make_policy
 from support.hooks import write_file
 
 from hookgate.hooks import BeforeToolSelection, load_settings
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 def denied(options: Json, name: str, **arguments: Any) -> str | None:
     """The reason of a denial; None for a call that may be made."""
     event = {"hook_event_name": "BeforeTool", "tool_name": name, "tool_input": arguments}
-    said: Any = made(tools_policy, options)(event)
+    said: Any = make_policy(tools_policy, options)(event)
     return said["reason"] if said else None
 
 
@@ -30,7 +30,7 @@ def offered(options: Json, *names: str, view: str = "text", **hosted: Any) -> An
         "hook_event_name": "BeforeToolSelection",
         **BeforeToolSelection("m", {"tools": tools}).fields(view),
     }
-    said: Any = made(tools_policy, options)(event)
+    said: Any = make_policy(tools_policy, options)(event)
     return said["hookSpecificOutput"]["tools"] if said else None
 
 
@@ -125,7 +125,7 @@ def test_a_condition_is_met_only_by_existing_values(condition: Json, value: Any,
 )
 def test_wrong_options_are_reported_with_their_place(options: Json, place: str) -> None:
     with pytest.raises(ValueError, match=place.replace(".", r"\.")):
-        made(tools_policy, options)
+        make_policy(tools_policy, options)
 
 
 def test_a_policy_that_cannot_judge_lets_nothing_pass(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ async def test_a_long_here_document_in_a_list_of_words_is_readable() -> None:
 
 async def read_in_a_thread(options: Json, command: Any) -> str | None:
     event = {"hook_event_name": "BeforeTool", "tool_name": "run_shell_command"}
-    said: Any = made(tools_policy, options)({**event, "tool_input": {"command": command}})
+    said: Any = make_policy(tools_policy, options)({**event, "tool_input": {"command": command}})
     said = await said if inspect.isawaitable(said) else said
     return said["reason"] if said else None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from support.http import BROKEN_OFF, CANARY, answering, asked, echo, http, peer, read_request, service
+from support.http import BROKEN_OFF, CANARY, answering, echo, http, peer, read_request, seen_input, service
 from support.kinds import GREETING, KEPT_HERE, KEY, ask, documented, running
 from support.programs import eventually
 
@@ -28,14 +28,14 @@ DENY = {"decision": "deny", "reason": "no"}
 
 async def test_an_event_is_posted_as_json_and_the_answer_is_the_output() -> None:
     async with service(echo) as url:
-        call, method, path, content_type, _ = await asked(f"{url}/hooks/before?team=a%20b")
+        call, method, path, content_type, _ = await seen_input(f"{url}/hooks/before?team=a%20b")
     assert call == {"text": "hi é"}
     assert (method, path, content_type) == ("POST", "/hooks/before?team=a%20b", "application/json")
 
 
 async def test_localhost_is_this_machine_by_name() -> None:
     async with service(echo) as url:
-        assert (await asked(url.replace("127.0.0.1", "localhost")))[0] == {"text": "hi é"}
+        assert (await seen_input(url.replace("127.0.0.1", "localhost")))[0] == {"text": "hi é"}
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,14 @@ async def test_localhost_is_this_machine_by_name() -> None:
 )
 async def test_a_unix_socket_is_asked_with_a_path_or_without(path: str, seen: str, tmp_path: Path) -> None:
     async with service(echo, tmp_path / "hook.sock") as url:
-        assert (await asked(url + path))[:3] == [{"text": "hi é"}, "POST", seen]
+        assert (await seen_input(url + path))[:3] == [{"text": "hi é"}, "POST", seen]
 
 
 async def test_headers_contain_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", CANARY)
     headers = {"Authorization": "Bearer $TOKEN", "X-Both": "<${TOKEN}>", "X-Price": "5$ $1"}
     async with service(echo) as url:
-        seen = (await asked(url, headers=headers))[4]
+        seen = (await seen_input(url, headers=headers))[4]
     assert (seen["Authorization"], seen["X-Both"], seen["X-Price"]) == (
         f"Bearer {CANARY}",
         f"<{CANARY}>",
@@ -98,7 +98,7 @@ async def test_a_proxy_of_the_environment_sees_nothing(monkeypatch: pytest.Monke
     async with service(answering(status=500)) as proxy, service(echo) as url:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy)
-        assert (await asked(url))[0] == {"text": "hi é"}
+        assert (await seen_input(url))[0] == {"text": "hi é"}
 
 
 # ---- the answer

@@ -138,7 +138,7 @@ async def test_a_child_that_left_the_group_ends_with_the_program_too(here: Path)
 KEPT = "mkfifo f; setsid sh -c 'echo > f; exec sleep 30' & read line < f; echo; sleep 30"
 
 
-async def kept() -> subprocess.Popen[bytes]:
+async def program_with_escapee() -> subprocess.Popen[bytes]:
     """A program that runs, as does an escapee of it."""
     process = spawn(Program(["/bin/sh", "-c", KEPT], ENV, Path.cwd(), timeout=1))
     assert process.stdout
@@ -147,7 +147,7 @@ async def kept() -> subprocess.Popen[bytes]:
 
 
 async def test_the_owner_of_a_program_ends_it_with_everything_it_started(here: Path) -> None:
-    process = await kept()
+    process = await program_with_escapee()
     assert len(marked(mark)) >= 2
     await end_process(process)
     assert (process.returncode, marked(mark)) == (-signal.SIGKILL, set())
@@ -155,7 +155,7 @@ async def test_the_owner_of_a_program_ends_it_with_everything_it_started(here: P
 
 
 async def test_a_cancellation_while_a_program_is_killed_leaves_no_process(here: Path) -> None:
-    process = await kept()
+    process = await program_with_escapee()
     end = asyncio.create_task(end_process(process))
     await asyncio.sleep(0)  # it has killed, and waits
     end.cancel()

@@ -38,7 +38,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-async def asked(url: str, path: str, host: str, method: str = "GET", **headers: str) -> Answer:
+async def get(url: str, path: str, host: str, method: str = "GET", **headers: str) -> Answer:
     """The answer to a request for a host of one's choice."""
     head = request_bytes(method, path, b"", headers).replace(b"Host: localhost", f"Host: {host}".encode())
     async with connected(url) as wire:
@@ -170,9 +170,9 @@ def test_programs_ask_by_addresses_and_names_that_no_page_can_have(host: str) ->
 async def test_a_page_s_name_for_this_machine_is_reported_nothing(host: str, tmp_path: Path) -> None:
     async with panel_gateway(tmp_path) as gateway:
         for path in ("/readyz", "/metrics"):
-            answer = await asked(gateway.admin, path, host)
+            answer = await get(gateway.admin, path, host)
             assert (answer.status, "admin.hosts" in answer.error["message"]) == (403, True), path
-        assert (await asked(gateway.admin, "/healthz", host)).status == 200  # which tells nothing
+        assert (await get(gateway.admin, "/healthz", host)).status == 200  # which tells nothing
 
 
 # ---- a browser's session

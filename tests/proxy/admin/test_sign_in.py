@@ -78,14 +78,14 @@ class Place:
     async def session(self, **claims: Any) -> dict[str, str]:
         """The headers of a browser in which a person with these claims has signed in."""
         self.provider.person = claims
-        return shown(await self.sign_in())
+        return page_headers(await self.sign_in())
 
     async def whose(self, browser: dict[str, str]) -> tuple[str | None, str | None]:
         told = (await ask(self.admin, "GET", "/api/session", browser)).json
         return told["name"], told["role"]
 
 
-def shown(answer: Answer) -> dict[str, str]:
+def page_headers(answer: Answer) -> dict[str, str]:
     """What the page of a session sends."""
     assert answer.status == 200, answer.body
     return {
@@ -200,7 +200,7 @@ async def test_cookies_are_for_the_panel_s_own_page_and_for_https_if_it_came_by_
             assert cookie.startswith(prefix)
             assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(flags)
             assert ("Secure" in flags) == (scheme == "https")
-            assert await here.whose(shown(answer)) == ("ada@example.com", "admin")
+            assert await here.whose(page_headers(answer)) == ("ada@example.com", "admin")
 
 
 async def test_a_proxy_may_hide_the_host_of_the_panel_s_page(tmp_path: Path) -> None:
@@ -554,7 +554,9 @@ async def test_signing_in_again_ends_the_browser_s_session(tmp_path: Path) -> No
         first = await here.session(groups="admins")
         here.provider.person = {"groups": "everyone", "sub": "subject-2"}
         url, flow = await here.begin()
-        second = shown(await here.finish(flow, await here.visit(url), {**SAME, "Cookie": first["Cookie"]}))
+        second = page_headers(
+            await here.finish(flow, await here.visit(url), {**SAME, "Cookie": first["Cookie"]})
+        )
         assert await here.whose(first) == (None, None)
         assert await here.whose(second) == ("subject-2", "viewer")
 
@@ -586,7 +588,7 @@ async def test_a_sign_in_may_begin_and_end_at_different_gateways(url: str | None
         ):
             one, other = Place(first, provider), Place(second, provider)
             at, flow = await one.begin()
-            browser = shown(await other.finish(flow, await one.visit(at)))
+            browser = page_headers(await other.finish(flow, await one.visit(at)))
             for gateway in (one, other):
                 assert await gateway.whose(browser) == ("ada@example.com", "admin")
             assert (await post(one.admin, "/api/sign-out", {}, browser)).status == 200

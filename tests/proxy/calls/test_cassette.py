@@ -47,7 +47,7 @@ def parts_of(answers: list[Json]) -> list[Json]:
     return [{"text": text}, *(part for part in parts if "text" not in part)]
 
 
-async def asked(url: str, target: str, body: Json) -> list[Json]:
+async def answer_events(url: str, target: str, body: Json) -> list[Json]:
     """The events of the answer; one for an answer that is no stream."""
     answer = await post(url, target, body, KEY)
     assert answer.status == 200
@@ -56,10 +56,13 @@ async def asked(url: str, target: str, body: Json) -> list[Json]:
 
 async def conversation(url: str, target: str) -> list[list[Json]]:
     """A question, the call that the model answers with, and what it makes of the result."""
-    first = parts_of(await asked(url, target, FIRST))
+    first = parts_of(await answer_events(url, target, FIRST))
     result = {"functionResponse": {"name": "read", "response": {"output": "hi"}}}
     turns = [{"role": "model", "parts": first}, {"role": "user", "parts": [result]}]
-    return [first, parts_of(await asked(url, target, {**FIRST, "contents": [*FIRST["contents"], *turns]}))]
+    return [
+        first,
+        parts_of(await answer_events(url, target, {**FIRST, "contents": [*FIRST["contents"], *turns]})),
+    ]
 
 
 @pytest.mark.parametrize("replayed", [UNARY, EVENTS], ids=["replayed whole", "replayed as a stream"])
@@ -77,7 +80,7 @@ async def test_a_conversation_with_a_call_is_replayed_without_an_upstream(
 
 async def test_a_recorded_request_does_not_reach_the_upstream(tmp_path: Path) -> None:
     async with running_gateway(hooks(tmp_path), SCRIPT) as gateway:
-        said = [await asked(gateway.url, UNARY, FIRST) for _ in range(3)]
+        said = [await answer_events(gateway.url, UNARY, FIRST) for _ in range(3)]
         assert len(gateway.generated) == 1
     assert said[0] == said[1] == said[2]
 
@@ -93,15 +96,15 @@ async def test_json_that_was_asked_for_is_replayed_with_the_thoughts_before_it(t
     parts = [{"text": "Hm.", "thought": True}, {"text": '{"a": 1}'}]
     body = {**FIRST, "generationConfig": {"responseMimeType": "application/json"}}
     async with running_gateway(hooks(tmp_path), {"rules": [{"answer": {"parts": parts}}]}) as gateway:
-        said = await asked(gateway.url, UNARY, body)
+        said = await answer_events(gateway.url, UNARY, body)
     async with gateway_before(NOWHERE, hooks(tmp_path, mode="replay")) as url:
-        assert await asked(url, UNARY, body) == said
+        assert await answer_events(url, UNARY, body) == said
 
 
 async def test_the_key_of_a_call_and_its_secrets_are_not_recorded(tmp_path: Path) -> None:
     body = prompt("I am anna.smith@example.com")
     async with running_gateway(hooks(tmp_path)) as gateway:
-        [said] = await asked(gateway.url, UNARY, body)
+        [said] = await answer_events(gateway.url, UNARY, body)
     assert "anna.smith@example.com" in str(said)  # the embedded upstream repeats what it is told
     [file] = (tmp_path / "recordings").iterdir()
     written = file.read_text()
@@ -113,7 +116,7 @@ async def test_the_key_of_a_call_and_its_secrets_are_not_recorded(tmp_path: Path
 async def test_the_example_records_into_its_project(tmp_path: Path) -> None:
     settings = shutil.copy(EXAMPLE, tmp_path / "settings.json")
     async with running_gateway(settings) as gateway:
-        said = [await asked(gateway.url, EVENTS, FIRST) for _ in range(2)]
+        said = [await answer_events(gateway.url, EVENTS, FIRST) for _ in range(2)]
         assert len(gateway.generated) == 1
     assert parts_of(said[0]) == parts_of(said[1])
     assert len(os.listdir(tmp_path / "cassettes")) == 1
@@ -123,7 +126,7 @@ async def test_a_cassette_behind_other_hooks_records_what_they_have_made(tmp_pat
     configured = hooks(tmp_path)
     configured["AfterModel"].insert(0, says(llm_response={"text": "edited"}))
     async with running_gateway(configured) as gateway:
-        await asked(gateway.url, UNARY, FIRST)
+        await answer_events(gateway.url, UNARY, FIRST)
     async with gateway_before(NOWHERE, hooks(tmp_path, mode="replay")) as url:
-        [said] = await asked(url, UNARY, FIRST)
+        [said] = await answer_events(url, UNARY, FIRST)
     assert parts_of([said])[0] == {"text": "edited"}

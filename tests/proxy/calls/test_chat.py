@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from support.chat import HI, IMAGE, MODEL, called, chunk, declared, ended, planted, said, sse, tool_call
+from support.chat import HI, IMAGE, MODEL, called, chunk, declared, ended, planted, sse, text_chunk, tool_call
 from support.dialects import BOTH, REDACT, no_rockets_at_all, no_shell
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.interactions import Json
@@ -229,7 +229,7 @@ async def test_a_hook_answers_itself_whole_and_streamed() -> None:
 
 
 async def test_unchanged_chunks_keep_their_bytes() -> None:
-    data = sse([said("hel"), said("lo"), *called(['{"a"', ": 1}"]), ended("tool_calls")])
+    data = sse([text_chunk("hel"), text_chunk("lo"), *called(['{"a"', ": 1}"]), ended("tool_calls")])
     hooks = {"BeforeTool": [listens([])], **BOTH}
     async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, PATH, {**HI, "stream": True}, KEY)
@@ -244,7 +244,7 @@ async def test_a_hook_edits_a_stream_in_each_mode(mode: str) -> None:
             "hookSpecificOutput": {"llm_response": {"candidates": [{"content": {"parts": [text.upper()]}}]}}
         }
 
-    data = sse([said("hel"), said("lo "), said("you"), ended()])
+    data = sse([text_chunk("hel"), text_chunk("lo "), text_chunk("you"), ended()])
     hooks = {"AfterModel": [runs(shout, stream=mode)]}
     async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, PATH, {**HI, "stream": True}, KEY)
@@ -256,9 +256,9 @@ async def test_a_denial_in_the_middle_of_a_stream_ends_it_with_the_reason() -> N
     def no_secret(event: Json) -> Json | None:
         return {"decision": "deny", "reason": REFUSAL} if "secret" in str(event["llm_response"]) else None
 
-    data = sse([said("hello "), said("the secret"), ended()])
+    data = sse([text_chunk("hello "), text_chunk("the secret"), ended()])
     async with (
-        peer(STREAM_HEAD, sse([said("hello ")]).removesuffix(b"data: [DONE]\n\n"), data) as upstream,
+        peer(STREAM_HEAD, sse([text_chunk("hello ")]).removesuffix(b"data: [DONE]\n\n"), data) as upstream,
         gateway_before(upstream.url, {"AfterModel": [runs(no_secret)]}) as url,
     ):
         answer = await post(url, PATH, {**HI, "stream": True}, KEY)

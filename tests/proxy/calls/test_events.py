@@ -24,7 +24,7 @@ async def tell(
     return await post(url, target, {**BASE, "hook_event_name": event, **fields}, dict(headers or KEY))
 
 
-def said(answer: Answer) -> Any:
+def answer_json(answer: Answer) -> Any:
     assert (answer.status, len(answer.headers["x-hookgate-receipt"])) == (200, 32)
     return answer.json
 
@@ -33,7 +33,7 @@ async def test_hooks_see_the_input_as_the_agent_sent_it() -> None:
     seen: list[dict[str, Any]] = []
     async with peer() as upstream, gateway_before(upstream.url, {"BeforeTool": [listens(seen)]}) as url:
         answer = await tell(url, "BeforeTool", tool_name="write_file", tool_input={"a": 1})
-    assert said(answer) == {}
+    assert answer_json(answer) == {}
     [event] = seen
     assert event.items() >= {**BASE, "tool_name": "write_file", "tool_input": {"a": 1}}.items()
     assert event["hook_event_name"] == "BeforeTool"
@@ -80,7 +80,7 @@ async def test_one_output_says_what_the_hooks_say(
     event: str, fields: dict[str, Any], output: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     async with peer() as upstream, gateway_before(upstream.url, {event: [says(output)]}) as url:
-        assert said(await tell(url, event, **fields)) == expected
+        assert answer_json(await tell(url, event, **fields)) == expected
 
 
 @pytest.mark.usefixtures("shared")
@@ -133,7 +133,7 @@ async def test_the_least_input_that_a_document_shows_is_taken(
 ) -> None:
     seen: list[dict[str, Any]] = []
     async with peer() as upstream, gateway_before(upstream.url, {event: [listens(seen)]}) as url:
-        assert said(await tell(url, event, **fields)) == {}
+        assert answer_json(await tell(url, event, **fields)) == {}
     assert seen[0].items() >= shown.items()
 
 
@@ -173,7 +173,7 @@ async def test_one_caller_has_so_many_events_a_second_and_another_has_its_own() 
 # ---- what it means for the session's calls
 
 
-async def sent(gateway: Any, headers: dict[str, str] = IN_SESSION) -> list[Any]:
+async def last_parts_sent(gateway: Any, headers: dict[str, str] = IN_SESSION) -> list[Any]:
     """The parts of the last turn of one more call, as they reach the upstream."""
     assert (await post(gateway.url, UNARY, HI, headers)).status == 200
     parts: list[Any] = gateway.generated[-1].body["contents"][-1]["parts"]
@@ -187,13 +187,15 @@ async def test_context_reaches_the_sessions_next_call_once_when_the_agent_wants_
 
     async with running_gateway({"BeforeAgent": [runs(note)]}) as gateway:
         await tell(gateway.url, "BeforeAgent", prompt="from a shim")
-        assert await sent(gateway) == [{"text": "hi"}]
+        assert await last_parts_sent(gateway) == [{"text": "hi"}]
         await tell(gateway.url, "BeforeAgent", DELIVER, prompt="from a shim")
-        assert await sent(gateway, {**KEY, "x-hookgate-session": "s-2"}) == [{"text": "hi"}]
-        assert await sent(gateway, {"x-goog-api-key": "k", "x-hookgate-session": "s-1"}) == [{"text": "hi"}]
+        assert await last_parts_sent(gateway, {**KEY, "x-hookgate-session": "s-2"}) == [{"text": "hi"}]
+        assert await last_parts_sent(gateway, {"x-goog-api-key": "k", "x-hookgate-session": "s-1"}) == [
+            {"text": "hi"}
+        ]
         reported = {"text": "<hook_context>on &lt;main&gt;</hook_context>"}
-        assert await sent(gateway) == [{"text": "hi"}, reported]
-        assert await sent(gateway) == [{"text": "hi"}]
+        assert await last_parts_sent(gateway) == [{"text": "hi"}, reported]
+        assert await last_parts_sent(gateway) == [{"text": "hi"}]
 
 
 async def test_context_of_a_shim_is_not_used_up_by_an_agents_own_question() -> None:
@@ -202,7 +204,10 @@ async def test_context_of_a_shim_is_not_used_up_by_an_agents_own_question() -> N
         await tell(gateway.url, "BeforeAgent", DELIVER, prompt="from a shim")
         assert (await post(gateway.url, UNARY, question, IN_SESSION)).status == 200
         assert "see" not in str(gateway.generated[-1].body)
-        assert await sent(gateway) == [{"text": "hi"}, {"text": "<hook_context>see</hook_context>"}]
+        assert await last_parts_sent(gateway) == [
+            {"text": "hi"},
+            {"text": "<hook_context>see</hook_context>"},
+        ]
 
 
 async def test_a_nameless_call_belongs_to_the_session_that_reported_its_prompt() -> None:
@@ -238,7 +243,7 @@ async def test_a_stop_lasts_for_the_session_until_a_new_turn() -> None:
         assert (await post(gateway.url, f"/s/s-2{UNARY}", HI)).status == 200
         assert len(gateway.generated) == 2
         await tell(gateway.url, "BeforeAgent", prompt="go on")
-        assert await sent(gateway) == [{"text": "hi"}]
+        assert await last_parts_sent(gateway) == [{"text": "hi"}]
 
 
 async def test_a_stop_is_lifted_by_a_turn_that_no_shim_reports() -> None:
@@ -299,7 +304,7 @@ async def test_calls_are_refused_if_agent_ignores_decision_about_session_or_turn
         outputs.clear()
         await tell(gateway.url, "SessionStart", source="clear")
         await tell(gateway.url, "BeforeAgent", prompt="hi")
-        assert await sent(gateway) == [{"text": "hi"}]
+        assert await last_parts_sent(gateway) == [{"text": "hi"}]
 
 
 async def test_an_agents_own_question_does_not_lift_a_stop() -> None:
@@ -323,5 +328,5 @@ async def test_a_hundred_sessions_keep_what_is_theirs() -> None:
         for name in names:
             await tell(gateway.url, "SessionStart", DELIVER, session_id=name, source="startup")
         for name in reversed(names):
-            parts = await sent(gateway, {**KEY, "x-hookgate-session": name})
+            parts = await last_parts_sent(gateway, {**KEY, "x-hookgate-session": name})
             assert parts[-1]["text"] == f"<hook_context>{name}</hook_context>"

@@ -265,14 +265,14 @@ def puts_before(text: str) -> dict[str, Any]:
     return runs(edit)
 
 
-async def answered(body: dict[str, Any], hooks: dict[str, Any], text: str, target: str = UNARY) -> Answer:
+async def post_text(body: dict[str, Any], hooks: dict[str, Any], text: str, target: str = UNARY) -> Answer:
     script = {"rules": [{"answer": {"chunks": [[{"text": "so", "thought": True}, {"text": text}]]}}]}
     async with running_gateway(hooks, script) as gateway:
         return await post(gateway.url, target, body, KEY)
 
 
 async def test_an_edit_that_leaves_no_json_is_refused_where_json_is_required() -> None:
-    answer = await answered(ASKS_JSON, {"AfterModel": [puts_before("Note: ")]}, CHOICE)
+    answer = await post_text(ASKS_JSON, {"AfterModel": [puts_before("Note: ")]}, CHOICE)
     assert answer.status == 403
     assert answer.error["message"] == EDIT_NOT_JSON
     assert CHOICE not in answer.body.decode()
@@ -287,7 +287,7 @@ async def test_an_edit_that_leaves_no_json_is_refused_where_json_is_required() -
     ],
 )
 async def test_other_edits_of_answers_apply(body: dict[str, Any], before: str, text: str) -> None:
-    answer = await answered(body, {"AfterModel": [puts_before(before)]}, text)
+    answer = await post_text(body, {"AfterModel": [puts_before(before)]}, text)
     assert answer.status == 200
     assert answer.json["candidates"][0]["content"]["parts"][-1]["text"] == before + text
 

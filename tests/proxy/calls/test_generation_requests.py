@@ -27,7 +27,7 @@ BODY: dict[str, Any] = {
 EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["unary", "sse", "array"])
 
 
-async def sent(target: str, body: Any, **hooks: Any) -> tuple[str, Any, Answer]:
+async def forward_request(target: str, body: Any, **hooks: Any) -> tuple[str, Any, Answer]:
     """Path and body of the one call that reached the upstream, and the answer to it."""
     async with running_gateway({event: [hook] for event, hook in hooks.items()}) as gateway:
         answer = await post(gateway.url, target, body)
@@ -40,14 +40,16 @@ async def sent(target: str, body: Any, **hooks: Any) -> tuple[str, Any, Answer]:
 
 @EVERY_WAY
 async def test_a_request_that_no_hook_changes_arrives_equal(target: str) -> None:
-    path, body, answer = await sent(target, BODY, BeforeModel=says(), BeforeToolSelection=says())
+    path, body, answer = await forward_request(target, BODY, BeforeModel=says(), BeforeToolSelection=says())
     assert (path, answer.status) == (target, 200)
     assert json.dumps(body) == json.dumps(BODY)  # key order and number kinds included
 
 
 @EVERY_WAY
 async def test_another_model_changes_only_the_path(target: str) -> None:
-    path, body, answer = await sent(target, BODY, BeforeModel=says(llm_request={"model": "gemini-2.5-pro"}))
+    path, body, answer = await forward_request(
+        target, BODY, BeforeModel=says(llm_request={"model": "gemini-2.5-pro"})
+    )
     assert path == target.replace("gemini-2.5-flash", "gemini-2.5-pro")
     assert (body, answer.status) == (BODY, 200)
 
@@ -55,12 +57,14 @@ async def test_another_model_changes_only_the_path(target: str) -> None:
 @pytest.mark.parametrize("model", ["../x", "a b", "a/b", "a\r\nX: y", "é", "x:countTokens?", ".", "x" * 129])
 async def test_a_hook_cannot_name_a_model_that_changes_the_path(model: str) -> None:
     leads = {**says(llm_request={"model": model}), "on_error": "allow"}
-    path, _, _ = await sent(UNARY, BODY, BeforeModel=leads)
+    path, _, _ = await forward_request(UNARY, BODY, BeforeModel=leads)
     assert path == UNARY
 
 
 async def test_another_temperature_leaves_everything_else_equal() -> None:
-    _, body, _ = await sent(UNARY, BODY, BeforeModel=says(llm_request={"config": {"temperature": 0}}))
+    _, body, _ = await forward_request(
+        UNARY, BODY, BeforeModel=says(llm_request={"config": {"temperature": 0}})
+    )
     expected = copy.deepcopy(BODY)
     expected["generationConfig"]["temperature"] = 0
     assert json.dumps(body) == json.dumps(expected)
@@ -73,13 +77,13 @@ async def test_a_redacted_prompt_is_all_the_upstream_gets() -> None:
             message["content"] = message["content"].replace("hi", "**")
         return {"hookSpecificOutput": {"llm_request": request}}
 
-    _, body, _ = await sent(UNARY, BODY, BeforeModel=runs(redact))
+    _, body, _ = await forward_request(UNARY, BODY, BeforeModel=runs(redact))
     assert body == json.loads(json.dumps(BODY).replace("hi there", "** there"))
 
 
 async def test_a_tool_selection_reaches_the_upstream() -> None:
     chosen = {"mode": "ANY", "allowedFunctionNames": ["read", "undeclared"]}
-    _, body, answer = await sent(UNARY, BODY, BeforeToolSelection=says(toolConfig=chosen))
+    _, body, answer = await forward_request(UNARY, BODY, BeforeToolSelection=says(toolConfig=chosen))
     calling = {"mode": "ANY", "allowedFunctionNames": ["read"]}
     assert body == {**BODY, "toolConfig": {"functionCallingConfig": calling}}
     called = answer.json["candidates"][0]["content"]["parts"][0]["functionCall"]
@@ -87,7 +91,7 @@ async def test_a_tool_selection_reaches_the_upstream() -> None:
 
 
 async def test_tools_that_a_hook_filters_out_are_not_declared() -> None:
-    _, body, _ = await sent(UNARY, BODY, BeforeToolSelection=says(tools=["write"]))
+    _, body, _ = await forward_request(UNARY, BODY, BeforeToolSelection=says(tools=["write"]))
     assert body == {**BODY, "tools": [{"functionDeclarations": [TOOLS[1]]}]}
 
 

@@ -49,7 +49,7 @@ NARROWING = [
 ]
 
 
-async def sent(hooks: Json, path: str, body: Json, answer: Json | None = None) -> Any:
+async def upstream_body(hooks: Json, path: str, body: Json, answer: Json | None = None) -> Any:
     """The body that goes upstream."""
     config = Config.model_validate({"routes": {"files": "forward"}})
     async with (
@@ -63,7 +63,7 @@ async def sent(hooks: Json, path: str, body: Json, answer: Json | None = None) -
 
 @pytest.mark.parametrize("hooks", NARROWING)
 async def test_a_tool_that_the_api_runs_does_not_pass_beside_a_listed_function(hooks: Json) -> None:
-    assert (await sent(hooks, UNARY, REQUEST))["tools"] == LEFT
+    assert (await upstream_body(hooks, UNARY, REQUEST))["tools"] == LEFT
 
 
 @pytest.mark.parametrize("hooks", NARROWING)
@@ -72,50 +72,52 @@ async def test_a_client_that_selects_the_same_functions_does_not_lift_the_select
     for mode in ("ANY", "AUTO"):
         names = {"allowedFunctionNames": ["read_file"]} if mode == "ANY" else {}
         config = {"functionCallingConfig": {"mode": mode, **names}}
-        assert (await sent(hooks, UNARY, {**REQUEST, "toolConfig": config}))["tools"] == LEFT
+        assert (await upstream_body(hooks, UNARY, {**REQUEST, "toolConfig": config}))["tools"] == LEFT
 
 
 async def test_a_selection_of_no_tool_removes_the_tools_that_the_api_runs() -> None:
     for hooks in (selects({"toolConfig": {"mode": "NONE"}}), selects({"tools": []}), policy("no_such_tool")):
-        assert "evil" not in json.dumps(await sent(hooks, UNARY, REQUEST))
+        assert "evil" not in json.dumps(await upstream_body(hooks, UNARY, REQUEST))
 
 
 async def test_a_request_with_hosted_tools_alone_is_narrowed_too() -> None:
     body = {"contents": TURNS, "tools": TOOLS[1:]}
     for param in NARROWING:
-        assert await sent(param.values[0], UNARY, body) == {"contents": TURNS}
+        assert await upstream_body(param.values[0], UNARY, body) == {"contents": TURNS}
 
 
 @pytest.mark.parametrize("spelled", ["url_context", "urlContext"])
 async def test_a_listed_kind_passes_in_either_spelling(spelled: str) -> None:
     for hooks in (policy("read_file", spelled), selects({"tools": ["read_file", spelled]})):
-        assert (await sent(hooks, UNARY, REQUEST))["tools"] == [*LEFT, {"url_context": {}}]
+        assert (await upstream_body(hooks, UNARY, REQUEST))["tools"] == [*LEFT, {"url_context": {}}]
 
 
 async def test_a_hook_that_returns_all_tools_changes_nothing() -> None:
     def echo(event: Json) -> Json:
         return {"hookSpecificOutput": {"tools": event["llm_request"]["tools"]}}
 
-    assert await sent({"BeforeToolSelection": [runs(echo)]}, UNARY, REQUEST) == REQUEST
+    assert await upstream_body({"BeforeToolSelection": [runs(echo)]}, UNARY, REQUEST) == REQUEST
 
 
 async def test_a_denied_kind_is_removed_and_the_others_stay() -> None:
     hook = {"type": "builtin", "builtin": "tools", "options": {"deny": [{"tool": "mcpServers"}]}}
-    tools = (await sent({"BeforeToolSelection": [hook]}, UNARY, REQUEST))["tools"]
+    tools = (await upstream_body({"BeforeToolSelection": [hook]}, UNARY, REQUEST))["tools"]
     assert tools == [tool for tool in TOOLS if "mcpServers" not in tool]
 
 
 async def test_code_assist_is_narrowed() -> None:
     body = {"model": "gemini-2.5-flash", "project": "p", "request": REQUEST}
-    assert (await sent(policy("read_file"), "/v1internal:generateContent", body))["request"]["tools"] == LEFT
+    assert (await upstream_body(policy("read_file"), "/v1internal:generateContent", body))["request"][
+        "tools"
+    ] == LEFT
 
 
 async def test_a_cache_and_a_batch_are_narrowed() -> None:
     cache = {"model": "models/gemini-2.5-flash", **REQUEST}
-    assert (await sent(policy("read_file"), "/v1beta/cachedContents", cache))["tools"] == LEFT
+    assert (await upstream_body(policy("read_file"), "/v1beta/cachedContents", cache))["tools"] == LEFT
     items = {"requests": {"requests": [{"request": REQUEST}]}}
     path = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
-    batch = await sent(policy("read_file"), path, {"batch": {"inputConfig": items}})
+    batch = await upstream_body(policy("read_file"), path, {"batch": {"inputConfig": items}})
     assert batch["batch"]["inputConfig"]["requests"]["requests"][0]["request"]["tools"] == LEFT
 
 
@@ -137,11 +139,11 @@ async def test_an_interaction_is_narrowed() -> None:
     path = "/v1beta/interactions"
     function, server, *_ = INTERACTION["tools"]
     for param in NARROWING:
-        assert (await sent(param.values[0], path, INTERACTION))["tools"] == [function]
+        assert (await upstream_body(param.values[0], path, INTERACTION))["tools"] == [function]
     for listed in ("mcpServers", "mcp_servers"):
-        both = await sent(policy("read_file", listed), path, INTERACTION)
+        both = await upstream_body(policy("read_file", listed), path, INTERACTION)
         assert both["tools"] == [function, server]
-    assert await sent(policy("*"), path, INTERACTION) == INTERACTION
+    assert await upstream_body(policy("*"), path, INTERACTION) == INTERACTION
 
 
 CHAT: Json = {
@@ -156,11 +158,11 @@ async def test_a_search_in_a_chat_completion_is_narrowed() -> None:
     path = "/v1beta/openai/chat/completions"
     without = {key: value for key, value in CHAT.items() if key != "web_search_options"}
     for param in NARROWING:
-        body = await sent(param.values[0], path, CHAT)
+        body = await upstream_body(param.values[0], path, CHAT)
         assert {key: value for key, value in body.items() if key != "tool_choice"} == without
-    assert await sent(policy("read_file", "google_search"), path, CHAT) == CHAT
+    assert await upstream_body(policy("read_file", "google_search"), path, CHAT) == CHAT
     marked = [{**CHAT["tools"][0], "mcp_servers": [EVIL]}]
-    assert await sent(policy("read_file"), path, {**without, "tools": marked}) == without
+    assert await upstream_body(policy("read_file"), path, {**without, "tools": marked}) == without
 
 
 @pytest.mark.parametrize("tool", [{"type": "web_search"}, {"type": "mcp", "server_url": EVIL}])

@@ -25,8 +25,8 @@ from support.live import (
     SPEECH,
     ScriptedModel,
     Session,
+    client_text,
     live,
-    said,
     session,
     spoken,
     with_tls,
@@ -67,12 +67,12 @@ async def test_each_turn_is_shown_to_hooks_and_sent_on_unchanged() -> None:
         {"clientContent": [*written("Hel", "lo"), {"usageMetadata": {"totalTokenCount": 3}}, END]}
     )
     async with session(model, {event: [listens(seen)] for event in events}) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         heard = await client.hear()
         await client.socket.close()
         receipt = await client.receipt()
     assert heard == [*written("Hel", "lo"), {"usageMetadata": {"totalTokenCount": 3}}, END]
-    assert model.received[1:3] == [said("hi")]
+    assert model.received[1:3] == [client_text("hi")]
     assert [(event["hook_event_name"], event["operation"]) for event in seen] == [
         (name, "BidiGenerateContent")
         for name in ("BeforeModel", "BeforeToolSelection", "BeforeModel", "AfterModel")
@@ -144,7 +144,7 @@ async def test_an_answer_that_the_server_does_not_end_is_judged_and_sent_when_it
 @pytest.mark.parametrize(
     "message",
     [
-        said("a rocket"),
+        client_text("a rocket"),
         {"client_content": {"turns": [{"parts": [{"text": "a rocket"}]}]}},
         {"realtimeInput": {"text": "a rocket"}},
         {"toolResponse": {"functionResponses": [{"id": "1", "name": "f", "response": {"x": "a rocket"}}]}},
@@ -195,7 +195,7 @@ async def test_a_denied_setup_reaches_no_model(setup: Json) -> None:
 async def test_nothing_of_a_denied_answer_reaches_the_client(answer: list[Json]) -> None:
     hooks = {"AfterModel": [runs(no_rocket_out) | {"view": "body"}]}
     async with session(ScriptedModel({"clientContent": answer}), hooks) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         end = await client.socket.receive()
     assert (end.type, end.data, end.extra) == (WSMsgType.CLOSE, 1008, REFUSAL)
 
@@ -206,7 +206,7 @@ async def test_secrets_are_redacted_across_messages_and_their_speech_is_removed(
     answers = [*written(f"It is {first}", f"{second}."), END]
     model = ScriptedModel({"clientContent": answers, "realtimeInput": spoken(f"It is {first}|{second}.")})
     async with session(model, hooks) as client:
-        await client.tell(said(f"pay {CARD}"))
+        await client.tell(client_text(f"pay {CARD}"))
         text = await client.hear()
         await client.tell({"realtimeInput": {"text": f"and {CARD}"}})
         speech = await client.hear()
@@ -242,11 +242,11 @@ async def test_a_secret_on_both_sides_of_a_call_is_not_completed(says: Any) -> N
     result = {"toolResponse": {"functionResponses": [{"id": "1", "name": "get_weather", "response": {}}]}}
     setup = {"setup": {"model": MODEL, "tools": TOOLS}}
     async with session(model, {"AfterModel": [REDACT]}, setup=setup) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         assert [json.loads((await client.socket.receive()).data) for _ in firsts] == firsts
         await client.tell(result)
         assert await client.hear() == [*says(". It is [CARD]."), END]
-        await client.tell(said("again"))
+        await client.tell(client_text("again"))
         assert [json.loads((await client.socket.receive()).data) for _ in firsts] == firsts
 
 
@@ -269,7 +269,7 @@ async def test_a_message_of_the_client_is_judged_in_every_spelling(name: str) ->
     spelling = f"\\u{ord(name[0]):04x}{name[1:]}"
     model = ScriptedModel({})
     async with session(model, {"BeforeModel": [runs(no_rocket_anywhere)]}) as client:
-        await client.tell(json.dumps(said("a rocket")).replace(f'"{name}"', f'"{spelling}"'))
+        await client.tell(json.dumps(client_text("a rocket")).replace(f'"{name}"', f'"{spelling}"'))
         assert (await client.socket.receive()).data == 1008
     assert len(model.received) == 1
 
@@ -283,7 +283,7 @@ async def test_a_message_of_the_model_is_judged_in_every_spelling(name: str) -> 
     hooks = {"AfterModel": [REDACT], "BeforeToolSelection": [runs(only_weather)]}
     setup = {"setup": {"model": MODEL, "tools": TOOLS}}
     async with session(ScriptedModel({"clientContent": data}), hooks, setup=setup) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         assert await client.hear() == [*written("It is [CARD]"), END]
 
 
@@ -292,7 +292,7 @@ async def test_a_phrase_on_both_sides_of_calls_is_denied_but_not_across_turns() 
     answers = [*written("a ro"), CALLED, CALLED, *written("ck"), END, *written("et"), END]
     script = {"clientContent": answers, "realtimeInput": [*written("a rock"), CALLED, *written("et"), END]}
     async with session(ScriptedModel(script), {"AfterModel": [listens(seen), runs(no_rocket_out)]}) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         assert [*await client.hear(), *await client.hear()] == answers
         texts = [each["llm_response"].get("text") for each in seen]
         assert [text for text in texts if text] == ["a ro", "a rock", "et"]
@@ -309,7 +309,7 @@ async def test_secrets_in_each_of_several_lists_of_sources_are_redacted() -> Non
     ]
     model = ScriptedModel({"clientContent": [*sources, END]})
     async with session(model, {"AfterModel": [REDACT]}) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         heard = await client.hear()
     found = [
         message["serverContent"]["groundingMetadata"]["webSearchQueries"]
@@ -325,7 +325,7 @@ async def test_a_model_that_may_speak_is_told_to_transcribe_its_speech(modalitie
     model = ScriptedModel({"clientContent": [END]})
     setup = {"setup": {"model": MODEL, "generationConfig": generation}}
     async with session(model, {}, setup=setup) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         await client.hear()
     assert model.received[0]["setup"]["outputAudioTranscription"] == {}
 
@@ -334,7 +334,7 @@ async def test_a_turn_of_too_many_messages_ends_the_session() -> None:
     piece = b'{"serverContent": {"modelTurn": {"parts": []}}}'
     model = ScriptedModel({"clientContent": [piece] * 10_001})
     async with session(model, {}) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         end = await client.socket.receive()
     assert (end.data, "10000 messages" in (end.extra or "")) == (1008, True)
 
@@ -392,9 +392,9 @@ async def test_the_text_of_a_session_has_a_limit_and_speech_has_none() -> None:
     audio = {"realtimeInput": {"audio": {"mimeType": "audio/pcm", "data": SPEECH * 200}}}
     model = ScriptedModel({"clientContent": [END]})
     async with session(model, {}, config) as client:
-        await client.tell(audio, said("a" * 400))
+        await client.tell(audio, client_text("a" * 400))
         assert await client.hear() == [END]
-        await client.tell(said("a" * 400))
+        await client.tell(client_text("a" * 400))
         closed = await client.socket.receive()
     assert (closed.data, "1000 bytes" in (closed.extra or "")) == (1008, True)
     assert len(model.received) == 3
@@ -424,7 +424,7 @@ async def test_tool_calls_pass_the_tool_gate_and_the_model_learns_of_refusals() 
     hooks = {"BeforeToolSelection": [runs(only_weather)], "BeforeTool": [runs(no_paris)]}
     setup = {"setup": {"model": MODEL, "tools": TOOLS}}
     async with session(model, hooks, setup=setup) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         [heard, end] = await client.hear()
         await client.socket.close()
         receipt = await client.receipt()
@@ -441,7 +441,7 @@ async def test_true_in_place_of_1_is_an_edit_of_a_call() -> None:
     model = ScriptedModel({"clientContent": [{"toolCall": {"functionCalls": [call]}}, END]})
     hooks = {"BeforeTool": [runs(lambda _: {"hookSpecificOutput": {"tool_input": {"dry_run": True}}})]}
     async with session(model, hooks, setup={"setup": {"model": MODEL, "tools": TOOLS}}) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         [heard, _] = await client.hear()
     [called] = heard["toolCall"]["functionCalls"]
     assert called["args"]["dry_run"] is True
@@ -452,7 +452,7 @@ async def test_true_in_place_of_1_is_an_edit_of_a_call() -> None:
     [
         ("not JSON", "JSON"),
         ('{"setup": {}, "setup": {}}', "twice"),
-        ({**said("a"), **SETUP}, "one field"),
+        ({**client_text("a"), **SETUP}, "one field"),
         ({"contextUpdate": {"text": "a"}}, "one field"),
         ({}, "one field"),
         (SETUP, "begin with one setup"),
@@ -471,7 +471,8 @@ async def test_true_in_place_of_1_is_an_edit_of_a_call() -> None:
         ({"realtimeInput": {"text": ["a"]}}, "text"),
         ({"toolResponse": {"functionResponses": ["a"]}}, "object"),
         (
-            said("hi") | {"clientContent": {"turns": [{"parts": [{"fileData": {"fileUri": "gs://b/f"}}]}]}},
+            client_text("hi")
+            | {"clientContent": {"turns": [{"parts": [{"fileData": {"fileUri": "gs://b/f"}}]}]}},
             "fileData",
         ),
     ],
@@ -517,7 +518,7 @@ async def test_what_hooks_cannot_judge_of_the_servers_messages_is_removed() -> N
     turn = {"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": "c"}], "novelty": "a"}}}
     model = ScriptedModel({"clientContent": [strange, turn, END]})
     async with session(model, {}) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         heard = await client.hear()
     del turn["serverContent"]["modelTurn"]["novelty"]
     assert heard == [{"serverContent": {"outputTranscription": {"text": "b"}}}, turn, END]
@@ -544,7 +545,7 @@ async def test_what_hooks_cannot_judge_of_the_servers_messages_is_removed() -> N
 )
 async def test_an_unreadable_message_of_the_server_ends_the_session(message: bytes) -> None:
     async with session(ScriptedModel({"clientContent": [message]}), {}) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         end = await client.socket.receive()
     assert (end.type, end.data) == (WSMsgType.CLOSE, 1008)
 
@@ -690,7 +691,7 @@ async def test_the_tokens_of_all_turns_are_in_the_receipt() -> None:
     )
     async with session(model, {}) as client:
         for _ in range(2):
-            await client.tell(said("hi"))
+            await client.tell(client_text("hi"))
             await client.hear()
         await client.socket.close()
         receipt = await client.receipt()
@@ -703,7 +704,7 @@ async def test_the_tokens_of_all_turns_are_in_the_receipt() -> None:
 async def test_absurd_counts_of_tokens_neither_fail_nor_lower_the_sum(count: Any) -> None:
     model = ScriptedModel({"clientContent": [counted(10, 1), counted(count, count), END]})
     async with session(model, {}) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         assert (await client.hear())[-1] == END
         await client.socket.close()
         usage = (await client.receipt())["usage"]
@@ -719,9 +720,9 @@ async def test_a_limit_of_tokens_ends_a_session_that_has_reached_it() -> None:
     model = ScriptedModel({"clientContent": [*written("Hello"), {**END, **counted(100, 0)}]})
     async with session(model, {"BeforeModel": [limits]}) as client:
         for _ in range(2):
-            await client.tell(said("hi"))
+            await client.tell(client_text("hi"))
             await client.hear()
-        await client.tell(said("more"))
+        await client.tell(client_text("more"))
         end = await client.socket.receive()
         receipt = await client.receipt()
     assert (end.data, "'talk' has been reached: 200 of 150 tokens" in (end.extra or "")) == (1008, True)
@@ -751,7 +752,7 @@ async def test_results_of_tools_pass_after_tool_hooks_with_the_arguments_of_thei
     ]
     model = ScriptedModel({"clientContent": [{"toolCall": {"functionCalls": calls}}], "toolResponse": [END]})
     async with session(model, {"AfterTool": [runs(judge)]}) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         await client.socket.receive()
         await client.tell({"toolResponse": {"functionResponses": results}})
         await client.hear()
@@ -774,11 +775,11 @@ async def test_calls_and_results_that_a_shim_reports_are_left_to_it() -> None:
     model = ScriptedModel({"clientContent": [call], "toolResponse": [END]})
     hooks = {"BeforeTool": [listens(seen)], "AfterTool": [listens(seen)]}
     async with session(model, hooks, **{"x-hookgate-shim": "tools"}) as client:
-        await client.tell(said("hi"), result)
+        await client.tell(client_text("hi"), result)
         assert await client.hear() == [call, END]
     assert seen == []
     async with session(model, hooks) as client:
-        await client.tell(said("hi"), result)
+        await client.tell(client_text("hi"), result)
         await client.hear()
     assert sorted(event["hook_event_name"] for event in seen) == ["AfterTool", "BeforeTool"]
 
@@ -808,7 +809,7 @@ async def test_sessions_at_vertex_ai_are_judged_and_keep_the_place_of_their_mode
     model = ScriptedModel({"clientContent": [*written("Hello"), END]})
     hooks = {"BeforeModel": [models, REDACT], "AfterModel": [listens(seen)]}
     async with session(model, hooks, setup={"setup": {"model": named}}, path=VERTEX) as client:
-        await client.tell(said(f"pay {CARD}"))
+        await client.tell(client_text(f"pay {CARD}"))
         await client.hear()
     assert model.received[0]["setup"]["model"] == named.replace("gemini-live", "other")
     assert "pay [CARD]" in json.dumps(model.received)
@@ -870,7 +871,7 @@ async def test_the_receipt_says_how_much_speech_no_hook_has_judged_a_transcripti
     silent = [spoken("")[0], END]
     model = ScriptedModel({"realtimeInput": [], "clientContent": [heard, *silent]})
     async with session(model, {}) as client:
-        await client.tell(audio, said("go on"))
+        await client.tell(audio, client_text("go on"))
         await client.hear()
         await client.tell(audio, audio, {"realtimeInput": {"audioStreamEnd": True}})
         await client.socket.close()
@@ -892,7 +893,7 @@ def frame(data: bytes, opcode: WSMsgType, *, ends: bool = True) -> bytes:
 async def test_messages_in_fragments_and_in_binary_frames_are_judged_as_a_whole() -> None:
     model = ScriptedModel({"clientContent": [END]})
     async with session(model, {"BeforeModel": [REDACT]}) as client:
-        data = json.dumps(said(f"pay {CARD}")).encode()
+        data = json.dumps(client_text(f"pay {CARD}")).encode()
         half = data.index(CARD[9:].encode())
         wire: Any = client.socket._response.connection
         wire.transport.write(frame(data[:half], WSMsgType.TEXT, ends=False))
@@ -905,7 +906,9 @@ async def test_messages_in_fragments_and_in_binary_frames_are_judged_as_a_whole(
     assert json.dumps(model.received).count("pay [CARD]") == 2
 
 
-@pytest.mark.parametrize("message", [said("a" * 17_000_000), written("a" * 17_000_000)[0]], ids=["in", "out"])
+@pytest.mark.parametrize(
+    "message", [client_text("a" * 17_000_000), written("a" * 17_000_000)[0]], ids=["in", "out"]
+)
 async def test_a_giant_message_ends_the_session(message: Json) -> None:
     model = ScriptedModel({"realtimeInput": [message]})
     async with session(model, {}) as client:
@@ -922,7 +925,7 @@ async def test_messages_that_interleave_turns_and_calls_are_judged_in_their_orde
     answer = [*written("one "), call, counted(5, 1), *written("two"), {"goAway": {"timeLeft": "9s"}}, END]
     seen: list[Json] = []
     async with session(ScriptedModel({"clientContent": answer}), {"AfterModel": [listens(seen)]}) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         heard = await client.hear()
     assert heard == answer
     texts = [event["llm_response"]["text"] for event in seen]
@@ -947,7 +950,7 @@ async def test_tokens_cost_and_speech_of_a_session_are_in_the_audit(tmp_path: Pa
         await client.tell(SETUP)
         await socket.receive()
         for _ in range(2):
-            await client.tell(said("hi"))
+            await client.tell(client_text("hi"))
             await client.hear()
         await socket.close()
     with reading(tmp_path) as audit:
@@ -991,7 +994,7 @@ async def test_other_calls_go_on_while_the_items_of_a_turn_are_judged(
     hooks = {"BeforeTool": [runs(judge)], "AfterModel": [runs(judge)]}
     others = asyncio.create_task(take_turns())
     async with session(ScriptedModel({"clientContent": answer}), hooks) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         assert len([await client.socket.receive() for _ in answer]) == len(answer)
     others.cancel()
     assert len(set(seen)) == len(seen) > 100
@@ -1004,7 +1007,7 @@ async def test_a_message_of_the_server_with_too_many_items_ends_the_session(answ
     few = JUDGES.model_copy(update={"limits": LimitSettings(items=5)})
     model = ScriptedModel({"clientContent": [answer]})
     async with session(model, {"AfterModel": [listens([])]}, few) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         assert "more than 5 items" in str((await client.socket.receive()).extra)
 
 

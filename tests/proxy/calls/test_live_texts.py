@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import WSMsgType
 from support.gateway import listens, runs
-from support.live import END, MODEL, REDACT, SETUP, SPEECH, ScriptedModel, said, session, written
+from support.live import END, MODEL, REDACT, SETUP, SPEECH, ScriptedModel, client_text, session, written
 from support.policies import CARD, REFUSAL
 
 Json = dict[str, Any]
@@ -42,7 +42,16 @@ def as_the_model(text: str) -> Json:
     return {"clientContent": {"turns": [{"role": "model", "parts": [{"text": text}]}]}}
 
 
-FORMS = [typed, typed_in_snake_case, begun, begun_in_snake_case, said, beside_a_result, thought, as_the_model]
+FORMS = [
+    typed,
+    typed_in_snake_case,
+    begun,
+    begun_in_snake_case,
+    client_text,
+    beside_a_result,
+    thought,
+    as_the_model,
+]
 
 
 def no_rockets_in_a_message(event: Json) -> Json | None:
@@ -90,7 +99,7 @@ async def test_a_phrase_that_is_spoken_and_written_is_denied() -> None:
     async with session(model, {"BeforeModel": [runs(no_rockets_in_a_message)]}) as client:
         await client.tell(audio)
         await client.hear()
-        await client.tell(said("ket"))
+        await client.tell(client_text("ket"))
         assert (await client.socket.receive()).extra == REFUSAL
 
 
@@ -132,7 +141,7 @@ async def test_an_edit_of_what_the_client_received_before_ends_the_session() -> 
     call = {"toolCall": {"functionCalls": [{"id": "1", "name": "f", "args": {}}]}}
     model = ScriptedModel({"clientContent": [*written("a roc"), call, *written("ket"), END]})
     async with session(model, {"AfterModel": [runs(edit)]}) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         heard = await client.hear()
     assert heard == [*written("a roc"), call]
 
@@ -208,7 +217,7 @@ async def test_the_servers_reports_pass_and_texts_in_them_do_not() -> None:
     ]
     model = ScriptedModel({"clientContent": [call, *planted, *passed]})
     async with session(model, {}) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         heard = await client.hear()
     assert "rocket" not in json.dumps(heard)
     assert [message for message in heard if message in passed] == passed
@@ -219,7 +228,7 @@ async def test_a_page_that_the_model_has_read_is_judged_as_a_source() -> None:
     model = ScriptedModel({"clientContent": [{"serverContent": {"urlContextMetadata": pages}}, END]})
     setup = {"setup": {**SETUP["setup"], "model": MODEL}}
     async with session(model, {"AfterModel": [REDACT]}, setup=setup) as client:
-        await client.tell(said("hi"))
+        await client.tell(client_text("hi"))
         heard = await client.hear()
     [pages] = [message["serverContent"]["urlContextMetadata"] for message in heard[:-1]]
     assert pages == {"urlMetadata": [{"retrievedUrl": "https://a.example/[CARD]"}]}

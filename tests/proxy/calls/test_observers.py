@@ -100,7 +100,7 @@ async def test_an_event_is_observed_with_the_output_of_its_hooks(tmp_path: Path)
 # ---- transcripts
 
 
-def kept(folder: Path) -> list[Json]:
+def transcript_lines(folder: Path) -> list[Json]:
     return [json.loads(line) for path in folder.rglob("*.jsonl") for line in path.read_text().splitlines()]
 
 
@@ -113,7 +113,7 @@ async def test_a_message_that_a_hook_suppresses_is_in_no_transcript(suppressed: 
         gateway_before(upstream.url, {"AfterTool": [says(output)]}, config) as url,
     ):
         answer = await post(url, EVENT, EVENT_BODY)
-    [line] = [each for each in kept(tmp_path) if each["type"] == "event"]
+    [line] = [each for each in transcript_lines(tmp_path) if each["type"] == "event"]
     assert (line["event"], line["input"]) == ("AfterTool", EVENT_BODY)
     assert answer.json["systemMessage"] == "psst"
     assert line["output"].get("systemMessage") == (None if suppressed else "psst")
@@ -133,5 +133,7 @@ async def test_an_answer_that_is_too_large_for_a_transcript_is_sent_without_bein
             answer = await post(url, target, prompt(f"fits: {fits}"))
         assert data in answer.body
         assert ("the answer is too large" in caplog.text) is not fits
-    lines = [line for line in kept(tmp_path) if json.dumps(SAID["candidates"]) in json.dumps(line)]
+    lines = [
+        line for line in transcript_lines(tmp_path) if json.dumps(SAID["candidates"]) in json.dumps(line)
+    ]
     assert len(lines) == 1

@@ -143,11 +143,11 @@ def test_a_text_planted_in_a_whole_answer_is_seen(body: Json, open_: Open, close
 
 
 def chunks() -> list[Json]:
-    return [chat.said("a", role="assistant"), *chat.called(['{"a":', '"b"}']), chat.ended("tool_calls")]
+    return [chat.text_chunk("a", role="assistant"), *chat.called(['{"a":', '"b"}']), chat.ended("tool_calls")]
 
 
 def response_events() -> list[Json]:
-    return responses.whole(responses.said(["a"]), responses.called(["{", "}"], 1))
+    return responses.whole(responses.text_events(["a"]), responses.called(["{", "}"], 1))
 
 
 def interaction_events() -> list[Json]:

@@ -15,7 +15,7 @@ from openai.types.responses import Response, ResponseStreamEvent, response_creat
 from pydantic import BaseModel
 from support.builtins import redacted
 from support.planting import SECRET, undocumented
-from support.responses import HI, MODEL, said, state
+from support.responses import HI, MODEL, state, text_events
 
 from hookgate.translator import BodyError, check_request, check_response
 from hookgate.translator.responses import (
@@ -144,7 +144,7 @@ KINDS = [bare(kind) for kind in typing.get_args(bare(ResponseStreamEvent))]
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_secret_in_any_text_field_of_an_event_is_redacted_or_refused(kind: Any) -> None:
-    begun = said(["a"])[0]
+    begun = text_events(["a"])[0]
     for event in planted_in(kind):
         framing, out = ResponseEvents(), b""
         before = [state("created"), *(begun[:2] if "output_index" in event else [])]

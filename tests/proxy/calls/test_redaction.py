@@ -50,7 +50,7 @@ def both(**options: Any) -> Json:
     return {"BeforeModel": [policy(**options)], "AfterModel": [policy(**options)]}
 
 
-def said(answer: Answer) -> str:
+def answer_text(answer: Answer) -> str:
     parts = [part for each in answer.events for one in each["candidates"] for part in one["content"]["parts"]]
     return "".join(part.get("text", "") for part in parts)
 
@@ -79,7 +79,7 @@ async def test_a_receipt_tells_how_much_of_a_stream_was_searched_and_what_was_fo
     ):
         answer = await post(url, SSE, prompt("hi"), KEY)
         receipt = await ask(url, "GET", f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}")
-    assert said(answer) == MASKED
+    assert answer_text(answer) == MASKED
     [hook] = receipt.json["hooks"]
     assert (hook["runs"], hook["bytes"]) == (1, sum(map(len, events)))
     assert receipt.json["redacted"] == ["no-secrets"]
@@ -92,13 +92,13 @@ async def test_nothing_of_a_secret_goes_to_the_model_and_nothing_comes_back() ->
     for request in gateway.generated:
         assert request.body["contents"][0]["parts"] == [{"text": MASKED}]
     assert whole.json["candidates"][0]["content"]["parts"] == [{"text": MASKED}]
-    assert said(stream) == MASKED
+    assert answer_text(stream) == MASKED
 
 
 @pytest.mark.parametrize("at", range(1, len(SAID)))
 async def test_no_byte_of_a_secret_is_on_the_wire_at_any_split(at: int) -> None:
     answer = await streamed(cut(SAID, at), both())
-    assert said(answer) == MASKED
+    assert answer_text(answer) == MASKED
     for secret in (MAIL, SECRET):
         assert not any(secret[:size].encode() in answer.body for size in range(6, len(secret) + 1))
 
@@ -121,7 +121,7 @@ async def test_what_blocks_is_a_403_for_a_request_and_ends_a_stream_with_its_rea
         gateway_before(upstream.url, hooks) as url,
     ):
         answer = await post(url, SSE, prompt("hi"), KEY)
-    assert said(answer).replace(" ", "") == "So,keysstayhere"
+    assert answer_text(answer).replace(" ", "") == "So,keysstayhere"
     assert answer.events[-1]["candidates"][0]["finishReason"] == "STOP"
     assert b"AKIA" not in answer.body
 
@@ -145,7 +145,7 @@ async def test_pseudonyms_go_upstream_and_the_originals_come_back() -> None:
     assert len(TOKEN.findall(heard[0])) == 2
     assert MAIL not in heard[0]
     assert SECRET not in heard[0]
-    assert said(answer) == SAID
+    assert answer_text(answer) == SAID
     parts = answer.events[-1]["candidates"][0]["content"]["parts"]
     assert parts[-1]["functionCall"]["args"] == {"body": [SAID]}
 
@@ -160,7 +160,7 @@ async def test_a_hooks_own_answer_comes_back_with_the_originals() -> None:
         whole = await post(gateway.url, UNARY, prompt(SAID), KEY)
         stream = await post(gateway.url, SSE, prompt(SAID), KEY)
     assert whole.json["candidates"][0]["content"]["parts"] == [{"text": f"You said: {SAID}"}]
-    assert said(stream) == f"You said: {SAID}"
+    assert answer_text(stream) == f"You said: {SAID}"
 
 
 async def test_other_hooks_and_transcripts_see_what_the_model_sees(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ async def test_text_held_back_from_an_answer_that_breaks_off_is_released() -> No
     events = sse(spoken("I am writing to ann"))
     async with peer(head, *events) as upstream, gateway_before(upstream.url, both()) as url:
         answer = await post(url, SSE, prompt("hi"), KEY)
-    assert said(answer) == "I am writing to ann"
+    assert answer_text(answer) == "I am writing to ann"
 
 
 async def test_a_secret_that_breaks_off_in_the_middle_is_masked() -> None:
@@ -225,7 +225,7 @@ async def test_a_secret_that_breaks_off_in_the_middle_is_masked() -> None:
     events = sse(spoken("The key is AKIAQV6M"), spoken("AVZO"))
     async with peer(head, *events) as upstream, gateway_before(upstream.url, both()) as url:
         answer = await post(url, SSE, prompt("hi"), KEY)
-    assert said(answer) == "The key is [AWS_ACCESS_KEY]"
+    assert answer_text(answer) == "The key is [AWS_ACCESS_KEY]"
 
 
 async def test_a_secret_that_an_error_interrupts_is_masked() -> None:
@@ -274,9 +274,9 @@ async def test_no_planted_secret_of_any_kind_leaves_however_the_answer_is_split(
     ):
         for text, secret in texts:
             answer = await post(url, SSE, prompt("hi"), KEY)
-            assert said(answer) == redacted(scanner, text)
+            assert answer_text(answer) == redacted(scanner, text)
             assert json.dumps(secret)[1:-1].encode() not in answer.body
-            assert secret not in said(answer)
+            assert secret not in answer_text(answer)
 
 
 async def test_what_blocks_in_a_call_ends_a_stream_with_its_reason() -> None:
@@ -329,7 +329,9 @@ async def test_after_a_blocked_error_no_text_held_back_is_sent() -> None:
         gateway_before(upstream.url, BLOCKING) as url,
     ):
         answer = await post(url, SSE, prompt("hi"))
-    shown = answer.error["message"] if answer.status == 403 else said(answer)  # if both arrived together
+    shown = (
+        answer.error["message"] if answer.status == 403 else answer_text(answer)
+    )  # if both arrived together
     assert shown in ("All is well. I am writing to keys stay here", "keys stay here")
     assert SECRET.encode() not in answer.body
 
@@ -530,7 +532,7 @@ async def test_a_hook_behind_the_policy_sees_only_the_masked_stream(mode: str) -
     recorder = listens(shown) | {"stream": mode}
     for hooks in ([policy(), recorder], [recorder, policy()]):  # a stream passes the policy first in any case
         answer = await streamed(cut(f"The key is {SECRET}, keep it.", 14, 20, 25), {"AfterModel": hooks})
-        assert said(answer) == "The key is [AWS_ACCESS_KEY], keep it."
+        assert answer_text(answer) == "The key is [AWS_ACCESS_KEY], keep it."
     assert len(shown) >= 2
     assert "[AWS_ACCESS_KEY]" in json.dumps(shown)
     assert not re.search("AKIA|Q3EGR|7XJ4W", json.dumps(shown))
@@ -546,7 +548,7 @@ async def test_a_stream_passes_the_policies_of_all_groups(tmp_path: Path) -> Non
     events = sse(*cut("Now one and two.", 5, 13))
     async with peer(STREAM_HEAD, *events) as upstream, gateway_before(upstream.url, settings) as url:
         answer = await post(url, SSE, prompt("hi"), KEY)
-    assert said(answer) == "Now [WORD] and [WORD]."
+    assert answer_text(answer) == "Now [WORD] and [WORD]."
 
 
 async def test_a_hook_behind_the_policy_sees_only_the_masked_call() -> None:

@@ -9,7 +9,7 @@ from support.chat import planted
 from support.dialects import BOTH, REDACT, no_rockets_at_all, no_shell
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.interactions import Json
-from support.keys import issue, issuing_gateway, sent, why
+from support.keys import denial_reason, issue, issuing_gateway, key_header
 from support.planting import SECRET
 from support.policies import CANNED, REFUSAL, answer_itself
 from support.responses import (
@@ -21,10 +21,10 @@ from support.responses import (
     declared,
     message,
     output_text,
-    said,
     sse,
     state,
     summary,
+    text_events,
     whole,
 )
 from support.wire import KEY, STREAM_HEAD, Answer, ask, ok, peer, post
@@ -232,7 +232,7 @@ async def test_the_policies_of_models_and_usage_apply() -> None:
 
 
 async def test_tokens_of_a_stream_are_counted() -> None:
-    data = sse(whole(said(["hi"]), usage=USAGE, tools=ANSWER["tools"]))
+    data = sse(whole(text_events(["hi"]), usage=USAGE, tools=ANSWER["tools"]))
     async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, BOTH) as url:
         answer = await post(url, PATH, {**HI, "stream": True}, KEY)
         path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
@@ -307,7 +307,7 @@ async def test_a_hook_answers_itself_whole_and_streamed() -> None:
 
 
 async def test_unchanged_events_keep_their_bytes() -> None:
-    data = sse(whole(said(["hel", "lo"]), called(['{"a"', ": 1}"], 1)))
+    data = sse(whole(text_events(["hel", "lo"]), called(['{"a"', ": 1}"], 1)))
     hooks = {"BeforeTool": [listens([])], **BOTH}
     async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, PATH, {**HI, "stream": True}, KEY)
@@ -322,7 +322,7 @@ async def test_a_hook_edits_a_stream_in_each_mode(mode: str) -> None:
             "hookSpecificOutput": {"llm_response": {"candidates": [{"content": {"parts": [text.upper()]}}]}}
         }
 
-    data = sse(whole(said(["hel", "lo "]), said(["you"], 1, id_="msg_2")))
+    data = sse(whole(text_events(["hel", "lo "]), text_events(["you"], 1, id_="msg_2")))
     hooks = {"AfterModel": [runs(shout, stream=mode)]}
     async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, PATH, {**HI, "stream": True}, KEY)
@@ -335,7 +335,7 @@ async def test_a_denial_in_the_middle_of_a_stream_ends_it_with_the_reason() -> N
     def no_secret(event: Json) -> Json | None:
         return {"decision": "deny", "reason": REFUSAL} if "secret" in str(event["llm_response"]) else None
 
-    events = whole(said(["hello ", "the secret"]))
+    events = whole(text_events(["hello ", "the secret"]))
     async with (
         peer(STREAM_HEAD, sse(events[:5]), 0.2, sse(events[5:])) as upstream,
         gateway_before(upstream.url, {"AfterModel": [runs(no_secret, stream="event")]}) as url,
@@ -391,7 +391,7 @@ async def test_a_stream_that_an_error_ends_releases_no_part_of_a_secret() -> Non
         {"type": "error", "code": "c", "message": "m", "param": None},
         state("failed", error={"code": "c", "message": "m"}),
     ):
-        events = whole(said(["the key is ", SECRET[:12], SECRET[12:]]))
+        events = whole(text_events(["the key is ", SECRET[:12], SECRET[12:]]))
         async with (
             peer(STREAM_HEAD, sse([*events[:6], failure])) as upstream,
             gateway_before(upstream.url, {"AfterModel": [REDACT]}) as url,
@@ -479,7 +479,7 @@ async def test_an_issued_key_does_not_read_what_other_keys_have_stored(hooks: Js
     key = issue(tmp_path, scope={"routes": ["generate", "openai"]})
     async with issuing_gateway(tmp_path, hooks, routes={"unhooked": ["openai"]}) as gateway:
         for change in HELD:
-            answer = await post(gateway.url, PATH, {**HI, **change}, sent(key))
-            assert (answer.status, why(answer)) == (403, "ROUTE_NOT_ALLOWED")
+            answer = await post(gateway.url, PATH, {**HI, **change}, key_header(key))
+            assert (answer.status, denial_reason(answer)) == (403, "ROUTE_NOT_ALLOWED")
         assert not gateway.recorded
-        assert (await post(gateway.url, PATH, HI, sent(key))).status == 200
+        assert (await post(gateway.url, PATH, HI, key_header(key))).status == 200

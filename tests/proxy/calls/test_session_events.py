@@ -58,7 +58,7 @@ def parts(answer: Answer) -> list[Json]:
     return [part for body in bodies(answer) for part in body["candidates"][0]["content"]["parts"]]
 
 
-def said(answer: Answer) -> str:
+def answer_text(answer: Answer) -> str:
     return "".join(part.get("text", "") for part in parts(answer))
 
 
@@ -222,7 +222,7 @@ async def test_a_tool_that_ran_past_the_shim_is_flagged_or_denied(
     past = "read_file" not in expected
     assert ("ran tools that its shim did not report: read_file" in caplog.text) is past
     assert passed == (0 if past and bypass == "deny" else 1)
-    assert ("The tools 'read_file' ran without a BeforeTool event" in said(answer)) is (
+    assert ("The tools 'read_file' ran without a BeforeTool event" in answer_text(answer)) is (
         past and bypass == "deny"
     )
 
@@ -321,7 +321,7 @@ async def test_a_denied_call_is_answered_to_the_model_which_continues(target: st
         answer = await ask(gateway, "clean up", target)
         _, again = gateway.generated
     assert all("functionCall" not in part for part in parts(answer))
-    assert said(answer).endswith("Then not.")
+    assert answer_text(answer).endswith("Then not.")
     assert bodies(answer)[-1]["candidates"][0]["finishReason"] == "STOP"
     assert again.body["contents"][-1]["parts"] == [
         {
@@ -340,7 +340,7 @@ async def test_a_model_that_insists_is_asked_a_limited_number_of_times() -> None
     async with running_gateway(NO_RM, answers(bad), config=config) as gateway:
         answer = await ask(gateway, "clean up", SSE)
         assert len(gateway.generated) == 2
-    assert said(answer) == "The tool 'run_shell_command' was not called: nothing is removed here"
+    assert answer_text(answer) == "The tool 'run_shell_command' was not called: nothing is removed here"
 
 
 @EVERY_WAY
@@ -367,7 +367,7 @@ async def test_a_stop_before_a_tool_ends_the_answer_with_its_reason() -> None:
     hooks = {"BeforeTool": [says({"continue": False, "stopReason": "enough"})]}
     async with running_gateway(hooks, answers({"chunks": [[call("t")]]})) as gateway:
         answer = await ask(gateway, "go", SSE)
-    assert said(answer) == "enough"
+    assert answer_text(answer) == "enough"
 
 
 @pytest.mark.parametrize(
@@ -436,7 +436,7 @@ async def test_a_refused_final_answer_is_asked_for_again_with_the_reason(target:
         model({"text": "a very long answer indeed"}),
         user("Be brief."),
     ]
-    assert said(answer).endswith("Short.")
+    assert answer_text(answer).endswith("Short.")
     reasons = [body["candidates"][0].get("finishReason") for body in bodies(answer)]
     assert [reason for reason in reasons if reason] == ["STOP"]
     assert reasons[-1] == "STOP"
@@ -448,7 +448,7 @@ async def test_a_hook_that_is_never_content_is_asked_so_often() -> None:
     async with running_gateway({"AfterAgent": [never]}, answers({"text": "no"})) as gateway:
         answer = await ask(gateway, "tell me")
         assert len(gateway.generated) == 3
-    assert said(answer) == "no"
+    assert answer_text(answer) == "no"
     assert [event["stop_hook_active"] for event in fired] == [False, True, True]
 
 
@@ -463,7 +463,7 @@ async def test_a_hook_that_refused_an_answer_sees_this_after_a_refused_call_as_w
     shell = {"parts": [{"functionCall": {"name": "shell", "args": {}}}]}
     script = answers({"text": "no"}, shell, {"text": "done"})
     async with running_gateway({"AfterAgent": [runs(judge)], "BeforeTool": [denied]}, script) as gateway:
-        assert said(await ask(gateway, "tell me")) == "done"
+        assert answer_text(await ask(gateway, "tell me")) == "done"
         assert len(gateway.generated) == 3
     assert fired == [False, True]
 
@@ -476,7 +476,7 @@ async def test_a_stop_after_a_tool_ends_the_turn_with_its_reason() -> None:
     turns = [user("go"), model(call("read")), {"role": "user", "parts": [result("read", "text")]}]
     async with running_gateway(hooks) as gateway:
         answer = await ask(gateway, turns)
-    assert (said(answer), gateway.generated) == ("enough", [])
+    assert (answer_text(answer), gateway.generated) == ("enough", [])
 
 
 def result_turn(*parts: Json) -> Json:
@@ -563,7 +563,7 @@ async def test_a_session_that_may_not_start_never_does() -> None:
         found = await asyncio.gather(*(ask(gateway, "hi") for _ in range(3)))
         found.append(await ask(gateway, "hi"))
         assert not gateway.recorded
-    assert {said(answer) for answer in found} == {"no"}
+    assert {answer_text(answer) for answer in found} == {"no"}
 
 
 @pytest.mark.parametrize(
@@ -735,7 +735,7 @@ async def test_a_client_that_claims_a_shim_does_not_bypass_the_final_answer_hook
     script = answers({"text": "a secret"}, {"text": "nothing"})
     async with running_gateway({"AfterAgent": [guard]}, script, layer="policy") as gateway:
         answer = await post(gateway.url, UNARY, {"contents": [user("go")]}, CLAIM)
-    assert said(answer) == "nothing"
+    assert answer_text(answer) == "nothing"
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "BeforeAgent", "AfterTool"])
@@ -770,7 +770,7 @@ async def test_a_refused_answer_without_a_reason_to_end_leaves_an_array_whole() 
     element = b'{"candidates":[{"content":{"role":"model","parts":[{"text":"a"}]}}]}'
     async with peer(ok(b"[" + element + b"\n]")) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, STREAM, {"contents": [user("go")]}, SESSION)
-    assert said(answer) == "aa"
+    assert answer_text(answer) == "aa"
 
 
 async def test_a_hundred_concurrent_sessions_have_separate_context_stops_and_history() -> None:
@@ -801,7 +801,7 @@ async def test_a_hundred_concurrent_sessions_have_separate_context_stops_and_his
         found = await asyncio.gather(*(converse(gateway, number) for number in range(100)))
         sent = [str(request.body["contents"]) for request in gateway.generated]
     for number, answer in enumerate(found):
-        assert (f"no s-{number}" == said(answer)) is bool(number % 2)
+        assert (f"no s-{number}" == answer_text(answer)) is bool(number % 2)
         assert histories[f"s-{number}"][0] == {"role": "user", "content": f"mine {number}"}
         mine = [text for text in sent if f"'mine {number}'" in text]
         assert len(mine) == (2 if number % 2 else 3)

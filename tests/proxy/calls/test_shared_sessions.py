@@ -247,7 +247,7 @@ def conversation(seed: int) -> list[tuple[str, str]]:
     return steps
 
 
-async def held(urls: list[str], seed: int) -> list[Any]:
+async def converse(urls: list[str], seed: int) -> list[Any]:
     """The answers to a conversation whose requests go to the gateways in turn."""
     name = {"x-hookgate-session": f"named-{seed}"} if seed % 4 < 2 else {}
     contents: list[Json] = [user(f"conversation {seed}")]
@@ -281,7 +281,7 @@ async def test_a_conversation_is_judged_alike_at_one_gateway_and_at_two_alternat
         pair(url, tmp_path, noting(seen_by_both)) as gateways,
     ):
         for seed in range(8):
-            answers = await held([alone], seed)
-            assert await held([gateways.one, gateways.other], seed) == answers, seed
+            answers = await converse([alone], seed)
+            assert await converse([gateways.one, gateways.other], seed) == answers, seed
             assert seen_by_both == seen_alone, seed
             assert [each.body for each in gateways.recorded] == [each.body for each in recorded], seed

@@ -45,7 +45,7 @@ def split(text: str, *cuts: int) -> list[dict[str, Any]]:
     return [spoken(text[a:b]) for a, b in pairwise(edges)]
 
 
-def said(answer: Answer, index: int = 0) -> str:
+def stream_text(answer: Answer, index: int = 0) -> str:
     texts = []
     for event in answer.events:
         for candidate in event.get("candidates", []):
@@ -72,7 +72,7 @@ TEXT = f"The key is {SECRET}, keep it safe."
 def test_a_secret_is_found_however_it_is_split(mode: str, cuts: list[int]) -> None:
     events = [*split(TEXT, *cuts), spoken("", finishReason="STOP")]
     answer = asyncio.run(streamed(masking(mode, window=12), *events, pause=0.0005))
-    assert said(answer) == TEXT.replace(SECRET, MASK)
+    assert stream_text(answer) == TEXT.replace(SECRET, MASK)
     assert answer.events[-1]["candidates"][0]["finishReason"] == "STOP"
     assert len(answer.events) == len(events)
 
@@ -93,7 +93,7 @@ async def test_operators_hook_finds_split_secret_unless_it_asks_for_events(
         writes += [event, 0.02]
     hooks = {"AfterModel": [runs(mask)]}
     async with peer(*writes) as upstream, gateway_before(upstream.url, hooks, layer=layer) as url:
-        assert said(await post(url, SSE, HI)) == expected
+        assert stream_text(await post(url, SSE, HI)) == expected
 
 
 async def test_a_hook_for_events_sees_each_as_it_comes() -> None:
@@ -112,7 +112,7 @@ async def test_what_arrives_while_a_hook_thinks_is_judged_together() -> None:
 
     events = [spoken(str(number)) for number in range(10)]
     answer = await streamed({"AfterModel": [runs(ponder, stream="event")]}, *events, pause=0.01)
-    assert "".join(seen) == said(answer) == "0123456789"
+    assert "".join(seen) == stream_text(answer) == "0123456789"
     assert len(seen) <= 3
     assert len(answer.events) == 10
 
@@ -165,7 +165,7 @@ async def test_window_shows_pieces_without_text_once() -> None:
 async def test_the_largest_of_several_windows_applies_to_all_hooks() -> None:
     small, large = (runs(action, stream="window", window=size) for action, size in ((dict, 2), (mask, 12)))
     answer = await streamed({"AfterModel": [small, large]}, *map(spoken, TEXT), pause=0.001)
-    assert said(answer) == TEXT.replace(SECRET, MASK)
+    assert stream_text(answer) == TEXT.replace(SECRET, MASK)
 
 
 async def test_events_that_no_hook_changed_leave_a_window_unchanged() -> None:
@@ -183,7 +183,7 @@ async def test_calls_and_candidates_keep_their_place_and_state() -> None:
         spoken("23456", 1, finishReason="STOP"),
     ]
     answer = await streamed(masking("complete"), *events)
-    assert (said(answer, 0), said(answer, 1)) == (MASK, MASK)
+    assert (stream_text(answer, 0), stream_text(answer, 1)) == (MASK, MASK)
     assert answer.events[2] == events[2]
 
 
@@ -207,7 +207,7 @@ async def test_the_text_of_a_turn_that_hooks_are_to_judge_at_its_end_has_a_bound
     answer = await streamed({"AfterAgent": [says()]}, *(spoken("a" * 100) for _ in range(11)))
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
     answer = await streamed({"AfterAgent": [says()]}, *(spoken("a" * 100) for _ in range(10)))
-    assert said(answer, 0) == "a" * 1000
+    assert stream_text(answer, 0) == "a" * 1000
 
 
 async def test_a_denial_within_a_window_ends_the_stream_with_its_reason() -> None:
@@ -226,8 +226,8 @@ async def test_a_denial_within_a_window_ends_the_stream_with_its_reason() -> Non
     hooks = {"AfterModel": [runs(deny, stream="window", window=8)]}
     answer = await streamed(hooks, *events, pause=0.02)
     assert "never seen" not in answer.body.decode()
-    assert "bad" not in said(answer)
-    assert said(answer).endswith("not this")
+    assert "bad" not in stream_text(answer)
+    assert stream_text(answer).endswith("not this")
     assert answer.events[-1]["candidates"][0]["finishReason"] == "STOP"
 
 
@@ -239,7 +239,7 @@ async def test_hooks_of_several_modes_each_see_what_the_finer_ones_left() -> Non
 
     note = runs(lambda event: seen.append(event["llm_response"]["text"]), stream="complete")
     answer = await streamed({"AfterModel": [note, runs(shout)]}, spoken("a"), spoken("b"), pause=0.02)
-    assert (seen, said(answer)) == (["AB"], "AB")
+    assert (seen, stream_text(answer)) == (["AB"], "AB")
 
 
 async def test_a_stream_that_breaks_off_lets_nothing_out_that_was_not_judged() -> None:
@@ -265,7 +265,7 @@ async def test_a_call_that_a_hook_removes_from_the_body_is_not_sent(pause: float
     hooks = {"AfterModel": [runs(without_calls, view="raw")]}
     answer = await streamed(hooks, spoken("a"), call, spoken("b", finishReason="STOP"), pause=pause)
     assert "functionCall" not in answer.body.decode()
-    assert said(answer) == "ab"
+    assert stream_text(answer) == "ab"
 
 
 # ---- answers in JSON, of which a hook may see only a part
@@ -298,7 +298,7 @@ async def asked_for_json(hooks: dict[str, Any], body: dict[str, Any], pause: flo
 async def test_the_end_of_an_answer_that_an_edit_has_left_no_json_says_so(mode: str) -> None:
     answer = await asked_for_json(replacing("42", "[NUMBER", mode), ASKS_JSON, pause=0.05)
     assert answer.status == 200
-    assert said(answer) == f"[1, [NUMBER{EDIT_NOT_JSON}"
+    assert stream_text(answer) == f"[1, [NUMBER{EDIT_NOT_JSON}"
     assert answer.events[-1]["candidates"][0]["finishReason"] == "STOP"
 
 
@@ -320,7 +320,7 @@ async def test_other_edits_of_parts_apply(
     body: dict[str, Any], new: str, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = await asked_for_json(replacing("42", new, mode), body, pause=0.02)
-    assert (answer.status, said(answer)) == (200, f"[1, {new}, 3]")
+    assert (answer.status, stream_text(answer)) == (200, f"[1, {new}, 3]")
     assert "no longer JSON" not in caplog.text  # a part that is no JSON may belong to an answer that is
 
 
@@ -335,7 +335,7 @@ async def test_an_answer_that_is_too_large_to_be_checked_is_passed_on(
 ) -> None:
     monkeypatch.setattr(answers, "MAX_ANSWER", 4000)  # one event, but not all of them
     answer = await asked_for_json(replacing("42", "[NUMBER", "event"), ASKS_JSON, pause=0.02)
-    assert said(answer) == "[1, [NUMBER, 3]"
+    assert stream_text(answer) == "[1, [NUMBER, 3]"
     assert "the answer is too large to check whether it is still JSON" in caplog.text
 
 

@@ -21,7 +21,7 @@ DENY = {"AfterTool": [says({"decision": "deny", "reason": "hidden"})]}
 pytestmark = pytest.mark.filterwarnings("ignore")  # of unknown enumerators
 
 
-async def sent(hooks: Json, path: str, body: Json) -> Any:
+async def upstream_body(hooks: Json, path: str, body: Json) -> Any:
     """The body that goes upstream."""
     async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, hooks, FORWARDS) as url:
         answer = await post(url, path, body, KEY)
@@ -77,7 +77,7 @@ async def test_every_text_of_a_result_is_shown_by_the_types_of_the_sdk() -> None
     for path, part in results:
         seen: list[Json] = []
         body = turn(part)
-        assert await sent({"AfterTool": [listens(seen)]}, UNARY, body) == body
+        assert await upstream_body({"AfterTool": [listens(seen)]}, UNARY, body) == body
         [event] = seen
         assert (TEXT in json.dumps(event)) is (path not in NOT_SHOWN), path
     assert len(results) > 50
@@ -102,17 +102,17 @@ HIDDEN = {"functionResponse": {"id": "call-1", "name": "read", "response": {"out
 async def test_nothing_of_a_denied_result_goes_upstream() -> None:
     body = turn(WHOLE, id="call-1")
     body["contents"][-1]["unknownField"] = TEXT
-    assert (await sent(DENY, UNARY, body))["contents"][-1] == {"role": "user", "parts": [HIDDEN]}
+    assert (await upstream_body(DENY, UNARY, body))["contents"][-1] == {"role": "user", "parts": [HIDDEN]}
 
 
 @pytest.mark.parametrize("key", ["name", "id"])
 async def test_the_name_and_the_id_of_a_denied_result_are_those_of_its_call(key: str) -> None:
     result = {**HIDDEN["functionResponse"], key: TEXT}
-    [part] = parts_of(await sent(DENY, UNARY, turn({"functionResponse": result}, id="call-1")))
+    [part] = parts_of(await upstream_body(DENY, UNARY, turn({"functionResponse": result}, id="call-1")))
     assert part == HIDDEN
     result = {"name": TEXT, "id": TEXT, "response": {}}
     body = {"contents": [{"role": "user", "parts": [{"functionResponse": result}]}]}
-    assert TEXT not in json.dumps(await sent(DENY, UNARY, body))
+    assert TEXT not in json.dumps(await upstream_body(DENY, UNARY, body))
 
 
 async def test_the_same_denied_result_stays_hidden_in_every_later_call() -> None:
@@ -128,7 +128,7 @@ async def test_nothing_of_a_denied_message_of_a_tool_goes_upstream() -> None:
     tool = {"role": "tool", "tool_call_id": "c1", "name": TEXT, "content": TEXT, "unknown": TEXT}
     messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "tool_calls": [call]}, tool]
     body = {"model": "gemini-2.5-flash", "messages": messages}
-    *_, last = (await sent(DENY, "/v1beta/openai/chat/completions", body))["messages"]
+    *_, last = (await upstream_body(DENY, "/v1beta/openai/chat/completions", body))["messages"]
     assert last == {"role": "tool", "tool_call_id": "c1", "content": "hidden"}
 
 
@@ -138,9 +138,9 @@ async def test_nothing_of_a_denied_result_of_an_interaction_goes_upstream() -> N
         {"type": "function_call", "id": "c1", "name": "read", "arguments": {}},
         {"type": "function_result", "call_id": "c1", "name": TEXT, "result": TEXT, "unknown": TEXT},
     ]
-    *_, last = (await sent(DENY, "/v1beta/interactions", {"model": "gemini-2.5-flash", "input": steps}))[
-        "input"
-    ]
+    *_, last = (
+        await upstream_body(DENY, "/v1beta/interactions", {"model": "gemini-2.5-flash", "input": steps})
+    )["input"]
     assert TEXT not in json.dumps(last)
     assert (last["type"], last["call_id"], last["name"]) == ("function_result", "c1", "read")
 
@@ -150,7 +150,7 @@ def edits(**result: Any) -> Json:
 
 
 async def test_an_edit_replaces_the_whole_result_with_its_files_and_other_fields() -> None:
-    [part] = parts_of(await sent(edits(llmContent="masked"), UNARY, turn(WHOLE, id="call-1")))
+    [part] = parts_of(await upstream_body(edits(llmContent="masked"), UNARY, turn(WHOLE, id="call-1")))
     assert part["functionResponse"] == {"id": "call-1", "name": "read", "response": {"output": "masked"}}
 
 
@@ -158,7 +158,7 @@ async def test_an_edit_keeps_the_files_and_fields_that_the_hook_returns() -> Non
     def mask(event: Json) -> Json:
         return {"hookSpecificOutput": {"tool_result": {**event["tool_response"], "llmContent": "masked"}}}
 
-    [part] = parts_of(await sent({"AfterTool": [runs(mask)]}, UNARY, turn(WHOLE, id="call-1")))
+    [part] = parts_of(await upstream_body({"AfterTool": [runs(mask)]}, UNARY, turn(WHOLE, id="call-1")))
     want: Json = json.loads(json.dumps(WHOLE))
     want["functionResponse"]["response"]["output"] = "masked"
     assert part == want
@@ -170,7 +170,7 @@ async def test_a_file_that_a_hook_edits_is_removed() -> None:
         result["parts"][0]["text"] = "masked"
         return {"hookSpecificOutput": {"tool_result": result}}
 
-    [part] = parts_of(await sent({"AfterTool": [runs(mask)]}, UNARY, turn(WHOLE, id="call-1")))
+    [part] = parts_of(await upstream_body({"AfterTool": [runs(mask)]}, UNARY, turn(WHOLE, id="call-1")))
     assert "parts" not in part["functionResponse"]
 
 

@@ -69,7 +69,7 @@ DIALECTS = pytest.mark.parametrize(
 )
 
 
-async def sent(target: str, body: Any, *hooks: Any) -> tuple[int, Any]:
+async def forward_body(target: str, body: Any, *hooks: Any) -> tuple[int, Any]:
     """The status of the answer, and the body that reached the upstream."""
     async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, {"BeforeModel": list(hooks)}) as url:
         answer = await post(url, target, body, BEARER if target in (CHAT, RESPONSES) else None)
@@ -80,13 +80,13 @@ async def sent(target: str, body: Any, *hooks: Any) -> tuple[int, Any]:
 @DIALECTS
 async def test_a_wrapped_image_goes_upstream_canonical(target: str, body: Any) -> None:
     wrapped = base64.encodebytes(IMAGE).decode().replace("\n", " \r\n\t")
-    _, arrived = await sent(target, body(wrapped, "image/png"), REDACT)
+    _, arrived = await forward_body(target, body(wrapped, "image/png"), REDACT)
     assert arrived == body(base64.b64encode(IMAGE).decode(), "image/png")
 
 
 @DIALECTS
 async def test_a_secret_in_a_wrapped_text_file_is_masked(target: str, body: Any) -> None:
-    _, arrived = await sent(target, body(WRAPPED, "text/plain"), REDACT)
+    _, arrived = await forward_body(target, body(WRAPPED, "text/plain"), REDACT)
     [data] = [value for value in strings(arrived) if len(value) > 60]
     text = base64.b64decode(data.rpartition(",")[2], validate=True)
     assert text.startswith(b"The first line")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.gateway import running_upstream
-from support.keys import UPSTREAM_KEY, sent, until_answered, why
+from support.keys import UPSTREAM_KEY, denial_reason, key_header, until_answered
 from support.program import Ended, run, serving
 from support.wire import HI, SSE, UNARY, ask, post
 
@@ -277,12 +277,12 @@ async def test_a_gateway_accepts_a_key_until_it_is_revoked_and_tells_neither_key
         async with serving(*words, env=environ, patience=60) as server:
             admin = await admin_url(server)
             for target, headers in (
-                (UNARY, sent(key)),
+                (UNARY, key_header(key)),
                 (SSE, {"Authorization": f"Bearer {key}"}),
                 (f"{UNARY}?key={key}", {}),
                 (f"{UNARY}?key={key[:-1]}", {}),
-                (f"/v1beta/models/{key}:generateContent", sent(key)),
-                (f"/s/{key}{UNARY}", sent(key)),
+                (f"/v1beta/models/{key}:generateContent", key_header(key)),
+                (f"/s/{key}{UNARY}", key_header(key)),
                 (f"/v1beta/else?key={key}", {}),
                 (UNARY, {"x-goog-api-key": "AIza-a-key-of-google"}),
             ):
@@ -301,7 +301,7 @@ async def test_a_gateway_accepts_a_key_until_it_is_revoked_and_tells_neither_key
             ):
                 told.append((await ask(admin, "GET", path, operator)).body)
             await keys("revoke", "alice", state=state, url=url)
-            assert why(await until_answered(server.url, key, 403)) == "KEY_REVOKED"
+            assert denial_reason(await until_answered(server.url, key, 403)) == "KEY_REVOKED"
             server.signal(signal.SIGTERM)
             assert await server.ended() == 0
             told.append(server.log.encode())

@@ -30,7 +30,7 @@ def call(name: str, text: str, answer: Any = None, hooks: Any = (), outcome: str
     return [{**start, "content": {"request": request}}, {**end, "content": given}]
 
 
-def said(*parts: Json) -> Json:
+def answer_of(*parts: Json) -> Json:
     return {"candidates": [{"content": {"role": "model", "parts": list(parts)}}]}
 
 
@@ -57,7 +57,7 @@ async def test_what_a_new_rule_would_do_is_reported_by_rule_with_samples(tmp_pat
         "BeforeModel": [builtin("models", "models", deny=["*-pro"])],
         "AfterModel": [builtin("no-mail", "redact")],
     }
-    reported = await report(tmp_path, hooks, *call("1", "hi", said({"text": "hello"})))
+    reported = await report(tmp_path, hooks, *call("1", "hi", answer_of({"text": "hello"})))
     assert reported["replayed"] == 1
     assert reported["outcomes"] == [{"change": "answered → denied", "calls": 1, "receipts": ["1"]}]
     assert reported["rules"] == [
@@ -76,8 +76,8 @@ async def test_edits_and_findings_of_answers_and_calls_in_them_are_judged(tmp_pa
         "AfterModel": [builtin("no-mail", "redact")],
         "BeforeTool": [builtin("no-rm", "tools", deny=deny)],
     }
-    records = [*call("1", "hi", said({"text": f"mail {MAIL}"})), *call("2", "go", said(removes))]
-    reported = await report(tmp_path, hooks, *records, *call("3", "hi", said({"text": "hello"})))
+    records = [*call("1", "hi", answer_of({"text": f"mail {MAIL}"})), *call("2", "go", answer_of(removes))]
+    reported = await report(tmp_path, hooks, *records, *call("3", "hi", answer_of({"text": "hello"})))
     changes = {(rule["event"], rule["hook"]): rule["changes"] for rule in reported["rules"]}
     assert changes["AfterModel", "no-mail"] == [
         {"change": "did not run → edit (EMAIL 1)", "calls": 1, "receipts": ["1"]}

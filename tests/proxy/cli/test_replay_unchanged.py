@@ -105,7 +105,7 @@ TOOLS = [{"functionDeclarations": [{"name": "sh"}, {"name": "read"}]}]
 EVENT = "/s/shim-{}/hookgate/v1/events/BeforeTool"
 
 
-def told(text: str) -> Json:
+def conversation_with_result(text: str) -> Json:
     """A conversation whose last turn is the result of a tool."""
     call = {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {}}}]}
     result = {"functionResponse": {"name": "read", "response": {"output": text}}}
@@ -142,7 +142,7 @@ def calls(number: int) -> Iterator[tuple[str, Json]]:
         yield SSE, prompt(f"{text} {number}")
     yield UNARY.replace("flash", "pro"), prompt("hi")
     yield UNARY, prompt(f"only read, and remove {number}", tools=TOOLS)
-    yield UNARY, told(f"secret {number}")
+    yield UNARY, conversation_with_result(f"secret {number}")
     yield f"{EMBED}:embedContent", {"content": prompt(f"to {MAIL}")["contents"][0]}
     yield f"{EMBED}:embedContent", {"content": prompt("forbidden")["contents"][0]}
     yield f"{EMBED}:countTokens", prompt(f"count {MAIL} {number}")

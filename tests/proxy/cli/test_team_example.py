@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.keys import until_answered, why
+from support.keys import denial_reason, until_answered
 from support.places import EXAMPLES
 from support.program import COMMAND, environment, serving
 
@@ -60,7 +60,7 @@ async def test_the_page_does_what_it_says(tmp_path: Path) -> None:
             assert denied["error"]["message"].endswith("Interns use the flash models.")
             revoked, _, *used = revoke.splitlines()
             assert (await shell(revoked, tmp_path))[0].startswith("Revoked ")
-            assert why(await until_answered(server.url, ivan, 403)) == "KEY_REVOKED"
+            assert denial_reason(await until_answered(server.url, ivan, 403)) == "KEY_REVOKED"
             usage, audit = [await shell(line, tmp_path) for line in used]
             assert [line.split()[1] for line in usage[1:]] == ["alice", "ivan"]
             assert {line.split()[2] for line in audit[1:]} >= {"refused", "denied"}

@@ -8,11 +8,11 @@ import pytest
 from hookgate.proxy.config import ConfigError, read_config
 from hookgate.proxy.config.sources import lines_of
 
-Wrong = Callable[..., list[str]]
+ProblemsOf = Callable[..., list[str]]
 
 
 @pytest.fixture
-def wrong(tmp_path: Path) -> Wrong:
+def problems_of(tmp_path: Path) -> ProblemsOf:
     """The problems of a file's text, an environment and flags; the file is called F."""
 
     def read(text: str, environ: Mapping[str, str] | None = None, **flags: object) -> list[str]:
@@ -26,7 +26,7 @@ def wrong(tmp_path: Path) -> Wrong:
     return read
 
 
-def test_everything_is_reported_at_once_each_with_its_place(wrong: Wrong) -> None:
+def test_everything_is_reported_at_once_each_with_its_place(problems_of: ProblemsOf) -> None:
     text = """
 [listen]
 address = "localhost"
@@ -36,7 +36,7 @@ body = "64"
 bdy = 1
 """
     environ = {"HOOKGATE_LOGS__LEVEL": "loud", "HOOKGATE_UPSTREAM__GEMNI": "http://a"}
-    assert wrong(text, environ, **{"upstream.gemini": "ftp://a"}) == [
+    assert problems_of(text, environ, **{"upstream.gemini": "ftp://a"}) == [
         "F:7: limits.bdy: is not known; did you mean limits.body?",
         "HOOKGATE_UPSTREAM__GEMNI: is not known; did you mean HOOKGATE_UPSTREAM__GEMINI?",
         "F:3: listen.address: must be HOST:PORT, such as 127.0.0.1:8787",
@@ -47,8 +47,8 @@ bdy = 1
     ]
 
 
-def test_an_upstream_without_a_scheme_is_reported(wrong: Wrong) -> None:
-    [told] = wrong("", **{"upstream.gemini": "127.0.0.1:8788"})
+def test_an_upstream_without_a_scheme_is_reported(problems_of: ProblemsOf) -> None:
+    [told] = problems_of("", **{"upstream.gemini": "127.0.0.1:8788"})
     assert "upstream.gemini: must begin with https:// or http://, such as " in told
 
 
@@ -105,8 +105,8 @@ def test_an_upstream_without_a_scheme_is_reported(wrong: Wrong) -> None:
     ],
     ids=lambda text: text[:40],
 )
-def test_what_can_be_wrong_in_a_file(text: str, expected: str, wrong: Wrong) -> None:
-    [problem] = wrong(text)
+def test_what_can_be_wrong_in_a_file(text: str, expected: str, problems_of: ProblemsOf) -> None:
+    [problem] = problems_of(text)
     assert expected in problem
     assert problem.count("\n") == 0
 
@@ -152,8 +152,10 @@ def test_what_can_be_wrong_in_a_file(text: str, expected: str, wrong: Wrong) -> 
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_what_can_be_wrong_in_the_environment(environ: dict[str, str], expected: str, wrong: Wrong) -> None:
-    [problem] = wrong("", environ)
+def test_what_can_be_wrong_in_the_environment(
+    environ: dict[str, str], expected: str, problems_of: ProblemsOf
+) -> None:
+    [problem] = problems_of("", environ)
     assert expected in problem
 
 
@@ -197,11 +199,11 @@ def test_variables_that_are_not_settings_are_left_alone(variable: str) -> None:
 @pytest.mark.parametrize("variable", ["HOOKGATE_POLICY", "HOOKGATE_HOOKS__POLICY", "HOOKGATE_STATE"])
 @pytest.mark.parametrize("content", ['{"hooks": {}}', '\ufeff{"hooks": {}}', '// ours\n{"hooks": {}}\n'])
 def test_a_file_that_should_contain_a_path_is_not_taken_for_the_path(
-    variable: str, content: str, tmp_path: Path, wrong: Wrong
+    variable: str, content: str, tmp_path: Path, problems_of: ProblemsOf
 ) -> None:
     policy = tmp_path / "policy.json"
     policy.write_text(content, encoding="utf-8")
-    [problem] = wrong("", {f"{variable}_FILE": str(policy)})
+    [problem] = problems_of("", {f"{variable}_FILE": str(policy)})
     assert problem.startswith(f"{variable}_FILE: hooks.")
     remedy = f"does not contain a path; if that file itself is meant, use {variable}={policy}"
     assert problem.endswith(f": {policy} {remedy}")
@@ -220,8 +222,8 @@ def test_a_file_may_contain_the_paths_of_policy_files(content: str, tmp_path: Pa
 @pytest.mark.parametrize(
     "proxy", ["https://u:secret@p", "http://u:secret@p/x", "u:secret@p", "http://secret@"]
 )
-def test_no_problem_shows_a_password(proxy: str, wrong: Wrong) -> None:
-    reported = wrong(f"upstream.proxy = '{proxy}'\nupstream.gemini = '{proxy}?'")
+def test_no_problem_shows_a_password(proxy: str, problems_of: ProblemsOf) -> None:
+    reported = problems_of(f"upstream.proxy = '{proxy}'\nupstream.gemini = '{proxy}?'")
     assert len(reported) == 2
     assert not any("secret" in each for each in reported)
 

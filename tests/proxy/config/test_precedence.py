@@ -54,10 +54,10 @@ def text(setting: Setting, value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def shown(setting: Setting, value: Any, folder: Path = Path()) -> Any:
+def value_in_configuration(setting: Setting, value: Any, folder: Path = Path()) -> Any:
     """The value as the configuration holds it."""
     if isinstance(value, list):
-        return tuple(shown(setting, each, folder) for each in value)
+        return tuple(value_in_configuration(setting, each, folder) for each in value)
     return folder / value if setting.holds_paths else value
 
 
@@ -76,9 +76,12 @@ def test_the_highest_source_that_gives_a_setting_wins(setting: Setting, data: st
         toml.write_text(f"[{setting.section}]\n")
         if file is not None:
             toml.write_text(f"[{setting.section}]\n{setting.key} = {json.dumps(file)}\n")
-            expected, place = shown(setting, file, folder), f"{toml}:2"
+            expected, place = value_in_configuration(setting, file, folder), f"{toml}:2"
         if variable is not None:
-            expected, place = shown(setting, variable), data.draw(st.sampled_from(setting.variables))
+            expected, place = (
+                value_in_configuration(setting, variable),
+                data.draw(st.sampled_from(setting.variables)),
+            )
             environ[place] = text(setting, variable)
             if f"{place}_FILE" not in _VARIABLES and data.draw(st.booleans()):
                 place += "_FILE"
@@ -87,7 +90,7 @@ def test_the_highest_source_that_gives_a_setting_wins(setting: Setting, data: st
                 del environ[place.removesuffix("_FILE")]
         if flag is not None and setting.flag:
             flags = {setting.name: flag}
-            expected, place = shown(setting, flag), setting.flag
+            expected, place = value_in_configuration(setting, flag), setting.flag
         effective = read_config({"config": str(toml), **flags}, environ)
     found = getattr(getattr(effective.config, setting.section), setting.key)
     assert (found.get_secret_value() if isinstance(found, SecretStr) else found) == expected

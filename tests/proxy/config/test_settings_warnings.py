@@ -18,7 +18,7 @@ NO_TOKENS = "has no effect without tokens.issuer; set that, or remove this"
 NO_SIGN_IN = "has no effect without sign_in.issuer; set that, or remove this"
 
 
-def told(text: str, folder: Path) -> list[str]:
+def warnings_about(text: str, folder: Path) -> list[str]:
     """The warnings about a configuration, each without the path of its file."""
     file = folder / "hookgate.toml"
     file.write_text(text)
@@ -45,7 +45,7 @@ def told(text: str, folder: Path) -> list[str]:
     ],
 )
 def test_a_setting_without_effect_is_reported(text: str, expected: list[str], tmp_path: Path) -> None:
-    assert told(text, tmp_path) == expected
+    assert warnings_about(text, tmp_path) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_setting_without_effect_is_reported(text: str, expected: list[str], tm
     ],
 )
 def test_a_setting_with_effect_or_its_default_is_not_reported(text: str, tmp_path: Path) -> None:
-    assert told(text, tmp_path) == []
+    assert warnings_about(text, tmp_path) == []
 
 
 async def test_a_start_a_check_and_the_doctor_report_it(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def parts(chunks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [part for chunk in chunks for part in chunk["candidates"][0]["content"]["parts"]]
 
 
-def answered(*contents: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
+def answer_parts(*contents: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
     return parts(respond(call(*contents, **fields), None))
 
 
@@ -145,7 +145,7 @@ def test_thoughts_come_first_and_are_counted_and_signed() -> None:
 
 def test_a_unary_answer_separates_the_thought_from_the_text() -> None:
     thinking = {"thinking_config": {"include_thoughts": True}}
-    thought, said = answered(user("a b c"), stream=False, generation_config=thinking)
+    thought, said = answer_parts(user("a b c"), stream=False, generation_config=thinking)
     assert thought["thought"] is True
     assert said["text"] == "You said: a b c"
     assert "thoughtSignature" in said
@@ -203,22 +203,22 @@ def test_a_schema_without_a_finite_instance_is_answered_all_the_same() -> None:
 
 @pytest.mark.parametrize("mode", [{}, {"mode": "AUTO"}, {"mode": "VALIDATED"}])
 def test_a_function_that_the_text_names_is_called(mode: dict[str, str]) -> None:
-    (part,) = answered(user("call get_weather please"), **tools(TIME, WEATHER, **mode))
+    (part,) = answer_parts(user("call get_weather please"), **tools(TIME, WEATHER, **mode))
     assert part["functionCall"] == {"name": "get_weather", "args": {"city": "example"}}
     assert base64.b64decode(part["thoughtSignature"], validate=True)
 
 
 def test_the_phrase_use_a_tool_calls_the_first_function() -> None:
-    (part,) = answered(user("Use a tool!"), **tools(TIME, WEATHER))
+    (part,) = answer_parts(user("Use a tool!"), **tools(TIME, WEATHER))
     assert part["functionCall"] == {"name": "get_time", "args": {}}
 
 
 def test_a_text_that_asks_for_no_function_gets_text() -> None:
-    assert "functionCall" not in answered(user("hi"), **tools(WEATHER))[0]
+    assert "functionCall" not in answer_parts(user("hi"), **tools(WEATHER))[0]
 
 
 def test_mode_none_forbids_calls() -> None:
-    assert "functionCall" not in answered(user("get_weather"), **tools(WEATHER, mode="NONE"))[0]
+    assert "functionCall" not in answer_parts(user("get_weather"), **tools(WEATHER, mode="NONE"))[0]
 
 
 @pytest.mark.parametrize(
@@ -232,16 +232,16 @@ def test_mode_none_forbids_calls() -> None:
 )
 def test_mode_any_calls_an_allowed_function(said: str, allowed: list[str], called: str) -> None:
     config = tools(TIME, WEATHER, mode="ANY", allowedFunctionNames=allowed)
-    assert answered(user(said), **config)[0]["functionCall"]["name"] == called
+    assert answer_parts(user(said), **config)[0]["functionCall"]["name"] == called
 
 
 def test_validated_with_allowed_names_does_not_call_another_function() -> None:
     config = tools(TIME, WEATHER, mode="VALIDATED", allowedFunctionNames=["get_time"])
-    assert "functionCall" not in answered(user("get_weather"), **config)[0]
+    assert "functionCall" not in answer_parts(user("get_weather"), **config)[0]
 
 
 def test_the_longest_name_in_the_text_is_meant() -> None:
-    (part,) = answered(user("forget_weather"), **tools(WEATHER, {"name": "forget_weather"}))
+    (part,) = answer_parts(user("forget_weather"), **tools(WEATHER, {"name": "forget_weather"}))
     assert part["functionCall"]["name"] == "forget_weather"
 
 
@@ -249,7 +249,7 @@ def test_snake_case_declarations_are_understood() -> None:
     schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
     declared = [{"function_declarations": [{"name": "read_file", "parameters_json_schema": schema}]}]
     config = {"function_calling_config": {"mode": "ANY", "allowed_function_names": ["read_file"]}}
-    (part,) = answered(user("hi"), tools=declared, tool_config=config)
+    (part,) = answer_parts(user("hi"), tools=declared, tool_config=config)
     assert part["functionCall"] == {"name": "read_file", "args": {"path": "example"}}
 
 

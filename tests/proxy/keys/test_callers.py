@@ -180,15 +180,15 @@ async def test_transcripts_are_in_a_folder_of_the_name(tmp_path: Path) -> None:
 async def test_a_call_without_a_name_is_refused_on_every_path(
     method: str, target: str, body: Any, headers: dict[str, str]
 ) -> None:
-    async def answered(gateway: RunningGateway, headers: dict[str, str]) -> Answer:
+    async def post_call(gateway: RunningGateway, headers: dict[str, str]) -> Answer:
         if method == "GET":
             return await ask(gateway.url, method, target, headers)
         return await post(gateway.url, target, body, headers)
 
     async with running_gateway(config=REFUSING) as gateway:
-        answer = await answered(gateway, headers)
+        answer = await post_call(gateway, headers)
         assert not gateway.recorded
-        known = await answered(gateway, {"x-goog-api-key": CANARY})
+        known = await post_call(gateway, {"x-goog-api-key": CANARY})
     assert (answer.status, answer.error["status"]) == (403, "PERMISSION_DENIED")
     assert answer.error["details"][0]["reason"] == "KEY_UNKNOWN"
     assert b"canary" not in answer.body

@@ -12,13 +12,13 @@ from support.gateway import listens, runs, says
 from support.keys import (
     ACCEPTING,
     UPSTREAM_KEY,
+    denial_reason,
     id_of,
     issue,
     issuing_gateway,
+    key_header,
     rotate,
-    sent,
     until_answered,
-    why,
 )
 from support.wire import HI, SSE, UNARY, ask, peer, post, response
 
@@ -68,7 +68,10 @@ async def test_a_key_is_accepted_wherever_clients_send_googles_and_goes_nowhere(
         answer = await post(gateway.url, UNARY + query, HI, headers)
         [request] = gateway.recorded
         receipt = await ask(
-            gateway.url, "GET", f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}", sent(key)
+            gateway.url,
+            "GET",
+            f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}",
+            key_header(key),
         )
     assert answer.status == 200
     assert request.headers["x-goog-api-key"] == UPSTREAM_KEY
@@ -104,10 +107,10 @@ async def test_hooks_and_metrics_see_owner_and_team(tmp_path: Path) -> None:
     hooks = {"BeforeModel": [deny(keys=["alice"])], "BeforeTool": [deny(teams="search")]}
     event = {"session_id": "s-1", "tool_name": "t", "tool_input": {}}
     async with issuing_gateway(tmp_path, hooks) as gateway:
-        assert b"Not for you." in (await post(gateway.url, UNARY, HI, sent(alice))).body
-        assert (await post(gateway.url, UNARY, HI, sent(bob))).status == 200
+        assert b"Not for you." in (await post(gateway.url, UNARY, HI, key_header(alice))).body
+        assert (await post(gateway.url, UNARY, HI, key_header(bob))).status == 200
         for key, decided in ((alice, "deny"), (bob, None)):
-            answer = await post(gateway.url, "/hookgate/v1/events/BeforeTool", event, sent(key))
+            answer = await post(gateway.url, "/hookgate/v1/events/BeforeTool", event, key_header(key))
             assert answer.json.get("decision") == decided
         metrics = gateway.metrics.page().decode()
     assert 'team="platform"' in metrics
@@ -118,8 +121,8 @@ async def test_callers_keys_still_work_unless_they_are_refused(tmp_path: Path) -
     for unknown_keys, status in (("allow", 200), ("refuse", 403)):
         clients = {**ACCEPTING["clients"], "unknown_keys": unknown_keys}
         async with issuing_gateway(tmp_path, clients=clients) as gateway:
-            own = await post(gateway.url, UNARY, HI, sent(OWN))
-            issued = await post(gateway.url, UNARY, HI, sent(issue(tmp_path)))
+            own = await post(gateway.url, UNARY, HI, key_header(OWN))
+            issued = await post(gateway.url, UNARY, HI, key_header(issue(tmp_path)))
             assert (own.status, issued.status) == (status, 200)
             keys = [request.headers["x-goog-api-key"] for request in gateway.recorded]
             assert keys == ([OWN] if status == 200 else []) + [UPSTREAM_KEY]
@@ -130,9 +133,9 @@ async def test_a_conversation_stays_the_same_when_its_key_is_rotated(tmp_path: P
     seen: list[Any] = []
     old = issue(tmp_path)
     async with issuing_gateway(tmp_path, {"BeforeModel": [listens(seen)]}) as gateway:
-        await post(gateway.url, UNARY, HI, sent(old))
+        await post(gateway.url, UNARY, HI, key_header(old))
         await until_answered(gateway.url, rotate(tmp_path, old))
-        await post(gateway.url, UNARY, HI, sent(issue(tmp_path)))
+        await post(gateway.url, UNARY, HI, key_header(issue(tmp_path)))
     first, second, other = (event["session_id"] for event in seen)
     assert first == second != other
 
@@ -166,11 +169,11 @@ async def test_an_invalid_key_is_denied_before_any_hook_and_on_record(
     hooks = {"BeforeModel": [listens(seen)], "SessionStart": [listens(seen)]}
     async with issuing_gateway(tmp_path, hooks) as gateway:
         if target in (SSE, EVENT):
-            answer = await post(gateway.url, target, STARTED if target == EVENT else HI, sent(key))
+            answer = await post(gateway.url, target, STARTED if target == EVENT else HI, key_header(key))
         else:
-            answer = await ask(gateway.url, "GET", target, sent(key))
+            answer = await ask(gateway.url, "GET", target, key_header(key))
         assert not gateway.recorded
-    assert why(answer) == reason
+    assert denial_reason(answer) == reason
     assert not seen
     if target == SSE:
         [call] = calls_in(tmp_path)
@@ -212,7 +215,7 @@ async def test_a_key_in_an_odd_place_is_not_sent_upstream(headers: dict[str, str
 async def test_a_key_in_the_path_is_refused_and_not_logged(place: str, tmp_path: Path) -> None:
     key = issue(tmp_path)
     async with issuing_gateway(tmp_path) as gateway:
-        answer = await post(gateway.url, place.format(key), HI, sent(key))
+        answer = await post(gateway.url, place.format(key), HI, key_header(key))
         assert not gateway.recorded
     assert answer.status in (400, 403)
     assert key.encode() not in answer.body + (tmp_path / "audit.db").read_bytes()
@@ -255,9 +258,9 @@ async def test_a_key_is_for_its_models_and_routes(
     key = issue(tmp_path, scope=scope)
     routes = {"unhooked": ["agents", "openai"], "files": "forward"}
     async with issuing_gateway(tmp_path, routes=routes) as gateway:
-        answer = await post(gateway.url, target, HI, sent(key))
+        answer = await post(gateway.url, target, HI, key_header(key))
         assert not gateway.recorded
-    assert why(answer) == "KEY_NOT_ALLOWED"
+    assert denial_reason(answer) == "KEY_NOT_ALLOWED"
     assert answer.error["message"].startswith(f"The key {id_of(key)} of alice may not be used for ")
     assert message in answer.error["message"]
 
@@ -268,7 +271,7 @@ async def test_a_key_for_some_models_is_for_no_other_in_a_body(tmp_path: Path) -
     batch = {"batch": {"inputConfig": {"requests": {"requests": [{"request": inner}]}}}}
     async with issuing_gateway(tmp_path) as gateway:
         target = UNARY.replace("generateContent", "batchGenerateContent")
-        assert (await post(gateway.url, target, batch, sent(key))).status == 400
+        assert (await post(gateway.url, target, batch, key_header(key))).status == 400
         assert not gateway.recorded
 
 
@@ -278,9 +281,9 @@ async def test_a_hook_does_not_get_a_batch_to_a_model_that_the_key_is_not_for(tm
     hooks = {"BeforeModel": [says(llm_request={"model": "gemini-2.5-pro"})]}
     async with issuing_gateway(tmp_path, hooks) as gateway:
         target = UNARY.replace("generateContent", "batchGenerateContent")
-        answer = await post(gateway.url, target, batch, sent(key))
+        answer = await post(gateway.url, target, batch, key_header(key))
         assert not gateway.recorded
-    assert why(answer) == "KEY_NOT_ALLOWED"
+    assert denial_reason(answer) == "KEY_NOT_ALLOWED"
     assert "may not be used for the model 'gemini-2.5-pro'" in answer.error["message"]
 
 
@@ -305,14 +308,14 @@ async def test_a_key_is_for_its_models_if_only_the_body_names_them(
     key = issue(tmp_path, scope={"models": ["gemini-2.5-*"]})
     async with issuing_gateway(tmp_path, {"BeforeModel": [listens(seen)]} if hooked else {}) as gateway:
         for name in ("gemini-3-flash", "models/gemini-3-flash", "google/gemini-3-flash"):
-            answer = await post(gateway.url, path, {**body, "model": name}, sent(key))
-            assert why(answer) == "KEY_NOT_ALLOWED"
+            answer = await post(gateway.url, path, {**body, "model": name}, key_header(key))
+            assert denial_reason(answer) == "KEY_NOT_ALLOWED"
             denial = "may not be used for the model 'gemini-3-flash'; it may be used for: gemini-2.5-*."
             assert answer.error["message"] == f"The key {id_of(key)} of alice {denial}"
         assert not seen
         assert not gateway.recorded
         for name in ("gemini-2.5-flash", "models/gemini-2.5-flash", "google/gemini-2.5-flash"):
-            assert (await post(gateway.url, path, {**body, "model": name}, sent(key))).status == 200
+            assert (await post(gateway.url, path, {**body, "model": name}, key_header(key))).status == 200
         assert [request.body["model"] for request in gateway.recorded] == [
             "gemini-2.5-flash",
             "models/gemini-2.5-flash",
@@ -338,7 +341,7 @@ async def test_a_hook_cannot_choose_a_model_that_the_key_is_not_for(
     path: str, body: Any, tmp_path: Path
 ) -> None:
     scope = {"models": ["gemini-2.5-*"], "routes": ["generate", "embed", "batches"]}
-    key = sent(issue(tmp_path, scope=scope))
+    key = key_header(issue(tmp_path, scope=scope))
     for chosen, denied in (("gemini-3-flash", True), ("gemini-2.5-pro", False)):
         hooks = {"BeforeModel": [says(llm_request={"model": chosen})]}
         async with issuing_gateway(tmp_path, hooks) as gateway:
@@ -349,12 +352,12 @@ async def test_a_hook_cannot_choose_a_model_that_the_key_is_not_for(
 
 
 async def test_a_key_is_not_for_code_assist_or_an_api_without_a_key_of_the_gateway(tmp_path: Path) -> None:
-    key = sent(issue(tmp_path))
+    key = key_header(issue(tmp_path))
     async with issuing_gateway(tmp_path, upstream={"vertex_key": UPSTREAM_KEY}) as gateway:
         body = {"model": "m", "request": HI}
-        assert why(await post(gateway.url, CODE_ASSIST, body, key)) == "KEY_NOT_ALLOWED"
+        assert denial_reason(await post(gateway.url, CODE_ASSIST, body, key)) == "KEY_NOT_ALLOWED"
         missing = await post(gateway.url, UNARY, HI, key)
-        assert why(missing) == "UPSTREAM_KEY_MISSING"
+        assert denial_reason(missing) == "UPSTREAM_KEY_MISSING"
         assert "[credentials.NAME]" in missing.error["message"]
         assert (await post(gateway.url, f"/v1/publishers/google{UNARY[7:]}", HI, key)).status == 200
         assert len(gateway.recorded) == 1
@@ -369,7 +372,7 @@ async def test_the_gateways_key_reaches_no_client_although_the_upstream_quotes_i
                 peer(upstream_answer) as upstream,
                 issuing_gateway(tmp_path, hooks, upstream_url=upstream.url) as gateway,
             ):
-                key = sent(issue(tmp_path))
+                key = key_header(issue(tmp_path))
                 if target == "/v1beta/models":
                     answer = await ask(gateway.url, "GET", target, key)
                 else:

@@ -16,15 +16,15 @@ from aiohttp import web
 from support.databases import postgres
 from support.keys import (
     UPSTREAM_KEY,
+    denial_reason,
     id_of,
     issue,
     issuing_gateway,
+    key_header,
     key_table,
     revoke,
     rotate,
-    sent,
     until_answered,
-    why,
 )
 from support.wire import HI, UNARY, post
 
@@ -49,10 +49,10 @@ async def test_a_revoked_key_is_refused_by_every_gateway_within_five_seconds(
         issuing_gateway(tmp_path, url=url) as other,
     ):
         for gateway in (one, other):
-            assert (await post(gateway.url, UNARY, HI, sent(key))).status == 200
+            assert (await post(gateway.url, UNARY, HI, key_header(key))).status == 200
         revoke(tmp_path, key, url)
         for gateway in (one, other):
-            assert why(await until_answered(gateway.url, key, 403)) == "KEY_REVOKED"
+            assert denial_reason(await until_answered(gateway.url, key, 403)) == "KEY_REVOKED"
 
 
 @pytest.mark.parametrize("change", [revoke, rotate])
@@ -104,12 +104,15 @@ async def test_a_lookup_that_began_before_a_revocation_is_not_used_for_longer(
 
     async with issuing_gateway(tmp_path) as gateway:
         monkeypatch.setattr(KeyTable, "find", find_slowly)
-        call = asyncio.create_task(post(gateway.url, UNARY, HI, sent(key)))
+        call = asyncio.create_task(post(gateway.url, UNARY, HI, key_header(key)))
         await read.wait()
         revoke(tmp_path, key)
-        assert why(await call) == "KEYS_UNAVAILABLE"
+        assert denial_reason(await call) == "KEYS_UNAVAILABLE"
         revoked.set()
-        assert why(await until_answered(gateway.url, key, 403)) in ("KEY_REVOKED", "KEYS_UNAVAILABLE")
+        assert denial_reason(await until_answered(gateway.url, key, 403)) in (
+            "KEY_REVOKED",
+            "KEYS_UNAVAILABLE",
+        )
         assert not gateway.recorded
 
 
@@ -123,7 +126,7 @@ async def test_many_calls_at_once_look_a_key_up_once(tmp_path: Path, monkeypatch
     monkeypatch.setattr(KeyTable, "find", counted)
     monkeypatch.setattr(issued_keys, "_FRESH_SECONDS", 60)
     async with issuing_gateway(tmp_path) as gateway:
-        answers = await asyncio.gather(*(post(gateway.url, UNARY, HI, sent(key)) for _ in range(20)))
+        answers = await asyncio.gather(*(post(gateway.url, UNARY, HI, key_header(key)) for _ in range(20)))
     assert {answer.status for answer in answers} == {200}
     assert found == [id_of(key)]
 
@@ -142,8 +145,8 @@ async def test_a_guessed_id_costs_as_many_lookups_as_a_wrong_secret(
     wrong, unknown = create_key(id_of(issue(tmp_path)))[0], create_key()[0]
     async with issuing_gateway(tmp_path) as gateway:
         for key in (wrong, unknown):
-            answers = [await post(gateway.url, UNARY, HI, sent(key)) for _ in range(3)]
-            assert {(why(answer), answer.error["message"]) for answer in answers} == {
+            answers = [await post(gateway.url, UNARY, HI, key_header(key)) for _ in range(3)]
+            assert {(denial_reason(answer), answer.error["message"]) for answer in answers} == {
                 ("KEY_UNKNOWN", answers[0].error["message"])
             }
     assert found == [id_of(wrong), id_of(unknown)]
@@ -154,18 +157,18 @@ async def test_an_old_key_is_valid_for_the_overlap_of_a_rotation(url: str | None
     async with issuing_gateway(tmp_path, url=url) as gateway:
         new = rotate(tmp_path, old, 60, url)
         await until_answered(gateway.url, new)
-        assert (await post(gateway.url, UNARY, HI, sent(old))).status == 200
+        assert (await post(gateway.url, UNARY, HI, key_header(old))).status == 200
         newest = rotate(tmp_path, old, 0, url)
         replaced = await until_answered(gateway.url, new, 403)
-        assert (why(replaced), "was replaced" in replaced.error["message"]) == ("KEY_EXPIRED", True)
-        assert why(await post(gateway.url, UNARY, HI, sent(old))) == "KEY_UNKNOWN"
-        assert (await post(gateway.url, UNARY, HI, sent(newest))).status == 200
+        assert (denial_reason(replaced), "was replaced" in replaced.error["message"]) == ("KEY_EXPIRED", True)
+        assert denial_reason(await post(gateway.url, UNARY, HI, key_header(old))) == "KEY_UNKNOWN"
+        assert (await post(gateway.url, UNARY, HI, key_header(newest))).status == 200
 
 
 async def test_a_new_key_is_accepted_at_once_although_it_was_tried_before(tmp_path: Path) -> None:
     key, key_id = create_key()
     async with issuing_gateway(tmp_path) as gateway:
-        assert why(await post(gateway.url, UNARY, HI, sent(key))) == "KEY_UNKNOWN"
+        assert denial_reason(await post(gateway.url, UNARY, HI, key_header(key))) == "KEY_UNKNOWN"
         pepper = gateway.keys._pepper
         issue(tmp_path, id=key_id, hash=pepper.hash(key))
         await until_answered(gateway.url, key, seconds=1.5)
@@ -178,10 +181,10 @@ async def test_calls_are_refused_while_the_keys_cannot_be_read(
     async with issuing_gateway(tmp_path) as gateway:
         with closing(sqlite3.connect(tmp_path / "keys.db", isolation_level=None)) as file:
             file.execute("ALTER TABLE issued_keys RENAME TO away")
-            assert why(await post(gateway.url, UNARY, HI, sent(key))) == "KEYS_UNAVAILABLE"
-            assert (await post(gateway.url, UNARY, HI, sent(OWN))).status == 200
+            assert denial_reason(await post(gateway.url, UNARY, HI, key_header(key))) == "KEYS_UNAVAILABLE"
+            assert (await post(gateway.url, UNARY, HI, key_header(OWN))).status == 200
             file.execute("ALTER TABLE away RENAME TO issued_keys")
-        assert (await post(gateway.url, UNARY, HI, sent(key))).status == 200
+        assert (await post(gateway.url, UNARY, HI, key_header(key))).status == 200
         assert len(gateway.recorded) == 2
     assert "cannot be used: no such table: issued_keys" in caplog.text
 
@@ -191,7 +194,7 @@ async def test_a_scope_of_a_newer_version_is_not_ignored(tmp_path: Path) -> None
     with closing(sqlite3.connect(tmp_path / "keys.db", isolation_level=None)) as file:
         file.execute("""UPDATE issued_keys SET scope = '{"routes": ["generate"], "hours": "9-17"}'""")
     async with issuing_gateway(tmp_path) as gateway:
-        assert why(await post(gateway.url, UNARY, HI, sent(key))) == "KEYS_UNAVAILABLE"
+        assert denial_reason(await post(gateway.url, UNARY, HI, key_header(key))) == "KEYS_UNAVAILABLE"
 
 
 # ---- the pepper
@@ -211,7 +214,7 @@ async def test_gateways_share_keys_by_their_database_and_a_copy_of_the_pepper(tm
         (tmp_path / "copy").write_bytes((tmp_path / "one" / "keys.pepper").read_bytes())
         clients = {"issued_keys": True, "pepper_file": tmp_path / "copy"}
         async with issuing_gateway(tmp_path / "two", url=url, clients=clients) as gateway:
-            assert (await post(gateway.url, UNARY, HI, sent(key))).status == 200
+            assert (await post(gateway.url, UNARY, HI, key_header(key))).status == 200
 
 
 def test_the_pepper_and_the_keys_belong_to_one_user_only(tmp_path: Path) -> None:
@@ -268,7 +271,7 @@ async def test_a_key_that_is_revoked_while_its_body_arrives_is_refused(
 
     withdrawn = asyncio.Event()
     async with issuing_gateway(tmp_path, hooks) as gateway, aiohttp.ClientSession() as http:
-        headers = {**sent(key), "content-type": "application/json"}
+        headers = {**key_header(key), "content-type": "application/json"}
         call = asyncio.create_task(http.post(f"{gateway.url}{UNARY}", data=body(), headers=headers))
         await started.wait()
         await asyncio.to_thread(revoke, tmp_path, key)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.gateway import listens
-from support.keys import ACCEPTING, id_of, issue, issuing_gateway, key_table, sent, why
+from support.keys import ACCEPTING, denial_reason, id_of, issue, issuing_gateway, key_header, key_table
 from support.wire import HI, SSE, UNARY, ask, peer, post, spoken, sse
 
 from hookgate.hooks import CallEnd
@@ -38,11 +38,13 @@ async def test_gateways_count_the_calls_of_a_key_together(url: str | None, tmp_p
         issuing_gateway(tmp_path, hooks, url=url) as one,
         issuing_gateway(tmp_path, hooks, url=url) as two,
     ):
-        answers = [await post(each.url, UNARY, HI, sent(key)) for each in (one, two, one, two)]
-        assert (await post(one.url, UNARY, HI, sent(other))).status == 200  # although its owner is the same
+        answers = [await post(each.url, UNARY, HI, key_header(key)) for each in (one, two, one, two)]
+        assert (
+            await post(one.url, UNARY, HI, key_header(other))
+        ).status == 200  # although its owner is the same
         assert (len(one.recorded), len(two.recorded)) == (2, 1)
     assert [answer.status for answer in answers] == [200, 200, 403, 403]
-    assert why(answers[2]) == "KEY_LIMIT_REACHED"
+    assert denial_reason(answers[2]) == "KEY_LIMIT_REACHED"
     name = f"The key {id_of(key)} of alice"
     assert (
         answers[2]
@@ -67,12 +69,12 @@ async def test_tokens_and_cost_are_counted_when_a_call_ends(
 ) -> None:
     (tmp_path / "prices.toml").write_text(PRICES)
     prices = read_prices(tmp_path / "prices.toml")
-    key = sent(issue(tmp_path, scope=limited(**rule)))
+    key = key_header(issue(tmp_path, scope=limited(**rule)))
     section = {"file": tmp_path / "prices.toml"}
     async with issuing_gateway(tmp_path, hooks, known_prices=prices, prices=section) as gateway:
         assert (await post(gateway.url, target, HI, key)).status == 200
         refused = await post(gateway.url, target, HI, key)
-        assert why(refused) == "KEY_LIMIT_REACHED"
+        assert denial_reason(refused) == "KEY_LIMIT_REACHED"
         assert f" {'tokens' if 'tokens' in rule else 'EUR'} in this month" in refused.error["message"]
         unpriced = await post(gateway.url, target.replace("gemini-2.5", "gemma-4"), HI, key)
         assert ("no price for the model 'gemma-4-flash'" in unpriced.error["message"]) == ("cost" in rule)
@@ -86,7 +88,7 @@ async def test_tokens_of_chat_completions_count_if_no_hook_judges_them(stream: b
         path, headers = "/v1beta/openai/chat/completions", {"Authorization": f"Bearer {key}"}
         answer = await post(gateway.url, path, body, headers)
         assert (answer.status, b"usage" in answer.body) == (200, not stream)
-        assert why(await post(gateway.url, path, body, headers)) == "KEY_LIMIT_REACHED"
+        assert denial_reason(await post(gateway.url, path, body, headers)) == "KEY_LIMIT_REACHED"
         sent_key = gateway.recorded[0].headers["authorization"]
     assert sent_key.startswith("Bearer ")
     assert key not in sent_key
@@ -109,11 +111,11 @@ async def test_cost_is_limited_by_the_model_that_a_body_names(
     body = {**OPENAI_BODIES[path], "model": "gemini-2.5-flash", "stream": stream}
     section = {"file": tmp_path / "prices.toml"}
     async with issuing_gateway(tmp_path, known_prices=prices, prices=section) as gateway:
-        unpriced = await post(gateway.url, path, {**body, "model": "gemma-4"}, sent(key))
-        assert why(unpriced) == "KEY_LIMIT_REACHED"
+        unpriced = await post(gateway.url, path, {**body, "model": "gemma-4"}, key_header(key))
+        assert denial_reason(unpriced) == "KEY_LIMIT_REACHED"
         assert "no price for the model 'gemma-4'" in unpriced.error["message"]
-        assert (await post(gateway.url, path, body, sent(key))).status == 200
-        assert why(await post(gateway.url, path, body, sent(key))) == "KEY_LIMIT_REACHED"
+        assert (await post(gateway.url, path, body, key_header(key))).status == 200
+        assert denial_reason(await post(gateway.url, path, body, key_header(key))) == "KEY_LIMIT_REACHED"
         assert len(gateway.recorded) == 1
         await gateway.keys.flush()
     with key_table(tmp_path) as table:
@@ -122,7 +124,7 @@ async def test_cost_is_limited_by_the_model_that_a_body_names(
 
 async def test_a_limit_for_some_models_counts_calls_whose_body_names_one(tmp_path: Path) -> None:
     path, body = next(iter(OPENAI_BODIES.items()))
-    key = sent(issue(tmp_path, scope=limited(requests=1, models=["gemini-2.5-*"])))
+    key = key_header(issue(tmp_path, scope=limited(requests=1, models=["gemini-2.5-*"])))
     async with issuing_gateway(tmp_path) as gateway:
         for model, status in (("gemini-3-flash", 200), ("gemini-2.5-flash", 200), ("gemini-2.5-pro", 403)):
             assert (await post(gateway.url, path, {**body, "model": model}, key)).status == status
@@ -130,16 +132,16 @@ async def test_a_limit_for_some_models_counts_calls_whose_body_names_one(tmp_pat
 
 async def test_a_call_counts_as_a_request_although_its_body_is_refused(tmp_path: Path) -> None:
     path, body = next(iter(OPENAI_BODIES.items()))
-    key = sent(issue(tmp_path, scope=limited(requests=1)))
+    key = key_header(issue(tmp_path, scope=limited(requests=1)))
     async with issuing_gateway(tmp_path) as gateway:
         assert (await post(gateway.url, path, {**body, "model": 7}, key)).status == 400
-        assert why(await post(gateway.url, path, body, key)) == "KEY_LIMIT_REACHED"
+        assert denial_reason(await post(gateway.url, path, body, key)) == "KEY_LIMIT_REACHED"
 
 
 async def test_a_limit_on_cost_without_prices_denies_every_call(tmp_path: Path) -> None:
-    key = sent(issue(tmp_path, scope=limited(cost=5)))
+    key = key_header(issue(tmp_path, scope=limited(cost=5)))
     async with issuing_gateway(tmp_path) as gateway:
-        assert why(await post(gateway.url, UNARY, HI, key)) == "KEY_LIMIT_REACHED"
+        assert denial_reason(await post(gateway.url, UNARY, HI, key)) == "KEY_LIMIT_REACHED"
         assert (await ask(gateway.url, "GET", "/v1beta/models", key)).status == 200
 
 
@@ -150,17 +152,19 @@ async def test_a_store_that_cannot_count_denies_calls_of_limited_keys(
     async with issuing_gateway(tmp_path) as gateway:
         with closing(sqlite3.connect(tmp_path / "hookgate.db", isolation_level=None)) as file:
             file.execute("DROP TABLE counters")
-        assert why(await post(gateway.url, UNARY, HI, sent(limited_key))) == "KEYS_UNAVAILABLE"
+        assert (
+            denial_reason(await post(gateway.url, UNARY, HI, key_header(limited_key))) == "KEYS_UNAVAILABLE"
+        )
         assert "the store of limits cannot be used: no such table: counters" in caplog.text
-        assert (await post(gateway.url, UNARY, HI, sent(other))).status == 200
+        assert (await post(gateway.url, UNARY, HI, key_header(other))).status == 200
 
 
 async def test_usage_is_summed_over_gateways_and_survives_outages(url: str | None, tmp_path: Path) -> None:
     key, unused = issue(tmp_path, url), issue(tmp_path, url)
     async with issuing_gateway(tmp_path, url=url) as one, issuing_gateway(tmp_path, url=url) as two:
         for gateway in (one, two, one):
-            assert (await post(gateway.url, UNARY, HI, sent(key))).status == 200
-        assert (await post(one.url, EMBED, HI, sent(create_key(id_of(key))[0]))).status == 403
+            assert (await post(gateway.url, UNARY, HI, key_header(key))).status == 200
+        assert (await post(one.url, EMBED, HI, key_header(create_key(id_of(key))[0]))).status == 403
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(KeyTable, "add_usage", _fail)
             await one.keys.flush()
@@ -183,7 +187,7 @@ async def test_the_tokens_of_an_answer_that_breaks_off_count(hooks: Any, target:
         peer(head, event if target == SSE else event.removeprefix(b"data: ")) as upstream,
         issuing_gateway(tmp_path, hooks, upstream_url=upstream.url) as gateway,
     ):
-        await post(gateway.url, target, HI, sent(key))
+        await post(gateway.url, target, HI, key_header(key))
         await gateway.keys.flush()
     with key_table(tmp_path) as table:
         used = table.usage()[id_of(key)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from support.keys import Issuing, issue, issuing_gateway, key_table, sent
+from support.keys import Issuing, issue, issuing_gateway, key_header, key_table
 from support.live import LIVE, ScriptedModel, live
 
 Json = dict[str, Any]
@@ -47,13 +47,13 @@ def key_with(state: Path, **limit: Any) -> str:
 
 @asynccontextmanager
 async def session(url: str, key: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
-    async with aiohttp.ClientSession(headers=sent(key)) as http, http.ws_connect(url + LIVE) as socket:
+    async with aiohttp.ClientSession(headers=key_header(key)) as http, http.ws_connect(url + LIVE) as socket:
         await socket.send_json(SETUP)
         assert json.loads((await socket.receive()).data) == {"setupComplete": {}}
         yield socket
 
 
-async def answered(
+async def expect_answer(
     socket: aiohttp.ClientWebSocketResponse[bool], message: Json, answer: Sequence[Json] = ANSWER
 ) -> None:
     await socket.send_json(message)
@@ -61,7 +61,7 @@ async def answered(
 
 
 async def refused(url: str, key: str) -> aiohttp.WSServerHandshakeError:
-    async with aiohttp.ClientSession(headers=sent(key)) as http:
+    async with aiohttp.ClientSession(headers=key_header(key)) as http:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
             await http.ws_connect(url + LIVE)
     return refusal.value
@@ -74,8 +74,8 @@ async def test_a_session_ends_after_the_turn_that_reaches_a_limit_of_tokens(
     key = key_with(tmp_path, tokens=150)
     async with gateway(tmp_path) as issuing:
         async with session(issuing.url, key) as socket:
-            await answered(socket, message)
-            await answered(socket, message)
+            await expect_answer(socket, message)
+            await expect_answer(socket, message)
             end = await socket.receive()
         assert (end.type, end.data) == (aiohttp.WSMsgType.CLOSE, 1008)
         assert "has used 200 of 150 tokens in this month" in end.extra
@@ -91,8 +91,8 @@ async def test_sessions_that_are_open_at_once_share_the_limit(tmp_path: Path) ->
         session(issuing.url, key) as one,
         session(issuing.url, key) as other,
     ):
-        await answered(one, SAID, answer)
-        await answered(other, SAID, answer)
+        await expect_answer(one, SAID, answer)
+        await expect_answer(other, SAID, answer)
         assert (await other.receive()).data == 1008
         await one.send_json(SAID)
         end = await one.receive()
@@ -104,7 +104,7 @@ async def test_each_session_is_one_request(tmp_path: Path) -> None:
     async with gateway(tmp_path) as issuing:
         async with session(issuing.url, key) as socket:
             for _ in range(3):
-                await answered(socket, SAID)
+                await expect_answer(socket, SAID)
         assert (await refused(issuing.url, key)).status == 403
 
 
@@ -112,7 +112,7 @@ async def test_a_limit_on_cost_needs_a_price_for_the_model(tmp_path: Path) -> No
     key = key_with(tmp_path, cost=1.0)
     async with (
         gateway(tmp_path) as issuing,
-        aiohttp.ClientSession(headers=sent(key)) as http,
+        aiohttp.ClientSession(headers=key_header(key)) as http,
         http.ws_connect(issuing.url + LIVE) as socket,
     ):
         await socket.send_json(SETUP)
@@ -127,14 +127,14 @@ async def test_sessions_that_are_not_judged_are_refused_if_their_tokens_would_ha
     async with gateway(tmp_path, {"unhooked": ["live"]}) as issuing:
         assert (await refused(issuing.url, limited)).status == 403
         async with session(issuing.url, counted) as socket:
-            await answered(socket, SAID)
+            await expect_answer(socket, SAID)
 
 
 async def test_the_tokens_of_a_session_are_in_the_usage_of_its_key_once(tmp_path: Path) -> None:
     key = key_with(tmp_path, tokens=1000)
     async with gateway(tmp_path) as issuing, session(issuing.url, key) as socket:
-        await answered(socket, SAID)
-        await answered(socket, SAID)
+        await expect_answer(socket, SAID)
+        await expect_answer(socket, SAID)
     with key_table(tmp_path) as table:  # the usage is written when the gateway stops
         [used] = table.usage().values()
     assert (used.calls, used.input_tokens, used.output_tokens) == (1, 160, 40)

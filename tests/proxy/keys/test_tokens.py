@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from support.gateway import listens
-from support.keys import ACCEPTING, UPSTREAM_KEY, issue, issuing_gateway, sent, why
+from support.keys import ACCEPTING, UPSTREAM_KEY, denial_reason, issue, issuing_gateway, key_header
 from support.openid_provider import openid_provider
 from support.wire import HI, UNARY, post
 
@@ -143,7 +143,7 @@ async def test_a_token_that_is_not_valid_is_denied_before_any_hook(
     ) as gateway:
         answer = await post(gateway.url, UNARY, HI, bearer(make()))
         assert not gateway.recorded
-    assert (why(answer), seen) == (reason, [])
+    assert (denial_reason(answer), seen) == (reason, [])
     assert any(message.startswith("a token was refused: ") for message in caplog.messages) == (
         reason == "KEY_UNKNOWN"
     )
@@ -153,7 +153,7 @@ async def test_tokens_of_other_issuers_are_the_callers_own_credentials(tmp_path:
     own = token(iss="https://accounts.google.com")
     async with issuing_gateway(tmp_path, tokens=settings(tmp_path)) as gateway:
         assert (await post(gateway.url, UNARY, HI, bearer(own))).status == 200
-        assert (await post(gateway.url, UNARY, HI, sent(issue(tmp_path)))).status == 200
+        assert (await post(gateway.url, UNARY, HI, key_header(issue(tmp_path)))).status == 200
         assert gateway.recorded[0].headers["authorization"] == f"Bearer {own}"
         assert gateway.recorded[1].headers["x-goog-api-key"] == UPSTREAM_KEY
 

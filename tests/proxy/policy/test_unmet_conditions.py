@@ -17,7 +17,7 @@ ALICE, DIGITS = sha256(b"alice's").hexdigest(), sha256(b"somebody's").hexdigest(
 KEYS = {"alice": NamedKey(sha256=ALICE, team="search"), "bob": NamedKey(sha256=sha256(b"bob's").hexdigest())}
 
 
-def told(hook: dict[str, Any], folder: Path, keys: dict[str, NamedKey] | None = None) -> list[str]:
+def warnings_about(hook: dict[str, Any], folder: Path, keys: dict[str, NamedKey] | None = None) -> list[str]:
     """The warnings about one hook, each without what they have in common."""
     file = write_file(folder, one_group(hook))
     start = f"{file}:1: hooks.BeforeModel: the hook 'one': "
@@ -37,7 +37,7 @@ def told(hook: dict[str, Any], folder: Path, keys: dict[str, NamedKey] | None = 
     ],
 )
 def test_a_name_that_a_caller_may_have_is_not_reported(when: dict[str, Any], tmp_path: Path) -> None:
-    assert told(command(name="one", when=when), tmp_path) == []
+    assert warnings_about(command(name="one", when=when), tmp_path) == []
 
 
 NO_KEY = "never matches: no key in [keys] of hookgate.toml has this name; "
@@ -65,11 +65,11 @@ NO_TEAM = "never matches: no team in [keys] of hookgate.toml has this name; "
 def test_a_name_that_no_caller_can_have_is_reported_with_the_likely_one(
     when: dict[str, Any], expected: list[str], tmp_path: Path
 ) -> None:
-    assert told(command(name="one", when=when), tmp_path) == expected
+    assert warnings_about(command(name="one", when=when), tmp_path) == expected
 
 
 def test_where_no_keys_are_named_the_remedy_is_to_name_one(tmp_path: Path) -> None:
-    assert told(command(name="one", when={"keys": "eve"}), tmp_path, {}) == [
+    assert warnings_about(command(name="one", when={"keys": "eve"}), tmp_path, {}) == [
         f"when.keys: 'eve' {NO_KEY}add one"
     ]
 
@@ -77,7 +77,7 @@ def test_where_no_keys_are_named_the_remedy_is_to_name_one(tmp_path: Path) -> No
 def test_the_routes_of_a_policy_are_conditions_too(tmp_path: Path) -> None:
     rules = [{"to": "a", "when": {"keys": "bob"}}, {"to": "b", "when": {"teams": "serch", "keys": ["alcie"]}}]
     hook = {"type": "builtin", "builtin": "models", "name": "one", "options": {"route": rules}}
-    assert told(hook, tmp_path) == [
+    assert warnings_about(hook, tmp_path) == [
         f"options.route.1.when.keys: 'alcie' {NO_KEY}did you mean 'alice'?",
         f"options.route.1.when.teams: 'serch' {NO_TEAM}did you mean 'search'?",
     ]

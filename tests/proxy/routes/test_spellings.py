@@ -174,7 +174,7 @@ def test_there_are_enough_spellings_of_each_route() -> None:
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("path", ROUTES)
 async def test_each_spelling_is_judged_or_refused(gateway: RunningGateway, path: str) -> None:
-    statuses = {spelling: await said(gateway, "POST", spelling, path) for spelling in spellings(path)}
+    statuses = {spelling: await post_status(gateway, "POST", spelling, path) for spelling in spellings(path)}
     assert {spelling: status for spelling, status in statuses.items() if status not in (400, 403)} == {}
     assert leaked(gateway) == []
 
@@ -185,11 +185,11 @@ async def test_each_spelling_is_judged_or_refused(gateway: RunningGateway, path:
 async def test_no_other_method_carries_a_forbidden_prompt_upstream(
     gateway: RunningGateway, path: str, method: str
 ) -> None:
-    await said(gateway, method, path, path)
+    await post_status(gateway, method, path, path)
     assert leaked(gateway) == []
 
 
-async def said(gateway: RunningGateway, method: str, target: str, path: str) -> int:
+async def post_status(gateway: RunningGateway, method: str, target: str, path: str) -> int:
     """The status that a request with the forbidden prompt gets."""
     body = json.dumps(ROUTES[path]).encode()
     head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nx-goog-api-key: k\r\n"

@@ -219,7 +219,7 @@ async def stuck(url: str) -> AsyncIterator[socket.socket]:
 # ---- too many
 
 
-async def answered(wire: Wire) -> bool:
+async def is_answered(wire: Wire) -> bool:
     """Whether a call on the connection is answered."""
     await wire.post(UNARY, HI)
     return (await wire.answer()).status == 200
@@ -287,19 +287,19 @@ async def test_for_one_connection_more_the_one_that_is_idle_for_longest_closes()
         connected(url) as three,
     ):
         for wire in (one, two, three, one):
-            assert await answered(wire)
+            assert await is_answered(wire)
         async with connected(url) as four:
-            assert await answered(four)
+            assert await is_answered(four)
             assert await two.ended()
             for wire in (one, three):
-                assert await answered(wire)
+                assert await is_answered(wire)
 
 
 async def test_connections_that_never_sent_anything_keep_no_call_out() -> None:
     async with nothing_left(), gateway(limits=LimitSettings(connections=2)) as url, AsyncExitStack() as stack:
         silent = [await stack.enter_async_context(connected(url)) for _ in range(20)]
         async with connected(url) as wire:
-            assert await answered(wire)
+            assert await is_answered(wire)
         assert [await each.rest() for each in silent[:18]] == [b""] * 18
 
 
@@ -310,17 +310,17 @@ async def test_a_head_that_is_never_finished_keeps_no_call_out_and_no_young_one_
         connected(url) as old,
         connected(url) as young,
     ):
-        assert await answered(idle)
+        assert await is_answered(idle)
         await old.write(b"G")
-        assert await answered(young)
+        assert await is_answered(young)
         await young.write(b"G")
         async with connected(url) as first:
             assert await idle.ended()
-            assert await answered(first)
+            assert await is_answered(first)
             async with connected(url) as second:
-                assert await answered(second)
+                assert await is_answered(second)
                 assert await old.rest() == b""
-                assert await answered(first)
+                assert await is_answered(first)
                 await young.write(b"ET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert (await young.answer()).status == 403
 

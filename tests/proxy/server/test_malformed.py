@@ -34,13 +34,13 @@ PACKED = gzip.compress(BODY)
 EMPTY = b'{"error": {"code": 0}}'  # of an answer without a body, to HEAD
 
 
-def sent(*headers: bytes, body: bytes = BODY) -> bytes:
+def post_bytes(*headers: bytes, body: bytes = BODY) -> bytes:
     """A POST with these header lines."""
     return HEAD + b"".join(line + b"\r\n" for line in headers) + b"\r\n" + body
 
 
 def chunked(body: bytes, *headers: bytes) -> bytes:
-    return sent(b"Transfer-Encoding: chunked", *headers, body=body)
+    return post_bytes(b"Transfer-Encoding: chunked", *headers, body=body)
 
 
 def to(target: bytes, method: bytes = b"POST", version: bytes = b"HTTP/1.1") -> bytes:
@@ -52,54 +52,56 @@ H2C = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings
 
 LENGTHS = {
     "length and chunked": chunked(CHUNKS, b"Content-Length: " + SIZE),
-    "chunked and length": sent(b"Content-Length: " + SIZE, b"Transfer-Encoding: chunked", body=CHUNKS),
+    "chunked and length": post_bytes(b"Content-Length: " + SIZE, b"Transfer-Encoding: chunked", body=CHUNKS),
     "length of the chunks and chunked": chunked(CHUNKS, b"Content-Length: %d" % len(CHUNKS)),
     "length 0 and chunked": chunked(CHUNKS, b"Content-Length: 0"),
-    "length twice": sent(b"Content-Length: " + SIZE, b"Content-Length: " + SIZE),
-    "lengths that differ": sent(b"Content-Length: " + SIZE, b"Content-Length: 0"),
-    "lengths in a list": sent(b"Content-Length: " + SIZE + b", " + SIZE),
-    "lengths in a list that differ": sent(b"Content-Length: 0, " + SIZE),
-    "length signed": sent(b"Content-Length: +" + SIZE),
-    "length negative": sent(b"Content-Length: -1"),
-    "length hexadecimal": sent(b"Content-Length: 0x%x" % len(BODY)),
-    "length with an exponent": sent(b"Content-Length: 1e2"),
-    "length with a fraction": sent(b"Content-Length: " + SIZE + b".0"),
-    "length with underscores": sent(b"Content-Length: " + SIZE[:1] + b"_" + SIZE[1:]),
-    "length with zeros before": sent(b"Content-Length: 000" + SIZE),
-    "length in octal": sent(b"Content-Length: 0o" + SIZE),
-    "length with a space inside": sent(b"Content-Length: " + SIZE[:1] + b" " + SIZE[1:]),
-    "length with a space before": sent(b"Content-Length:  " + SIZE),
-    "length with a tab": sent(b"Content-Length:\t" + SIZE + b"\t"),
-    "length with no digits": sent(b"Content-Length: "),
-    "length of text": sent(b"Content-Length: all"),
-    "length in other digits": sent("Content-Length: \u0661\u0662".encode()),
-    "length beyond 64 bits": sent(b"Content-Length: 18446744073709551616"),
-    "length of 30 digits": sent(b"Content-Length: " + b"9" * 30),
-    "length too small": sent(b"Content-Length: 10"),
-    "length with a semicolon": sent(b"Content-Length: " + SIZE + b";"),
-    "length quoted": sent(b'Content-Length: "' + SIZE + b'"'),
-    "no length": sent(),
-    "length under another name": sent(b"Content_Length: " + SIZE, b"Content-Length: 0"),
+    "length twice": post_bytes(b"Content-Length: " + SIZE, b"Content-Length: " + SIZE),
+    "lengths that differ": post_bytes(b"Content-Length: " + SIZE, b"Content-Length: 0"),
+    "lengths in a list": post_bytes(b"Content-Length: " + SIZE + b", " + SIZE),
+    "lengths in a list that differ": post_bytes(b"Content-Length: 0, " + SIZE),
+    "length signed": post_bytes(b"Content-Length: +" + SIZE),
+    "length negative": post_bytes(b"Content-Length: -1"),
+    "length hexadecimal": post_bytes(b"Content-Length: 0x%x" % len(BODY)),
+    "length with an exponent": post_bytes(b"Content-Length: 1e2"),
+    "length with a fraction": post_bytes(b"Content-Length: " + SIZE + b".0"),
+    "length with underscores": post_bytes(b"Content-Length: " + SIZE[:1] + b"_" + SIZE[1:]),
+    "length with zeros before": post_bytes(b"Content-Length: 000" + SIZE),
+    "length in octal": post_bytes(b"Content-Length: 0o" + SIZE),
+    "length with a space inside": post_bytes(b"Content-Length: " + SIZE[:1] + b" " + SIZE[1:]),
+    "length with a space before": post_bytes(b"Content-Length:  " + SIZE),
+    "length with a tab": post_bytes(b"Content-Length:\t" + SIZE + b"\t"),
+    "length with no digits": post_bytes(b"Content-Length: "),
+    "length of text": post_bytes(b"Content-Length: all"),
+    "length in other digits": post_bytes("Content-Length: \u0661\u0662".encode()),
+    "length beyond 64 bits": post_bytes(b"Content-Length: 18446744073709551616"),
+    "length of 30 digits": post_bytes(b"Content-Length: " + b"9" * 30),
+    "length too small": post_bytes(b"Content-Length: 10"),
+    "length with a semicolon": post_bytes(b"Content-Length: " + SIZE + b";"),
+    "length quoted": post_bytes(b'Content-Length: "' + SIZE + b'"'),
+    "no length": post_bytes(),
+    "length under another name": post_bytes(b"Content_Length: " + SIZE, b"Content-Length: 0"),
 }
 CODINGS = {
-    "chunked twice": sent(b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked", body=CHUNKS),
-    "chunked, chunked": sent(b"Transfer-Encoding: chunked, chunked", body=CHUNKS),
-    "chunked not last": sent(b"Transfer-Encoding: chunked, identity", body=CHUNKS),
-    "gzip, chunked": sent(b"Transfer-Encoding: gzip, chunked", body=CHUNKS),
-    "chunked with a length in another line": sent(b"Transfer-Encoding: identity", b"Content-Length: " + SIZE),
-    "coding identity": sent(b"Transfer-Encoding: identity"),
-    "coding unknown": sent(b"Transfer-Encoding: xchunked", body=CHUNKS),
-    "coding empty": sent(b"Transfer-Encoding:", b"Content-Length: " + SIZE),
-    "coding quoted": sent(b'Transfer-Encoding: "chunked"', body=CHUNKS),
-    "coding in capitals": sent(b"Transfer-Encoding: CHUNKED", body=CHUNKS),
-    "coding with a vertical tab": sent(b"Transfer-Encoding: \x0bchunked", body=CHUNKS),
-    "coding with a form feed": sent(b"Transfer-Encoding: chunked\x0c", body=CHUNKS),
-    "coding with a null": sent(b"Transfer-Encoding: chunked\0", body=CHUNKS),
-    "coding with a parameter": sent(b"Transfer-Encoding: chunked;x=1", body=CHUNKS),
-    "coding with a comma": sent(b"Transfer-Encoding: ,chunked", body=CHUNKS),
-    "coding with a space in its name": sent(b"Transfer-Encoding : chunked", body=CHUNKS),
-    "coding behind a space": sent(b" Transfer-Encoding: chunked", body=CHUNKS),
-    "coding by another name": sent(b"Transfer_Encoding: chunked", b"Content-Length: " + SIZE),
+    "chunked twice": post_bytes(b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked", body=CHUNKS),
+    "chunked, chunked": post_bytes(b"Transfer-Encoding: chunked, chunked", body=CHUNKS),
+    "chunked not last": post_bytes(b"Transfer-Encoding: chunked, identity", body=CHUNKS),
+    "gzip, chunked": post_bytes(b"Transfer-Encoding: gzip, chunked", body=CHUNKS),
+    "chunked with a length in another line": post_bytes(
+        b"Transfer-Encoding: identity", b"Content-Length: " + SIZE
+    ),
+    "coding identity": post_bytes(b"Transfer-Encoding: identity"),
+    "coding unknown": post_bytes(b"Transfer-Encoding: xchunked", body=CHUNKS),
+    "coding empty": post_bytes(b"Transfer-Encoding:", b"Content-Length: " + SIZE),
+    "coding quoted": post_bytes(b'Transfer-Encoding: "chunked"', body=CHUNKS),
+    "coding in capitals": post_bytes(b"Transfer-Encoding: CHUNKED", body=CHUNKS),
+    "coding with a vertical tab": post_bytes(b"Transfer-Encoding: \x0bchunked", body=CHUNKS),
+    "coding with a form feed": post_bytes(b"Transfer-Encoding: chunked\x0c", body=CHUNKS),
+    "coding with a null": post_bytes(b"Transfer-Encoding: chunked\0", body=CHUNKS),
+    "coding with a parameter": post_bytes(b"Transfer-Encoding: chunked;x=1", body=CHUNKS),
+    "coding with a comma": post_bytes(b"Transfer-Encoding: ,chunked", body=CHUNKS),
+    "coding with a space in its name": post_bytes(b"Transfer-Encoding : chunked", body=CHUNKS),
+    "coding behind a space": post_bytes(b" Transfer-Encoding: chunked", body=CHUNKS),
+    "coding by another name": post_bytes(b"Transfer_Encoding: chunked", b"Content-Length: " + SIZE),
     "chunked in HTTP/1.0": b"POST " + PATH + b" HTTP/1.0\r\n" + HOST + KEY + CHUNKED + b"\r\n" + CHUNKS,
     "trailer that is a length": chunked(CHUNK + b"0\r\nContent-Length: 5\r\n\r\n"),
     "trailer that is a coding": chunked(CHUNK + b"0\r\nTransfer-Encoding: gzip\r\n\r\n"),
@@ -141,30 +143,30 @@ LINES = {
     "line feed behind a header": HEAD + b"X: 1\n" + LENGTH + b"\r\n" + BODY,
     "line feed at the end of the head": HEAD + LENGTH + b"\n" + BODY,
     "return alone behind a header": HEAD + b"X: 1\r" + LENGTH + b"\r\n" + BODY,
-    "return in a value": sent(b"X: a\rb", LENGTH.strip()),
+    "return in a value": post_bytes(b"X: a\rb", LENGTH.strip()),
     "two returns": HEAD.replace(b"\r\n", b"\r\r\n") + LENGTH + b"\r\n" + BODY,
-    "null in a value": sent(b"X: a\0b", LENGTH.strip()),
-    "null in a name": sent(b"X\0: a", LENGTH.strip()),
+    "null in a value": post_bytes(b"X: a\0b", LENGTH.strip()),
+    "null in a name": post_bytes(b"X\0: a", LENGTH.strip()),
     "null in the target": to(PATH + b"\0"),
     "null first": b"\0" + WHOLE,
-    "control character in a value": sent(b"X: a\x01b", LENGTH.strip()),
-    "folded header": sent(b"X: a", b" b", LENGTH.strip()),
-    "folded with a tab": sent(b"X: a", b"\tb", LENGTH.strip()),
-    "folded length": sent(b"Content-Length:", b" " + SIZE),
+    "control character in a value": post_bytes(b"X: a\x01b", LENGTH.strip()),
+    "folded header": post_bytes(b"X: a", b" b", LENGTH.strip()),
+    "folded with a tab": post_bytes(b"X: a", b"\tb", LENGTH.strip()),
+    "folded length": post_bytes(b"Content-Length:", b" " + SIZE),
     "folded host": LINE + b"Host: localhost\r\n evil\r\n" + LENGTH + b"\r\n" + BODY,
     "folded first header": LINE + b" X: 1\r\n" + HOST + LENGTH + b"\r\n" + BODY,
-    "space before the colon": sent(b"X : a", LENGTH.strip()),
-    "space before the colon of the length": sent(b"Content-Length : " + SIZE),
-    "tab before the colon": sent(b"Content-Length\t: " + SIZE),
-    "no colon": sent(b"just words", LENGTH.strip()),
-    "no name": sent(b": value", LENGTH.strip()),
-    "name with brackets": sent(b"X(y): 1", LENGTH.strip()),
-    "name with a space": sent(b"X y: 1", LENGTH.strip()),
-    "name with other letters": sent("X\u00e9: 1".encode(), LENGTH.strip()),
-    "name quoted": sent(b'"X": 1', LENGTH.strip()),
-    "name of 10,000 letters": sent(b"X" * 10_000 + b": 1", LENGTH.strip()),
-    "value of 10,000 letters": sent(b"X: " + b"x" * 10_000, LENGTH.strip()),
-    "200 headers": sent(*(b"X-%d: 1" % number for number in range(200)), LENGTH.strip()),
+    "space before the colon": post_bytes(b"X : a", LENGTH.strip()),
+    "space before the colon of the length": post_bytes(b"Content-Length : " + SIZE),
+    "tab before the colon": post_bytes(b"Content-Length\t: " + SIZE),
+    "no colon": post_bytes(b"just words", LENGTH.strip()),
+    "no name": post_bytes(b": value", LENGTH.strip()),
+    "name with brackets": post_bytes(b"X(y): 1", LENGTH.strip()),
+    "name with a space": post_bytes(b"X y: 1", LENGTH.strip()),
+    "name with other letters": post_bytes("X\u00e9: 1".encode(), LENGTH.strip()),
+    "name quoted": post_bytes(b'"X": 1', LENGTH.strip()),
+    "name of 10,000 letters": post_bytes(b"X" * 10_000 + b": 1", LENGTH.strip()),
+    "value of 10,000 letters": post_bytes(b"X: " + b"x" * 10_000, LENGTH.strip()),
+    "200 headers": post_bytes(*(b"X-%d: 1" % number for number in range(200)), LENGTH.strip()),
     "empty lines first": b"\r\n\r\n" + WHOLE,
     "line feeds first": b"\n\n" + WHOLE,
     "space first": b" " + WHOLE,
@@ -196,7 +198,7 @@ TARGETS = {
     "method in small letters": to(PATH, b"post"),
     "method unknown": to(PATH, b"JUDGE"),
     "method with a colon": to(PATH, b"PO:ST"),
-    "method override": sent(b"X-HTTP-Method-Override: PUT", LENGTH.strip()),
+    "method override": post_bytes(b"X-HTTP-Method-Override: PUT", LENGTH.strip()),
     "GET with a body": to(b"/v1beta/models", b"GET"),
     "HEAD with a body": to(b"/v1beta/models", b"HEAD"),
     "GET with chunks": b"GET /v1beta/models HTTP/1.1\r\n" + HOST + KEY + CHUNKED + b"\r\n" + CHUNKS,
@@ -218,13 +220,15 @@ VERSIONS = {
     "HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0",
     "TLS hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + BODY,
     "PROXY protocol": b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2\r\n" + WHOLE,
-    "h2c upgrade with a body": sent(*H2C, LENGTH.strip()),
+    "h2c upgrade with a body": post_bytes(*H2C, LENGTH.strip()),
     "h2c upgrade with chunks": chunked(CHUNKS, *H2C),
-    "h2c or websocket upgrade with a body": sent(
+    "h2c or websocket upgrade with a body": post_bytes(
         b"Connection: Upgrade", b"Upgrade: h2c, websocket", LENGTH.strip()
     ),
-    "tcp upgrade with a body": sent(b"Connection: Upgrade", b"Upgrade: TCP", LENGTH.strip()),
-    "websocket upgrade with a body": sent(b"Connection: Upgrade", b"Upgrade: websocket", LENGTH.strip()),
+    "tcp upgrade with a body": post_bytes(b"Connection: Upgrade", b"Upgrade: TCP", LENGTH.strip()),
+    "websocket upgrade with a body": post_bytes(
+        b"Connection: Upgrade", b"Upgrade: websocket", LENGTH.strip()
+    ),
     "bytes behind a websocket upgrade": b"GET "
     + PATH
     + b" HTTP/1.1\r\n"
@@ -248,49 +252,53 @@ HEADERS = {
     "host with a space": LINE + b"Host: local host\r\n" + LENGTH + b"\r\n" + BODY,
     "host with a comma": LINE + b"Host: localhost, evil\r\n" + LENGTH + b"\r\n" + BODY,
     "host with a port that is none": LINE + b"Host: localhost:x\r\n" + LENGTH + b"\r\n" + BODY,
-    "key twice": sent(b"x-goog-api-key: other", LENGTH.strip()),
-    "authorization twice": sent(b"Authorization: Bearer a", b"Authorization: Bearer b", LENGTH.strip()),
-    "session twice": sent(b"x-hookgate-session: a", b"x-hookgate-session: b", LENGTH.strip()),
-    "content type twice": sent(b"Content-Type: text/plain", b"Content-Type: text/html", LENGTH.strip()),
-    "expect twice": sent(b"Expect: 100-continue", b"Expect: 100-continue", LENGTH.strip()),
-    "x-gzip": sent(b"Content-Encoding: x-gzip", b"Content-Length: %d" % len(PACKED), body=PACKED),
-    "gzip, gzip": sent(
+    "key twice": post_bytes(b"x-goog-api-key: other", LENGTH.strip()),
+    "authorization twice": post_bytes(b"Authorization: Bearer a", b"Authorization: Bearer b", LENGTH.strip()),
+    "session twice": post_bytes(b"x-hookgate-session: a", b"x-hookgate-session: b", LENGTH.strip()),
+    "content type twice": post_bytes(b"Content-Type: text/plain", b"Content-Type: text/html", LENGTH.strip()),
+    "expect twice": post_bytes(b"Expect: 100-continue", b"Expect: 100-continue", LENGTH.strip()),
+    "x-gzip": post_bytes(b"Content-Encoding: x-gzip", b"Content-Length: %d" % len(PACKED), body=PACKED),
+    "gzip, gzip": post_bytes(
         b"Content-Encoding: gzip, gzip",
         b"Content-Length: %d" % len(gzip.compress(PACKED)),
         body=gzip.compress(PACKED),
     ),
-    "gzip twice": sent(
+    "gzip twice": post_bytes(
         b"Content-Encoding: gzip",
         b"Content-Encoding: gzip",
         b"Content-Length: %d" % len(gzip.compress(PACKED)),
         body=gzip.compress(PACKED),
     ),
-    "gzip that is none": sent(b"Content-Encoding: gzip", LENGTH.strip()),
-    "gzip cut short": sent(
+    "gzip that is none": post_bytes(b"Content-Encoding: gzip", LENGTH.strip()),
+    "gzip cut short": post_bytes(
         b"Content-Encoding: gzip", b"Content-Length: %d" % (len(PACKED) - 9), body=PACKED[:-9]
     ),
-    "gzip and more": sent(
+    "gzip and more": post_bytes(
         b"Content-Encoding: gzip", b"Content-Length: %d" % (len(PACKED) * 2), body=PACKED * 2
     ),
-    "gzip in capitals": sent(b"Content-Encoding: GZIP", b"Content-Length: %d" % len(PACKED), body=PACKED),
-    "gzip with a space": sent(b"Content-Encoding:  gzip ", b"Content-Length: %d" % len(PACKED), body=PACKED),
-    "br": sent(b"Content-Encoding: br", LENGTH.strip()),
-    "gzip that nobody announced": sent(b"Content-Length: %d" % len(PACKED), body=PACKED),
-    "websocket key of old": sent(b"Sec-WebSocket-Key1: x", LENGTH.strip()),
-    "connection names the length": sent(b"Connection: content-length", LENGTH.strip()),
-    "connection names the key": sent(b"Connection: x-goog-api-key", LENGTH.strip()),
+    "gzip in capitals": post_bytes(
+        b"Content-Encoding: GZIP", b"Content-Length: %d" % len(PACKED), body=PACKED
+    ),
+    "gzip with a space": post_bytes(
+        b"Content-Encoding:  gzip ", b"Content-Length: %d" % len(PACKED), body=PACKED
+    ),
+    "br": post_bytes(b"Content-Encoding: br", LENGTH.strip()),
+    "gzip that nobody announced": post_bytes(b"Content-Length: %d" % len(PACKED), body=PACKED),
+    "websocket key of old": post_bytes(b"Sec-WebSocket-Key1: x", LENGTH.strip()),
+    "connection names the length": post_bytes(b"Connection: content-length", LENGTH.strip()),
+    "connection names the key": post_bytes(b"Connection: x-goog-api-key", LENGTH.strip()),
 }
 PIPELINES = {
-    "a request in a body": sent(b"Content-Length: 0", body=WHOLE),
+    "a request in a body": post_bytes(b"Content-Length: 0", body=WHOLE),
     "a request behind an unknown route": b"GET /nowhere HTTP/1.1\r\n" + HOST + b"\r\n" + WHOLE,
-    "a request behind a refused one": sent(b"Content-Length: +1", body=WHOLE),
+    "a request behind a refused one": post_bytes(b"Content-Length: +1", body=WHOLE),
     "a request behind garbage": b"garbage\r\n\r\n" + WHOLE,
     "a request behind a HEAD": b"HEAD /v1beta/models HTTP/1.1\r\n" + HOST + b"\r\n" + WHOLE,
     "a request behind its own body": WHOLE + WHOLE,
     "a request behind chunks": chunked(CHUNKS) + WHOLE,
-    "a request behind a close": sent(b"Connection: close", LENGTH.strip()) + WHOLE,
+    "a request behind a close": post_bytes(b"Connection: close", LENGTH.strip()) + WHOLE,
     "forty requests": WHOLE * 40,
-    "a request behind an h2c upgrade": sent(*H2C, LENGTH.strip()) + WHOLE,
+    "a request behind an h2c upgrade": post_bytes(*H2C, LENGTH.strip()) + WHOLE,
 }
 CORPUS = LENGTHS | CODINGS | CHUNK_SIZES | LINES | TARGETS | VERSIONS | HEADERS | PIPELINES
 
@@ -402,7 +410,7 @@ async def test_an_answer_after_which_the_connection_closes_says_so(judging: Judg
 
 async def test_a_connection_serves_another_request_after_an_upgrade_that_is_ignored(judging: Judging) -> None:
     async with connected(judging.running.url) as wire:
-        for data in (sent(*H2C, LENGTH.strip()), WHOLE):
+        for data in (post_bytes(*H2C, LENGTH.strip()), WHOLE):
             await wire.write(data)
             answer = await wire.answer()
             assert (answer.status, answer.error["message"]) == (403, DENY["reason"])

@@ -29,7 +29,7 @@ def session(key: str, name: str) -> SessionContext:
     return SessionContext(name, key=key)
 
 
-def answered(key: str) -> CallRecord:
+def answered_record(key: str) -> CallRecord:
     """The record of a call that the model has answered."""
     record = CallRecord(kind="judged", session=session(key, "s"), start_recorded=True)
     with record.attempt() as attempt:
@@ -135,11 +135,11 @@ def test_a_key_has_a_share_of_its_own_once_it_is_accepted() -> None:
 
 def test_one_keys_receipts_do_not_displace_those_of_another() -> None:
     receipts = Receipts()
-    first = answered("alice")
+    first = answered_record("alice")
     receipts.add(first)
     for _ in range(kept.KEPT_RECEIPTS + 200):
         receipts.add(CallRecord(session=session("mallory", "s"), call_states=[CallState()]))
-    last = answered("alice")
+    last = answered_record("alice")
     receipts.add(last)
     assert receipts.receipt_for(first.id, "alice") is not None
     assert receipts.receipt_for(first.id, "mallory") is None

@@ -202,7 +202,7 @@ async def test_a_restart_of_the_server_is_not_noticed(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def held(url: str, key: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+async def locked_counter(url: str, key: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
     """Another client that holds the row of a counter, so that whoever adds to it waits."""
     connection = await psycopg.AsyncConnection.connect(url.replace("+psycopg", ""))
     async with connection:
@@ -225,11 +225,11 @@ async def test_what_is_counted_as_the_server_ends_the_connection_is_counted_once
     with postgres() as url:
         async with opened(url, tmp_path) as counters:
             await counters.add("a", 1, TOMORROW)
-            async with held(url, "a") as other:
+            async with locked_counter(url, "a") as other:
                 adding = asyncio.create_task(counters.add("a", 1, TOMORROW))
                 await end_waiting(other)
             assert await adding == 2
-            async with held(url, "a") as other:
+            async with locked_counter(url, "a") as other:
                 counters.add_later("a", 5, TOMORROW)
                 await end_waiting(other)
             async with asyncio.timeout(10):  # it is added in another thread

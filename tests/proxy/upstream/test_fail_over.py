@@ -14,7 +14,7 @@ from support.counted import Counted
 from support.gateway import says
 from support.google_cloud import PROJECT_ID, TOKEN, Call, GoogleCloud, google_cloud, vertex
 from support.http import service
-from support.keys import issue, issuing_gateway, sent
+from support.keys import issue, issuing_gateway, key_header
 from support.wire import HI, SSE, UNARY, Answer, ask, connected, post, prompt
 
 from hookgate.proxy.audit.reading import RecordFilter
@@ -56,7 +56,9 @@ async def at_once(step: Callable[[bytes], bytes], data: bytes) -> bytes:
 async def receipt_of(url: str, answer: Answer, key: str) -> Any:
     """The receipt of a call, for the caller."""
     return (
-        await ask(url, "GET", f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}", sent(key))
+        await ask(
+            url, "GET", f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}", key_header(key)
+        )
     ).json
 
 
@@ -69,7 +71,7 @@ async def test_no_client_sees_that_one_of_two_keys_has_no_quota(
     async with google_cloud() as cloud, behind(cloud, tmp_path, hooks=hooks) as gateway:
         cloud.answer = failing(status, FIRST)
         key = issue(tmp_path)
-        answer = await post(gateway.url, target, HI, sent(key))
+        answer = await post(gateway.url, target, HI, key_header(key))
         assert (answer.status, answer.complete) == (200, True)
         assert b'"ok"' in answer.body
         assert cloud.secrets == [FIRST, SECOND]
@@ -116,7 +118,7 @@ async def test_nothing_is_tried_again_once_an_answer_has_begun(tmp_path: Path) -
         async with service(cut_off) as url:  # type: ignore[arg-type]  # a handler, too  # a plain server's requests
             state = tmp_path / str(len(calls))
             async with behind(GoogleCloud(url), state, hooks=hooks) as gateway:
-                answer = await post(gateway.url, SSE, HI, sent(issue(state)))
+                answer = await post(gateway.url, SSE, HI, key_header(issue(state)))
         assert not answer.complete
     assert calls == [FIRST, FIRST]
 
@@ -131,7 +133,7 @@ async def test_a_request_that_may_have_been_processed_is_not_sent_again(tmp_path
         return web.Response()
 
     async with service(hangs_up) as url, behind(GoogleCloud(url), tmp_path) as gateway:  # type: ignore[arg-type]  # any answer
-        answer = await post(gateway.url, UNARY, HI, sent(issue(tmp_path)))
+        answer = await post(gateway.url, UNARY, HI, key_header(issue(tmp_path)))
     assert (answer.status, len(heard)) == (502, 1)
 
 
@@ -139,14 +141,14 @@ async def test_a_request_that_may_have_been_processed_is_not_sent_again(tmp_path
 async def test_other_errors_are_answers(status: int, tmp_path: Path) -> None:
     async with google_cloud() as cloud, behind(cloud, tmp_path) as gateway:
         cloud.answer = failing(status, FIRST)
-        assert (await post(gateway.url, UNARY, HI, sent(issue(tmp_path)))).status == status
+        assert (await post(gateway.url, UNARY, HI, key_header(issue(tmp_path)))).status == status
         assert cloud.secrets == [FIRST]
 
 
 async def test_each_is_tried_once_and_the_last_answer_is_the_clients(tmp_path: Path) -> None:
     async with google_cloud() as cloud, behind(cloud, tmp_path) as gateway:
         cloud.answer = failing(429, FIRST, SECOND, **{"Retry-After": "7"})
-        answer = await post(gateway.url, UNARY, HI, sent(issue(tmp_path)))
+        answer = await post(gateway.url, UNARY, HI, key_header(issue(tmp_path)))
         assert (answer.status, answer.headers["retry-after"]) == (429, "7")
         assert cloud.secrets == [FIRST, SECOND]
 
@@ -212,7 +214,7 @@ async def test_a_path_of_vertex_ai_gets_the_project_of_the_credential(end: str, 
         async with behind(cloud, tmp_path, tables) as gateway:
             cloud.answer = lambda call: web.Response(status=503) if "europe-west1" in call.path else None
             path = f"/v1/projects/theirs/locations/us/endpoints/openapi/{end}"
-            answer = await post(gateway.url, path, body, sent(issue(tmp_path)))
+            answer = await post(gateway.url, path, body, key_header(issue(tmp_path)))
         assert answer.status == 200
         assert [call.path for call in cloud.calls] == [
             f"{PLACE.replace('west4', 'west1')}/{end}",
@@ -226,7 +228,7 @@ async def test_a_model_that_a_hook_chooses_has_the_name_of_vertex_ai(tmp_path: P
     body = {**OPENAI["chat/completions"], "model": "models/gemini-3-flash"}
     async with google_cloud() as cloud:
         async with behind(cloud, tmp_path, {"cloud": vertex(cloud, tmp_path)}, hooks) as gateway:
-            await post(gateway.url, "/v1beta/openai/chat/completions", body, sent(issue(tmp_path)))
+            await post(gateway.url, "/v1beta/openai/chat/completions", body, key_header(issue(tmp_path)))
         [call] = cloud.calls
         assert json.loads(call.body)["model"] == "google/gemini-3-pro"
 
@@ -236,7 +238,7 @@ async def test_an_api_key_of_vertex_ai_is_sent_as_one(tmp_path: Path) -> None:
     credentials = {"express": {"api": "vertex", "key": FIRST, "serves": ["gemini"], **places}}
     body = {**OPENAI["embeddings"], "model": "gemini-embedding-2"}
     async with google_cloud() as cloud, behind(cloud, tmp_path, credentials) as gateway:
-        await post(gateway.url, "/v1beta/openai/embeddings", body, sent(issue(tmp_path)))
+        await post(gateway.url, "/v1beta/openai/embeddings", body, key_header(issue(tmp_path)))
         [call] = cloud.calls
         assert (call.headers.get("x-goog-api-key"), call.path) == (FIRST, f"{PLACE}/embeddings")
 
@@ -246,12 +248,12 @@ async def test_responses_are_not_sent_to_vertex_ai(tmp_path: Path) -> None:
     async with google_cloud() as cloud:
         tables = {"cloud": vertex(cloud, tmp_path), **TWO_KEYS}
         async with behind(cloud, tmp_path, {"cloud": tables["cloud"]}) as gateway:
-            refused = await post(gateway.url, "/v1beta/openai/responses", body, sent(issue(tmp_path)))
+            refused = await post(gateway.url, "/v1beta/openai/responses", body, key_header(issue(tmp_path)))
         assert (refused.status, refused.error["details"][0]["reason"]) == (404, "NOT_ON_VERTEX")
         assert not cloud.calls
         async with behind(cloud, tmp_path, tables) as gateway:
             cloud.answer = failing(429, FIRST, SECOND)
-            await post(gateway.url, "/v1beta/openai/responses", body, sent(issue(tmp_path)))
+            await post(gateway.url, "/v1beta/openai/responses", body, key_header(issue(tmp_path)))
         assert cloud.secrets == [FIRST, SECOND]
 
 
@@ -306,7 +308,7 @@ async def test_a_body_that_can_be_read_only_once_is_sent_only_once() -> None:
 async def test_objects_that_are_stored_in_a_project_are_requested_with_the_first_key_only(
     tmp_path: Path,
 ) -> None:
-    key = sent(issue(tmp_path, scope={"routes": ["files", "models"]}))
+    key = key_header(issue(tmp_path, scope={"routes": ["files", "models"]}))
     async with google_cloud() as cloud, behind(cloud, tmp_path) as gateway:
         cloud.answer = failing(429, FIRST)
         assert (await ask(gateway.url, "GET", "/v1beta/models", key)).status == 200
@@ -318,7 +320,7 @@ async def test_objects_that_are_stored_in_a_project_are_requested_with_the_first
 async def test_callers_with_keys_of_their_own_use_these(tmp_path: Path) -> None:
     async with google_cloud() as cloud, behind(cloud, tmp_path) as gateway:
         cloud.answer = failing(429, "AIza-of-the-caller")
-        assert (await post(gateway.url, UNARY, HI, sent("AIza-of-the-caller"))).status == 429
+        assert (await post(gateway.url, UNARY, HI, key_header("AIza-of-the-caller"))).status == 429
         assert cloud.secrets == ["AIza-of-the-caller"]
 
 
@@ -332,7 +334,7 @@ class _Clock:
         return self.now
 
 
-def held(tables: dict[str, Any], now: Any = _Clock()) -> GatewayCredentials:  # noqa: B008  # it stands still
+def credentials_with(tables: dict[str, Any], now: Any = _Clock()) -> GatewayCredentials:  # noqa: B008  # it stands still
     credentials = {name: CredentialSettings.model_validate(each) for name, each in tables.items()}
     return GatewayCredentials(UpstreamSettings(), credentials, now)
 
@@ -349,7 +351,7 @@ def test_a_credential_without_quota_is_tried_last_for_as_long_as_its_answer_says
     said: str, seconds: float
 ) -> None:
     clock = _Clock()
-    credentials = held(TWO_KEYS, clock)
+    credentials = credentials_with(TWO_KEYS, clock)
     first = credentials.candidates(with_gateway_credential(match("POST", UNARY)))[0]
     credentials.avoid(first, said)
     assert order(credentials) == ["second", "first"]
@@ -360,7 +362,7 @@ def test_a_credential_without_quota_is_tried_last_for_as_long_as_its_answer_says
 
 
 def test_the_quota_of_one_model_says_nothing_about_another() -> None:
-    credentials = held(TWO_KEYS)
+    credentials = credentials_with(TWO_KEYS)
     credentials.avoid(credentials.candidates(with_gateway_credential(match("POST", UNARY)))[0])
     assert order(credentials, target="/v1beta/models/gemini-2.5-pro:generateContent") == ["first", "second"]
 
@@ -368,11 +370,16 @@ def test_the_quota_of_one_model_says_nothing_about_another() -> None:
 def test_each_location_is_tried_before_the_next_credential() -> None:
     places = {"project": "my-project", "locations": ["europe-west4", "europe-west1"]}
     keys = {name: {"api": "vertex", "key": FIRST, "serves": ["gemini"], **places} for name in ("a-", "b-")}
-    assert order(held(keys)) == ["a-europe-west4", "a-europe-west1", "b-europe-west4", "b-europe-west1"]
+    assert order(credentials_with(keys)) == [
+        "a-europe-west4",
+        "a-europe-west1",
+        "b-europe-west4",
+        "b-europe-west1",
+    ]
 
 
 def test_a_team_uses_its_own_credentials_and_those_of_all() -> None:
-    credentials = held(
+    credentials = credentials_with(
         {
             "search": {**TWO_KEYS["first"], "teams": ["search"]},
             "all": TWO_KEYS["second"],
@@ -387,7 +394,7 @@ def test_a_team_uses_its_own_credentials_and_those_of_all() -> None:
 async def test_a_team_without_a_credential_gets_an_explanation(tmp_path: Path) -> None:
     of_ads = {"ads": {**TWO_KEYS["first"], "teams": ["ads"]}}
     async with google_cloud() as cloud, behind(cloud, tmp_path, of_ads) as gateway:
-        answer = await post(gateway.url, UNARY, HI, sent(issue(tmp_path)))
+        answer = await post(gateway.url, UNARY, HI, key_header(issue(tmp_path)))
         assert answer.status == 403
         assert "no credential of its own for gemini that the team search may use" in answer.error["message"]
         await asyncio.sleep(0)

@@ -20,7 +20,7 @@ from support.collector import collecting
 from support.counted import Counted
 from support.gateway import listens
 from support.google_cloud import PROJECT_ID, TOKEN, WORKLOAD, GoogleCloud, google_cloud, vertex
-from support.keys import issue, issuing_gateway, sent
+from support.keys import issue, issuing_gateway, key_header
 from support.wire import HI, SSE, UNARY, ask, post
 
 from hookgate.proxy.audit.reading import RecordFilter
@@ -136,7 +136,7 @@ async def test_a_call_without_a_token_is_a_503_or_goes_to_the_next_credential(tm
             state = tmp_path / str(status)
             gateway_for = issuing_gateway(state, upstream_url=cloud.url, upstream={}, credentials=credentials)
             async with gateway_for as gateway:
-                key = sent(issue(state))
+                key = key_header(issue(state))
                 answer = await post(gateway.url, UNARY, HI, key)
                 receipt = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
                 told = (await ask(gateway.url, "GET", receipt, key)).json
@@ -192,7 +192,7 @@ async def test_a_token_is_in_no_record_hook_trace_metric_or_answer(target: str, 
         async with gateway_for as gateway:
             async with open_tracing(settings, Metrics(), {}) as traces:
                 gateway.gateway._traces = traces
-                key = sent(issue(tmp_path))
+                key = key_header(issue(tmp_path))
                 answer = await post(gateway.url, target, HI, key)
             receipt = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
             told = await ask(gateway.url, "GET", receipt, key)

@@ -16,7 +16,7 @@ from hookgate.translator.chat import decode_completion, encode_completion, new_c
 from hookgate.translator.fields import strings_in
 
 
-def answered(message: Json, reason: str = "stop", **more: Any) -> Json:
+def completion(message: Json, reason: str = "stop", **more: Any) -> Json:
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason, **more}
     return {"id": "c", "object": "chat.completion", "created": 1, "model": MODEL, "choices": [choice]}
 
@@ -59,26 +59,28 @@ def test_an_answer_of_any_shape_is_shown_or_refused(body: Json, number: int, jun
 
 
 def test_a_refused_call_becomes_text_and_the_answer_ends() -> None:
-    body = answered({"content": "I run it. ", "tool_calls": [tool_call('{"a": 1}')]}, "tool_calls")
+    body = completion({"content": "I run it. ", "tool_calls": [tool_call('{"a": 1}')]}, "tool_calls")
     gate = ToolCallFilter()
     response = decode_completion(body)
     [call] = gate.starting_calls(response)
     assert call["args"] == {"a": 1}
     new = encode_completion(body, gate.apply_decisions(response, ["not allowed"]))
-    assert new == answered({"content": "I run it. not allowed"}, "stop")
+    assert new == completion({"content": "I run it. not allowed"}, "stop")
 
 
 def test_a_call_gets_other_arguments_and_the_others_stay() -> None:
     calls = [tool_call('{"a":  1}', "c1"), tool_call('{"b":  2}', "c2")]
-    body = answered({"content": None, "tool_calls": [*calls]}, "tool_calls")
+    body = completion({"content": None, "tool_calls": [*calls]}, "tool_calls")
     response = ToolCallFilter().apply_decisions(decode_completion(body), [None, {"b": 3}])
     calls[1] = tool_call('{"b":3}', "c2")
-    assert encode_completion(body, response) == answered({"content": None, "tool_calls": calls}, "tool_calls")
+    assert encode_completion(body, response) == completion(
+        {"content": None, "tool_calls": calls}, "tool_calls"
+    )
 
 
 def test_a_finish_reason_is_that_of_generate_content() -> None:
     shown = {
-        reason: decode_completion(answered({"content": "hi"}, reason))["candidates"][0]["finishReason"]
+        reason: decode_completion(completion({"content": "hi"}, reason))["candidates"][0]["finishReason"]
         for reason in ("stop", "length", "tool_calls", "content_filter", "from_the_future")
     }
     assert [*shown.values()] == ["STOP", "MAX_TOKENS", "STOP", "SAFETY", "OTHER"]
@@ -87,13 +89,13 @@ def test_a_finish_reason_is_that_of_generate_content() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        answered({"content": ["hi"]}),
-        answered({"content": "hi", "audio": {"transcript": "hi"}}),
-        answered({"content": "hi", "function_call": {"name": "f", "arguments": "{}"}}),
-        answered({"tool_calls": [tool_call("[]")]}),
-        answered({"tool_calls": [tool_call('{"a": 1, "a": 2}')]}),
-        answered({"tool_calls": {}}),
-        {**answered({"content": "hi"}), "candidates": []},
+        completion({"content": ["hi"]}),
+        completion({"content": "hi", "audio": {"transcript": "hi"}}),
+        completion({"content": "hi", "function_call": {"name": "f", "arguments": "{}"}}),
+        completion({"tool_calls": [tool_call("[]")]}),
+        completion({"tool_calls": [tool_call('{"a": 1, "a": 2}')]}),
+        completion({"tool_calls": {}}),
+        {**completion({"content": "hi"}), "candidates": []},
         {"choices": "hi"},
         {"choices": [{"message": {"content": "a"}, "delta": {"content": "b"}}]},
     ],

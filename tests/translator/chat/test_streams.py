@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 from support import framing
-from support.chat import MODEL, called, chunk, completions, ended, said, sse, tool_call
+from support.chat import MODEL, called, chunk, completions, ended, sse, text_chunk, tool_call
 from support.dialects import PIECES, SECRET, decided, redacted_stream
 from support.interactions import Json, copied
 
@@ -68,7 +68,7 @@ def test_unchanged_chunks_keep_their_bytes_wherever_they_are_split(
     texts: list[str], arguments: list[str], cuts: list[int]
 ) -> None:
     pieces = ['{"a": ', *(json.dumps("".join(arguments))[i : i + 3] for i in range(0, 99, 3)), "}"]
-    data = sse([*map(said, texts), *called(pieces), *called(["{}"], 1), ended("tool_calls"), USAGE])
+    data = sse([*map(text_chunk, texts), *called(pieces), *called(["{}"], 1), ended("tool_calls"), USAGE])
     assert streamed(data, copied, tuple(cuts)) == data
 
 
@@ -79,7 +79,7 @@ def test_text_flows_while_it_is_judged_and_a_call_is_held_until_it_is_complete()
     def released(each: Json) -> int:
         return len(framing.feed(b"data: " + dumps(each) + b"\n\n"))
 
-    assert released(said("hi")) == 1
+    assert released(text_chunk("hi")) == 1
     assert [released(each) for each in (first, *rest, ended("tool_calls"))] == [0, 0, 0, 1]
 
 
@@ -100,7 +100,7 @@ def test_the_usage_that_a_client_has_not_requested_is_hidden_in_every_spelling(n
     framing = CompletionChunks()
     framing.hide_usage()
     spelling = f"\\u{ord(name[0]):04x}{name[1:]}"
-    data = sse([said("h\u0131"), USAGE]).replace(f'"{name}"'.encode(), f'"{spelling}"'.encode())
+    data = sse([text_chunk("h\u0131"), USAGE]).replace(f'"{name}"'.encode(), f'"{spelling}"'.encode())
     out = b"".join(framing.encode(frame, frame.data) for frame in [*framing.feed(data), *framing.finish()])
     assert b"prompt_tokens" not in out
     assert data.startswith(out.removesuffix(b"data: [DONE]\n\n"))
@@ -133,7 +133,7 @@ def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_split(cut: int, fi
 @pytest.mark.parametrize("cut", range(len(SECRET) + 9))
 def test_a_secret_in_arguments_is_masked_wherever_they_are_split(cut: int) -> None:
     text = json.dumps({"a": SECRET})
-    data = sse([said("look"), *called([text[:cut], text[cut:]]), ended("tool_calls")])
+    data = sse([text_chunk("look"), *called([text[:cut], text[cut:]]), ended("tool_calls")])
     out = redacted(data)
     assert calls_of(out) == [("read_file", '{"a":"[KEY]"}')]
     assert (text_of(out), reason_of(out)) == ("look", "tool_calls")
@@ -150,7 +150,7 @@ def test_a_secret_is_masked_in_each_of_several_choices(cut: int) -> None:
 
 
 def test_a_refused_call_becomes_text_and_the_answer_ends() -> None:
-    data = sse([said("I try. "), *called(['{"a": 1', "}"]), ended("tool_calls"), USAGE])
+    data = sse([text_chunk("I try. "), *called(['{"a": 1', "}"]), ended("tool_calls"), USAGE])
     out = streamed(data, decided("not allowed"))
     assert (text_of(out), calls_of(out), reason_of(out)) == ("I try. not allowed", [], "stop")
     assert out.endswith(b"data: [DONE]\n\n")
@@ -229,7 +229,7 @@ def test_other_fields_of_chunks_stay_when_a_call_is_edited() -> None:
         [*called(["{}"]), chunk({"tool_calls": [{"index": 0, "id": "other", "function": {}}]}), ended()],
         [chunk({"tool_calls": ["hi"]}), ended()],
         [chunk({"content": 7})],
-        [{**said("hi"), "chunks": []}],
+        [{**text_chunk("hi"), "chunks": []}],
     ],
 )
 def test_a_stream_that_hooks_could_not_judge_is_refused(chunks: list[Json]) -> None:

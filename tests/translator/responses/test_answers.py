@@ -17,7 +17,7 @@ from hookgate.translator.fields import strings_in
 from hookgate.translator.responses import decode_response, encode_response, new_response
 
 
-def answered(*items: Json, **more: Any) -> Json:
+def response_with(*items: Json, **more: Any) -> Json:
     return {"id": "r", "object": "response", "status": "completed", "output": list(items), **more}
 
 
@@ -54,7 +54,7 @@ def test_an_answer_of_any_shape_is_shown_or_refused(body: Json, number: int, jun
 
 
 def test_a_refused_call_becomes_a_message() -> None:
-    body = answered(message(output_text("I run it.")), call_item('{"a": 1}'))
+    body = response_with(message(output_text("I run it.")), call_item('{"a": 1}'))
     gate, response = ToolCallFilter(), decode_response(body)
     [call] = gate.starting_calls(response)
     assert call["args"] == {"a": 1}
@@ -64,13 +64,15 @@ def test_a_refused_call_becomes_a_message() -> None:
 
 
 def test_a_call_gets_other_arguments_and_the_others_stay() -> None:
-    body = answered(call_item('{"a":  1}'), call_item('{"b":  2}', "c2"))
+    body = response_with(call_item('{"a":  1}'), call_item('{"b":  2}', "c2"))
     new = encode_response(body, ToolCallFilter().apply_decisions(decode_response(body), [None, {"b": 3}]))
-    assert new == answered(body["output"][0], call_item('{"b":3}', "c2"))
+    assert new == response_with(body["output"][0], call_item('{"b":3}', "c2"))
 
 
 def test_a_text_that_hooks_changed_has_no_tokens_of_the_former_text() -> None:
-    body = answered(message(output_text("secret", logprobs=TOKENS), output_text("other", logprobs=TOKENS)))
+    body = response_with(
+        message(output_text("secret", logprobs=TOKENS), output_text("other", logprobs=TOKENS))
+    )
     response = copied(decode_response(body))
     response["candidates"][0]["content"]["parts"][0]["text"] = "[KEY]"
     expected = message(output_text("[KEY]", logprobs=[]), output_text("other", logprobs=TOKENS))
@@ -81,7 +83,7 @@ def test_a_text_that_hooks_changed_has_no_tokens_of_the_former_text() -> None:
 
 
 def test_the_text_of_the_whole_output_is_not_sent_if_it_was_edited() -> None:
-    body = answered(message(output_text("secret")), output_text="secret")
+    body = response_with(message(output_text("secret")), output_text="secret")
     response = copied(decode_response(body))
     response["candidates"][0]["content"]["parts"][0]["text"] = "[KEY]"
     assert "secret" not in json.dumps(encode_response(body, response))
@@ -95,24 +97,24 @@ def test_a_finish_reason_is_that_of_generate_content() -> None:
         {"status": "failed"},
         {"status": "in_progress"},
     ]
-    shown = [decode_response(answered(**end))["candidates"][0].get("finishReason") for end in ends]
+    shown = [decode_response(response_with(**end))["candidates"][0].get("finishReason") for end in ends]
     assert shown == ["STOP", "MAX_TOKENS", "SAFETY", "OTHER", None]
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        answered(message(output_text(["hi"]))),  # type: ignore[arg-type]  # as an upstream might answer
-        answered({**message(), "Content": [output_text("hi")]}),
-        answered(call_item("[]")),
-        answered(call_item('{"a": 1, "a": 2}')),
-        answered({"type": "custom_tool_call", "name": "shell", "input": "ls"}),
-        answered({"type": "local_shell_call", "action": {"command": ["ls"]}}),
-        answered("hi"),  # type: ignore[arg-type]  # as an upstream might answer
-        {**answered(), "output": {}},
-        {**answered(), "candidates": []},
-        {**answered(), "output_fields": []},
-        {**answered(), "usage": 7},
+        response_with(message(output_text(["hi"]))),  # type: ignore[arg-type]  # as an upstream might answer
+        response_with({**message(), "Content": [output_text("hi")]}),
+        response_with(call_item("[]")),
+        response_with(call_item('{"a": 1, "a": 2}')),
+        response_with({"type": "custom_tool_call", "name": "shell", "input": "ls"}),
+        response_with({"type": "local_shell_call", "action": {"command": ["ls"]}}),
+        response_with("hi"),  # type: ignore[arg-type]  # as an upstream might answer
+        {**response_with(), "output": {}},
+        {**response_with(), "candidates": []},
+        {**response_with(), "output_fields": []},
+        {**response_with(), "usage": 7},
     ],
 )
 def test_an_answer_that_hooks_could_not_judge_is_refused(body: Json) -> None:
@@ -137,6 +139,8 @@ def test_a_synthetic_answer_is_one_that_the_sdk_reads() -> None:
 
 
 def test_what_a_response_thought_is_a_thought() -> None:
-    body = answered({"type": "reasoning", "id": "r", "summary": summary("hm")}, message(output_text("hi")))
+    body = response_with(
+        {"type": "reasoning", "id": "r", "summary": summary("hm")}, message(output_text("hi"))
+    )
     parts = decode_response(body)["candidates"][0]["content"]["parts"]
     assert [(part["text"], bool(part.get("thought"))) for part in parts] == [("hm", True), ("hi", False)]

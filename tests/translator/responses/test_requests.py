@@ -36,7 +36,7 @@ def messages_of(body: Json) -> list[Json]:
     return show_request(MODEL, ResponseRequest(body).shown)["messages"]
 
 
-def asked(*items: Json, **more: Any) -> Json:
+def request_with(*items: Json, **more: Any) -> Json:
     return {"model": MODEL, "input": list(items), **more}
 
 
@@ -96,7 +96,7 @@ def test_hooks_see_a_conversation_as_messages() -> None:
         RESULT,
         user("thanks"),
     ]
-    body = asked(*items, instructions="Be brief. ")
+    body = request_with(*items, instructions="Be brief. ")
     assert messages_of(body) == [
         {"role": "system", "content": "Be brief. Be kind."},
         {"role": "user", "content": "read"},
@@ -118,7 +118,7 @@ def test_an_edit_of_a_text_leaves_all_other_items() -> None:
     def change(shown: Json) -> None:
         shown["contents"][-1]["parts"][0]["text"] = "c"
 
-    assert edited(asked(*items), change) == asked(*items[:-1], user("c"))
+    assert edited(request_with(*items), change) == request_with(*items[:-1], user("c"))
 
 
 def test_turns_that_hooks_add_become_items() -> None:
@@ -139,7 +139,7 @@ def test_turns_that_hooks_add_become_items() -> None:
         user("Go on."),
     ]
     assert edited(HI, add)["input"] == expected
-    assert edited(asked(user("hi")), add)["input"] == expected
+    assert edited(request_with(user("hi")), add)["input"] == expected
 
 
 def test_a_text_stays_a_text_and_a_system_message_becomes_instructions() -> None:
@@ -162,7 +162,7 @@ def test_what_a_hook_adds_to_a_result_does_not_part_the_results_of_one_turn() ->
     def note(shown: Json) -> None:
         shown["contents"][3]["parts"].append({"text": "Checked."})
 
-    assert edited(asked(*items), note) == asked(*items, user("Checked."))
+    assert edited(request_with(*items), note) == request_with(*items, user("Checked."))
 
 
 def test_settings_are_shown_by_the_names_of_generate_content() -> None:
@@ -293,4 +293,4 @@ def test_references_to_stored_items_are_found(change: Json, field: str | None) -
 def test_arguments_of_calls_have_no_more_values_than_a_body(calls: int) -> None:
     arguments = json.dumps({"a": [0] * (250_000 // calls)})
     with pytest.raises(TooLargeError):
-        ResponseRequest(asked(*[call_item(arguments)] * calls))
+        ResponseRequest(request_with(*[call_item(arguments)] * calls))

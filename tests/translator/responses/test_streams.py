@@ -23,9 +23,9 @@ from support.responses import (
     message,
     output_text,
     responses,
-    said,
     sse,
     state,
+    text_events,
     whole,
 )
 
@@ -111,7 +111,7 @@ def test_unchanged_events_keep_their_bytes_wherever_they_are_split(
     texts: list[str], arguments: list[str], kind: str, cuts: list[int]
 ) -> None:
     pieces = ['{"a": ', *(json.dumps("".join(arguments))[i : i + 3] for i in range(0, 99, 3)), "}"]
-    data = sse(whole(said(texts, 0, kind), called(pieces, 1), called(["{}"], 2)))
+    data = sse(whole(text_events(texts, 0, kind), called(pieces, 1), called(["{}"], 2)))
     assert streamed(data, copied, tuple(cuts)) == data
     assert streamed(data + b"data: [DONE]\n\n", copied) == data + b"data: [DONE]\n\n"
 
@@ -144,7 +144,7 @@ def test_text_flows_while_it_is_judged_and_a_call_is_held_until_it_is_complete()
     def released(each: Json) -> int:
         return len(framing.feed(sse([each])))
 
-    assert [released(each) for each in said(["a", "b"])[0]] == [1] * 7
+    assert [released(each) for each in text_events(["a", "b"])[0]] == [1] * 7
     assert [released(each) for each in called(['{"a": ', "1}"], 1)[0]] == [0, 0, 0, 0, 1]
 
 
@@ -156,7 +156,7 @@ def test_unknown_events_pass_and_are_shown() -> None:
         return response
 
     unknown = {"type": "response.weather.changed", "output_index": 0, "note": "rain"}
-    events = whole(said(["a"]))
+    events = whole(text_events(["a"]))
     data = sse([*events[:4], unknown, {"type": "keepalive"}, *events[4:]])
     assert streamed(data, see) == data
     assert any(each.get("note") == "rain" for each in seen)
@@ -166,7 +166,7 @@ def test_unknown_events_pass_and_are_shown() -> None:
 
 
 def test_a_text_that_came_in_no_piece_becomes_one() -> None:
-    [begun, _, _, text_done, part_done, ended], item = said(["hello"])
+    [begun, _, _, text_done, part_done, ended], item = text_events(["hello"])
     for events in (
         [begun, text_done, part_done, ended],
         [begun, part_done, ended],
@@ -184,7 +184,7 @@ def test_a_text_that_came_in_no_piece_becomes_one() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_delta_that_is_added_has_the_fields_of_its_kind(kind: str) -> None:
     """The API sends `logprobs` with the text of an answer only."""
-    events, item = said(["hello"], 0, kind)
+    events, item = text_events(["hello"], 0, kind)
     fewer = [event for event in events if not event["type"].endswith(".delta")]
     [delta] = [event for event in events_of(streamed(sse(whole((fewer, item))), copied)) if "delta" in event]
     assert delta["delta"] == "hello"
@@ -203,7 +203,7 @@ def test_a_call_that_came_in_no_piece_is_judged() -> None:
 
 @pytest.mark.parametrize("at", [-3, -2, -1], ids=["text", "part", "item"])
 def test_a_repetition_with_more_text_is_judged_and_one_with_other_text_is_refused(at: int) -> None:
-    events, more, other = (said([text])[0] for text in ("hello", f"hello {SECRET}", SECRET))
+    events, more, other = (text_events([text])[0] for text in ("hello", f"hello {SECRET}", SECRET))
     out = redacted(sse([state("created"), *events[:at], *more[at:], state("completed")]))
     assert text_of(out) == "hello [KEY]"
     assert "hello [KEY]" in repeated(out)
@@ -215,11 +215,11 @@ def test_a_repetition_with_more_text_is_judged_and_one_with_other_text_is_refuse
 @pytest.mark.parametrize("text", [f"hello {SECRET}", SECRET])
 def test_a_response_that_differs_from_its_items_is_refused(text: str) -> None:
     with pytest.raises(BodyError, match="differs"):
-        streamed(sse([*whole((said(["hello"])[0], said([text])[1]))]))
+        streamed(sse([*whole((text_events(["hello"])[0], text_events([text])[1]))]))
 
 
 def test_items_at_the_beginning_of_a_response_are_those_of_other_events() -> None:
-    events, item = said(["hello"])
+    events, item = text_events(["hello"])
     data = sse([state("created", [message(output_text(SECRET))]), *events, state("completed", [item])])
     assert SECRET not in streamed(data).decode()
 
@@ -238,7 +238,9 @@ def shouting(response: Json) -> Json:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_edited_text_is_the_same_in_all_events(kind: str) -> None:
-    out = streamed(sse(whole(said(["hel", "lo"], 0, kind), said(["you"], 1, id_="msg_2"))), shouting)
+    out = streamed(
+        sse(whole(text_events(["hel", "lo"], 0, kind), text_events(["you"], 1, id_="msg_2"))), shouting
+    )
     assert "hel" not in out.decode().replace("hello", "")
     assert "hello" not in out.decode()
     texts = [event["delta"] for event in events_of(out) if event["type"].endswith(".delta")]
@@ -256,7 +258,7 @@ def test_a_text_that_hooks_add_at_the_end_becomes_a_message() -> None:
         new["candidates"][0]["content"]["parts"] = [{"text": "Bye."}]
         return dict(new)
 
-    out = streamed(sse(whole(said(["hello"]))), add)
+    out = streamed(sse(whole(text_events(["hello"]))), add)
     assert text_of(out) == "helloBye."
     assert [item["content"][0]["text"] for item in final(out)["output"]] == ["hello", "Bye."]
     ids = [item["id"] for item in final(out)["output"]]
@@ -266,7 +268,7 @@ def test_a_text_that_hooks_add_at_the_end_becomes_a_message() -> None:
 
 def test_logprobs_of_an_edited_text_are_not_sent() -> None:
     tokens = [{"token": "hello", "logprob": -1.0, "bytes": [], "top_logprobs": []}]
-    events, item = said(["hello"])
+    events, item = text_events(["hello"])
     events[2]["logprobs"] = tokens
     events[3]["logprobs"] = tokens
     events[4]["part"] = {**events[4]["part"], "logprobs": tokens}
@@ -289,7 +291,7 @@ def redacted(data: bytes) -> bytes:
 @pytest.mark.parametrize("cut", range(len(SECRET) + 1))
 def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_split(cut: int, kind: str) -> None:
     pieces = ["the key is ", SECRET[:cut], SECRET[cut:], " as you know"]
-    out = redacted(sse(whole(said(pieces, 0, kind))))
+    out = redacted(sse(whole(text_events(pieces, 0, kind))))
     texts = [event["delta"] for event in events_of(out) if event["type"].endswith(".delta")]
     assert "".join(texts) == "the key is [KEY] as you know"
     assert not [piece for piece in re.findall("[a-z0-9_]{4,}", out.decode()) if piece in SECRET]
@@ -301,7 +303,7 @@ def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_split(cut: int, ki
 @pytest.mark.parametrize("cut", range(len(SECRET) + 9))
 def test_a_secret_in_arguments_is_masked_wherever_they_are_split(cut: int) -> None:
     text = json.dumps({"a": SECRET})
-    out = redacted(sse(whole(said(["look"]), called([text[:cut], text[cut:]], 1))))
+    out = redacted(sse(whole(text_events(["look"]), called([text[:cut], text[cut:]], 1))))
     assert calls_of(out) == [("read_file", '{"a":"[KEY]"}')]
     assert text_of(out) == "look"
     assert SECRET not in out.decode()
@@ -310,7 +312,7 @@ def test_a_secret_in_arguments_is_masked_wherever_they_are_split(cut: int) -> No
 
 @pytest.mark.parametrize("cut", range(1, len(SECRET)))
 def test_a_secret_is_masked_across_messages(cut: int) -> None:
-    out = redacted(sse(whole(said([SECRET[:cut]]), said([SECRET[cut:]], 1, id_="msg_2"))))
+    out = redacted(sse(whole(text_events([SECRET[:cut]]), text_events([SECRET[cut:]], 1, id_="msg_2"))))
     assert text_of(out) == "[KEY]"
     assert SECRET[:cut] not in repeated(out) or cut < 4
 
@@ -330,7 +332,7 @@ def test_a_secret_is_masked_across_messages(cut: int) -> None:
     ],
 )
 def test_a_secret_in_any_other_event_is_masked(event: Json) -> None:
-    events = whole(said(["hi"]))
+    events = whole(text_events(["hi"]))
     out = redacted(sse([*events[:4], event, *events[4:]]))
     assert SECRET not in out.decode()
     assert events_of(out)[4]["type"] == event["type"]
@@ -339,7 +341,7 @@ def test_a_secret_in_any_other_event_is_masked(event: Json) -> None:
 def test_a_secret_in_unknown_pieces_is_masked() -> None:
     kind = "response.from_the_future.delta"
     pieces = [{"type": kind, "output_index": 0, "delta": piece} for piece in (SECRET[:6], SECRET[6:])]
-    events = whole(said(["hi"]))
+    events = whole(text_events(["hi"]))
     out = redacted(sse([*events[:3], *pieces, *events[3:]]))
     assert "".join(event["delta"] for event in events_of(out) if event["type"] == kind) == "[KEY]"
 
@@ -348,7 +350,7 @@ def test_a_secret_in_unknown_pieces_is_masked() -> None:
 
 
 def test_a_refused_call_becomes_a_message() -> None:
-    data = sse(whole(said(["I try. "]), called(['{"a": 1', "}"], 1)))
+    data = sse(whole(text_events(["I try. "]), called(['{"a": 1', "}"], 1)))
     out = streamed(data, decided("not allowed"))
     assert (text_of(out), calls_of(out)) == ("I try. not allowed", [])
     assert [item["type"] for item in final(out)["output"]] == ["message", "message"]
@@ -381,7 +383,7 @@ def test_calls_whose_pieces_alternate_are_judged_whole() -> None:
 
 
 def test_a_call_that_overlaps_a_text_is_judged_with_it() -> None:
-    (text, item), (call, other) = said(["SEC", "RET"]), called(["{}"], 1)
+    (text, item), (call, other) = text_events(["SEC", "RET"]), called(["{}"], 1)
     mixed = [*text[:3], *call[:2], *text[3:], *call[2:]]
     data = sse([state("created"), *mixed, state("completed", [item, other])])
     assert streamed(data, copied) == data
@@ -408,9 +410,9 @@ def test_another_answer_continues_the_response() -> None:
         kept = {key: value for key, value in candidate.items() if key != "finishReason"}
         return {**response, "candidates": [kept]}
 
-    out += send(sse(whole(said(["Running. "]))), unfinished)
+    out += send(sse(whole(text_events(["Running. "]))), unfinished)
     framing.reset_decoder()
-    events = whole(said(["I did not."], id_="msg_9"))
+    events = whole(text_events(["I did not."], id_="msg_9"))
     events[0]["response"]["id"] = events[-1]["response"]["id"] = "resp_2"
     out += send(sse(events), copied)
     kinds = [event["type"] for event in events_of(out)]
@@ -424,7 +426,7 @@ def test_another_answer_continues_the_response() -> None:
 @pytest.mark.parametrize("sent", range(2, 8))
 def test_an_answer_that_ends_early_ends_all_items(sent: int) -> None:
     framing, out = ResponseEvents(), b""
-    for frame in framing.feed(sse(whole(said(["hello ", "you"]))[:sent])):
+    for frame in framing.feed(sse(whole(text_events(["hello ", "you"]))[:sent])):
         out += framing.encode(frame, frame.data)
     out += framing.event(dumps(new_response(text_response("No."), MODEL, 1)))
     read = read_by_sdk(out)
@@ -451,7 +453,7 @@ def test_a_synthetic_answer_is_a_stream_that_the_sdk_reads() -> None:
 
 # ---- what hooks could not judge
 
-BEGUN, *REST = said(["hello"])[0]
+BEGUN, *REST = text_events(["hello"])[0]
 CALLED = called(["{}"])[0]
 
 
@@ -489,7 +491,7 @@ CALLED = called(["{}"])[0]
         [{"type": 7}],
         [{"type": "response.completed", "response": "hi"}],
         [{"type": "response.completed", "response": {"output": "hi"}}],
-        [state("completed", [said(["a"])[1]] * 2)],
+        [state("completed", [text_events(["a"])[1]] * 2)],
     ],
 )
 def test_a_stream_that_hooks_could_not_judge_is_refused(events: list[Json]) -> None:
@@ -514,7 +516,7 @@ def test_a_call_without_end_is_refused_before_it_fills_the_memory() -> None:
 
 def test_texts_without_end_are_refused_before_they_fill_the_memory() -> None:
     framing = ResponseEvents()
-    begun, part, piece, *_ = said(["x" * 1_000_000])[0]
+    begun, part, piece, *_ = text_events(["x" * 1_000_000])[0]
     framing.feed(sse([begun, part]))
     for _ in range(MAX_EVENT // 1_000_000):
         framing.feed(sse([piece]))

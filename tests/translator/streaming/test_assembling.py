@@ -12,18 +12,18 @@ from hookgate.translator import apply_response, cut_events, join_events, show_re
 from hookgate.translator.streaming.events import join_texts
 
 
-def said(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
+def answer_of(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, "index": 0}], **more}
 
 
 CALL = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "c2ln"}
 STREAM = [
-    said({"text": "I thi", "thought": True}),
-    said({"text": "nk", "thought": True}),
-    said({"text": "my key is sk-1"}, modelVersion="m"),
-    said({"text": "23, keep it"}),
-    said(CALL),
-    {**said({"text": ""}), "usageMetadata": {"totalTokenCount": 7}},
+    answer_of({"text": "I thi", "thought": True}),
+    answer_of({"text": "nk", "thought": True}),
+    answer_of({"text": "my key is sk-1"}, modelVersion="m"),
+    answer_of({"text": "23, keep it"}),
+    answer_of(CALL),
+    {**answer_of({"text": ""}), "usageMetadata": {"totalTokenCount": 7}},
 ]
 
 
@@ -62,7 +62,7 @@ def test_other_edits_go_to_the_last_event_that_has_the_field_or_the_candidate() 
 
 
 def test_true_in_place_of_1_is_an_edit() -> None:
-    events = [said({"text": "so:"}), said({"functionCall": {"name": "f", "args": {"dry_run": 1}}})]
+    events = [answer_of({"text": "so:"}), answer_of({"functionCall": {"name": "f", "args": {"dry_run": 1}}})]
     joined = join_events(events)
     edited = copy.deepcopy(joined)
     edited["candidates"][0]["content"]["parts"][-1]["functionCall"]["args"]["dry_run"] = True
@@ -71,7 +71,7 @@ def test_true_in_place_of_1_is_an_edit() -> None:
 
 
 def test_text_for_a_candidate_that_had_none_is_added_at_its_end() -> None:
-    events = [said(CALL), said(CALL)]
+    events = [answer_of(CALL), answer_of(CALL)]
     joined = join_events(events)
     cut = cut_events(events, joined, apply_response(joined, {"text": "not these"}))
     assert cut[0] is events[0]
@@ -94,8 +94,8 @@ def test_a_candidate_that_leaves_out_its_index_keeps_its_text_to_itself() -> Non
 
 
 def test_a_candidate_that_a_hook_adds_is_no_other_one_in_the_last_event() -> None:
-    events = [said({"text": "A"}), {"candidates": [{"content": {"parts": [{"text": "B"}]}, "index": 1}]}]
-    events.append(said({"text": "A"}))
+    events = [answer_of({"text": "A"}), {"candidates": [{"content": {"parts": [{"text": "B"}]}, "index": 1}]}]
+    events.append(answer_of({"text": "A"}))
     joined = join_events(events)
     view = show_response(joined)
     added = {"content": {"parts": ["C"]}}
@@ -105,7 +105,7 @@ def test_a_candidate_that_a_hook_adds_is_no_other_one_in_the_last_event() -> Non
 
 def test_neither_of_two_candidates_with_one_index_is_lost() -> None:
     twins = [{"content": {"parts": [{"text": text}]}, "index": 0} for text in "AB"]
-    events: list[dict[str, Any]] = [said({"text": "first "}), {"candidates": twins}]
+    events: list[dict[str, Any]] = [answer_of({"text": "first "}), {"candidates": twins}]
     joined = join_events(events)
     edit = {"candidates": [{"index": 0, "finishReason": "STOP"}]}
     cut = cut_events(events, joined, apply_response(joined, edit))

@@ -13,14 +13,14 @@ from hookgate.translator.streaming.events import TextStrand, cut_texts, join_tex
 SPOKEN, THOUGHT = TextStrand(0, False), TextStrand(0, True)
 
 
-def said(text: str, index: int | None = 0, **part: Any) -> dict[str, Any]:
+def text_event(text: str, index: int | None = 0, **part: Any) -> dict[str, Any]:
     """One event of a stream."""
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": [{"text": text, **part}]}}
     return {"candidates": [candidate if index is None else {**candidate, "index": index}]}
 
 
 def test_a_word_that_is_split_over_two_events_is_found_and_replaced() -> None:
-    events = [said("my card is 4111-11"), said("11-1111-1111, keep it"), said(" safe")]
+    events = [text_event("my card is 4111-11"), text_event("11-1111-1111, keep it"), text_event(" safe")]
     joined = join_texts(events)
     assert joined == {SPOKEN: "my card is 4111-1111-1111-1111, keep it safe"}
     masked = cut_texts(events, {SPOKEN: joined[SPOKEN].replace("4111-1111-1111-1111", "[CARD]")})
@@ -31,11 +31,11 @@ def test_a_word_that_is_split_over_two_events_is_found_and_replaced() -> None:
 
 def test_thoughts_and_candidates_are_strands_of_their_own() -> None:
     events = [
-        said("hm ", thought=True),
-        said("a", 0),
-        said("b", 1),
-        said("so", thought=True, thoughtSignature="c2ln"),
-        said("c", None),
+        text_event("hm ", thought=True),
+        text_event("a", 0),
+        text_event("b", 1),
+        text_event("so", thought=True, thoughtSignature="c2ln"),
+        text_event("c", None),
     ]
     assert join_texts(events) == {THOUGHT: "hm so", SPOKEN: "ac", TextStrand(1, False): "b"}
     edited = cut_texts(events, {THOUGHT: "hm no"})
@@ -64,4 +64,4 @@ def test_cut_pieces_join_to_the_edited_text(events: list[dict[str, Any]], data: 
 
 def test_a_strand_that_is_not_there_is_no_silent_loss() -> None:
     with pytest.raises(KeyError):
-        cut_texts([said("a")], {TextStrand(7, False): "b"})
+        cut_texts([text_event("a")], {TextStrand(7, False): "b"})

@@ -26,7 +26,7 @@ def outcome(events: list[Json]) -> list[Json]:
     return out + [body for _, body in screen.judge([], last=True)]
 
 
-def said(events: list[Json]) -> dict[TextStrand, str]:
+def texts_by_strand(events: list[Json]) -> dict[TextStrand, str]:
     return {strand: text for strand, text in join_texts(events).items() if text}
 
 
@@ -41,7 +41,7 @@ def spoken(*pieces: str) -> list[Json]:
 @pytest.mark.parametrize("file", RESPONSES)
 def test_a_captured_answer_with_nothing_to_hide_says_the_same(file: Path) -> None:
     events = responses_in(file)
-    assert said(outcome(events)) == said(events)
+    assert texts_by_strand(outcome(events)) == texts_by_strand(events)
 
 
 @pytest.mark.parametrize("file", STREAMS)

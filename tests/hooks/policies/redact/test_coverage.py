@@ -15,7 +15,7 @@ from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from support.builtins import SENSITIVE, made
+from support.builtins import SENSITIVE, make_policy
 from support.planting import SECRET, documented, left, undocumented
 from support.secrets import PLANTED, planted
 
@@ -85,7 +85,7 @@ def redacted_request(body: Json, **options: Any) -> Json:
 
 
 def output_for(event: Json, **options: Any) -> Json:
-    said = made(redact_policy, SENSITIVE | options)(event)
+    said = make_policy(redact_policy, SENSITIVE | options)(event)
     output = asyncio.run(said) if asyncio.iscoroutine(said) else said  # so many findings take a thread
     specific: Json = output["hookSpecificOutput"]
     return specific
@@ -134,7 +134,7 @@ def test_every_field_of_a_part_is_redacted_separately(part: str) -> None:
 
 def _changed(body: Json) -> Json:
     event = {"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": body}}
-    said = made(redact_policy, SENSITIVE)(event)
+    said = make_policy(redact_policy, SENSITIVE)(event)
     return said["hookSpecificOutput"]["llm_request"]["raw"] if said else body
 
 
@@ -149,7 +149,7 @@ def test_a_body_without_secrets_is_left_alone(snake: bool) -> None:
     clean: Json = _replaced(request(snake=snake), SECRET, "word")
     before = copy.deepcopy(clean)
     event = {"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": clean}}
-    assert made(redact_policy, SENSITIVE)(event) is None
+    assert make_policy(redact_policy, SENSITIVE)(event) is None
     assert clean == before
     answer: Json = _replaced(response(snake=snake), SECRET, "word")
     answer["candidates"][0].pop("logprobs_result" if snake else "logprobsResult")

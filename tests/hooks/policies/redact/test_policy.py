@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builtins import ANNA, SENSITIVE, made
+from support.builtins import ANNA, SENSITIVE, make_policy
 from support.hooks import write_file
 
 from hookgate.hooks import SessionContext, SettingsError, load_settings
@@ -33,14 +33,14 @@ def before_model(body: Json) -> Json:
     return {"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": body}}
 
 
-def asked(contents: list[Json], options: Json | None = None, system: Json | None = None) -> Any:
+def judge_request(contents: list[Json], options: Json | None = None, system: Json | None = None) -> Any:
     raw = {"contents": contents, **({"systemInstruction": system} if system else {})}
-    return made(redact_policy, SENSITIVE | (options or {}))(before_model(raw))
+    return make_policy(redact_policy, SENSITIVE | (options or {}))(before_model(raw))
 
 
-def sent(contents: list[Json], options: Json | None = None, system: Json | None = None) -> Any:
+def sent_contents(contents: list[Json], options: Json | None = None, system: Json | None = None) -> Any:
     """The contents as they go to the model."""
-    said = asked(contents, options, system) or {"hookSpecificOutput": {}}
+    said = judge_request(contents, options, system) or {"hookSpecificOutput": {}}
     edit = said["hookSpecificOutput"].get("llm_request")
     return edit["raw"]["contents"] if edit else contents
 
@@ -54,7 +54,7 @@ def test_every_kind_of_part_is_covered_and_the_rest_stays() -> None:
         user(result, {"inlineData": {"mimeType": "image/png", "data": "aGk="}}),
     ]
     before = copy.deepcopy(contents)
-    assert sent(contents) == [
+    assert sent_contents(contents) == [
         user({"text": "write to [EMAIL]"}),
         model(
             {"text": "so, [EMAIL]", "thought": True},
@@ -73,14 +73,14 @@ def test_every_kind_of_part_is_covered_and_the_rest_stays() -> None:
 
 
 def test_the_system_instruction_is_covered() -> None:
-    said = asked([user({"text": "hi"})], system={"parts": [{"text": f"You serve {MAIL}."}]})
+    said = judge_request([user({"text": "hi"})], system={"parts": [{"text": f"You serve {MAIL}."}]})
     edit = said["hookSpecificOutput"]
     assert edit["llm_request"]["raw"]["systemInstruction"] == {"parts": [{"text": "You serve [EMAIL]."}]}
     assert edit["findings"] == {"EMAIL": 1}
 
 
 def test_nothing_found_says_nothing() -> None:
-    assert asked([user({"text": "hello world"})]) is None
+    assert judge_request([user({"text": "hello world"})]) is None
 
 
 @pytest.mark.parametrize(
@@ -101,15 +101,15 @@ def test_each_scope_is_searched_separately(scope: str, kept: int) -> None:
         model({"functionCall": {"name": "f", "args": {"a": MAIL}}}),
         user({"functionResponse": {"name": "f", "response": {"a": MAIL}}}),
     ]
-    new = sent(contents, {"scopes": [scope]})
+    new = sent_contents(contents, {"scopes": [scope]})
     assert [at for at, (a, b) in enumerate(zip(new, contents, strict=True)) if a != b] == [kept]
 
 
 @pytest.mark.parametrize("at", range(1, len(KEY)))
 def test_a_secret_in_two_parts_or_two_turns_of_one_speaker_is_found(at: int) -> None:
     head, tail = f"it is {KEY[:at]}", f"{KEY[at:]} ok"
-    two_parts = sent([user({"text": head}, {"text": tail})])
-    two_turns = sent([model({"text": head}), model({"text": tail})])
+    two_parts = sent_contents([user({"text": head}, {"text": tail})])
+    two_turns = sent_contents([model({"text": head}), model({"text": tail})])
     assert two_parts == [user({"text": "it is [AWS_ACCESS_KEY]"}, {"text": " ok"})]
     assert two_turns == [model({"text": "it is [AWS_ACCESS_KEY]"}), model({"text": " ok"})]
 
@@ -121,7 +121,7 @@ def test_names_of_fields_numbers_and_passwords_by_their_name_are_found() -> None
         "config": {"db_password": "tr0ub4dor&3xQ9z"},
         "count": 12345678,
     }
-    [new] = sent([model({"functionCall": {"name": "f", "args": args}})])
+    [new] = sent_contents([model({"functionCall": {"name": "f", "args": args}})])
     assert new["parts"][0]["functionCall"]["args"] == {
         "[EMAIL]": 1,
         "card": "[CARD]",
@@ -137,7 +137,7 @@ def test_pieces_of_clean_arguments_stay_beside_others() -> None:
         {"jsonPath": "$.n", "numberValue": 1},
         {"jsonPath": "$.b", "stringValue": KEY[9:]},
     ]
-    [new] = sent([model({"functionCall": {"name": "f", "partialArgs": pieces}})])
+    [new] = sent_contents([model({"functionCall": {"name": "f", "partialArgs": pieces}})])
     assert new["parts"][0]["functionCall"]["partialArgs"] == [
         pieces[0],
         {"jsonPath": "$.b", "stringValue": "[AWS_ACCESS_KEY]"},
@@ -148,32 +148,32 @@ def test_pieces_of_clean_arguments_stay_beside_others() -> None:
 
 def test_fields_whose_names_become_the_same_are_all_kept() -> None:
     args = {"a@example.org": 1, "b@example.org": 2}
-    [new] = sent([model({"functionCall": {"name": "f", "args": args}})])
+    [new] = sent_contents([model({"functionCall": {"name": "f", "args": args}})])
     assert list(new["parts"][0]["functionCall"]["args"].values()) == [1, 2]
 
 
 def test_inline_files_of_text_are_looked_through() -> None:
     data = base64.b64encode(f"key={KEY}".encode()).decode()
-    [new] = sent([user({"inlineData": {"mimeType": "text/csv", "data": data}})])
+    [new] = sent_contents([user({"inlineData": {"mimeType": "text/csv", "data": data}})])
     assert KEY not in base64.b64decode(new["parts"][0]["inlineData"]["data"]).decode()
 
 
 def test_files_that_come_with_a_result_are_looked_through() -> None:
     data = base64.b64encode(f"key={KEY}".encode()).decode()
     file = {"inlineData": {"mimeType": "text/plain", "data": data}}
-    [new] = sent([user({"functionResponse": {"name": "f", "response": {}, "parts": [file]}})])
+    [new] = sent_contents([user({"functionResponse": {"name": "f", "response": {}, "parts": [file]}})])
     [part] = new["parts"][0]["functionResponse"]["parts"]
     assert KEY not in base64.b64decode(part["inlineData"]["data"]).decode()
 
 
 def test_texts_that_come_with_a_result_are_looked_through() -> None:
     result = {"name": "f", "response": {}, "parts": [{"text": f"key {KEY}"}]}
-    [new] = sent([user({"functionResponse": result})])
+    [new] = sent_contents([user({"functionResponse": result})])
     assert new["parts"][0]["functionResponse"]["parts"] == [{"text": "key [AWS_ACCESS_KEY]"}]
 
 
 def test_a_hash_is_the_same_for_the_same_and_tells_nothing() -> None:
-    [one] = sent([user({"text": f"{MAIL} {MAIL} b@example.org"})], {"action": "hash"})
+    [one] = sent_contents([user({"text": f"{MAIL} {MAIL} b@example.org"})], {"action": "hash"})
     first, second, third = one["parts"][0]["text"].split()
     assert first == second != third
     assert first.startswith("[EMAIL:")
@@ -181,17 +181,17 @@ def test_a_hash_is_the_same_for_the_same_and_tells_nothing() -> None:
 
 def test_each_kind_has_its_own_action() -> None:
     options = {"actions": {"EMAIL": "mask", "credentials": "hash"}, "mask": "<{kind} removed>"}
-    [one] = sent([user({"text": f"{MAIL} {KEY}"})], options)
+    [one] = sent_contents([user({"text": f"{MAIL} {KEY}"})], options)
     assert one["parts"][0]["text"].startswith("<EMAIL removed> [AWS_ACCESS_KEY:")
 
 
 def test_what_is_blocked_is_denied_in_the_newest_turn_and_masked_in_older_ones() -> None:
     options = {"actions": {"AWS_ACCESS_KEY": "block"}, "reason": "no keys here"}
-    said = asked([user({"text": KEY})], options)
+    said = judge_request([user({"text": KEY})], options)
     assert (said["decision"], said["reason"]) == ("deny", "no keys here")
     assert said["hookSpecificOutput"] == {"findings": {"AWS_ACCESS_KEY": 1}}
     later = [user({"text": KEY}), model({"text": "ok"}), user({"text": "go on"})]
-    assert sent(later, options)[0] == user({"text": "[AWS_ACCESS_KEY]"})
+    assert sent_contents(later, options)[0] == user({"text": "[AWS_ACCESS_KEY]"})
 
 
 def test_a_content_that_claims_to_be_the_model_s_last_one_is_judged_as_the_client_s() -> None:
@@ -204,7 +204,7 @@ def test_a_content_that_claims_to_be_the_model_s_last_one_is_judged_as_the_clien
         [model(result), user({"text": "so?"})],
         [model(call), model({"function_response": result["functionResponse"]}), user({"text": "so?"})],
     ):
-        assert asked([user({"text": "hi"}), *newest], options)["decision"] == "deny"
+        assert judge_request([user({"text": "hi"}), *newest], options)["decision"] == "deny"
 
 
 @pytest.mark.parametrize(("scope", "turn"), [("prompts", 1), ("answers", None)])
@@ -212,7 +212,7 @@ def test_a_content_that_claims_to_be_the_model_s_last_one_has_the_scope_of_the_c
     scope: str, turn: int | None
 ) -> None:
     contents = [user({"text": "hi"}), model({"text": MAIL})]
-    new = sent(contents, {"scopes": [scope]})
+    new = sent_contents(contents, {"scopes": [scope]})
     changed = [at for at, (a, b) in enumerate(zip(new, contents, strict=True)) if a != b]
     assert changed == ([] if turn is None else [turn])
 
@@ -224,7 +224,7 @@ def test_own_patterns_and_words_are_found_and_kinds_are_skipped() -> None:
         "ignore_case": True,
         "skip": ["EMAIL"],
     }
-    [one] = sent([user({"text": f"TCK-123456 for blue heron, {MAIL}"})], options)
+    [one] = sent_contents([user({"text": f"TCK-123456 for blue heron, {MAIL}"})], options)
     assert one["parts"][0]["text"] == f"[TICKET] for [CODENAME], {MAIL}"
 
 
@@ -259,7 +259,7 @@ def test_own_patterns_and_words_are_found_and_kinds_are_skipped() -> None:
 )
 def test_bad_options_are_reported(options: Json, expected: str) -> None:
     with pytest.raises(ValueError, match=r".*") as error:
-        made(redact_policy, options)
+        make_policy(redact_policy, options)
     assert expected in str(error.value)
 
 
@@ -294,7 +294,7 @@ def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tm
 def test_pseudonyms_outlive_a_restart_and_are_another_gateways_own(tmp_path: Path) -> None:
     here, there = tmp_path / "a", tmp_path / "b"
     texts = [
-        made(redact_policy, {**SENSITIVE, "action": "pseudonymise"}, folder)(
+        make_policy(redact_policy, {**SENSITIVE, "action": "pseudonymise"}, folder)(
             before_model({"contents": [user({"text": MAIL})]})
         )["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
         for folder in (here, here, there)
@@ -333,7 +333,7 @@ def test_a_whole_answer_is_redacted_with_its_calls_and_sources() -> None:
         "modelVersion": "m",
     }
     event = {"hook_event_name": "AfterModel", "llm_response": {"raw": raw}}
-    said = made(redact_policy, SENSITIVE)(event)["hookSpecificOutput"]
+    said = make_policy(redact_policy, SENSITIVE)(event)["hookSpecificOutput"]
     [candidate] = said["llm_response"]["raw"]["candidates"]
     assert candidate == {
         "content": model(
@@ -346,7 +346,7 @@ def test_a_whole_answer_is_redacted_with_its_calls_and_sources() -> None:
 
 
 def test_results_and_arguments_that_a_shim_tells_of_are_masked_and_never_exchanged() -> None:
-    policy = made(redact_policy, {**SENSITIVE, "action": "pseudonymise"}, session=ANNA)
+    policy = make_policy(redact_policy, {**SENSITIVE, "action": "pseudonymise"}, session=ANNA)
     after = policy({"hook_event_name": "AfterTool", "tool_response": {"llmContent": f"key {KEY}"}})
     before = policy({"hook_event_name": "BeforeTool", "tool_input": {"to": MAIL}})
     assert after["hookSpecificOutput"]["tool_result"] == {"llmContent": "key [AWS_ACCESS_KEY]"}
@@ -354,7 +354,7 @@ def test_results_and_arguments_that_a_shim_tells_of_are_masked_and_never_exchang
 
 
 def test_results_and_arguments_that_a_shim_tells_of_are_hashed_as_requests_are() -> None:
-    policy = made(redact_policy, {**SENSITIVE, "action": "hash"}, session=ANNA)
+    policy = make_policy(redact_policy, {**SENSITIVE, "action": "hash"}, session=ANNA)
     after = policy({"hook_event_name": "AfterTool", "tool_response": {"llmContent": MAIL}})
     before = policy({"hook_event_name": "BeforeTool", "tool_input": {"to": MAIL}})
     hashed = before["hookSpecificOutput"]["tool_input"]["to"]
@@ -364,13 +364,15 @@ def test_results_and_arguments_that_a_shim_tells_of_are_hashed_as_requests_are()
 
 def test_a_body_made_of_suspects_does_not_pass() -> None:
     numbers = " ".join(["4111111111111112"] * 300)
-    said = asked([user({"text": numbers[:2500]}, {"text": numbers[2500:]})], {"limit": 100})
+    said = judge_request([user({"text": numbers[:2500]}, {"text": numbers[2500:]})], {"limit": 100})
     assert said["decision"] == "deny"
     assert "option `limit`" in said["reason"]
 
 
 def test_the_well_known_test_card_is_found() -> None:
-    assert sent([user({"text": "pay with 4111 1111 1111 1111"})]) == [user({"text": "pay with [CARD]"})]
+    assert sent_contents([user({"text": "pay with 4111 1111 1111 1111"})]) == [
+        user({"text": "pay with [CARD]"})
+    ]
 
 
 @pytest.mark.parametrize("stream", ["event", "window", "complete"])
@@ -382,7 +384,7 @@ def test_answers_can_be_judged_in_one_way_only(tmp_path: Path, stream: str) -> N
 
 
 async def test_a_long_text_is_looked_through_in_a_thread() -> None:
-    said = asked([user({"text": "All is well. " * 30_000 + MAIL})])
+    said = judge_request([user({"text": "All is well. " * 30_000 + MAIL})])
     edit = (await said)["hookSpecificOutput"]
     assert edit["findings"] == {"EMAIL": 1}
 
@@ -397,7 +399,7 @@ async def test_a_long_text_is_looked_through_in_a_thread() -> None:
     ids=["behind-a-part", "before-a-part", "behind-a-turn"],
 )
 def test_fields_next_to_a_text_do_not_hide_a_secret_in_it(contents: list[Json]) -> None:
-    texts = [part["text"] for content in sent(contents) for part in content["parts"]]
+    texts = [part["text"] for content in sent_contents(contents) for part in content["parts"]]
     assert sorted(texts) == ["[AWS_ACCESS_KEY]", "hello"]
 
 
@@ -414,7 +416,7 @@ def test_fields_next_to_a_text_do_not_hide_a_secret_in_it(contents: list[Json]) 
     ids=["text-and-call", "call-and-result", "results", "argument-in-pieces", "tool-call", "tool-result"],
 )
 def test_parts_with_more_fields_than_usual_are_covered(part: Json) -> None:
-    assert KEY not in str(sent([user(part)]))
+    assert KEY not in str(sent_contents([user(part)]))
 
 
 @pytest.mark.parametrize(
@@ -431,7 +433,7 @@ def test_parts_with_more_fields_than_usual_are_covered(part: Json) -> None:
     ids=["capitals", "suffix", "script", "unpadded", "lines", "url-alphabet", "latin-1"],
 )
 def test_text_files_are_covered_in_every_encoding(media_type: str, data: str) -> None:
-    [content] = sent([user({"inlineData": {"mimeType": media_type, "data": data}})])
+    [content] = sent_contents([user({"inlineData": {"mimeType": media_type, "data": data}})])
     new = content["parts"][0]["inlineData"]["data"]
     assert b"[AWS_ACCESS_KEY]" in base64.b64decode(new)
     assert KEY.encode() not in base64.b64decode(new)
@@ -439,7 +441,7 @@ def test_text_files_are_covered_in_every_encoding(media_type: str, data: str) ->
 
 def test_a_file_keeps_the_bytes_that_are_not_secret() -> None:
     data = base64.b64encode(f"caf\xe9 {KEY} \xff".encode("latin-1")).decode()
-    [content] = sent([user({"inlineData": {"mimeType": "text/plain", "data": data}})])
+    [content] = sent_contents([user({"inlineData": {"mimeType": "text/plain", "data": data}})])
     text = base64.b64decode(content["parts"][0]["inlineData"]["data"])
     assert text == b"caf\xe9 [AWS_ACCESS_KEY] \xff"
 
@@ -447,7 +449,7 @@ def test_a_file_keeps_the_bytes_that_are_not_secret() -> None:
 def test_a_whole_answer_of_which_nothing_is_left_stays_an_answer() -> None:
     raw = {"candidates": [{"content": model({"text": MAIL}), "index": 0}]}
     event = {"hook_event_name": "AfterModel", "llm_response": {"raw": raw}}
-    said = made(redact_policy, {**SENSITIVE, "mask": ""})(event)
+    said = make_policy(redact_policy, {**SENSITIVE, "mask": ""})(event)
     assert said["hookSpecificOutput"]["llm_response"]["raw"] == {
         "candidates": [{"content": model(), "index": 0}]
     }
@@ -459,7 +461,7 @@ def test_a_whole_answer_of_which_nothing_is_left_stays_an_answer() -> None:
     ids=["aws", "mail", "github", "gitlab"],
 )
 def test_a_hash_is_taken_for_nothing(secret: str) -> None:
-    policy = made(redact_policy, {**SENSITIVE, "action": "hash"})
+    policy = make_policy(redact_policy, {**SENSITIVE, "action": "hash"})
 
     def hashed(*texts: str) -> Any:
         request = {"contents": [user(*({"text": text} for text in texts))]}
@@ -478,7 +480,7 @@ def test_a_hash_is_taken_for_nothing(secret: str) -> None:
 def test_a_text_file_is_searched_whatever_its_declared_type(media_type: str | None, encoding: str) -> None:
     text = f"<svg><!-- caf\xe9 {KEY} --></svg>"
     blob = {"data": base64.b64encode(text.encode(encoding)).decode()}
-    [content] = sent([user({"inlineData": blob | ({"mimeType": media_type} if media_type else {})})])
+    [content] = sent_contents([user({"inlineData": blob | ({"mimeType": media_type} if media_type else {})})])
     new = base64.b64decode(content["parts"][0]["inlineData"]["data"])
     assert new == text.replace(KEY, "[AWS_ACCESS_KEY]").encode(encoding)
 
@@ -486,13 +488,13 @@ def test_a_text_file_is_searched_whatever_its_declared_type(media_type: str | No
 def test_a_file_that_is_not_text_keeps_its_bytes() -> None:
     picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 40 + KEY.encode()
     data = base64.b64encode(picture).decode()
-    assert asked([user({"inlineData": {"mimeType": "image/png", "data": data}})]) is None
+    assert judge_request([user({"inlineData": {"mimeType": "image/png", "data": data}})]) is None
 
 
 @pytest.mark.parametrize("tail", [b"", b"A", b"\xff"])
 def test_a_text_that_ends_in_half_a_character_is_looked_through(tail: bytes) -> None:
     data = base64.b64encode(f"key {KEY} ".encode("utf-16-le") + tail).decode()
-    [content] = sent([user({"inlineData": {"data": data}})])
+    [content] = sent_contents([user({"inlineData": {"data": data}})])
     new = base64.b64decode(content["parts"][0]["inlineData"]["data"])
     assert new == "key [AWS_ACCESS_KEY] ".encode("utf-16-le") + tail
 
@@ -500,14 +502,14 @@ def test_a_text_that_ends_in_half_a_character_is_looked_through(tail: bytes) -> 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_a_text_with_half_a_surrogate_pair_is_looked_through(encoding: str) -> None:
     data = base64.b64encode(f"key {KEY} \ud800 ".encode(encoding, "surrogatepass")).decode()
-    [content] = sent([user({"inlineData": {"data": data}})])
+    [content] = sent_contents([user({"inlineData": {"data": data}})])
     new = base64.b64decode(content["parts"][0]["inlineData"]["data"])
     assert new == "key [AWS_ACCESS_KEY] \ud800 ".encode(encoding, "surrogatepass")
 
 
 def test_base64_behind_padding_in_the_middle_is_looked_through() -> None:
     data = base64.b64encode(b"a").decode() + base64.b64encode(f" {KEY} ".encode()).decode()
-    [content] = sent([user({"inlineData": {"mimeType": "text/plain", "data": data}})])
+    [content] = sent_contents([user({"inlineData": {"mimeType": "text/plain", "data": data}})])
     assert base64.b64decode(content["parts"][0]["inlineData"]["data"]) == b"a [AWS_ACCESS_KEY] "
 
 
@@ -522,9 +524,9 @@ def test_arguments_in_pieces_in_a_request_are_read_as_one(at: int, together: boo
 
     head, tail = piece(f"run {KEY[:at]}", True), piece(f"{KEY[at:]} now", False)
     if together:
-        new = sent([call(head, tail, goes_on=False)])
+        new = sent_contents([call(head, tail, goes_on=False)])
     else:
-        new = sent([call(head, goes_on=True), call(tail, goes_on=False)])
+        new = sent_contents([call(head, goes_on=True), call(tail, goes_on=False)])
     pieces = [each for turn in new for each in turn["parts"][0]["functionCall"]["partialArgs"]]
     assert "".join(each["stringValue"] for each in pieces) == "run [AWS_ACCESS_KEY] now"
 
@@ -532,14 +534,14 @@ def test_arguments_in_pieces_in_a_request_are_read_as_one(at: int, together: boo
 def test_a_long_text_that_continues_like_a_key_is_masked_everywhere() -> None:
     begun = "-----BEGIN RSA PRIVATE KEY-----\n" + "A" * 9000
     raw = {"contents": [user({"text": "hi"})], "labels": {"note": begun}}
-    said = made(redact_policy, SENSITIVE)(before_model(raw))
+    said = make_policy(redact_policy, SENSITIVE)(before_model(raw))
     assert "AAAA" not in str(said)
     assert said["hookSpecificOutput"]["findings"] == {"PRIVATE_KEY": 1}
 
 
 def test_numbers_that_are_equal_are_looked_through_alike() -> None:
     args = [{"n": 4111111111111111.0}, {"n": 4111111111111111}]
-    [new] = sent([model({"functionCall": {"name": "f", "args": {"all": args}}})])
+    [new] = sent_contents([model({"functionCall": {"name": "f", "args": {"all": args}}})])
     assert new["parts"][0]["functionCall"]["args"] == {"all": [{"n": "[CARD]"}, {"n": "[CARD]"}]}
 
 
@@ -547,7 +549,7 @@ def test_a_pattern_that_begins_a_text_is_found_in_every_string() -> None:
     """Many strings are searched at once, and none of them may hide where another begins or ends."""
     options = {"patterns": {"FIRST": r"\Aalpha$", "LAST": r"(?-m:^beta$)"}}
     raw = {"contents": [user({"text": "hi"})], "labels": {"a": "x", "b": "alpha", "c": "beta", "d": "y"}}
-    said = made(redact_policy, SENSITIVE | options)(before_model(raw))
+    said = make_policy(redact_policy, SENSITIVE | options)(before_model(raw))
     labels = said["hookSpecificOutput"]["llm_request"]["raw"]["labels"]
     assert labels == {"a": "x", "b": "[FIRST]", "c": "[LAST]", "d": "y"}
 
@@ -560,12 +562,12 @@ def test_a_policy_is_not_made_to_see_less(tmp_path: Path) -> None:
 
 
 def test_data_that_is_not_base64_is_searched_as_text() -> None:
-    [content] = sent([user({"inlineData": {"data": f"key: {KEY}!"}})])
+    [content] = sent_contents([user({"inlineData": {"data": f"key: {KEY}!"}})])
     assert content["parts"][0]["inlineData"]["data"] == "key: [AWS_ACCESS_KEY]!"
 
 
 def test_a_word_that_names_a_speaker_leaves_the_roles_alone() -> None:
-    new = sent([user({"text": "my user"})], {"words": {"WHO": ["user"]}})
+    new = sent_contents([user({"text": "my user"})], {"words": {"WHO": ["user"]}})
     assert new == [user({"text": "my [WHO]"})]
 
 
@@ -600,7 +602,7 @@ PERSONAL = f"{MAIL} 4111 1111 1111 1111, 123-45-6789, 127.0.0.1"
 )
 def test_personal_data_is_redacted_on_request(options: Json, masked: str) -> None:
     event = before_model({"contents": [user({"text": PERSONAL})]})
-    said = made(redact_policy, options)(event)
+    said = make_policy(redact_policy, options)(event)
     contents = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"] if said else None
     assert contents == (None if masked == PERSONAL else [user({"text": masked})])
 
@@ -609,7 +611,7 @@ def test_personal_data_is_redacted_on_request(options: Json, masked: str) -> Non
 def test_an_action_for_what_is_not_detected_is_an_error(detect: Json) -> None:
     """Before, such a policy would have looked as if it redacted addresses."""
     with pytest.raises(ValueError, match="actions: 'EMAIL' is not detected; add it to `detect`"):
-        made(redact_policy, {**detect, "actions": {"EMAIL": "pseudonymise"}})
+        make_policy(redact_policy, {**detect, "actions": {"EMAIL": "pseudonymise"}})
 
 
 def test_the_name_of_a_field_counts_wherever_it_is_repeated() -> None:
@@ -617,13 +619,13 @@ def test_the_name_of_a_field_counts_wherever_it_is_repeated() -> None:
     value = "kR9!vq82Lm#x"
     call = {"functionCall": {"name": "f", "args": {"password": "none"}}}
     again = {"functionCall": {"name": "f", "args": {"note": value, "inner": {"password": value}}}}
-    new = sent([user(call, again)])
+    new = sent_contents([user(call, again)])
     assert str(new).count(value) == 1
 
 
 def test_no_field_is_lost_whose_name_is_masked_like_others() -> None:
     addresses = {f"{name}@example.org": name for name in ("anna", "ben", "carl")}
-    [turn] = sent([user({"functionCall": {"name": "f", "args": addresses}})])
+    [turn] = sent_contents([user({"functionCall": {"name": "f", "args": addresses}})])
     assert turn["parts"][0]["functionCall"]["args"] == {
         "[EMAIL]": "anna",
         "[EMAIL]_2": "ben",
@@ -633,7 +635,7 @@ def test_no_field_is_lost_whose_name_is_masked_like_others() -> None:
 
 @pytest.mark.parametrize("begun", ["eyJ", "password = "])
 def test_what_may_be_a_secret_and_is_longer_than_any_is_masked(begun: str) -> None:
-    assert "aaaa" not in str(sent([user({"text": f"So: {begun}{'a' * 9000}"})]))
+    assert "aaaa" not in str(sent_contents([user({"text": f"So: {begun}{'a' * 9000}"})]))
 
 
 @pytest.mark.parametrize("scope", ["prompts", "answers", "thoughts"])
@@ -652,4 +654,4 @@ def test_a_part_that_is_not_an_object_is_redacted_in_the_scope_of_its_turn(
     options = {"scopes": [scope]}
     own = {"user": "prompts", "model": "answers"}[role]
     expected = {"role": role, "parts": [masked, {"text": "hi"}, None]} if scope == own else turn
-    assert sent([turn, following], options) == [expected, following]
+    assert sent_contents([turn, following], options) == [expected, following]

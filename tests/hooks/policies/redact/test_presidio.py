@@ -4,7 +4,7 @@ import importlib.util
 from typing import Any
 
 import pytest
-from support.builtins import made
+from support.builtins import make_policy
 
 from hookgate.hooks.policies.redact import DETECTORS, Scanner
 from hookgate.hooks.policies.redact.answers import AnswerScreen
@@ -60,14 +60,14 @@ def test_content_between_texts_does_not_hide_a_secret_from_the_other_detectors(t
 @pytest.mark.skipif(importlib.util.find_spec("presidio_analyzer") is not None, reason="Presidio is here")
 def test_without_presidio_the_remedy_is_reported() -> None:
     with pytest.raises(ValueError, match=r"presidio: is not installed; .* run: pip install '\.\[presidio\]'"):
-        made(redact_policy, {"presidio": {"entities": ["PERSON"]}})
+        make_policy(redact_policy, {"presidio": {"entities": ["PERSON"]}})
 
 
 @pytest.mark.skipif(not HAS_PRESIDIO, reason="needs pip install '.[presidio]'")
 async def test_presidio_s_own_recognizers_are_asked() -> None:
     options = {"presidio": {"entities": ["UK_NHS"], "model": "blank"}}
     request = {"contents": [{"role": "user", "parts": [{"text": "NHS number 943 476 5919, please"}]}]}
-    said = await made(redact_policy, options)(
+    said = await make_policy(redact_policy, options)(
         {"hook_event_name": "BeforeModel", "llm_request": {"raw": request}}
     )
     [content] = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"]

@@ -44,7 +44,7 @@ def outcome(events: Sequence[Json], policy: Any = POLICY) -> list[Json]:
     return [body for step in released(events, policy) for _, body in step]
 
 
-def said(events: Iterable[Json], *, thought: bool = False, index: int = 0) -> str:
+def joined_text(events: Iterable[Json], *, thought: bool = False, index: int = 0) -> str:
     return "".join(
         part["text"]
         for each in events
@@ -63,14 +63,14 @@ def cut(whole: str, edges: Iterable[int]) -> list[str]:
 @pytest.mark.parametrize("at", range(len(SAID)))
 def test_every_split_in_two_gives_the_same(at: int) -> None:
     events = [text(SAID[:at]), text(SAID[at:], finishReason="STOP")]
-    assert said(outcome(events)) == MASKED
+    assert joined_text(outcome(events)) == MASKED
 
 
 @given(st.lists(st.integers(0, 1000), max_size=40))
 def test_every_split_into_many_gives_the_same_and_numbers_never_fall(edges: list[int]) -> None:
     events = [text(piece) for piece in cut(SAID, edges)]
     steps = released(events)
-    assert said(body for step in steps for _, body in step) == MASKED
+    assert joined_text(body for step in steps for _, body in step) == MASKED
     numbers = [number for step in steps for number, _ in step]
     assert numbers == sorted(numbers)
 
@@ -88,12 +88,12 @@ def test_candidates_and_thoughts_are_texts_of_their_own(turns: list[str], data: 
     out = outcome(events)
     for turn, thought, index in (("answer", False, 0), ("thought", True, 0), ("other", False, 1)):
         if turn in turns:
-            assert said(out, thought=thought, index=index) == MASKED
+            assert joined_text(out, thought=thought, index=index) == MASKED
 
 
 def test_prose_is_released_at_once_except_for_its_last_word() -> None:
     steps = released([text("The quick brown fox ju"), text("mps over the lazy dog. ")])
-    assert [said(body for _, body in step) for step in steps] == [
+    assert [joined_text(body for _, body in step) for step in steps] == [
         "The quick brown fox ",
         "jumps over the lazy dog. ",
         "",
@@ -108,7 +108,7 @@ def test_an_event_that_nothing_changes_is_the_very_object() -> None:
 def test_a_part_keeps_its_signature_and_gets_it_once() -> None:
     signed = event({"text": "to anna.b", "thoughtSignature": "c2ln"})
     out = outcome([signed, text("erg@example.org now", finishReason="STOP")])
-    assert said(out) == "to [EMAIL] now"
+    assert joined_text(out) == "to [EMAIL] now"
     assert str(out).count("c2ln") == 1
 
 
@@ -144,13 +144,13 @@ def test_arguments_that_come_in_pieces_are_one_text(at: int) -> None:
 
 def test_text_that_was_held_back_is_released_when_the_answer_breaks_off() -> None:
     steps = released([text("mail ann")])
-    assert [said(body for _, body in step) for step in steps] == ["mail ", "ann"]
+    assert [joined_text(body for _, body in step) for step in steps] == ["mail ", "ann"]
 
 
 def test_pieces_of_one_event_join_to_what_it_held() -> None:
     whole = {**text("hello wor"), "modelVersion": "m-1"}
     out = outcome([whole, {"usageMetadata": {"totalTokenCount": 3}}])
-    assert said([each for each in out if "candidates" in each]) == "hello wor"
+    assert joined_text([each for each in out if "candidates" in each]) == "hello wor"
 
 
 def test_what_blocks_ends_the_answer() -> None:
@@ -172,7 +172,7 @@ def test_what_waits_is_bounded(at_cap: str) -> None:
         with pytest.raises(Withheld, match="PRIVATE_KEY"):
             outcome(events, policy)
     else:
-        assert "AAAA" not in said(outcome(events, policy))
+        assert "AAAA" not in joined_text(outcome(events, policy))
 
 
 def test_logprobs_would_tell_the_tokens_and_are_left_out() -> None:
@@ -184,7 +184,7 @@ def test_a_stream_joins_to_what_a_whole_answer_becomes() -> None:
     events = [text(piece) for piece in cut(SAID, range(0, 80, 7))]
     event_of = {"hook_event_name": "AfterModel", "llm_response": {"raw": join_events(events)}}
     whole = POLICY(event_of, SessionContext("s-1"))["hookSpecificOutput"]["llm_response"]["raw"]
-    assert said(outcome(events)) == said([whole])
+    assert joined_text(outcome(events)) == joined_text([whole])
 
 
 def flat(events: Iterable[Json]) -> list[Any]:
@@ -230,7 +230,7 @@ def test_texts_and_calls_keep_their_order_however_they_come(
 def test_a_finish_reason_in_every_event_is_not_the_end_of_a_text(at: int) -> None:
     events = [text(f"so {KEY[:at]}", finishReason="STOP"), text(f"{KEY[at:]} ok", finishReason="STOP")]
     out = outcome(events)
-    assert said(out) == "so [AWS_ACCESS_KEY] ok"
+    assert joined_text(out) == "so [AWS_ACCESS_KEY] ok"
     assert [body["candidates"][0]["finishReason"] for body in out] == ["STOP", "STOP"]
 
 
@@ -297,7 +297,7 @@ def test_invalid_pieces_of_arguments_are_redacted_too() -> None:
 def test_a_part_that_waits_as_a_whole_keeps_its_signature() -> None:
     signed = event({"text": "so "}, {"text": "anna", "thoughtSignature": "c2ln"})
     out = outcome([signed, text("@example.org now. ", finishReason="STOP")])
-    assert said(out) == "so [EMAIL] now. "
+    assert joined_text(out) == "so [EMAIL] now. "
     assert str(out).count("c2ln") == 1
 
 
@@ -308,14 +308,14 @@ def test_a_candidate_without_an_index_is_candidate_0_whatever_its_position(other
 
     both = {"candidates": [candidate("so. ", index=other), candidate(f"is {KEY[:9]}")]}
     out = outcome([both, {"candidates": [candidate(f"{KEY[9:]} ok. ")]}])
-    assert said(out) == "is [AWS_ACCESS_KEY] ok. "
-    assert said(out, index=other) == "so. "
+    assert joined_text(out) == "is [AWS_ACCESS_KEY] ok. "
+    assert joined_text(out, index=other) == "so. "
 
 
 def test_a_signature_behind_the_beginning_of_a_secret_is_not_lost() -> None:
     signed = event({"text": "erg@example.org", "thoughtSignature": "c2ln"})
     out = outcome([text("anna.b"), signed, text(" now. ", finishReason="STOP")])
-    assert said(out) == "[EMAIL] now. "
+    assert joined_text(out) == "[EMAIL] now. "
     assert str(out).count("c2ln") == 1
 
 
@@ -330,7 +330,7 @@ def test_a_thought_that_continues_after_an_interruption_is_one_text() -> None:
     thoughts = (event({"text": piece, "thought": True}) for piece in (f"so {KEY[:9]}", KEY[9:15], KEY[15:]))
     first, second, third = thoughts
     out = outcome([first, long, second, long, third, text("Done.", finishReason="STOP")])
-    assert said(out, thought=True) == "so [AWS_ACCESS_KEY]"
+    assert joined_text(out, thought=True) == "so [AWS_ACCESS_KEY]"
 
 
 @pytest.mark.parametrize("ending", [{"finishReason": "STOP"}, {}])
@@ -343,7 +343,7 @@ def test_what_is_beside_a_text_of_an_answer_does_not_hide_a_secret_in_it(
     screen = POLICY.screen(SessionContext("s-1"))
     events = screen.judge([answer], last=not streamed)
     events += screen.judge([], last=True) if streamed else []
-    assert said(body for _, body in events) == "up[AWS_ACCESS_KEY]to"
+    assert joined_text(body for _, body in events) == "up[AWS_ACCESS_KEY]to"
 
 
 BETWEEN = {
@@ -393,7 +393,7 @@ def test_text_after_an_interruption_does_not_hide_a_secret(between: str, edges: 
 def test_a_thought_of_another_step_hides_no_secret(edges: list[int]) -> None:
     up, *pieces, to = [event({"text": piece, "thought": True}) for piece in ("up", *cut(KEY, edges), "to")]
     out = outcome([up, BETWEEN["step"], *pieces, BETWEEN["step"], to])
-    assert said(out, thought=True) == "up[AWS_ACCESS_KEY]to"
+    assert joined_text(out, thought=True) == "up[AWS_ACCESS_KEY]to"
 
 
 BORDERS: dict[str, Callable[[str, int], Json]] = {
@@ -448,7 +448,7 @@ def test_what_was_held_back_of_a_text_is_sent_as_a_part_of_that_text(border: str
 
 def test_an_invalid_index_does_no_harm() -> None:
     odd = [{**text(piece, index=0), "output_index": [{}]} for piece in (f"so {KEY[:9]}", KEY[9:], "ly")]
-    assert said(outcome([*odd, event({"text": " ok", "refusal": {}})])) == f"so {KEY}ly ok"
+    assert joined_text(outcome([*odd, event({"text": " ok", "refusal": {}})])) == f"so {KEY}ly ok"
 
 
 def test_a_refusal_that_was_held_back_remains_one() -> None:
@@ -495,7 +495,7 @@ def test_text_that_cannot_begin_a_secret_does_not_wait_for_an_interruption() -> 
 def test_a_signature_is_not_between_the_texts_around_it() -> None:
     signed = event({"text": "", "thoughtSignature": "c2ln"})
     card = "4111111111111111"
-    assert said(outcome([text("no 9"), signed, text(card + " ok")])) == f"no 9{card} ok"
+    assert joined_text(outcome([text("no 9"), signed, text(card + " ok")])) == f"no 9{card} ok"
 
 
 def test_a_last_thought_holds_up_the_answer_for_a_few_words_only() -> None:
@@ -508,7 +508,7 @@ def test_a_last_thought_holds_up_the_answer_for_a_few_words_only() -> None:
     assert before_the_end[-1] == 40
     late = next(at for at, step in enumerate(steps) if any(number == 1 for number, _ in step))
     assert late <= 1 + 256 // len("All is well here. ") + 1
-    assert said([body for step in steps for _, body in step], thought=True) == "so I say hel"
+    assert joined_text([body for step in steps for _, body in step], thought=True) == "so I say hel"
 
 
 _FIELDS = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.builtins import made
+from support.builtins import make_policy
 
 from hookgate.hooks.policies.conditions import Runs
 from hookgate.hooks.policies.shell import read_line
@@ -384,12 +384,12 @@ def verdict(runs: Runs, command: Any) -> str:
     return "passes"
 
 
-def shown(command: str) -> str:
+def command_id(command: str) -> str:
     """A command as the ID of a test."""
     return ascii(command[:60])
 
 
-@pytest.mark.parametrize("command", CAUGHT, ids=shown)
+@pytest.mark.parametrize("command", CAUGHT, ids=command_id)
 def test_a_program_is_found_however_it_is_run(command: str) -> None:
     assert verdict(RM, command) == "caught"
 
@@ -415,14 +415,14 @@ def test_a_program_is_found_in_any_case(command: Any, expected: str) -> None:
     assert verdict(RM, command) == expected
 
 
-@pytest.mark.parametrize("command", UNREADABLE, ids=shown)
+@pytest.mark.parametrize("command", UNREADABLE, ids=command_id)
 def test_what_cannot_be_read_is_denied(command: str) -> None:
     assert verdict(RM, command) == "unreadable"
     lenient = Runs(program=("rm",), flags="rf", unreadable="allow")
     assert verdict(lenient, command) == "passes"
 
 
-@pytest.mark.parametrize("command", HARMLESS, ids=shown)
+@pytest.mark.parametrize("command", HARMLESS, ids=command_id)
 def test_what_does_not_run_the_program_passes(command: str) -> None:
     assert verdict(RM, command) == "passes"
 
@@ -482,7 +482,7 @@ def test_rules_about_other_programs(runs: Any, command: str, expected: str) -> N
 def test_the_reason_says_what_cannot_be_read_and_what_to_do() -> None:
     rule = {"when": {"/command": {"runs": {"program": "rm"}}}, "reason": "Nothing is removed here."}
     event = {"hook_event_name": "BeforeTool", "tool_name": "sh", "tool_input": {"command": "$X y"}}
-    said: Any = made(tools_policy, {"deny": [rule]})(event)
+    said: Any = make_policy(tools_policy, {"deny": [rule]})(event)
     assert said["reason"] == (
         "Nothing is removed here. (The command cannot be read in full: "
         "an expansion or wildcard names the program; write its name, or quote the expansion.)"
