@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from hookgate.hooks import Configuration, SettingsError
@@ -11,6 +11,7 @@ from hookgate.hooks.settings import CommandConfig
 from hookgate.hooks.settings.commands import command_problem
 from hookgate.proxy import policy
 from hookgate.proxy.admin.access import admin_token_source, client_secret_source
+from hookgate.proxy.cli.flags import add_gateway_flags
 from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.config.models import Config
 from hookgate.proxy.config.reading import (
@@ -22,16 +23,25 @@ from hookgate.proxy.config.reading import (
     shown_settings,
 )
 from hookgate.proxy.config.sources import ConfigError
-from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.keys.callers import KeysError, load_named_keys
 from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.policy import describe_hooks, hook_warnings
 from hookgate.proxy.policy.unmet_conditions import unmet_conditions
-from hookgate.proxy.server.listener import CLIENTS, OPERATORS, check_address
 from hookgate.proxy.server.tls import Certificate
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.upstream.client import Upstreams
 from hookgate.proxy.upstream.credentials import CredentialsError, GatewayCredentials
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add every command to `hookgate config`."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="config_command")
+    check = commands.add_parser("check", help="report all errors, including those in the files that it names")
+    add_gateway_flags(check)
+    show = commands.add_parser("show", help="show every setting in force, and where it was set")
+    add_gateway_flags(show)
+    show.add_argument("--json", action="store_true", help="print JSON, for programs")
+    commands.add_parser("schema", help="print the JSON Schema of hookgate.toml, for editors")
 
 
 async def check_configuration(effective: EffectiveConfig) -> str:
@@ -81,26 +91,6 @@ async def every_problem(found: ValueError, effective: EffectiveConfig) -> Config
     # The check may name the place of a problem that was found without it.
     only_found = [line for line in str(found).splitlines() if not any(each.endswith(line) for each in others)]
     return ConfigError([*only_found, *others])
-
-
-async def unusable_addresses(config: Config, problems: Iterable[str] = ()) -> list[str]:
-    """Describe each address of a listener on which this machine cannot listen.
-
-    An address that one of the `problems` is about is not checked: the configuration has the default then.
-    """
-    found = "\n".join(problems)
-    addresses = {"listen.address": (config.listen.address, CLIENTS)}
-    if config.admin.address:
-        addresses["admin.address"] = config.admin.address, OPERATORS
-    taken = []
-    for setting, (address, purpose) in addresses.items():
-        if f"{setting}:" in found:
-            continue
-        try:
-            await check_address(*host_and_port(address), purpose)
-        except OSError as error:
-            taken.append(str(error))
-    return taken
 
 
 async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> str:

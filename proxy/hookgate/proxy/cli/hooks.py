@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -29,7 +28,7 @@ from hookgate.proxy.policy import (
 )
 
 
-def add_commands(parser: argparse.ArgumentParser) -> None:
+def add_hooks(parser: argparse.ArgumentParser) -> None:
     """Add every command to `hookgate hooks`."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="hooks_command")
 
@@ -37,7 +36,6 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         sentence = f"{description[0].upper()}{description[1:]}."
         added = commands.add_parser(name, aliases=aliases, help=description, description=sentence)
         add_hook_flags(added)
-        added.set_defaults(log_level=logging.WARNING)
         return added
 
     listed = command("list", "list every hook: event, source, kind, state, last run", "panel")

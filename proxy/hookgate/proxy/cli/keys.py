@@ -424,8 +424,8 @@ def _moment(text: str, flag: str, now: int, *, past: bool = False) -> int:
     return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
 
 
-async def print_hash() -> int:
-    """Run `hookgate key-hash`: print the hash of the key on stdin. On a terminal the input is not shown."""
+def run_key_hash(_: argparse.Namespace) -> int:
+    """Print the hash of the key on stdin. On a terminal the input is not shown."""
     text = getpass("API key: ") if sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
     try:
         print(hash_single_key(text.strip()))

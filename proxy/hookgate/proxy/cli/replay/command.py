@@ -163,8 +163,8 @@ def _words(hook: JsonObject) -> str:
     return f"{said} ({findings})" if findings else said
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+def add_replay(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `hookgate replay`."""
     parser.add_argument(
         "--policy",
         type=Path,
