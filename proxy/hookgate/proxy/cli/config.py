@@ -12,6 +12,7 @@ from hookgate.hooks.settings.commands import command_problem
 from hookgate.proxy import policy
 from hookgate.proxy.admin.access import admin_token_source, client_secret_source
 from hookgate.proxy.cli.flags import add_gateway_flags
+from hookgate.proxy.cli.tables import table_lines
 from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.config.models import Config
 from hookgate.proxy.config.reading import (
@@ -44,8 +45,8 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     commands.add_parser("schema", help="print the JSON Schema of hookgate.toml, for editors")
 
 
-async def check_configuration(effective: EffectiveConfig) -> str:
-    """Load all files that the configuration names. Returns a description of the hooks.
+async def check_configuration(effective: EffectiveConfig) -> list[str]:
+    """Load all files that the configuration names. Returns a description of the hooks, then every warning.
 
     Raises ConfigError with every problem.
     """
@@ -53,7 +54,7 @@ async def check_configuration(effective: EffectiveConfig) -> str:
     prices, problems_of_prices = usable_prices(effective)
     problems += problems_of_prices
     try:
-        summary = await _hooks(effective, prices)
+        findings = await _hooks(effective, prices)
     except (SettingsError, StoreError, ConfigError) as error:
         problems += str(error).splitlines()
     except NotADirectoryError as error:
@@ -62,7 +63,7 @@ async def check_configuration(effective: EffectiveConfig) -> str:
         problems.append(f"{place}: {error}" if place else str(error))
     if problems:
         raise ConfigError(problems)
-    return summary
+    return findings
 
 
 def usable_prices(effective: EffectiveConfig) -> tuple[Prices | None, list[str]]:
@@ -93,7 +94,7 @@ async def every_problem(found: ValueError, effective: EffectiveConfig) -> Config
     return ConfigError([*only_found, *others])
 
 
-async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> str:
+async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> list[str]:
     config = effective.config
     # Only the URL is checked, unless a policy is in the database, because the gateway creates the database.
     Store(config.store, find_sources(config.hooks).state).url()
@@ -103,12 +104,12 @@ async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> str:
     configuration = reloader.current.configuration
     if problems := list(_broken_commands(configuration)):
         raise SettingsError(problems)
-    warnings = (
+    return [
+        describe_hooks(configuration),
         *hook_warnings(configuration),
         *unmet_conditions(configuration, config),
         *settings_warnings(effective),
-    )
-    return "\n".join([describe_hooks(configuration), *warnings])
+    ]
 
 
 def _broken_commands(configuration: Configuration) -> Iterator[Problem]:
@@ -171,14 +172,14 @@ async def run_config(arguments: argparse.Namespace) -> int:
     if arguments.config_command == "show":
         print(_json(effective) if arguments.json else _table(effective))
     else:
-        print(f"ok: {describe_sources(effective)}; {await check_configuration(effective)}")
+        hooks, *warnings = await check_configuration(effective)
+        print(f"ok: {describe_sources(effective)}; {hooks}", *warnings, sep="\n")
     return 0
 
 
 def _table(effective: EffectiveConfig) -> str:
-    rows = [(name, _text(value), place) for name, (value, place) in shown_settings(effective).items()]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    return "\n".join(f"{name:{widths[0]}}  {value:{widths[1]}}  {place}" for name, value, place in rows)
+    shown = shown_settings(effective).items()
+    return "\n".join(table_lines([(name, _text(value), place) for name, (value, place) in shown]))
 
 
 def _json(effective: EffectiveConfig) -> str:

@@ -85,7 +85,7 @@ async def _check_settings(effective: EffectiveConfig) -> AsyncIterator[Diagnosis
     """Check the configuration and the files that it names, and run every hook on a sample event."""
     prices, _ = usable_prices(effective)
     try:
-        hooks, *warnings = (await check_configuration(effective)).splitlines()
+        hooks, *warnings = await check_configuration(effective)
         yield Diagnosis(f"configuration: {describe_sources(effective)}; {hooks}", "ok")
         for warning in warnings:
             yield Diagnosis(warning, "note")

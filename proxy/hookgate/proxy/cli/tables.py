@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -69,19 +69,21 @@ def print_calls(calls: Sequence[EndedCall], *, as_json: bool, head: bool = True)
     if head and sys.stdout.isatty() and find_spec("rich") is not None:
         _print_table(rows)
         return
-    lines = [_COLUMNS, *rows] if head else rows
-    widths = [max([len(name), *(len(row[at]) for row in rows)]) for at, name in enumerate(_COLUMNS)]
-    for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        print("  ".join(cells).rstrip(), flush=True)
+    lines = table_lines([_COLUMNS, *rows])
+    for line in lines if head else lines[1:]:
+        print(line, flush=True)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table of text, its columns aligned."""
-    lines = [columns, *rows]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table of text, its columns aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return [line.rstrip() for line in padded]
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table of text with the names of its columns."""
+    print(*table_lines([columns, *rows]), sep="\n")
 
 
 def print_changes(changes: Sequence[RecordedChange], *, as_json: bool) -> None:
