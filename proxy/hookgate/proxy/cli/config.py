@@ -12,7 +12,7 @@ from hookgate.hooks.settings.commands import command_problem
 from hookgate.proxy import policy
 from hookgate.proxy.admin.access import admin_token_source, client_secret_source
 from hookgate.proxy.cli.flags import add_gateway_flags
-from hookgate.proxy.cli.tables import table_lines
+from hookgate.proxy.cli.terminal import table_lines
 from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.config.models import Config
 from hookgate.proxy.config.reading import (

@@ -12,8 +12,8 @@ from hookgate.hooks.settings import EVENTS, Hook
 from hookgate.hooks.settings.editing import rewrite, with_hooks, with_switch
 from hookgate.hooks.settings.schema import settings_schema
 from hookgate.hooks.trust import scripts_of
-from hookgate.proxy.cli.flags import add_hook_flags, confirm
-from hookgate.proxy.cli.tables import print_table, table_lines
+from hookgate.proxy.cli.flags import add_hook_flags
+from hookgate.proxy.cli.terminal import confirm, print_table, table_lines
 from hookgate.proxy.cli.trials import diagnose, try_hooks
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import Sources

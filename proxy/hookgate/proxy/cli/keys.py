@@ -21,7 +21,7 @@ from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.settings.matcher_advice import regex_as_wildcards
 from hookgate.proxy.audit.changes import RecordOwnChange, operator_name, recording_changes
 from hookgate.proxy.cli.flags import add_state_flags
-from hookgate.proxy.cli.tables import print_table
+from hookgate.proxy.cli.terminal import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.config.values import key_name

@@ -5,7 +5,8 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from hookgate.hooks.policies.pins import Declaration, PinnedTool, Pins
-from hookgate.proxy.cli.flags import add_state_flags, confirm
+from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.terminal import confirm
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.observe.logs import escape_controls
