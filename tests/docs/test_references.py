@@ -8,7 +8,7 @@ from support.places import DOCS
 
 from hookgate.hooks.policies import BUILTINS
 from hookgate.hooks.policies.redact.detectors import DETECTORS
-from hookgate.proxy.cli.main import _COMMANDS
+from hookgate.proxy.cli.main import COMMANDS
 
 PAGES = {page.name: page.read_text(encoding="utf-8") for page in DOCS.glob("*.md")}
 
@@ -32,6 +32,6 @@ def test_the_schema_of_the_chart_has_the_settings_of_the_gateway() -> None:
     assert SCHEMA.read_text() == values_schema(), "run: python docs/generators/helm_schema.py"
 
 
-@pytest.mark.parametrize("command", _COMMANDS)
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
 def test_each_command_is_described(command: str) -> None:
     assert any(f"hookgate {command}" in page for page in PAGES.values())

@@ -32,7 +32,10 @@ _COMMANDS = (
     "policy",
     "receipts",
     "replay.command",
+    "serve",
+    "shim",
     "tools",
+    "upstream",
 )
 _POLICIES = ("cassette", "limits", "models", "redact.policy", "tools")
 for _name in (

@@ -9,6 +9,7 @@ import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from support.gateway import write_settings
@@ -18,7 +19,7 @@ from support.program import Ended, environment, run, serving
 from support.wire import HI, SSE, UNARY, post
 
 from hookgate.proxy import __version__
-from hookgate.proxy.cli.main import run_command
+from hookgate.proxy.cli.main import COMMANDS, Command, run_command
 
 FREE = ("--listen", "127.0.0.1:0", "--admin", "off")
 DENY = {"type": "command", "command": "echo 'No.' >&2; exit 2"}
@@ -46,6 +47,30 @@ def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 async def test_it_tells_its_version() -> None:
     ended = await run("--version")
     assert (ended.code, ended.out) == (0, f"hookgate {__version__}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_each_command_of_the_table_has_its_functions(command: Command) -> None:
+    if command.name == "demo":
+        pytest.importorskip("google.genai")
+    assert callable(resolve_name(command.run))
+    assert command.add_arguments is None or callable(resolve_name(command.add_arguments))
+
+
+async def test_the_list_of_commands_loads_none_of_them() -> None:
+    """What they import would make each command, and the help, several times as slow."""
+    script = (
+        "import sys\n"
+        "from hookgate.proxy.cli.main import run_command\n"
+        "try: run_command(['--help'])\n"
+        "finally: print(*sys.modules, file=sys.stderr)\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, stdout=PIPE, stderr=PIPE, env=environment()
+    )
+    out, modules = await process.communicate()
+    assert (process.returncode, b"COMMAND" in out) == (0, True)
+    assert not {b"aiohttp", b"pydantic", b"sqlalchemy", b"hookgate.hooks"} & set(modules.split())
 
 
 def test_its_help_names_the_commands_and_every_option(here: Here) -> None:

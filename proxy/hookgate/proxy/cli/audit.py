@@ -16,7 +16,8 @@ from hookgate.proxy.audit.reading import AuditReader, NewCalls, RecordFilter
 from hookgate.proxy.audit.stored import StoredRecord, around_time, registrations, walk_records, whole_view
 from hookgate.proxy.audit.verifying import VerificationReport, count_records, verify_database, verify_lines
 from hookgate.proxy.cli.flags import add_state_flags
-from hookgate.proxy.cli.tables import print_call, print_calls, print_changes, progress
+from hookgate.proxy.cli.tables import print_call, print_calls, print_changes
+from hookgate.proxy.cli.terminal import progress
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import describe_os_error, pluralize

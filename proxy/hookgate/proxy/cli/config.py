@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from hookgate.hooks import Configuration, SettingsError
@@ -11,6 +11,8 @@ from hookgate.hooks.settings import CommandConfig
 from hookgate.hooks.settings.commands import command_problem
 from hookgate.proxy import policy
 from hookgate.proxy.admin.access import admin_token_source, client_secret_source
+from hookgate.proxy.cli.flags import add_gateway_flags
+from hookgate.proxy.cli.terminal import table_lines
 from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.config.models import Config
 from hookgate.proxy.config.reading import (
@@ -22,20 +24,29 @@ from hookgate.proxy.config.reading import (
     shown_settings,
 )
 from hookgate.proxy.config.sources import ConfigError
-from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.keys.callers import KeysError, load_named_keys
 from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.policy import describe_hooks, hook_warnings
 from hookgate.proxy.policy.unmet_conditions import unmet_conditions
-from hookgate.proxy.server.listener import CLIENTS, OPERATORS, check_address
 from hookgate.proxy.server.tls import Certificate
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.upstream.client import Upstreams
 from hookgate.proxy.upstream.credentials import CredentialsError, GatewayCredentials
 
 
-async def check_configuration(effective: EffectiveConfig) -> str:
-    """Load all files that the configuration names. Returns a description of the hooks.
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add every command to `hookgate config`."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="config_command")
+    check = commands.add_parser("check", help="report all errors, including those in the files that it names")
+    add_gateway_flags(check)
+    show = commands.add_parser("show", help="show every setting in force, and where it was set")
+    add_gateway_flags(show)
+    show.add_argument("--json", action="store_true", help="print JSON, for programs")
+    commands.add_parser("schema", help="print the JSON Schema of hookgate.toml, for editors")
+
+
+async def check_configuration(effective: EffectiveConfig) -> list[str]:
+    """Load all files that the configuration names. Returns a description of the hooks, then every warning.
 
     Raises ConfigError with every problem.
     """
@@ -43,7 +54,7 @@ async def check_configuration(effective: EffectiveConfig) -> str:
     prices, problems_of_prices = usable_prices(effective)
     problems += problems_of_prices
     try:
-        summary = await _hooks(effective, prices)
+        findings = await _hooks(effective, prices)
     except (SettingsError, StoreError, ConfigError) as error:
         problems += str(error).splitlines()
     except NotADirectoryError as error:
@@ -52,7 +63,7 @@ async def check_configuration(effective: EffectiveConfig) -> str:
         problems.append(f"{place}: {error}" if place else str(error))
     if problems:
         raise ConfigError(problems)
-    return summary
+    return findings
 
 
 def usable_prices(effective: EffectiveConfig) -> tuple[Prices | None, list[str]]:
@@ -83,27 +94,7 @@ async def every_problem(found: ValueError, effective: EffectiveConfig) -> Config
     return ConfigError([*only_found, *others])
 
 
-async def unusable_addresses(config: Config, problems: Iterable[str] = ()) -> list[str]:
-    """Describe each address of a listener on which this machine cannot listen.
-
-    An address that one of the `problems` is about is not checked: the configuration has the default then.
-    """
-    found = "\n".join(problems)
-    addresses = {"listen.address": (config.listen.address, CLIENTS)}
-    if config.admin.address:
-        addresses["admin.address"] = config.admin.address, OPERATORS
-    taken = []
-    for setting, (address, purpose) in addresses.items():
-        if f"{setting}:" in found:
-            continue
-        try:
-            await check_address(*host_and_port(address), purpose)
-        except OSError as error:
-            taken.append(str(error))
-    return taken
-
-
-async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> str:
+async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> list[str]:
     config = effective.config
     # Only the URL is checked, unless a policy is in the database, because the gateway creates the database.
     Store(config.store, find_sources(config.hooks).state).url()
@@ -113,12 +104,12 @@ async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> str:
     configuration = reloader.current.configuration
     if problems := list(_broken_commands(configuration)):
         raise SettingsError(problems)
-    warnings = (
+    return [
+        describe_hooks(configuration),
         *hook_warnings(configuration),
         *unmet_conditions(configuration, config),
         *settings_warnings(effective),
-    )
-    return "\n".join([describe_hooks(configuration), *warnings])
+    ]
 
 
 def _broken_commands(configuration: Configuration) -> Iterator[Problem]:
@@ -181,14 +172,14 @@ async def run_config(arguments: argparse.Namespace) -> int:
     if arguments.config_command == "show":
         print(_json(effective) if arguments.json else _table(effective))
     else:
-        print(f"ok: {describe_sources(effective)}; {await check_configuration(effective)}")
+        hooks, *warnings = await check_configuration(effective)
+        print(f"ok: {describe_sources(effective)}; {hooks}", *warnings, sep="\n")
     return 0
 
 
 def _table(effective: EffectiveConfig) -> str:
-    rows = [(name, _text(value), place) for name, (value, place) in shown_settings(effective).items()]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    return "\n".join(f"{name:{widths[0]}}  {value:{widths[1]}}  {place}" for name, value, place in rows)
+    shown = shown_settings(effective).items()
+    return "\n".join(table_lines([(name, _text(value), place) for name, (value, place) in shown]))
 
 
 def _json(effective: EffectiveConfig) -> str:

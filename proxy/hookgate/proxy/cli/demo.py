@@ -1,6 +1,8 @@
 """`hookgate demo`: a real google-genai client uses the gateway, offline, in checked scenes."""
 
+import argparse
 import shlex
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,7 +26,7 @@ from hookgate.proxy.upstream.client import Upstreams
 from hookgate.translator import declared_names
 
 
-async def run_demo() -> int:
+async def run_demo(_: argparse.Namespace) -> int:
     """Start upstream and gateway on free ports and play the scenes. Returns 0 if all checks pass, else 1.
 
     The agent needs google-genai and rich, which hookgate[demo] installs.
@@ -204,7 +206,7 @@ SCENES = (
 
 async def play_scenes(gateway_url: str, upstream: EmbeddedUpstream) -> int:
     """Play every scene. Returns 0 if all checks pass, else 1."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(file=getattr(sys.stdout, "unescaped", sys.stdout), highlight=False, soft_wrap=True)
     console.print(f"A google-genai client -> hookgate on {gateway_url} -> embedded upstream (not a model)\n")
     failed = 0
     async with demo_agent(gateway_url) as client:

@@ -12,6 +12,7 @@ from hookgate.hooks import Configuration, SettingsError
 from hookgate.hooks.runners.process import MAX_DESCRIPTORS, raised_descriptor_limit
 from hookgate.hooks.settings import read_sources
 from hookgate.proxy.cli.config import check_configuration, describe_sources, usable_prices
+from hookgate.proxy.cli.flags import add_gateway_flags
 from hookgate.proxy.cli.trials import Diagnosis, diagnose_hooks, print_diagnoses
 from hookgate.proxy.config import Config, ConfigError
 from hookgate.proxy.config.reading import EffectiveConfig, read_config, state_folder
@@ -46,6 +47,14 @@ _PROBE_TIMEOUT = aiohttp.ClientTimeout(total=3)
 """The time limit for the answer of a program that listens on an address of the gateway."""
 
 
+def add_doctor(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `hookgate doctor`."""
+    add_gateway_flags(parser)
+    parser.add_argument(
+        "--offline", action="store_true", help="do not check whether the upstream can be reached"
+    )
+
+
 async def run_doctor(arguments: argparse.Namespace) -> int:
     """Check everything and print the findings. Returns 1 if there is a problem, else 0.
 
@@ -76,7 +85,7 @@ async def _check_settings(effective: EffectiveConfig) -> AsyncIterator[Diagnosis
     """Check the configuration and the files that it names, and run every hook on a sample event."""
     prices, _ = usable_prices(effective)
     try:
-        hooks, *warnings = (await check_configuration(effective)).splitlines()
+        hooks, *warnings = await check_configuration(effective)
         yield Diagnosis(f"configuration: {describe_sources(effective)}; {hooks}", "ok")
         for warning in warnings:
             yield Diagnosis(warning, "note")

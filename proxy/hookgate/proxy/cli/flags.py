@@ -1,10 +1,9 @@
-"""The flags that correspond to settings, each stored under the setting's dotted name, and the flag --yes.
+"""The flags that correspond to settings, each stored under the setting's dotted name.
 
 They are separate from the modules of the configuration, so that parsing a command line does not load these.
 """
 
 import argparse
-import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
@@ -146,13 +145,3 @@ def add_gateway_flags(parser: argparse.ArgumentParser) -> None:
 
 def _files(parser: argparse.ArgumentParser, flag: str, name: str, help_text: str) -> None:
     parser.add_argument(flag, dest=name, nargs="+", action="extend", metavar="FILE", help=help_text)
-
-
-def confirm(question: str, *, yes: bool) -> bool:
-    """Return whether the user agrees: with the flag --yes, or else by an answer on the terminal."""
-    if yes:
-        return True
-    if not sys.stdin.isatty():
-        print("Cannot ask for confirmation without a terminal; pass --yes.")
-        return False
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

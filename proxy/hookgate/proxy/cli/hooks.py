@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,8 @@ from hookgate.hooks.settings import EVENTS, Hook
 from hookgate.hooks.settings.editing import rewrite, with_hooks, with_switch
 from hookgate.hooks.settings.schema import settings_schema
 from hookgate.hooks.trust import scripts_of
-from hookgate.proxy.cli.flags import add_hook_flags, confirm
+from hookgate.proxy.cli.flags import add_hook_flags
+from hookgate.proxy.cli.terminal import confirm, print_table, table_lines
 from hookgate.proxy.cli.trials import diagnose, try_hooks
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import Sources
@@ -29,7 +29,7 @@ from hookgate.proxy.policy import (
 )
 
 
-def add_commands(parser: argparse.ArgumentParser) -> None:
+def add_hooks(parser: argparse.ArgumentParser) -> None:
     """Add every command to `hookgate hooks`."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="hooks_command")
 
@@ -37,7 +37,6 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         sentence = f"{description[0].upper()}{description[1:]}."
         added = commands.add_parser(name, aliases=aliases, help=description, description=sentence)
         add_hook_flags(added)
-        added.set_defaults(log_level=logging.WARNING)
         return added
 
     listed = command("list", "list every hook: event, source, kind, state, last run", "panel")
@@ -88,7 +87,7 @@ def list_hooks(sources: Sources, as_json: bool) -> int:
     elif rows:
         columns = _COLUMNS if any(row["description"] for row in rows) else _COLUMNS[:-1]
         cells = (tuple(str(row[column]) for column in columns) for row in map(_printed, rows))
-        print(_table([columns, *cells]))
+        print_table(columns, cells)
     else:
         places = "\n  ".join(str(place.path) for place in sources.places())
         print(f"No hooks are configured. These files were searched for:\n  {places}")
@@ -100,7 +99,8 @@ def show_hook(sources: Sources, name: str) -> int:
     hooks = read_configured_hooks(sources)
     found = set(hooks.named(name))
     for row in (row for row in _rows(hooks, sources, found)):
-        print(_table([(f"{key}:", str(value)) for key, value in _printed(row).items()]), end="\n\n")
+        lines = table_lines([(f"{key}:", str(value)) for key, value in _printed(row).items()])
+        print(*lines, sep="\n", end="\n\n")
     return 0
 
 
@@ -151,12 +151,6 @@ def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str
             f"{status.get('denials', 0)} denied",
         }
     return row
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    padded = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in padded)
 
 
 def trust(sources: Sources, names: Sequence[str], yes: bool) -> int:

@@ -21,7 +21,7 @@ from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.settings.matcher_advice import regex_as_wildcards
 from hookgate.proxy.audit.changes import RecordOwnChange, operator_name, recording_changes
 from hookgate.proxy.cli.flags import add_state_flags
-from hookgate.proxy.cli.tables import print_table
+from hookgate.proxy.cli.terminal import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.config.values import key_name
@@ -424,8 +424,8 @@ def _moment(text: str, flag: str, now: int, *, past: bool = False) -> int:
     return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
 
 
-async def print_hash() -> int:
-    """Run `hookgate key-hash`: print the hash of the key on stdin. On a terminal the input is not shown."""
+def run_key_hash(_: argparse.Namespace) -> int:
+    """Print the hash of the key on stdin. On a terminal the input is not shown."""
     text = getpass("API key: ") if sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
     try:
         print(hash_single_key(text.strip()))

@@ -16,7 +16,7 @@ from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings.files import read_settings
 from hookgate.proxy.audit.changes import operator_name, recording_changes
 from hookgate.proxy.cli.flags import add_state_flags
-from hookgate.proxy.cli.tables import print_table
+from hookgate.proxy.cli.terminal import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.observe.usage import read_prices

@@ -1,13 +1,15 @@
 """`hookgate receipt ID`: shows the receipt of a call, from the gateway's admin listener."""
 
+import argparse
 import asyncio
 import json
 import sys
 from http.client import HTTPConnection
-from pathlib import Path
 
 from hookgate.proxy.admin.access import admin_token_source, find_token
-from hookgate.proxy.config import AdminSettings
+from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.config import AdminSettings, read_config
+from hookgate.proxy.config.reading import state_folder
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import describe_os_error
 from hookgate.proxy.observe.logs import escape_controls
@@ -17,14 +19,26 @@ from hookgate.translator.fields import JsonObject
 _SECONDS = 10.0
 
 
-async def show_receipt(receipt: str, admin: str | None, configured: AdminSettings, state: Path) -> int:
-    """Print the receipt as JSON. `admin` is the listener's address, by default the configured one.
+def add_receipt(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `hookgate receipt`."""
+    parser.add_argument(
+        "receipt", metavar="ID", help="the receipt's ID, from the answer's header x-hookgate-receipt"
+    )
+    parser.add_argument(
+        "--admin", metavar="HOST:PORT", help="the gateway's admin listener (default: the configured one)"
+    )
+    add_state_flags(parser)
 
-    If no token is configured, the request has the token that a gateway on this machine keeps in its `state`
+
+async def run_receipt(given: argparse.Namespace) -> int:
+    """Print the receipt as JSON, from the listener that `--admin` names, by default the configured one.
+
+    If no token is configured, the request has the token that a gateway on this machine keeps in its state
     folder. Returns 1 if there is no such receipt, else 0. Raises ValueError, whose message contains a remedy.
     """
-    path, address = f"/receipts/{check_receipt_id(receipt)}", admin_address(admin, configured)
-    token = admin_token_source(configured) or find_token(state, address)
+    config = read_config(vars(given)).config
+    path, address = f"/receipts/{check_receipt_id(given.receipt)}", admin_address(given.admin, config.admin)
+    token = admin_token_source(config.admin) or find_token(state_folder(config.hooks), address)
     status, body = await asyncio.to_thread(ask_admin, address, path, token)
     if status != 200:
         print(f"hookgate: {escape_controls(body['error']['message'])}", file=sys.stderr)

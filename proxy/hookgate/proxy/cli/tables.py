@@ -1,9 +1,8 @@
-"""Text about recorded calls: tables, the reasons of outcomes, and the progress of long commands."""
+"""Text about recorded calls: tables, and the reasons of outcomes."""
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -11,43 +10,9 @@ from typing import Any
 from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit.reading import CHANGES, CallDetail, EndedCall, RecordedChange
 from hookgate.proxy.audit.stored import StoredRecord
+from hookgate.proxy.cli.terminal import table_lines
 from hookgate.proxy.observe.logs import escape_controls
 from hookgate.translator.fields import JsonObject, read_object
-
-
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show the progress on a terminal while the block runs.
-
-    Yields a function to call with the amount of work that was done since its last call, of `total`.
-    """
-    if not sys.stderr.isatty():
-        yield lambda done: None
-    elif find_spec("rich") is None:
-        yield _Plain(what, total).more
-        print(file=sys.stderr)
-    else:
-        from rich.console import Console  # noqa: PLC0415  # an extra has it
-        from rich.progress import Progress  # noqa: PLC0415  # an extra has it
-
-        with Progress(console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(what, total=total)
-            yield lambda done: bar.update(task, advance=done)
-
-
-class _Plain:
-    """A line that is overwritten at each percent."""
-
-    def __init__(self, what: str, total: int) -> None:
-        self._what, self._total, self._done, self._shown = what, max(total, 1), 0, -1
-
-    def more(self, done: int) -> None:
-        self._done += done
-        percent = min(100, 100 * self._done // self._total)
-        if percent != self._shown:
-            self._shown = percent
-            print(f"\rhookgate: {self._what}: {percent} %", end="", file=sys.stderr, flush=True)
-
 
 _COLUMNS = ("ended", "id", "outcome", "hook", "status", "ms", "tokens", "model", "key", "session", "reason")
 
@@ -69,19 +34,9 @@ def print_calls(calls: Sequence[EndedCall], *, as_json: bool, head: bool = True)
     if head and sys.stdout.isatty() and find_spec("rich") is not None:
         _print_table(rows)
         return
-    lines = [_COLUMNS, *rows] if head else rows
-    widths = [max([len(name), *(len(row[at]) for row in rows)]) for at, name in enumerate(_COLUMNS)]
-    for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        print("  ".join(cells).rstrip(), flush=True)
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table of text, its columns aligned."""
-    lines = [columns, *rows]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    lines = table_lines([_COLUMNS, *rows])
+    for line in lines if head else lines[1:]:
+        print(line, flush=True)
 
 
 def print_changes(changes: Sequence[RecordedChange], *, as_json: bool) -> None:

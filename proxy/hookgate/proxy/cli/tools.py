@@ -5,11 +5,27 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from hookgate.hooks.policies.pins import Declaration, PinnedTool, Pins
-from hookgate.proxy.cli.flags import confirm
+from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.terminal import confirm
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.observe.logs import escape_controls
 from hookgate.proxy.store import Store
+
+
+def add_tools(parser: argparse.ArgumentParser) -> None:
+    """Add every command to `hookgate tools`."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="tools_command")
+    add_state_flags(
+        commands.add_parser("list", help="list the tools that a policy has pinned, and their changes")
+    )
+    accept = commands.add_parser("accept", help="show changes to pinned declarations, and accept them")
+    add_state_flags(accept)
+    accept.add_argument("name", nargs="+")
+    accept.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    forget = commands.add_parser("forget", help="unpin tools: their next declarations count as the first")
+    add_state_flags(forget)
+    forget.add_argument("name", nargs="+")
 
 
 async def run_tools(given: argparse.Namespace) -> int:

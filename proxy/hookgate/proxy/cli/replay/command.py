@@ -17,7 +17,7 @@ from hookgate.hooks.policies.limits import limits_policy
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall, read_export
 from hookgate.proxy.cli.replay.replaying import Replay, ReplayClock
-from hookgate.proxy.cli.tables import progress
+from hookgate.proxy.cli.terminal import progress
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.proxy.observe.usage import read_prices
@@ -163,8 +163,8 @@ def _words(hook: JsonObject) -> str:
     return f"{said} ({findings})" if findings else said
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+def add_replay(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `hookgate replay`."""
     parser.add_argument(
         "--policy",
         type=Path,

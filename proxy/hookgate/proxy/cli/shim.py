@@ -1,0 +1,23 @@
+"""`hookgate shim` and `hookgate event`, which are the shim's own commands, with what the gateway knows."""
+
+import argparse
+
+from hookgate.proxy.config import read_config
+from hookgate.proxy.config.reading import find_sources
+from hookgate.shim.command.event import run_event
+from hookgate.shim.command.install import run_install
+
+
+def run_shim(arguments: argparse.Namespace) -> int:
+    """Run one command on the hooks of an agent, with the state folder of the gateway on this machine."""
+    return run_install(arguments, find_sources(read_config({}).config.hooks).state)
+
+
+def add_event(parser: argparse.ArgumentParser) -> None:
+    """Take all words: `hookgate event` parses its own arguments, because loading argparse takes too long."""
+    parser.add_argument("words", nargs=argparse.REMAINDER)
+
+
+def report_event(arguments: argparse.Namespace) -> int:
+    """Report an event of an agent to the gateway."""
+    return run_event(arguments.words)
