@@ -79,6 +79,8 @@ async def test_every_replica_applies_a_push_within_five_seconds(url: str | None,
             for each in gateways:
                 while await status(each) != 403:
                     pass
+                while (await each.ready())["policy"]["state"] != "current":  # it is reported just after that
+                    pass
         for each in gateways:
             body = await each.ready()
             assert body["revision"].startswith(f"{number}-")
