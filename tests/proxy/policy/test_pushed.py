@@ -80,7 +80,7 @@ async def test_every_replica_applies_a_push_within_five_seconds(url: str | None,
                 while await status(each) != 403:
                     pass
                 while (await each.ready())["policy"]["state"] != "current":  # it is reported just after that
-                    pass
+                    await status(each)
         for each in gateways:
             body = await each.ready()
             assert body["revision"].startswith(f"{number}-")
