@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.hooks import asking, parallel
 
-from hookgate.hooks import CallState, Configuration, Engine, SessionContext
+from hookgate.hooks import Configuration, Engine, SessionContext
 from hookgate.hooks.runs import FairQueue
 from hookgate.hooks.settings import EngineLimits
 
@@ -112,20 +112,6 @@ async def test_a_turn_that_comes_as_its_caller_gives_up_is_passed_on() -> None:
     second.cancel()
     assert await asyncio.wait_for(third, 1) == "third"
     assert queue.free
-
-
-async def test_the_deadline_of_an_event_bounds_a_single_hook_whose_input_is_slow_to_make() -> None:
-    async def slow_worker(step: Any, /, *args: Any) -> Any:
-        await asyncio.sleep(10)
-
-    async def agrees(_: Any) -> None:
-        pass
-
-    judge = Engine(Configuration({"BeforeModel": (parallel(agrees),)}, EngineLimits(deadline=0.05)))
-    session = SessionContext("s", call_state=CallState(offload=slow_worker))
-    outcome = await judge.fire(asking("hi"), session)
-    assert getattr(outcome.runs[0].failure, "cause", "") == "deadline"
-    assert outcome.verdict.denied
 
 
 async def test_an_event_that_waits_in_the_queue_is_denied_at_its_deadline() -> None:

@@ -36,6 +36,7 @@ from hookgate.hooks import (
     SessionEnd,
     load_settings,
 )
+from hookgate.hooks.session import Steps
 from hookgate.hooks.settings import EngineLimits, Group
 
 DENIAL = {"decision": "deny", "reason": "not here"}
@@ -80,10 +81,13 @@ def test_a_lone_hook_needs_no_deadline_if_its_own_time_ends_before_it(timeout: f
 
 
 async def test_a_lone_hook_whose_large_input_is_prepared_elsewhere_has_no_more_time_than_the_event() -> None:
-    async def never(*_: Any) -> Any:
-        await asyncio.Event().wait()
+    class EndlessSteps(Steps):
+        is_large = True
 
-    session = SessionContext("s-1", call_state=CallState(offload=never))
+        async def run(self, *_: Any) -> Any:
+            await asyncio.Event().wait()
+
+    session = SessionContext("s-1", call_state=CallState(steps=EndlessSteps()))
     alone = limited(parallel(hang, timeout=40), deadline=0.05)
     outcome = await asyncio.wait_for(alone.fire(asking("hi"), session), 5)
     assert [run.error for run in outcome.runs] == ["the deadline for the event's hooks has passed"]

@@ -222,7 +222,7 @@ class Engine:
         try:
             plan = plan or self.plan(event, session, layer)
             # If the body is large or the queue is full, a hook may have to wait, which requires a deadline.
-            if (hook := plan.inline_hook) and session.call_state.offload is None and self._queue.free > 0:
+            if (hook := plan.inline_hook) and not session.call_state.steps.is_large and self._queue.free > 0:
                 run = await self._executor.run(hook, event, (), session, None)
                 if run.output is None and run.failure is None:
                     self.health.update((run,))
@@ -419,7 +419,7 @@ async def apply_edit(run: Run, event: E, session: SessionContext) -> tuple[Run, 
     if not run.edit:
         return run, event
     try:
-        edited: E = await session.call_state.run_step(event.edited, run.edit, run.hook.config.view)
+        edited: E = await session.call_state.steps.run(event.edited, run.edit, run.hook.config.view)
     except TranslatorError as error:
         failure = HookError(f"hookSpecificOutput.{error}")
         return replace(run, output=None, edit={}, failure=failure), event

@@ -248,7 +248,7 @@ class HookExecutor:
             if output:
                 warning, ignored = _warnings(hook, output, event.name)
                 if specific := output.get("hookSpecificOutput"):
-                    edit, warning = await session.call_state.run_step(
+                    edit, warning = await session.call_state.steps.run(
                         _edit_and_warning, event, specific, hook.config.view
                     )
         except UnreadDecisionError as error:
@@ -304,14 +304,14 @@ class HookExecutor:
         check_start: Callable[[], None],
     ) -> Output | None:
         """Run the hook in a slot of the queue. `check_start` is called when the slot is available."""
-        queue, call_state = self._queue, session.call_state
+        queue, steps = self._queue, session.call_state.steps
         await queue.acquire(session.session_id, session.key)
         try:
             check_start()
-            if call_state.offload is None:
-                document = make_document(hook, event, session)
+            if steps.is_large:
+                document = await steps.run(_prepare_document, hook, event, session)
             else:
-                document = await call_state.offload(_prepare_document, hook, event, session)
+                document = make_document(hook, event, session)
             return await self._runners[hook].run(event.name, session, document)
         finally:
             queue.release()

@@ -1,7 +1,7 @@
 """The context of a hook's run: the session, the caller, and the state of the current call."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -77,20 +77,36 @@ class CallEnd:
 R = TypeVar("R")
 
 
-class Offload(Protocol):
-    """Runs the expensive steps of a call off the event loop."""
+class Steps:
+    """Runs the steps of one call, which are pure functions.
 
-    async def __call__(self, step: Callable[..., R], /, *args: Any) -> R:
-        """Call a pure function and return its result."""
+    The gateway's (`CallSteps`) run them where they delay other calls the least.
+    """
+
+    is_large: bool = False
+    """Whether the part of the body that is judged now is large, so that its steps take a thread."""
+
+    async def run(self, step: Callable[..., R], /, *args: Any) -> R:
+        """Return the result of a step whose cost is proportional to the part that is judged now."""
+        return step(*args)
+
+    async def run_long(self, step: Callable[..., R], /, *args: Any) -> R:
+        """Return the result of a step that may take long whatever the size is, as for crafted texts."""
+        return await asyncio.to_thread(step, *args)
+
+    async def pause(self) -> None:
+        """Let other calls run if this one has run for long. To be awaited between the items of a body."""
+
+    @contextmanager
+    def judging(self, part: JsonObject) -> Iterator[None]:
+        """Within the block, judge a part of the body, whose steps need no thread if it is small.
+
+        Many small parts of a large body would otherwise take a thread each.
+        """
+        yield
 
 
-async def _run_in_thread(step: Callable[..., R], /, *args: Any) -> R:
-    """Call a pure function in a thread at once."""
-    return await asyncio.to_thread(step, *args)
-
-
-async def _go_on() -> None:
-    """Do not pause."""
+_STEPS = Steps()
 
 
 @dataclass(slots=True)
@@ -113,12 +129,8 @@ class CallState:
     """Whether the answer has ended prematurely, so that its texts may end in the middle of a secret."""
     expected: ExpectedUse = ExpectedUse()
     """What the call is expected to use; nothing if it uses no tokens, or if that is unknown."""
-    offload: Offload | None = None
-    """Runs steps whose cost is proportional to the bodies; None if the bodies are small."""
-    in_thread: Offload = _run_in_thread
-    """Runs steps that take long whatever the size of the bodies is, such as crafted ones."""
-    pause: Callable[[], Awaitable[None]] = _go_on
-    """Lets other calls run if this one has run for long. To be awaited between the items of a body."""
+    steps: Steps = _STEPS
+    """Runs the steps of hooks."""
 
     @property
     def runs_model(self) -> bool:
@@ -130,24 +142,6 @@ class CallState:
         for make in self.client_filters.values():
             [(_, response)] = make().judge([response], last=True)
         return response
-
-    @contextmanager
-    def judging(self, *, is_small: bool) -> Iterator[None]:
-        """Within the block, hooks judge a part of a body. Their steps need no thread if the part is small.
-
-        Many small parts of a large body would otherwise take a thread each.
-        """
-        offload = self.offload
-        if is_small:
-            self.offload = None
-        try:
-            yield
-        finally:
-            self.offload = offload
-
-    async def run_step(self, step: Callable[..., Any], *args: Any) -> Any:
-        """Call a pure function whose cost is proportional to the call's bodies, and return its result."""
-        return step(*args) if self.offload is None else await self.offload(step, *args)
 
 
 @dataclass(frozen=True, slots=True)

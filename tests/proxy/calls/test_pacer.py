@@ -6,7 +6,13 @@ import threading
 import pytest
 
 from hookgate.proxy.calls import pacing
-from hookgate.proxy.calls.pacing import LongSteps, LoopSlices, Pacer
+from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices, Pacer
+from hookgate.proxy.config import LimitSettings
+from hookgate.proxy.server.bodies import BodyWorker
+
+
+def call_steps(slices: LoopSlices, key: str, session_id: str) -> CallSteps:
+    return CallSteps(BodyWorker(LimitSettings()), LongSteps(), slices, key, session_id)
 
 
 async def test_a_burst_begins_in_order_and_over_many_iterations() -> None:
@@ -50,7 +56,7 @@ async def test_one_caller_s_many_long_calls_get_every_other_turn(monkeypatch: py
     slices, ran = LoopSlices(), list[str]()
 
     async def run(key: str, session_id: str) -> None:
-        own = slices.begin(key, session_id)
+        own = call_steps(slices, key, session_id)
         for _ in range(5):
             await own.pause()
             ran.append(key)
@@ -70,7 +76,7 @@ async def test_one_slice_runs_in_each_iteration_of_the_loop(monkeypatch: pytest.
 
     async def run(session_id: str) -> None:
         nonlocal ran
-        own = slices.begin("key", session_id)
+        own = call_steps(slices, "key", session_id)
         for _ in range(10):
             await own.pause()
             ran += 1
@@ -88,7 +94,7 @@ async def test_a_call_that_leaves_while_it_waits_does_not_hold_up_the_others(
 ) -> None:
     monkeypatch.setattr(pacing, "SLICE", 0)
     slices = LoopSlices()
-    waiting = [asyncio.create_task(slices.begin("key", "s").pause()) for _ in range(10)]
+    waiting = [asyncio.create_task(call_steps(slices, "key", "s").pause()) for _ in range(10)]
     await asyncio.sleep(0)
     for task in waiting[::2]:
         task.cancel()
@@ -99,7 +105,7 @@ async def test_a_call_that_leaves_while_it_waits_does_not_hold_up_the_others(
 
 async def test_a_call_whose_slice_has_not_ended_goes_on_at_once() -> None:
     slices = LoopSlices()
-    waiting = asyncio.ensure_future(slices.begin("key", "s").pause())
+    waiting = asyncio.ensure_future(call_steps(slices, "key", "s").pause())
     await asyncio.sleep(0)
     assert waiting.done()
 

@@ -430,7 +430,7 @@ class OpenGate:
 CALL_PIECE = {"candidates": [{"content": {"parts": [{"functionCall": {"willContinue": True}}]}}]}
 STAGES: list[tuple[Any, dict[str, Any]]] = [
     (
-        lambda: answers.GateStage(cast(ToolGate, OpenGate()), JUDGED.session.call_state.in_thread),
+        lambda: answers.GateStage(cast(ToolGate, OpenGate()), JUDGED.session.call_state.steps),
         CALL_PIECE,
     ),
     (lambda: answers.TurnEndStage(cast(Any, None), None), spoken("", finishReason="STOP")),

@@ -97,7 +97,7 @@ def tools_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> 
         if event["hook_event_name"] == "BeforeTool":
             name, arguments = str(event.get("tool_name")), event.get("tool_input")
             if reads_commands and is_larger(arguments, _LONG_ARGUMENTS):
-                return session.call_state.in_thread(judge_call, name, arguments)
+                return session.call_state.steps.run_long(judge_call, name, arguments)
             return judge_call(name, arguments)
         return None
 

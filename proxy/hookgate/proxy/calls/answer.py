@@ -19,10 +19,11 @@ from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.screening import HookScreen
-from hookgate.hooks.session import Offload
+from hookgate.hooks.session import Steps
 from hookgate.hooks.settings import StreamMode
 from hookgate.proxy.calls.context import CallContext, JudgedCall, OutgoingCall, RecordingEngine
 from hookgate.proxy.calls.outcomes import AskAgain, Ended, as_value
+from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.calls.reply import Reply, meter_chunk
 from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.calls.verdicts import check_edit, ended_by
@@ -156,7 +157,7 @@ class ScreenStage:
 
     def __init__(self, screen: Screen, call: JudgedCall) -> None:
         self._screen, self._call = screen, call
-        self._in_thread = call.session.call_state.in_thread
+        self._steps = call.session.call_state.steps
         self._held: deque[Piece] = deque()
         self._first = 0  # the number of the first of them
         self._has_released = False  # whether a part of the first one was released
@@ -189,7 +190,7 @@ class ScreenStage:
     async def redact_error(self, data: bytes) -> bytes:
         """Redact an upstream error; returns the same object if unchanged. Raises Withheld if denied."""
         if self._screen.slow or len(data) > SMALL_BODY:
-            return await self._in_thread(self._redact_error, data)
+            return await self._steps.run_long(self._redact_error, data)
         return self._redact_error(data)
 
     def _redact_error(self, data: bytes) -> bytes:
@@ -222,7 +223,7 @@ class ScreenStage:
         # A piece may release all that are held.
         many = len(self._held) > _MANY_PIECES or received_bytes(batch) > _THREAD_BYTES
         if self._screen.slow or many:
-            released = await self._in_thread(judge)
+            released = await self._steps.run_long(judge)
         else:
             released = judge()
         out = [self._take(number, response) for number, response in released]
@@ -475,9 +476,9 @@ class GateStage(_Stage):
     too.
     """
 
-    def __init__(self, gate: ToolGate, in_thread: Offload) -> None:
+    def __init__(self, gate: ToolGate, steps: Steps) -> None:
         super().__init__()
-        self._gate, self._in_thread = gate, in_thread
+        self._gate, self._steps = gate, steps
         self._open_calls = OpenCalls()
 
     async def feed(self, pieces: list[Piece]) -> Passed:
@@ -490,7 +491,7 @@ class GateStage(_Stage):
             self._hold([piece])
             if not self._open_calls.note(piece.response):
                 many = len(self._held) > _MANY_PIECES
-                whole = await self._in_thread(self._whole) if many else self._whole()
+                whole = await self._steps.run_long(self._whole) if many else self._whole()
                 self._take_held()
                 if cut := await self._judge(whole, passed):
                     return cut
@@ -673,13 +674,13 @@ class OriginalTextStage(_Stage):
 class CitationStage(_Stage):
     """Moves the offsets of citations to the texts that the client receives."""
 
-    def __init__(self, texts: CitedTexts, in_thread: Offload) -> None:
+    def __init__(self, texts: CitedTexts, steps: Steps) -> None:
         super().__init__()
-        self._texts, self._in_thread = texts, in_thread
+        self._texts, self._steps = texts, steps
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         if self._texts.size * sum(map(_cites, pieces)) > _THREAD_BYTES:
-            return await self._in_thread(self._texts.note_sent, pieces)
+            return await self._steps.run_long(self._texts.note_sent, pieces)
         return self._texts.note_sent(pieces)
 
 
@@ -764,7 +765,7 @@ class AnswerPipeline:
         self,
         engine: RecordingEngine,
         outgoing: OutgoingCall,
-        body_worker: BodyWorker,
+        steps: CallSteps,
         gate: ToolGate | None,
         turn_end: TurnEndListener | None,
         *,
@@ -776,18 +777,17 @@ class AnswerPipeline:
         Args:
             engine: Runs the hooks.
             outgoing: The call that is answered.
-            body_worker: Parses large answers.
+            steps: Runs the steps of the call.
             gate: Judges function calls; None if nothing judges them.
             turn_end: Receives the text of an answer that ends a turn; None if no hook needs it.
             keep_answer: Whether `answer` will be used.
             listener: Receives what has passed all hooks.
         """
         self.call = outgoing.call
-        self._offload = self.call.session.call_state.offload
-        self._in_thread = self.call.session.call_state.in_thread
+        self._steps, self._worker = steps, steps.worker
+        self._request_work = steps.work
         self._kept: list[JsonObject] | None = [] if keep_answer else None
         self._kept_memory = 0
-        self._body_worker = body_worker
         self._read_bytes = 0
         self._screens: list[HookScreen] = []
         self._stages: list[AnswerStage] = []
@@ -826,9 +826,9 @@ class AnswerPipeline:
             return passed.outcome
         [judged] = passed
         if judged.response is not piece.response:
-            moved = await self._body_worker.run(work, with_moved_citations, piece.response, judged.response)
+            moved = await self._worker.run(work, with_moved_citations, piece.response, judged.response)
             judged = replace(judged, response=moved)
-        return await self._body_worker.run(work, judged.data)
+        return await self._worker.run(work, judged.data)
 
     async def redact_error(self, data: bytes) -> bytes | Ended:
         """Redact an upstream error, or return what the client receives if a screen denies it."""
@@ -860,9 +860,9 @@ class AnswerPipeline:
             self._stages.append(original)
         self._stages += hook_stages
         if original is not None:
-            self._stages.append(JsonStage(original, self._body_worker))
+            self._stages.append(JsonStage(original, self._worker))
         if self._gate is not None:
-            self._stages.append(GateStage(self._gate, self._in_thread))
+            self._stages.append(GateStage(self._gate, self._steps))
         if self._turn_end is not None:
             self._stages.append(TurnEndStage(self._turn_end, self._gate))
         if self._kept is not None:
@@ -871,7 +871,7 @@ class AnswerPipeline:
             self._stages.append(ListenerStage(self._listener))
         self._stages += [EventStage(self._filter_whole)] if is_whole else self._client_filters()
         if cited is not None:
-            self._stages.append(CitationStage(cited, self._in_thread))
+            self._stages.append(CitationStage(cited, self._steps))
 
     def _hook_stages(self, mode: StreamMode, window: int) -> Sequence[AnswerStage]:
         """Return the stages of the hooks with a stream mode."""
@@ -900,7 +900,7 @@ class AnswerPipeline:
         With `last`, the answer is complete: `chunk` has its last bytes, if any, and nothing is held back.
         """
         assert self._framing is not None  # noqa: S101  # for the type checker
-        self.call.session.call_state.offload = self._offload  # an earlier event may have been large
+        self._steps.work = self._request_work  # an earlier event may have been large
         pieces: list[Piece] = []
         released: list[Piece] = []
         end: AnswerEnd | None = "finish" if last else None
@@ -917,7 +917,7 @@ class AnswerPipeline:
                     if isinstance(passed, Cut):
                         return _after(released, passed)
                     released, pieces = [*released, *passed], []
-                    await self.call.session.call_state.pause()
+                    await self._steps.pause()
                 frame = received
                 if not received.data and is_error(received.raw):
                     frame = Frame(received.raw, received.raw, is_bare=True)
@@ -940,8 +940,8 @@ class AnswerPipeline:
         A large event, which may become many frames, is parsed in a thread.
         """
         self._event_work = (self._event_work if framing.is_in_event else 0) + work_of(chunk)
-        frames = await self._body_worker.run(self._event_work, framing.feed, chunk)
-        return [*frames, *await self._body_worker.run(self._event_work, framing.finish)] if last else frames
+        frames = await self._worker.run(self._event_work, framing.feed, chunk)
+        return [*frames, *await self._worker.run(self._event_work, framing.finish)] if last else frames
 
     async def abandon(self) -> Passed:
         """Return the pieces that may still be sent of an answer that the upstream has cut off."""
@@ -988,11 +988,11 @@ class AnswerPipeline:
     async def _parse(self, frame: Frame) -> Piece:
         work = work_of(frame.raw)
         if work > SMALL_BODY:
-            self.call.session.call_state.offload = self._body_worker.offload(work)
-        return await self._body_worker.run(work, self._parse_piece, frame)
+            self._steps.work = work
+        return await self._worker.run(work, self._parse_piece, frame)
 
     def _parse_piece(self, frame: Frame) -> Piece:
-        adapter, bounds = self.call.adapter, self._body_worker.bounds
+        adapter, bounds = self.call.adapter, self._worker.bounds
         if not frame.data:
             return Piece(frame, None, {}, adapter)
         try:
@@ -1003,8 +1003,8 @@ class AnswerPipeline:
                     raise
                 frame = Frame(with_whole_characters(frame.raw), data)
                 body = loads(data, bounds)
-            if len(frame.data) > self._body_worker.limits.items:
-                check_items(body, self._body_worker.limits.items, TOO_MANY)
+            if len(frame.data) > self._worker.limits.items:
+                check_items(body, self._worker.limits.items, TOO_MANY)
             if type(body) is not dict:
                 raise BodyError("", "it is not a JSON object")
             if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
@@ -1042,11 +1042,11 @@ class AnswerPipeline:
         size = len(answers[0].frame.raw) if len(answers) == 1 else received_bytes(answers)
         work = sum([work_of(piece.frame.raw) for piece in answers])
         if work > SMALL_BODY:
-            self.call.session.call_state.offload = self._body_worker.offload(work)
+            self._steps.work = work
         joined = (
             answers[0].response
             if len(answers) == 1
-            else await self._body_worker.run(work, join_events, responses_of(answers))
+            else await self._worker.run(work, join_events, responses_of(answers))
         )
         event = AfterModel(self._llm_request, joined, self._model, mode)
         outcome = await self._engine.fire(event, self.call.session, size, plan or self._plan)
@@ -1055,7 +1055,7 @@ class AnswerPipeline:
         edited = outcome.event.body
         if edited is joined:
             return pieces
-        cut = iter(await self._body_worker.run(work, cut_events, responses_of(answers), joined, edited))
+        cut = iter(await self._worker.run(work, cut_events, responses_of(answers), joined, edited))
         return [piece if piece.body is None else replace(piece, response=next(cut)) for piece in pieces]
 
 
@@ -1184,7 +1184,7 @@ class AnswerDelivery:
                 slices = stream_slices(chunk)
                 for each in slices:
                     if len(slices) > 1:
-                        await self._context.pause()
+                        await self._context.steps.pause()
                     self._meter.feed(each)
                     if outcome := await self._send_passed(await pipeline.feed(each), framing):
                         return outcome
@@ -1201,7 +1201,7 @@ class AnswerDelivery:
         pieces, outcome = (passed.pieces, passed.outcome) if isinstance(passed, Cut) else (passed, None)
         for start in range(0, len(pieces), _SENT_AT_ONCE):
             if start:
-                await self._context.pause()
+                await self._context.steps.pause()
             encoded: list[bytes] = []
             for piece in pieces[start : start + _SENT_AT_ONCE]:
                 if piece.response is piece.body and piece.frame.is_plain and not framing.is_open:

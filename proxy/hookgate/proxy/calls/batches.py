@@ -109,27 +109,27 @@ class Batches:
         body = await self._context.read_body()
         for observer in self._context.observers:
             observer.on_request(body)
-        run_step = self._context.run_step
-        batch = await run_step(_read, body)
+        steps = self._context.steps
+        batch = await steps.run(_read, body)
         check_model(route, route.model, batch.batch, "batch")
         state = call.session.call_state
         state.requests = len(batch.requests)
         await self._context.expect_use(call.session, *(request for _, request in batch.requests))
         judged = partial(self._judge_item, call.session, results)
-        models, items = await judge_items(batch.requests, judged, state.pause)
+        models, items = await judge_items(batch.requests, judged, state.steps.pause)
         state.requires_json = False
         labels = await self._labels(route, batch, call.session)
         model = only_model(models, route.model)
         await self._context.name_model(model)
         try:
             named = [with_model(route, model, item) for item in items]
-            body = await run_step(batch.edited, named, labels)
+            body = await steps.run(batch.edited, named, labels)
         except EditError as error:
             raise policy_denied(_NO_PLACE.format(error), _EVENT) from None
         body = write(body, "batch", with_model(route, model, read_object(body, "batch")))
         for observer in self._context.observers:
             observer.on_upstream_request(model, body, body)
-        return route.for_model(model), await run_step(dumps, body)
+        return route.for_model(model), await steps.run(dumps, body)
 
     async def _judge_item(
         self, session: SessionContext, results: RequestEvents, item: JsonObject
@@ -137,10 +137,10 @@ class Batches:
         """Return the model and one request of the batch after its hooks. Raises ApiError if it is refused."""
         context, engine = self._context, self._engine
         route = context.route
-        with context.judging(item, session):
+        with context.steps.judging(item):
             item = await check_item(context, route.model, item, item)
             if "tools" in results.reported:
-                called = await context.run_step(tool_results, read_list(item, "contents"))
+                called = await context.steps.run(tool_results, read_list(item, "contents"))
                 _allowed(await check_bypass(context, engine, results.call, results.open_session, called))
             item = _allowed(await results.judge_results(item))
             session.call_state.requires_json = requires_json(read_object(item, "generationConfig"))
@@ -149,7 +149,7 @@ class Batches:
 
     async def _labels(self, route: Route, batch: BatchBody, session: SessionContext) -> JsonObject | None:
         """Return the batch's other strings after their hooks, or None if there are none."""
-        labels = await self._context.run_step(batch.labels)
+        labels = await self._context.steps.run(batch.labels)
         if not labels:
             return None
         try:
@@ -165,16 +165,16 @@ class Batches:
         work = work_of(data)
         body = await worker.run(work, read_answer, data, worker)
 
-        state = await self._context.run_step(BatchState, body)
+        state = await self._context.steps.run(BatchState, body)
         if state.in_file:
             raise policy_denied(_ANSWERS_IN_FILE, AfterModel.name)
         answers: list[JsonObject] = []
         for answer in state.answers:
-            await call.session.call_state.pause()
+            await call.session.call_state.steps.pause()
             answers.append(await self._judge_answer(call, checked_answer(answer)))
         texts = await self._judge_texts(call, state.texts())
         try:
-            new = await self._context.run_step(state.edited, answers, texts)
+            new = await self._context.steps.run(state.edited, answers, texts)
         except EditError as error:
             raise policy_denied(_NO_PLACE.format(error), AfterModel.name) from None
         return data if new is body else await worker.run(work, encode_answer, new)
@@ -239,10 +239,10 @@ async def check_item(context: CallContext, model: str, holder: JsonObject, reque
     """
     check_model(context.route, model, holder)
     try:
-        request = await context.run_step(check_request, request)
+        request = await context.steps.run(check_request, request)
     except BodyError as error:
         raise body_refused(error) from None
-    await context.run_step(check_references, request, context.services.config)
+    await context.steps.run(check_references, request, context.services.config)
     return request
 
 

@@ -7,13 +7,11 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
-    Iterator,
     Mapping,
 )
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookgate.hooks import (
     AfterAgent,
@@ -36,7 +34,7 @@ from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.policies.estimates import estimate_all
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import Layer
-from hookgate.proxy.calls.pacing import LongSteps, LoopSlices
+from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices
 from hookgate.proxy.calls.tools import ToolSelection
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
@@ -49,7 +47,7 @@ from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
 from hookgate.proxy.routes.dialects.generate_content import GenerateContent
 from hookgate.proxy.routes.table import Route, with_gateway_credential
-from hookgate.proxy.server.bodies import is_large, read_bytes, read_request
+from hookgate.proxy.server.bodies import read_bytes, read_request
 from hookgate.proxy.server.connection import Request
 from hookgate.proxy.sessions.bypass import Bypasses
 from hookgate.proxy.sessions.interactions import KnownInteractions
@@ -302,10 +300,6 @@ def call_in_session(
     )
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
 class CallContext:
     """The context of one request until its answer ends."""
 
@@ -330,9 +324,14 @@ class CallContext:
         self.observers: list[CallObserver] = []
         """Observers of the call's content. Usually empty."""
         self._admission: Admission | None = None
-        self._part_is_small = False
-        self.pause = services.slices.begin(self.caller.key, self.named_session or request.id).pause
-        """Lets other calls run if this one has run for long."""
+        self.steps = CallSteps(
+            request.body_worker,
+            services.long_steps,
+            services.slices,
+            self.caller.key,
+            self.named_session or request.id,
+        )
+        """Runs the steps of this call."""
 
     def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
         """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
@@ -401,28 +400,13 @@ class CallContext:
         return data
 
     def _record_size(self) -> None:
-        self.record.request_bytes, self.record.request_work = self.request.body_size, self.request.body_work
-
-    @contextmanager
-    def judging(self, part: JsonObject, session: SessionContext) -> Iterator[None]:
-        """Let steps, and hooks in the session, depend on a part of the body within the block."""
-        self._part_is_small = not is_large(part)
-        try:
-            with session.call_state.judging(is_small=self._part_is_small):
-                yield
-        finally:
-            self._part_is_small = False
-
-    async def run_step(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return the result of a pure step that depends on the body; uses a thread if the body is large."""
-        size = 0 if self._part_is_small else self.record.request_work
-        return await self.request.body_worker.run(size, step, *args, **kwargs)
+        self.record.request_bytes, self.steps.work = self.request.body_size, self.request.body_work
 
     async def expect_use(
         self, session: SessionContext, *requests: JsonObject, generates: bool = True
     ) -> None:
         """Estimate what a call with these requests will use. Limits hold that until the call has ended."""
-        session.call_state.expected = await self.run_step(estimate_all, requests, generates)
+        session.call_state.expected = await self.steps.run(estimate_all, requests, generates)
 
     async def begin_judged_call(
         self, body: JsonObject, adapter: DialectAdapter | None = None, session_in_body: str = ""
@@ -440,20 +424,13 @@ class CallContext:
     async def _find_session(
         self, body: JsonObject, adapter: DialectAdapter, session_in_body: str
     ) -> tuple[JudgedCall, OpenSession]:
-        call, texts = await self.run_step(self._describe, body, adapter, session_in_body)
+        call, texts = await self.steps.run(self._describe, body, adapter, session_in_body)
         open_session = await self.services.sessions.open(call.session, texts)
         session = open_session.session
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
-        self.share_processor(session)
+        session.call_state.steps = self.steps
         return replace(call, session=session), open_session
-
-    def share_processor(self, session: SessionContext) -> None:
-        """Let the steps of hooks in the session run where they delay other calls the least."""
-        state, key = session.call_state, self.caller.key
-        state.offload = self.request.body_worker.offload(self.record.request_work)
-        state.in_thread = partial(self.services.long_steps.run, key, session.session_id)
-        state.pause = self.pause
 
     def _describe(
         self, body: JsonObject, adapter: DialectAdapter, session_in_body: str
@@ -501,7 +478,7 @@ class CallContext:
         await self.check_key_again()
         upstreams, method = self.services.upstreams, self.request.method
         if route.credential_team is not None:
-            attempts = FailOver(upstreams, self.record, method, route, self.run_step, decompress=decompress)
+            attempts = FailOver(upstreams, self.record, method, route, self.steps.run, decompress=decompress)
             async with attempts.final_answer(headers, data) as answer:
                 yield answer
             return

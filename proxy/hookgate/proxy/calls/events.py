@@ -86,12 +86,12 @@ class EventService:
         body = await context.read_body()
         for observer in context.observers:
             observer.on_request(body)
-        event = await context.run_step(_event, context.route.verb, body)
+        event = await context.steps.run(_event, context.route.verb, body)
         session = _session(context, body)
         if services.transcripts is not None:
             session = services.transcripts.located(session)
         note_session(session.session_id)
-        context.share_processor(session)
+        session.call_state.steps = context.steps
         record.note_call(session)
         record.event = event.name
         outcome: Outcome[Event] = await engine.fire(event, session)

@@ -208,7 +208,7 @@ class Gateway:
         record.kind, record.route, record.model = route.kind, route.path, route.model
         record.issued_key = context.caller.issued.id if context.caller.issued else ""
         record.streamed = route.streamed
-        record.request_bytes = record.request_work = request.content_length or 0
+        record.request_bytes = context.steps.work = request.content_length or 0
         audit = self._services.audit
         if audit is not None:
             audit.watch(record, request.method, route)

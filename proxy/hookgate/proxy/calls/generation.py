@@ -81,15 +81,15 @@ class GenerationCall:
     async def _prepare_request(self) -> OutgoingCall | Ended:
         """Read the request and run its hooks. Returns what to send upstream, or what ends the call here."""
         context, engine, route = self._context, self._engine, self._context.route
-        run_step, adapter = context.run_step, self._adapter
+        steps, adapter = context.steps, self._adapter
         client_body = await context.read_body() if self._incoming.body is None else self._incoming.body
         self._incoming.body = None
         for observer in context.observers:
             observer.on_request(client_body)
-        model, body = await run_step(decode_request_body, adapter, route, client_body)
+        model, body = await steps.run(decode_request_body, adapter, route, client_body)
         check_model(route, model, body)
         await context.name_model(model)
-        await run_step(check_references, body, self._config, adapter.place)
+        await steps.run(check_references, body, self._config, adapter.place)
         call, open_session = await context.begin_judged_call(body, adapter, adapter.session(client_body))
         await context.expect_use(call.session, body)
         contents = read_list(body, "contents")
@@ -116,7 +116,7 @@ class GenerationCall:
         self._observe_transcript(open_session)
         after_model = engine.plan(AfterModel(SharedValue({}), {}, model), call.session)
         shows_request = bool(after_model.groups) and not (route.streamed and after_model.only_screens)
-        shown_request = await run_step(_shown_request, event, body) if shows_request else {}
+        shown_request = await steps.run(_shown_request, event, body) if shows_request else {}
         prompt = prompt_of(contents) if engine.listens_to(AfterAgent.name) else ""
         descriptions = declared_descriptions(body) if engine.listens_to(BeforeTool.name) else {}
         payload = await self._payload(client_body, model, with_model(route, model, body))
@@ -138,11 +138,11 @@ class GenerationCall:
 
     async def _payload(self, client_body: JsonObject, model: str, body: JsonObject) -> bytes:
         """Return the request as it is sent upstream, and show it to the observers."""
-        run_step = self._context.run_step
-        closed = await run_step(self._adapter.encode_request, client_body, model, body)
-        payload = await run_step(dumps, closed)
+        steps = self._context.steps
+        closed = await steps.run(self._adapter.encode_request, client_body, model, body)
+        payload = await steps.run(dumps, closed)
         for observer in self._context.observers:
-            await run_step(observer.on_upstream_request, model, closed, body)
+            await steps.run(observer.on_upstream_request, model, closed, body)
             await observer.save()
         return payload
 
@@ -175,7 +175,7 @@ class GenerationCall:
             if not isinstance(outcome, AskAgain):
                 return outcome
             retries += 1
-            outgoing = await self._context.run_step(outgoing.with_turns, outcome.turns)
+            outgoing = await self._context.steps.run(outgoing.with_turns, outcome.turns)
             answer_rejected = answer_rejected or outcome.answer_rejected
             if reply.framing is not None:
                 reply.framing.reset_decoder()
@@ -206,11 +206,10 @@ class GenerationCall:
         state = call.session.call_state
         gate = ToolGate(judges, state, retries=may_retry) if judges or turn_end else None
         keep_answer = any(observer.wants_answer for observer in self._context.observers)
-        worker = self._context.request.body_worker
         return AnswerPipeline(
             engine,
             outgoing,
-            worker,
+            self._context.steps,
             gate,
             turn_end,
             keep_answer=keep_answer,

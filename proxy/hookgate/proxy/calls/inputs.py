@@ -46,7 +46,7 @@ class InputOnlyCalls:
         body = await context.read_body()
         for observer in context.observers:
             observer.on_request(body)
-        inputs = await context.run_step(_read, route, body)
+        inputs = await context.steps.run(_read, route, body)
         _check_number(inputs, route, context.services.config.limits.inputs)
         if inputs.requests:
             await context.name_model(named_model(route, inputs.requests[0].holder))
@@ -58,7 +58,7 @@ class InputOnlyCalls:
         await context.name_model(model)
         for observer in context.observers:
             observer.on_upstream_request(model, edited, edited)
-        payload = await context.run_step(dumps, edited)
+        payload = await context.steps.run(dumps, edited)
         headers = to_upstream(context.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
         try:
             async with context.send(route.for_model(model), headers, payload) as answer:
@@ -82,17 +82,17 @@ class InputOnlyCalls:
     async def _judge(self, route: Route, inputs: Inputs, session: SessionContext) -> tuple[str, JsonObject]:
         """Return the model and the body after their hooks. Raises ApiError if the call is refused."""
         if not inputs.requests:
-            return only_model(set(), ""), await self._context.run_step(_edited, inputs, [], route, "")
+            return only_model(set(), ""), await self._context.steps.run(_edited, inputs, [], route, "")
         state = session.call_state
         state.requests = len(inputs.requests)
         if route.group == "embed":
             shown = (carried.request for carried in inputs.requests)
             await self._context.expect_use(session, *shown, generates=False)
         items = ((carried.path, carried) for carried in inputs.requests)
-        models, requests = await judge_items(items, partial(self._one, session), state.pause)
+        models, requests = await judge_items(items, partial(self._one, session), state.steps.pause)
         model = only_model(models, "")
         try:
-            return model, await self._context.run_step(_edited, inputs, requests, route, model)
+            return model, await self._context.steps.run(_edited, inputs, requests, route, model)
         except EditError as error:
             raise policy_denied(_NO_PLACE.format(route.verb, error), BeforeModel.name) from None
 
@@ -100,7 +100,7 @@ class InputOnlyCalls:
         """Return the model and one request of the body after its hooks. Raises ApiError if it is refused."""
         context, engine, route = self._context, self._engine, self._context.route
         model = named_model(route, carried.holder)
-        with context.judging(carried.request, session):
+        with context.steps.judging(carried.request):
             request = await check_item(context, model, carried.holder, carried.request)
             model, request = await before_model_or_refuse(engine, session, model, request, route.verb)
             if caches_tools(route.verb, request):

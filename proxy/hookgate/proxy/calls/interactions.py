@@ -200,9 +200,8 @@ class InteractionReading:
             gate = ToolGate(judges, call.session.call_state, retries=False)
         if earlier is not None:
             listener = InteractionNotes(self._context, read_=earlier).on_response
-        worker = self._context.request.body_worker
         return AnswerPipeline(
-            self._engine, outgoing, worker, gate, None, keep_answer=False, listener=listener
+            self._engine, outgoing, self._context.steps, gate, None, keep_answer=False, listener=listener
         )
 
 

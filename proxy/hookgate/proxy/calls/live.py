@@ -157,7 +157,7 @@ class LiveSession:
         return WSCloseCode.POLICY_VIOLATION, reason.encode()[:_CLOSE_REASON].decode(errors="ignore").encode()
 
     async def _parsed(self, data: bytes) -> object:
-        await self._call.session.call_state.pause()  # messages that have arrived are received at once
+        await self._call.session.call_state.steps.pause()  # messages that have arrived are received at once
         worker = self._context.request.body_worker
         return await worker.run(len(data), loads, data, self._bounds)
 
@@ -202,7 +202,7 @@ class LiveSession:
         contents = read_list(request, "contents")
         judged: dict[int, JsonObject] = {}  # by the IDs of the objects in their place
         for each in tool_results(contents):
-            await self._call.session.call_state.pause()
+            await self._call.session.call_state.steps.pause()
             tool_call = each.call or self._called.get(str(read(each.response, "id")), {})
             judged[id(each.part)] = await _judge_result(each.part, tool_call, events)
         new = [_with_parts(turn, judged) for turn in contents]
@@ -310,7 +310,7 @@ class LiveSession:
             heard = "\n".join(joined_text(each) for each in read_list(judged, "contents"))
         candidates: list[JsonObject] = []
         for kind, candidate in zip(segment.kinds, segment.candidates, strict=True):
-            await self._call.session.call_state.pause()
+            await self._call.session.call_state.steps.pause()
             candidates.append(await self._judge_candidate(kind, candidate))
         if held[-1][0].turn_ends:
             self._turn = ModelTurn()
@@ -346,7 +346,7 @@ class LiveSession:
         allowed: list[JsonObject] = []
         blocked: list[tuple[JsonObject, str]] = []
         for tool_call in calls:
-            await self._call.session.call_state.pause()
+            await self._call.session.call_state.steps.pause()
             decided = _going_on(await decide_tool_call(self._judges, tool_call))
             if isinstance(decided, Refusal):
                 blocked.append((tool_call, BLOCKED.format(decided.reason)))
@@ -369,7 +369,7 @@ class LiveSession:
     async def _send_to_client(self, message: JsonObject, data: bytes | None) -> None:
         """Send a message, or its bytes if they are those that arrived. An empty message is not sent."""
         if message:
-            await self._call.session.call_state.pause()
+            await self._call.session.call_state.steps.pause()
             await _send(self._client, encode_answer(message) if data is None else data, as_text=False)
 
 

@@ -3,11 +3,14 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from hookgate.hooks.runs import FairQueue
+from hookgate.hooks.session import Steps
+from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, is_large
+from hookgate.translator.fields import JsonObject
 
 R = TypeVar("R")
 
@@ -61,11 +64,8 @@ class LoopSlices:
         self._queue = FairQueue(0)
         self._next: asyncio.Handle | None = None
 
-    def begin(self, key: str, session_id: str) -> "LoopSlice":
-        """Return the first slice of a call."""
-        return LoopSlice(partial(self._wait_turn, session_id, key))
-
-    async def _wait_turn(self, session_id: str, key: str) -> None:
+    async def wait_turn(self, key: str, session_id: str) -> None:
+        """Wait until a call may run for another slice."""
         if self._next is None:
             self._next = asyncio.get_running_loop().call_soon(self._pass_on)
         await self._queue.acquire(session_id, key)
@@ -75,20 +75,6 @@ class LoopSlices:
         if self._queue.waiting:
             self._queue.release()
             self._next = asyncio.get_running_loop().call_soon(self._pass_on)
-
-
-class LoopSlice:
-    """The time for which a call may run before it lets others run."""
-
-    def __init__(self, wait_turn: Callable[[], Awaitable[None]]) -> None:
-        self._wait_turn = wait_turn
-        self._ends = time.perf_counter() + SLICE
-
-    async def pause(self) -> None:
-        """Wait for the call's next turn if its slice has ended."""
-        if time.perf_counter() >= self._ends:
-            await self._wait_turn()
-            self._ends = time.perf_counter() + SLICE
 
 
 _LONG_STEP = 0.1
@@ -116,3 +102,44 @@ class LongSteps:
             if loop.time() < release.when():  # otherwise, it has been called or is about to be
                 release.cancel()
                 self._queue.release()
+
+
+class CallSteps(Steps):
+    """Runs the steps of one call: at once, in the thread for large bodies, or in turn with other callers."""
+
+    def __init__(
+        self, worker: BodyWorker, long_steps: LongSteps, slices: LoopSlices, key: str, session_id: str
+    ) -> None:
+        """The call has the caller's `key`; `session_id` tells apart what this caller does at once."""
+        self.work = 0
+        """The work of what is judged now, in bytes (see SMALL_BODY): the request, or a part of the answer."""
+        self.worker, self._long_steps, self._slices = worker, long_steps, slices
+        self._turn = key, session_id
+        self._slice_ends = time.perf_counter() + SLICE
+
+    @property
+    def is_large(self) -> bool:  # type: ignore[override]  # it follows `work`
+        return self.work > SMALL_BODY
+
+    async def run(self, step: Callable[..., R], /, *args: Any) -> R:
+        if self.work <= SMALL_BODY:
+            return step(*args)
+        return await self.worker.run_in_thread(self.work, step, *args)
+
+    async def run_long(self, step: Callable[..., R], /, *args: Any) -> R:
+        return await self._long_steps.run(*self._turn, step, *args)
+
+    async def pause(self) -> None:
+        if time.perf_counter() >= self._slice_ends:
+            await self._slices.wait_turn(*self._turn)
+            self._slice_ends = time.perf_counter() + SLICE
+
+    @contextmanager
+    def judging(self, part: JsonObject) -> Iterator[None]:
+        work = self.work
+        if work > SMALL_BODY and not is_large(part):
+            self.work = 0
+        try:
+            yield
+        finally:
+            self.work = work

@@ -229,5 +229,5 @@ async def meter_chunk(context: CallContext, meter: AnswerMeter, chunk: bytes) ->
     slices = stream_slices(chunk)
     for each in slices:
         if len(slices) > 1:
-            await context.pause()
+            await context.steps.pause()
         meter.feed(each)

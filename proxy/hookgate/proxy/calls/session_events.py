@@ -21,7 +21,6 @@ from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.tools import Refusal
 from hookgate.proxy.calls.verdicts import ended_by
 from hookgate.proxy.observe.record import BlockedOutput, denying_hooks
-from hookgate.proxy.server.bodies import is_large
 from hookgate.proxy.sessions.bypass import bypass_denial, new_results, unannounced_tools
 from hookgate.proxy.sessions.memory import (
     ConversationMemory,
@@ -102,9 +101,9 @@ class RequestEvents:
     async def run(self, body: JsonObject) -> JsonObject | Ended:
         """Return the request after its hooks, or what ends the call."""
         contents = read_list(body, "contents")
-        run_step = self.call.session.call_state.run_step
-        results = await run_step(tool_results, contents)
-        turn, texts = await run_step(asked_turn, body, contents)
+        steps = self.call.session.call_state.steps
+        results = await steps.run(tool_results, contents)
+        turn, texts = await steps.run(asked_turn, body, contents)
         if not contents and not texts:
             return body
         if ended := await self._judge_session(turn) or await self._judge_turn(turn, texts, contents):
@@ -112,7 +111,7 @@ class RequestEvents:
         effects = await self._effects_on(results)
         if isinstance(effects, Ended):
             return effects
-        new = await run_step(self._apply_effects, contents, effects, turn)
+        new = await steps.run(self._apply_effects, contents, effects, turn)
         unchanged = same_items(new, contents)
         return body if unchanged else write(body, "contents", new)
 
@@ -122,7 +121,7 @@ class RequestEvents:
         If a hook stops the agent, return what ends the call.
         """
         contents = read_list(body, "contents")
-        results = await self.call.session.call_state.run_step(tool_results, contents)
+        results = await self.call.session.call_state.steps.run(tool_results, contents)
         effects = await self._effects_on(results)
         if isinstance(effects, Ended):
             return effects
@@ -140,10 +139,10 @@ class RequestEvents:
         call_state = self.call.session.call_state
         try:
             for result in results:
-                await call_state.pause()
+                await call_state.steps.pause()
                 effect = self._memory.effect_on(result.identity)
                 if effect is None and judges:
-                    with call_state.judging(is_small=not is_large(result.response)):
+                    with call_state.steps.judging(result.response):
                         decided = await self._judge_result(result)
                     if isinstance(decided, Ended):
                         return decided
@@ -189,7 +188,7 @@ class RequestEvents:
         judged = not texts or turn in (memory.turn, memory.question)
         if judged or not engine.listens_to(BeforeAgent.name):
             return None
-        history = await self.call.session.call_state.run_step(history_of, contents)
+        history = await self.call.session.call_state.steps.run(history_of, contents)
         event = BeforeAgent("\n".join(texts), history)
         outcome = await engine.fire(event, self.call.session)
         if ended := ended_by(outcome.verdict, BeforeAgent.name, self.call):
@@ -414,9 +413,9 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
     `reported` contains the kinds of events that a shim reports, which need not be derived. `check_results`
     is called with the tool results that a shim should have reported, and may end the call.
     """
-    run_step = call.session.call_state.run_step
+    steps = call.session.call_state.steps
     if not ("turns" in reported or call.tool_turn or call.requires_json):  # a new turn may begin
-        turn = (await run_step(turn_of, read_list(body, "contents")))[0]
+        turn = (await steps.run(turn_of, read_list(body, "contents")))[0]
         if turn != open_session.state.turn:
             await open_session.change(lambda state: state.update_turn(turn))
     if open_session.state.refusal is not None:
@@ -424,7 +423,7 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
         if ended := _recorded_end(engine, call, verdict):
             return ended
     if "tools" in reported:
-        results = await run_step(tool_results, read_list(body, "contents"))
+        results = await steps.run(tool_results, read_list(body, "contents"))
         if ended := await check_results(results):
             return ended
     if engine.listens_to(*RequestEvents.EVENTS):

@@ -11,7 +11,7 @@ from hookgate.hooks import BeforeToolSelection
 from hookgate.hooks.session import CallState
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.observe.record import BlockedOutput, CallRecord
-from hookgate.proxy.server.bodies import MAX_ANSWER, is_large
+from hookgate.proxy.server.bodies import MAX_ANSWER
 from hookgate.translator import ToolCallFilter
 from hookgate.translator.fields import JsonObject, parts_of, read, read_list, read_object, same
 from hookgate.translator.streaming.events import failed_call_response, only_text
@@ -110,15 +110,15 @@ class ToolGate:
         if self._repeatable is not None:
             self._repeatable = self._repeatable.add(body, found)
             if self._repeatable is not None and retries:
-                return AskAgain(await self._state.run_step(self._repeatable.retry_turns))
+                return AskAgain(await self._state.steps.run(self._repeatable.retry_turns))
         return judged
 
     async def _decide(self, tool_calls: Sequence[JsonObject]) -> "list[_DecidedCall] | Ended":
         """Return the calls of an event or answer with the decisions on them, or what ends the answer."""
         decided: list[_DecidedCall] = []
         for tool_call in tool_calls:
-            await self._state.pause()
-            with self._state.judging(is_small=not is_large(tool_call)):
+            await self._state.steps.pause()
+            with self._state.steps.judging(tool_call):
                 decision = await decide_tool_call(self._judges, tool_call)
             if isinstance(decision, Ended):
                 return decision

@@ -7,6 +7,7 @@ several must begin as one of the listed types. The upstream accepts each part on
 
 import re
 from fnmatch import fnmatchcase
+from functools import partial
 
 from aiohttp import web
 
@@ -92,7 +93,7 @@ class UploadCalls:
         if name:
             edited = await self._judge(name, session)
             body = body if edited == name else write(body, "file", write(file, "displayName", edited))
-        return await self._context.run_step(dumps, body)
+        return await self._context.steps.run(dumps, body)
 
     # ---- its bytes
 
@@ -111,7 +112,7 @@ class UploadCalls:
         if step.offset:
             self._forward(step, data, "")
             return data
-        text = await self._context.run_step(file_text, data, is_last=step.is_last)
+        text = await self._context.steps.run(partial(file_text, data, is_last=step.is_last))
         if text is None:
             self._forward(step, data, media_type(data) or "unknown")
             return data

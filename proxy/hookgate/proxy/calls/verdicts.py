@@ -101,7 +101,7 @@ async def before_tool_selection_or_refuse(
     """
     outcome = await engine.fire(BeforeToolSelection(model, body), session)
     refuse_ended_call(engine.record, outcome.verdict, BeforeToolSelection.name, method)
-    selected: JsonObject = await session.call_state.run_step(outcome.verdict.apply_selection, body)
+    selected: JsonObject = await session.call_state.steps.run(outcome.verdict.apply_selection, body)
     return selected
 
 
@@ -115,5 +115,5 @@ async def before_tool_selection(
         return ended
     if verdict is NO_VERDICT or not verdict.selects_tools:
         return body, None
-    body = await call.session.call_state.run_step(verdict.apply_selection, body)
+    body = await call.session.call_state.steps.run(verdict.apply_selection, body)
     return body, ToolSelection(callable_names(body), selecting_hooks(outcome.runs))

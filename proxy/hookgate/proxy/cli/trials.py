@@ -48,6 +48,7 @@ from hookgate.hooks.settings.commands import command_problem, search_problem
 from hookgate.hooks.settings.files import decode_text
 from hookgate.proxy.calls.answer import AnswerPipeline, Cut
 from hookgate.proxy.calls.context import JudgedCall, OutgoingCall, RecordingEngine
+from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices
 from hookgate.proxy.config.models import LimitSettings
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
@@ -106,8 +107,9 @@ async def judge_as_stream(engine: Engine, event: AfterModel, session: SessionCon
         prompt="",
         descriptions={},
     )
-    recording, worker = RecordingEngine(engine, CallRecord()), BodyWorker(LimitSettings())
-    pipeline = AnswerPipeline(recording, outgoing, worker, None, None, keep_answer=True)
+    steps = CallSteps(BodyWorker(LimitSettings()), LongSteps(), LoopSlices(), "", "")
+    recording = RecordingEngine(engine, CallRecord())
+    pipeline = AnswerPipeline(recording, outgoing, steps, None, None, keep_answer=True)
     pipeline.begin_stream(ServerSentEvents())
     events, ended = list(_small_events(event.body)), False
     for number, small in enumerate(events, 1):

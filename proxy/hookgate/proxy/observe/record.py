@@ -273,8 +273,6 @@ class CallRecord:
     outcome: CallOutcome | None = None
     request_bytes: int = 0
     """The size of the request's body."""
-    request_work: int = 0
-    """How much work the request's body is, in bytes: see SMALL_BODY."""
     answer_bytes: int = 0
     """The bytes sent to the client, including headers."""
     attempts: list[UpstreamAttempt] = field(default_factory=list)

@@ -18,7 +18,6 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast
 import aiohttp
 from aiohttp import hdrs, web
 
-from hookgate.hooks.session import Offload
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, body_refused
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
@@ -88,10 +87,6 @@ class BodyWorker:
         if work <= SMALL_BODY:
             return step(*args, **kwargs)
         return await self.run_in_thread(work, partial(step, *args, **kwargs))
-
-    def offload(self, work: int) -> Offload | None:
-        """Return what runs the steps of hooks for a body of this work; None if it is small."""
-        return partial(self.run_in_thread, work) if work > SMALL_BODY else None
 
     async def run_in_thread(self, work: int, step: Callable[..., R], *args: Any) -> R:
         """Run a step in the thread for bodies of this work, and return its result."""

@@ -175,13 +175,13 @@ class _Redact:
     def __call__(
         self, event: dict[str, Any], session: SessionContext
     ) -> Output | Awaitable[Output | None] | None:
-        in_thread, judge = session.call_state.in_thread, partial(self._judge, event, session, brief=False)
+        run_long, judge = session.call_state.steps.run_long, partial(self._judge, event, session, brief=False)
         if self._search.find is not None or is_larger(_subject(event), _MAX_QUICK_SEARCH, _VALUE_CHARACTERS):
-            return in_thread(judge)
+            return run_long(judge)
         try:
             return self._judge(event, session, brief=True)
         except TakesLong:
-            return in_thread(judge)
+            return run_long(judge)
 
     def _judge(self, event: dict[str, Any], session: SessionContext, *, brief: bool) -> Output | None:
         """Judge an event. With `brief`, raise TakesLong instead of blocking the event loop for long."""
