@@ -30,7 +30,7 @@ from support.policies import (
 from support.python_sdk import sdk_warnings
 from support.wire import ok, peer
 
-from hookgate.proxy.calls.verdicts import NOT_JSON
+from hookgate.proxy.calls.judge import NOT_JSON
 from hookgate.proxy.config import Config, StreamSettings
 
 pytestmark = sdk_warnings

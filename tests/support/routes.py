@@ -28,7 +28,7 @@ def treatment(method: str, target: str) -> str:
     except ApiError:
         pass
     else:
-        inputs = ", input only" if route.verb in INPUTS else ""
+        inputs = ", input only" if route.verb in INPUTS - {"batchGenerateContent"} else ""
         return f"{route.kind}{inputs}"
     try:
         match(method, target, files="forward")

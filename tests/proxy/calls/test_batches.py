@@ -363,7 +363,7 @@ async def test_a_hook_cannot_add_to_the_name_and_metadata_of_a_batch() -> None:
         answer = await post(url, TARGET, batch("a"))
     assert (answer.status, upstream.heard) == (403, [])
     assert answer.error["message"].startswith(
-        "A hook's edit cannot be sent in a batch: batch: expected as many"
+        "A hook's edit cannot be sent with batchGenerateContent: batch: expected as many"
     )
 
 

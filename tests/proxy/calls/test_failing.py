@@ -19,7 +19,7 @@ from support.wire import SSE, STREAM, UNARY, ask, ok, peer, post, prompt, spoken
 
 from hookgate.hooks.settings import SettingsSource, load_sources
 from hookgate.proxy.calls import answer as answers
-from hookgate.proxy.calls.context import GatewayServices
+from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.observe.metrics import Metrics
 
 Json = dict[str, Any]

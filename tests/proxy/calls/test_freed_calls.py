@@ -16,10 +16,10 @@ from support.wire import HI, SSE, UNARY, post
 
 from hookgate.hooks import BeforeModel, HookError, Run
 from hookgate.proxy.calls.answer import AnswerPipeline
-from hookgate.proxy.calls.context import CallContext
+from hookgate.proxy.calls.call import Call
 from hookgate.proxy.server.connection import Connection
 
-OF_A_CALL = (Connection, CallContext, AnswerPipeline, BeforeModel, Run, HookError)
+OF_A_CALL = (Connection, Call, AnswerPipeline, BeforeModel, Run, HookError)
 DENIES = {"decision": "deny", "reason": "no"}
 STOPS = {"continue": False, "stopReason": "enough"}
 REDACT = {"type": "builtin", "builtin": "redact", "name": "redact", "options": {"action": "block"}}

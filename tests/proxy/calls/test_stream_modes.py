@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from support.gateway import gateway_before, runs, says
 from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, spoken, sse
 
-from hookgate.hooks import SessionContext
+from hookgate.hooks import Configuration, Engine, SessionContext
 from hookgate.hooks.settings import Layer
 from hookgate.proxy.calls import answer as answers
-from hookgate.proxy.calls.context import JudgedCall
+from hookgate.proxy.calls.answer import EDIT_NOT_JSON
+from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.tools import ToolGate
-from hookgate.proxy.calls.verdicts import EDIT_NOT_JSON
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routes.dialects import ADAPTERS
-from hookgate.proxy.routes.table import match
 from hookgate.translator import Frame
 
 SECRET, MASK = "sk-123456", "[KEY]"
@@ -379,11 +379,11 @@ class Passing:
         return {}
 
 
-JUDGED = JudgedCall(match("POST", SSE), SessionContext("s"), True, ADAPTERS["generate_content"](), False)
+JUDGE = Judge(Engine(Configuration({})), CallRecord(), SessionContext("s"))
 
 
 async def test_released_pieces_of_a_long_stream_are_not_kept() -> None:
-    stage, adapter = answers.ScreenStage(Passing(), JUDGED), ADAPTERS["generate_content"]()
+    stage, adapter = answers.ScreenStage(Passing(), JUDGE), ADAPTERS["generate_content"]()
     for event in split("a" * 100, *range(1, 100)):
         piece = answers.Piece(Frame(b"", b""), event, event, adapter)
         assert await stage.feed([piece]) == [piece]
@@ -411,7 +411,7 @@ async def test_many_pieces_that_a_screen_has_held_are_judged_in_a_thread(
     number: int, in_thread: bool
 ) -> None:
     screen, adapter = Collecting(), ADAPTERS["generate_content"]()
-    stage = answers.ScreenStage(screen, JUDGED)
+    stage = answers.ScreenStage(screen, JUDGE)
     for event in [spoken("a")] * number:
         await stage.feed([answers.Piece(Frame(b"", b""), event, event, adapter)])
     assert len(cast(list[Any], await stage.finish())) == number
@@ -430,7 +430,7 @@ class OpenGate:
 CALL_PIECE = {"candidates": [{"content": {"parts": [{"functionCall": {"willContinue": True}}]}}]}
 STAGES: list[tuple[Any, dict[str, Any]]] = [
     (
-        lambda: answers.GateStage(cast(ToolGate, OpenGate()), JUDGED.session.call_state.steps),
+        lambda: answers.GateStage(cast(ToolGate, OpenGate()), JUDGE.session.call_state.steps),
         CALL_PIECE,
     ),
     (lambda: answers.TurnEndStage(cast(Any, None), None), spoken("", finishReason="STOP")),

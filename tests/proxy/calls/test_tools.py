@@ -35,7 +35,7 @@ class Judging:
         self._decided = decided
         self.seen: list[Any] = []
 
-    async def judge(self, call: dict[str, Any]) -> Any:
+    async def judge_call(self, call: dict[str, Any]) -> Any:
         self.seen.append(call["args"])
         return self._decided.get(call["name"], call["args"])
 

@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 from support.wire import prompt
 
-from hookgate.hooks import Verdict
-from hookgate.proxy.calls.context import JudgedCall, call_in_session
+from hookgate.hooks import Configuration, Engine, Verdict
+from hookgate.proxy.calls.judge import DENIED, NOT_JSON, STOPPED, Judge
 from hookgate.proxy.calls.outcomes import Replacement
-from hookgate.proxy.calls.verdicts import DENIED, NOT_JSON, STOPPED, ended_by
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.keys.callers import Callers, named_session
-from hookgate.proxy.routes.dialects import ADAPTERS
+from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routes.table import Route, match
 from hookgate.translator.fields import read_list
 
@@ -30,11 +29,11 @@ TOOL_JSON_TURN = {
 }
 
 
-def call(body: dict[str, Any], headers: dict[str, str] | None = None, route: Route = ROUTE) -> JudgedCall:
+def judge_of(body: dict[str, Any], headers: dict[str, str] | None = None, route: Route = ROUTE) -> Judge:
     named = named_session(route, headers or {})
     caller = Callers().caller_for(route, headers or {})
     session = caller.in_session(named or caller.conversation_id(read_list(body, "contents")))
-    return call_in_session(session, route, body, ADAPTERS[route.dialect](), named=bool(named))
+    return Judge.of_call(Engine(Configuration({})), CallRecord(), session, route.verb, body)
 
 
 def spoken(text: str) -> dict[str, Any]:
@@ -51,7 +50,7 @@ SYNTHETIC = Verdict(decision="deny", reason="No.", llm_response={"text": "Mine."
 
 @pytest.mark.parametrize("body", [USERS_TURN, USERS_JSON_TURN, TOOL_JSON_TURN, {}])
 def test_a_denial_is_an_error(body: dict[str, Any]) -> None:
-    answer = ended_by(DENY, "BeforeModel", call(body))
+    answer = judge_of(body).ended_by(DENY, "BeforeModel")
     assert isinstance(answer, ApiError)
     assert (answer.code, answer.message, answer.reason) == (403, "No.", "POLICY_DENIED")
     assert answer.metadata == {"event": "BeforeModel"}
@@ -66,51 +65,51 @@ def test_a_denial_is_an_error(body: dict[str, Any]) -> None:
     ],
 )
 def test_a_denial_is_spoken_where_an_error_would_make_the_client_nudge(last: dict[str, Any]) -> None:
-    assert ended_by(DENY, "BeforeModel", call({"contents": [USER, MODEL, last]})) == Replacement(
+    assert judge_of({"contents": [USER, MODEL, last]}).ended_by(DENY, "BeforeModel") == Replacement(
         spoken("No.")
     )
 
 
 def test_a_tool_result_of_an_earlier_turn_does_not_count() -> None:
-    answer = ended_by(DENY, "BeforeModel", call({"contents": [USER, MODEL, RESULT, USER]}))
+    answer = judge_of({"contents": [USER, MODEL, RESULT, USER]}).ended_by(DENY, "BeforeModel")
     assert isinstance(answer, ApiError)
 
 
 @pytest.mark.parametrize("body", [USERS_TURN, TOOL_TURN])
 def test_a_stop_is_spoken(body: dict[str, Any]) -> None:
-    assert ended_by(STOP, "AfterModel", call(body)) == Replacement(spoken("Enough."))
+    assert judge_of(body).ended_by(STOP, "AfterModel") == Replacement(spoken("Enough."))
 
 
 @pytest.mark.parametrize("body", [USERS_JSON_TURN, TOOL_JSON_TURN])
 def test_a_stop_is_an_error_where_json_was_asked_for(body: dict[str, Any]) -> None:
-    answer = ended_by(STOP, "AfterModel", call(body))
+    answer = judge_of(body).ended_by(STOP, "AfterModel")
     assert isinstance(answer, ApiError)
     assert (answer.code, answer.message) == (403, "Enough.")
 
 
 @pytest.mark.parametrize("body", [USERS_TURN, TOOL_TURN])
 def test_a_synthetic_answer_is_sent_whatever_other_hooks_decide(body: dict[str, Any]) -> None:
-    assert ended_by(SYNTHETIC, "BeforeModel", call(body)) == Replacement(spoken("Mine."))
+    assert judge_of(body).ended_by(SYNTHETIC, "BeforeModel") == Replacement(spoken("Mine."))
 
 
 def test_a_hooks_own_answer_to_a_call_for_json_has_to_be_json() -> None:
-    answer = ended_by(SYNTHETIC, "BeforeModel", call(USERS_JSON_TURN))
+    answer = judge_of(USERS_JSON_TURN).ended_by(SYNTHETIC, "BeforeModel")
     assert isinstance(answer, ApiError)
     assert (answer.code, answer.message) == (403, NOT_JSON)
     fitting = Verdict(llm_response={"text": '{"a": 1}'})
-    assert ended_by(fitting, "BeforeModel", call(USERS_JSON_TURN)) == Replacement(spoken('{"a": 1}'))
+    assert judge_of(USERS_JSON_TURN).ended_by(fitting, "BeforeModel") == Replacement(spoken('{"a": 1}'))
 
 
 def test_a_denial_or_stop_without_a_reason_says_so() -> None:
-    denial = ended_by(Verdict(decision="deny"), "BeforeModel", call(USERS_TURN))
+    denial = judge_of(USERS_TURN).ended_by(Verdict(decision="deny"), "BeforeModel")
     assert isinstance(denial, ApiError)
     assert denial.message == DENIED
-    assert ended_by(Verdict(stop=True), "BeforeModel", call(USERS_TURN)) == Replacement(spoken(STOPPED))
+    assert judge_of(USERS_TURN).ended_by(Verdict(stop=True), "BeforeModel") == Replacement(spoken(STOPPED))
 
 
 @pytest.mark.parametrize("decision", ["allow", "ask"])
 def test_anything_else_lets_the_call_continue(decision: Any) -> None:
-    assert ended_by(Verdict(decision=decision, reason="Fine."), "BeforeModel", call(USERS_TURN)) is None
+    assert judge_of(USERS_TURN).ended_by(Verdict(decision=decision, reason="Fine."), "BeforeModel") is None
 
 
 # ---- sessions
@@ -120,7 +119,7 @@ def session(
     body: dict[str, Any] = USERS_TURN, target: str = "/v1/models/m:generateContent", **headers: str
 ) -> str:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return call(body, named, match("POST", target)).session.session_id
+    return judge_of(body, named, match("POST", target)).session.session_id
 
 
 def test_a_session_in_the_path_outranks_one_in_a_header() -> None:

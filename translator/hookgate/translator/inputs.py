@@ -1,4 +1,4 @@
-"""Token counts, embeddings and cached contents: calls that contain text, and whose answers contain none.
+"""Batches, token counts, embeddings and cached contents: bodies with requests that are judged one by one.
 
     inputs = read_inputs("embedContent", body)
     body = inputs.edited([edit(item.request) for item in inputs.requests])
@@ -33,6 +33,7 @@ CACHES = frozenset({"createCachedContent", "updateCachedContent"})
 """The API's methods that write cached contents."""
 
 INPUTS = CACHES | {
+    "batchGenerateContent",
     "countTokens",
     "computeTokens",
     "embedContent",
@@ -66,6 +67,8 @@ class Carried:
     """The object, which may name a model."""
     request: JsonObject
     """The request that hooks are shown."""
+    is_label: bool = False
+    """Whether it contains only the names and metadata of the others."""
 
 
 def _identity(obj: JsonObject) -> JsonObject:
@@ -81,7 +84,11 @@ class Inputs:
         rebuild: Callable[[list[JsonObject]], JsonObject],
     ) -> None:
         self._lenses, self._rebuild = [lens for _, _, lens in lenses], rebuild
-        self.requests = [Carried(path, holder, lens.request) for path, holder, lens in lenses]
+        self.requests = [
+            Carried(path, holder, lens.request, isinstance(lens, _Labels)) for path, holder, lens in lenses
+        ]
+        self.counted = [item.request for item in self.requests if not item.is_label]
+        """The requests that the model is asked to process."""
 
     def edited(
         self, requests: Sequence[JsonObject], finish: Callable[[JsonObject], JsonObject] = _identity
@@ -116,14 +123,16 @@ def read_inputs(verb: str, body: JsonObject) -> Inputs:
             return _embeddings(body)
         case "createEmbedding":
             return _openai_embeddings(body)
+        case "batchGenerateContent":
+            return _batch(body, lambda request, _: _Whole(request))
         case "asyncBatchEmbedContent":
-            return _embedding_batch(body)
+            return _batch(body, _Embedding)
     return _cached(body, creates=verb == "createCachedContent")
 
 
-def caches_tools(verb: str, request: JsonObject) -> bool:
-    """Return whether a request that hooks are shown puts tools in a cache, for later calls to use."""
-    return verb in CACHES and bool(read_list(request, "tools"))
+def offers_tools(verb: str, request: JsonObject) -> bool:
+    """Return whether a request of a method may offer tools to the model, at once or from a cache."""
+    return verb == "batchGenerateContent" or (verb in CACHES and bool(read_list(request, "tools")))
 
 
 def _first(new: list[JsonObject]) -> JsonObject:
@@ -162,6 +171,10 @@ class _Whole:
         return request
 
 
+class _Labels(_Whole):
+    """The labels of a batch."""
+
+
 class _Conversation:
     """An object with contents and other fields of a GenerateContentRequest."""
 
@@ -196,17 +209,18 @@ def _embeddings(body: JsonObject) -> Inputs:
     return Inputs(lenses, rebuild)
 
 
-def _embedding_batch(body: JsonObject) -> Inputs:
+def _batch(body: JsonObject, show: Callable[[JsonObject, str], InputLens]) -> Inputs:
+    """Return the requests of a batch, each shown by `show`, and its labels."""
     batch = BatchBody(body)
     lenses: list[tuple[str, JsonObject, InputLens]] = [
-        (path, request, _Embedding(request, path)) for path, request in batch.requests
+        (path, request, show(request, path)) for path, request in batch.requests
     ]
     labels = batch.labels()
 
     def rebuild(new: list[JsonObject]) -> JsonObject:
         return batch.edited(new[: len(batch.requests)], new[-1] if labels else None)
 
-    return Inputs([*lenses, *([("batch", labels, _Whole(labels))] if labels else ())], rebuild)
+    return Inputs([*lenses, *([("batch", labels, _Labels(labels))] if labels else ())], rebuild)
 
 
 _EMBEDDED = ("model", "content", "title", "taskType", "outputDimensionality", "embedContentConfig")

@@ -15,18 +15,20 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Literal, Protocol, TypeAlias
 
-from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
+from hookgate.hooks import AfterAgent, AfterModel, BeforeTool, Screen, Verdict, Withheld
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.session import Steps
 from hookgate.hooks.settings import StreamMode
-from hookgate.proxy.calls.context import CallContext, JudgedCall, OutgoingCall, RecordingEngine
+from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import AskAgain, Ended, as_value
 from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.calls.reply import Reply, meter_chunk
-from hookgate.proxy.calls.tools import ToolGate
-from hookgate.proxy.calls.verdicts import check_edit, ended_by
+from hookgate.proxy.calls.request import JudgedRequest
+from hookgate.proxy.calls.session_events import ToolCallEvents, TurnEndEvents
+from hookgate.proxy.calls.tools import AllowedTools, ToolCallJudge, ToolGate
 from hookgate.proxy.errors import UPSTREAM_BROKE, ApiError, policy_denied
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.record import no_bytes
@@ -54,6 +56,7 @@ from hookgate.translator import BodyError, Frame, Framing, check_response, cut_e
 from hookgate.translator.checks import check_items
 from hookgate.translator.citations import CITING, move_citations, with_moved_annotations, with_moved_citations
 from hookgate.translator.fields import JsonObject, indexes, read, read_list, same_items, without, write
+from hookgate.translator.response import is_json_answer
 from hookgate.translator.streaming.events import TextStrand, join_texts, only_text
 from hookgate.translator.streaming.partial_calls import OpenCalls, with_whole_calls
 from hookgate.translator.strictjson import encode_answer, loads, with_whole_characters
@@ -155,9 +158,9 @@ class ScreenStage:
     after the held pieces.
     """
 
-    def __init__(self, screen: Screen, call: JudgedCall) -> None:
-        self._screen, self._call = screen, call
-        self._steps = call.session.call_state.steps
+    def __init__(self, screen: Screen, judge: Judge) -> None:
+        self._screen, self._judge = screen, judge
+        self._steps = judge.session.call_state.steps
         self._held: deque[Piece] = deque()
         self._first = 0  # the number of the first of them
         self._has_released = False  # whether a part of the first one was released
@@ -171,21 +174,21 @@ class ScreenStage:
         return received_bytes(islice(self._held, int(self._has_released), None))
 
     async def feed(self, pieces: list[Piece]) -> Passed:
-        return await self._judge(pieces, last=False)
+        return await self._screen_pieces(pieces, last=False)
 
     async def finish(self) -> Passed:
         # Without a finishReason, the upstream may have been cut off, and the text may end within a secret.
-        return await self._judge([], last=True, cut_off=self._saw_error or not self._saw_end)
+        return await self._screen_pieces([], last=True, cut_off=self._saw_error or not self._saw_end)
 
     async def abandon(self) -> list[Piece]:
         if self._in_doubt:
             return []
-        judged = await self._judge([], last=True, cut_off=True)
+        judged = await self._screen_pieces([], last=True, cut_off=True)
         return judged if isinstance(judged, list) else []
 
     async def judge_whole(self, pieces: list[Piece]) -> Passed:
         """Judge a complete answer."""
-        return await self._judge(pieces, last=True)
+        return await self._screen_pieces(pieces, last=True)
 
     async def redact_error(self, data: bytes) -> bytes:
         """Redact an upstream error; returns the same object if unchanged. Raises Withheld if denied."""
@@ -200,11 +203,11 @@ class ScreenStage:
             return data
         return new.encode() if isinstance(value, str) else encode_answer(new)
 
-    async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> Passed:
+    async def _screen_pieces(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> Passed:
         try:
             return await self._release(batch, last=last, cut_off=cut_off)
         except Withheld as withheld:
-            return Cut([], denied_answer(withheld, self._call))
+            return Cut([], denied_answer(withheld, self._judge))
 
     async def _release(self, batch: list[Piece], *, last: bool, cut_off: bool) -> list[Piece]:
         responses: list[JsonObject] = []
@@ -285,21 +288,14 @@ def _is_comment(piece: Piece) -> bool:
     return not raw or raw.startswith(b":")
 
 
-def denied_answer(withheld: Withheld, call: JudgedCall) -> Ended:
+def denied_answer(withheld: Withheld, judge: Judge) -> Ended:
     """Return what the client receives in place of an answer that a screen withholds."""
     reason = str(withheld)
-    ended = ended_by(Verdict("deny", reason=reason), AfterModel.name, call)
+    ended = judge.ended_by(Verdict("deny", reason=reason), AfterModel.name)
     return ended or policy_denied(reason, AfterModel.name)
 
 
-class TurnEndListener(Protocol):
-    """Receives the text of the answer that ends a turn."""
-
-    async def turn_ended(self, text: str) -> Ended | AskAgain | None:
-        """Judge the text of an answer without function calls."""
-
-
-Judge = Callable[[list[Piece]], Awaitable[Passed]]
+RunHooks = Callable[[list[Piece]], Awaitable[Passed]]
 """Runs hooks on pieces, and returns them with the hooks' edits."""
 
 
@@ -336,9 +332,9 @@ class _Stage:
 class EventStage(_Stage):
     """Runs hooks on events as they arrive. Events that arrive together are judged together."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, run_hooks: RunHooks) -> None:
         super().__init__()
-        self.feed = judge  # not a method that awaits it: one fewer coroutine is resumed for each event
+        self.feed = run_hooks  # not a method that awaits it: one fewer coroutine is resumed for each event
 
 
 class WindowStage:
@@ -348,9 +344,9 @@ class WindowStage:
     again: their number has no limit.
     """
 
-    def __init__(self, judge: Judge, window: int) -> None:
+    def __init__(self, run_hooks: RunHooks, window: int) -> None:
         """Judge at least `window` characters of each text at once."""
-        self._judge, self._window = judge, window
+        self._run_hooks, self._window = run_hooks, window
         self._held: list[list[Piece]] = []  # each a piece with text, and those without text that follow it
         self._memory = 0
 
@@ -360,7 +356,7 @@ class WindowStage:
     async def feed(self, pieces: list[Piece]) -> Passed:
         judged = [*(held[0] for held in self._held), *pieces]
         if any(piece.body is not None for piece in pieces):
-            passed = await self._judge(judged)
+            passed = await self._run_hooks(judged)
             if isinstance(passed, Cut):
                 return passed
             judged = passed
@@ -397,16 +393,16 @@ def _has_text(piece: Piece) -> bool:
 class CompleteStage(_Stage):
     """Runs hooks on the complete answer."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, run_hooks: RunHooks) -> None:
         super().__init__()
-        self._judge = judge
+        self._run_hooks = run_hooks
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         self._hold(pieces)
         return []
 
     async def finish(self) -> Passed:
-        return await self._judge(self._take_held())
+        return await self._run_hooks(self._take_held())
 
 
 class OriginalStage(_Stage):
@@ -459,7 +455,12 @@ class JsonStage(_Stage):
 
 
 def _check_json(original: Sequence[JsonObject], edited: Sequence[JsonObject]) -> None:
-    check_edit(join_events(original), join_events(edited), AfterModel.name)
+    """Raise ApiError if an answer is no longer JSON after its edits: the client would ask for it again."""
+    if is_json_answer(join_events(original)) and not is_json_answer(join_events(edited)):
+        raise policy_denied(EDIT_NOT_JSON, AfterModel.name)
+
+
+EDIT_NOT_JSON = "A hook's edit turned the answer into text that is not JSON, but this call requires JSON."
 
 
 def responses_of(pieces: Sequence[Piece]) -> list[JsonObject]:
@@ -536,7 +537,7 @@ class TurnEndStage(_Stage):
     An error of the upstream does not end the turn.
     """
 
-    def __init__(self, turn_end: TurnEndListener, gate: ToolGate | None) -> None:
+    def __init__(self, turn_end: TurnEndEvents, gate: ToolGate | None) -> None:
         super().__init__()
         self._turn_end, self._gate = turn_end, gate
         self._texts: list[str] = []
@@ -730,19 +731,27 @@ AnswerEnd = Literal["finish", "abandon"]
 """How an answer ends: "finish" if it is complete, "abandon" if it is cut off."""
 
 
-async def redacted_error(engine: RecordingEngine, plan: EventPlan, call: JudgedCall, data: bytes) -> bytes:
+async def redacted_error(judge: Judge, plan: EventPlan, data: bytes) -> bytes:
     """Return an upstream error after the screens of a plan.
 
     Raises Withheld if a screen denies it, and ApiError (502) if it cannot be read.
     """
-    size, screens = len(data), engine.screens(plan, call.session)
+    size, screens = len(data), judge.screens(plan)
     try:
         for screen in screens:
-            data = await ScreenStage(screen, call).redact_error(data)
+            data = await ScreenStage(screen, judge).redact_error(data)
     finally:
         for screen in screens:
-            engine.record_screen(screen, call.session, size)
+            judge.record_screen(screen, size)
     return data
+
+
+async def error_for_client(judge: Judge, model: str, data: bytes) -> bytes:
+    """Return an upstream error as redacted as an answer. Raises ApiError if it is denied or unreadable."""
+    try:
+        return await redacted_error(judge, judge.plan(AfterModel(SharedValue({}), {}, model)), data)
+    except Withheld as withheld:
+        raise policy_denied(str(withheld), AfterModel.name) from None
 
 
 async def _pass_through(stage: AnswerStage, pieces: list[Piece], end: AnswerEnd | None) -> Passed:
@@ -759,33 +768,42 @@ def _after(before: list[Piece], passed: Passed) -> Passed:
 
 
 class AnswerPipeline:
-    """Judges one answer with the hooks of one engine."""
+    """Judges one answer of the model."""
 
-    def __init__(  # noqa: PLR0913  # everything that judges an answer
+    def __init__(  # noqa: PLR0913  # everything that decides how an answer is judged
         self,
-        engine: RecordingEngine,
-        outgoing: OutgoingCall,
+        judge: Judge,
+        request: JudgedRequest,
+        adapter: DialectAdapter,
         steps: CallSteps,
-        gate: ToolGate | None,
-        turn_end: TurnEndListener | None,
         *,
-        keep_answer: bool,
+        ends_turn: bool = False,
+        answer_rejected: bool = False,
+        may_retry: bool = False,
+        retries_unselected: bool = False,
+        keep_answer: bool = False,
         listener: AnswerListener | None = None,
     ) -> None:
         """Create the pipeline.
 
         Args:
-            engine: Runs the hooks.
-            outgoing: The call that is answered.
+            judge: Runs the hooks.
+            request: The request that is answered.
+            adapter: Reads and writes the bodies of the answer.
             steps: Runs the steps of the call.
-            gate: Judges function calls; None if nothing judges them.
-            turn_end: Receives the text of an answer that ends a turn; None if no hook needs it.
+            ends_turn: Whether the answer can end a turn.
+            answer_rejected: Whether a hook has rejected an earlier final answer.
+            may_retry: Whether the model can be asked again.
+            retries_unselected: Whether it is asked again if it calls a tool that was not selected.
             keep_answer: Whether `answer` will be used.
             listener: Receives what has passed all hooks.
         """
-        self.call = outgoing.call
-        self._steps, self._worker = steps, steps.worker
-        self._request_work = steps.work
+        self._judge, self._model, self._adapter = judge, request.model, adapter
+        self._steps, self._worker, self._request_work = steps, steps.worker, steps.work
+        self._llm_request, self._plan = request.llm_request, request.plan
+        self._turn_end = _turn_end(judge, request, answer_rejected, may_retry) if ends_turn else None
+        self._gate = _tool_gate(judge, request, may_retry, retries_unselected, self._turn_end)
+        self._listener = listener
         self._kept: list[JsonObject] | None = [] if keep_answer else None
         self._kept_memory = 0
         self._read_bytes = 0
@@ -794,14 +812,11 @@ class AnswerPipeline:
         self._framing: Framing | None = None
         self._event_work = 0  # an estimate for the event that is being received
         self._drops_comments = False
-        self._engine, self._model = engine, outgoing.model
-        self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model_plan
-        self._gate, self._turn_end, self._listener = gate, turn_end, listener
 
     @property
     def needs_parsing(self) -> bool:
         """Whether the answer must be parsed."""
-        if self._plan.groups or self.call.session.call_state.client_filters:
+        if self._plan.groups or self._judge.session.call_state.client_filters:
             return True
         return any(each is not None for each in (self._kept, self._gate, self._turn_end, self._listener))
 
@@ -833,11 +848,11 @@ class AnswerPipeline:
     async def redact_error(self, data: bytes) -> bytes | Ended:
         """Redact an upstream error, or return what the client receives if a screen denies it."""
         try:
-            data = await redacted_error(self._engine, self._plan, self.call, data)
+            data = await redacted_error(self._judge, self._plan, data)
             for stage in self._client_filters():
                 data = await stage.redact_error(data)
         except Withheld as withheld:
-            return denied_answer(withheld, self.call)
+            return denied_answer(withheld, self._judge)
         return data
 
     # ---- streamed answers
@@ -851,9 +866,9 @@ class AnswerPipeline:
 
     def _prepare(self, hook_stages: Sequence[AnswerStage], *, is_whole: bool = False) -> None:
         """Set the stages of the answer, in order. A whole answer is a stream of one piece."""
-        edits = hook_stages or self.call.session.call_state.client_filters
+        edits = hook_stages or self._judge.session.call_state.client_filters
         cited = CitedTexts() if edits and not is_whole else None
-        original = OriginalStage() if hook_stages and self.call.requires_json else None
+        original = OriginalStage() if hook_stages and self._judge.requires_json else None
         if cited is not None:
             self._stages.append(OriginalTextStage(cited))
         if original is not None:
@@ -878,8 +893,8 @@ class AnswerPipeline:
         judge = partial(self._fire, mode=mode, plan=self._plan_for(mode))
         match mode:
             case "held":
-                self._screens = self._engine.screens(self._plan, self.call.session)
-                return [ScreenStage(screen, self.call) for screen in self._screens]
+                self._screens = self._judge.screens(self._plan)
+                return [ScreenStage(screen, self._judge) for screen in self._screens]
             case "event":
                 return [EventStage(judge)]
             case "window":
@@ -892,7 +907,7 @@ class AnswerPipeline:
         if len(self._plan.stream_modes) == 1:
             return self._plan
         event = AfterModel(SharedValue({}), {}, self._model, mode)
-        return self._engine.plan(event, self.call.session)
+        return self._judge.plan(event)
 
     async def feed(self, chunk: bytes, *, last: bool = False) -> Passed:
         """Judge the next bytes of the answer, and return the pieces that can be sent, or its end.
@@ -965,7 +980,7 @@ class AnswerPipeline:
     def close(self) -> None:
         """Record the runs of the screens, and free the stages. Call this after the end of the answer."""
         for screen in self._screens:
-            self._engine.record_screen(screen, self.call.session, self._read_bytes)
+            self._judge.record_screen(screen, self._read_bytes)
         self._stages.clear()  # they refer to the pipeline
 
     # ---- whole and streamed answers
@@ -982,7 +997,8 @@ class AnswerPipeline:
     def _client_filters(self) -> list[ScreenStage]:
         """Return the filters that are applied after all hooks: only the client sees their output."""
         return [
-            ScreenStage(make(), self.call) for make in self.call.session.call_state.client_filters.values()
+            ScreenStage(make(), self._judge)
+            for make in self._judge.session.call_state.client_filters.values()
         ]
 
     async def _parse(self, frame: Frame) -> Piece:
@@ -992,7 +1008,7 @@ class AnswerPipeline:
         return await self._worker.run(work, self._parse_piece, frame)
 
     def _parse_piece(self, frame: Frame) -> Piece:
-        adapter, bounds = self.call.adapter, self._worker.bounds
+        adapter, bounds = self._adapter, self._worker.bounds
         if not frame.data:
             return Piece(frame, None, {}, adapter)
         try:
@@ -1049,14 +1065,41 @@ class AnswerPipeline:
             else await self._worker.run(work, join_events, responses_of(answers))
         )
         event = AfterModel(self._llm_request, joined, self._model, mode)
-        outcome = await self._engine.fire(event, self.call.session, size, plan or self._plan)
-        if ended := ended_by(outcome.verdict, AfterModel.name, self.call):
+        outcome = await self._judge.fire(event, size, plan or self._plan)
+        if ended := self._judge.ended_by(outcome.verdict, AfterModel.name):
             return Cut([], ended)
         edited = outcome.event.body
         if edited is joined:
             return pieces
         cut = iter(await self._worker.run(work, cut_events, responses_of(answers), joined, edited))
         return [piece if piece.body is None else replace(piece, response=next(cut)) for piece in pieces]
+
+
+def _turn_end(
+    judge: Judge, request: JudgedRequest, answer_rejected: bool, may_retry: bool
+) -> TurnEndEvents | None:
+    """Return what judges an answer that ends a turn; None if no hook does."""
+    turn_judge = judge.of_derived("turns", request.reported)
+    if judge.requires_json or not turn_judge.listens_to(AfterAgent.name):
+        return None
+    return TurnEndEvents(turn_judge, request.prompt, answer_rejected, may_retry)
+
+
+def _tool_gate(
+    judge: Judge,
+    request: JudgedRequest,
+    may_retry: bool,
+    retries_unselected: bool,
+    turn_end: TurnEndEvents | None,
+) -> ToolGate | None:
+    """Return what decides on the answer's function calls; None if nothing needs to know them."""
+    judges: list[ToolCallJudge] = []
+    if request.selection is not None:
+        judges.append(AllowedTools(request.selection, judge.record, retries=retries_unselected))
+    tool_judge = judge.of_derived("tools", request.reported)
+    if tool_judge.listens_to(BeforeTool.name):
+        judges.append(ToolCallEvents(tool_judge, request.descriptions))
+    return ToolGate(judges, judge.session.call_state, retries=may_retry) if judges or turn_end else None
 
 
 _SENT_AT_ONCE = 100
@@ -1066,8 +1109,8 @@ _SENT_AT_ONCE = 100
 class AnswerDelivery:
     """Delivers the answers of one call: one, or several if the model is asked again."""
 
-    def __init__(self, context: CallContext, reply: Reply) -> None:
-        self._context, self._record = context, context.record
+    def __init__(self, call: Call, reply: Reply) -> None:
+        self._call, self._record = call, call.record
         self._reply = reply
         self.counts_usage = True
         """Whether the tokens that the upstream reports are used by this call, and not by an earlier one."""
@@ -1093,10 +1136,10 @@ class AnswerDelivery:
         self._meter = AnswerMeter(streamed=self._reply.framing is not None)
         status, attempts = 0, len(self._record.attempts)
         self._is_delivered = was_left = False
-        for observer in self._context.observers:
+        for observer in self._call.observers:
             observer.begin_answer()
         try:
-            async with self._context.send(route, headers, payload) as answer:
+            async with self._call.send(route, headers, payload) as answer:
                 status = answer.status
                 yield answer
         except (asyncio.CancelledError, ConnectionError):  # the client has left
@@ -1108,7 +1151,7 @@ class AnswerDelivery:
             self._record.outcome = "failed"
             if not self._reply.started:
                 raise error.as_api_error() from None
-            self._context.services.note_error(self._record, error.as_api_error())
+            self._call.services.note_error(self._record, error.as_api_error())
             self._reply.cut_off()
         finally:
             if 200 <= status < 300:
@@ -1126,7 +1169,7 @@ class AnswerDelivery:
         if self.counts_usage and not record.continues_in_background:
             record.estimated_usage += self._meter.unreported(record.expected_use(), was_left=was_left)
         if self._is_delivered and self._meter.failure and record.outcome is None:
-            self._context.services.note_upstream_failure(record, self._meter.failure)
+            self._call.services.note_upstream_failure(record, self._meter.failure)
 
     async def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
         """Send the answer: judged, copied, or as an error. Returns what comes instead of the rest of it."""
@@ -1166,9 +1209,9 @@ class AnswerDelivery:
     async def _chunks(self, answer: UpstreamAnswer) -> AsyncIterator[bytes]:
         """Yield the answer's bytes, and show them to the meter of tokens and to observers."""
         while chunk := await answer.read():
-            for observer in self._context.observers:
+            for observer in self._call.observers:
                 observer.on_upstream_bytes(chunk)
-            await meter_chunk(self._context, self._meter, chunk)
+            await meter_chunk(self._call, self._meter, chunk)
             yield chunk
 
     async def _stream(
@@ -1176,7 +1219,7 @@ class AnswerDelivery:
     ) -> Ended | AskAgain | None:
         """Send the answer as hooks release it. If the answer is cut off, send the part before that, too."""
         pipeline.begin_stream(framing)
-        observers = self._context.observers
+        observers = self._call.observers
         try:
             while chunk := await answer.read():
                 for observer in observers:
@@ -1184,7 +1227,7 @@ class AnswerDelivery:
                 slices = stream_slices(chunk)
                 for each in slices:
                     if len(slices) > 1:
-                        await self._context.steps.pause()
+                        await self._call.steps.pause()
                     self._meter.feed(each)
                     if outcome := await self._send_passed(await pipeline.feed(each), framing):
                         return outcome
@@ -1201,7 +1244,7 @@ class AnswerDelivery:
         pieces, outcome = (passed.pieces, passed.outcome) if isinstance(passed, Cut) else (passed, None)
         for start in range(0, len(pieces), _SENT_AT_ONCE):
             if start:
-                await self._context.steps.pause()
+                await self._call.steps.pause()
             encoded: list[bytes] = []
             for piece in pieces[start : start + _SENT_AT_ONCE]:
                 if piece.response is piece.body and piece.frame.is_plain and not framing.is_open:
@@ -1215,7 +1258,7 @@ class AnswerDelivery:
 
     async def _encode_large(self, piece: Piece, framing: Framing, work: int) -> bytes:
         """Return the bytes of a piece with this work, made in a thread."""
-        worker = self._context.request.body_worker
+        worker = self._call.request.body_worker
         data = await worker.run(work, piece.data)
         return await worker.run(work if framing.parses_events else 0, framing.encode, piece.frame, data)
 
@@ -1223,7 +1266,7 @@ class AnswerDelivery:
         """Pass the answer after all hooks to the observers that need it, with pseudonyms still in place."""
         if (answer := pipeline.answer) is None:
             return
-        for observer in self._context.observers:
+        for observer in self._call.observers:
             if observer.wants_answer:
                 observer.on_answer(answer)
                 await observer.save()
@@ -1237,7 +1280,7 @@ class AnswerDelivery:
         if await self._reply.send_whole(answer.status, to_client(answer.headers), body):
             return None
         problem = f"the upstream answered {answer.status} after the answer to the client had begun"
-        self._context.services.note_upstream_failure(self._record, problem)
+        self._call.services.note_upstream_failure(self._record, problem)
         error = ApiError(502, f"The upstream answered {answer.status}.", UPSTREAM_BROKE).body()
         await self._reply.fail(encode_answer(loads(body)) if is_error(body) else error)
         return None

@@ -11,14 +11,15 @@ from aiohttp import web
 from cachetools import LRUCache
 from pydantic import ValidationError
 
-from hookgate.hooks import BeforeAgent, BeforeTool, Event, Outcome, SessionContext, SessionStart
+from hookgate.hooks import BeforeAgent, BeforeTool, Engine, Event, Outcome, SessionContext, SessionStart
 from hookgate.hooks.engine import combined_output
 from hookgate.hooks.events import INPUTS
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.output import Output
 from hookgate.hooks.settings import ADVISORY
-from hookgate.proxy.calls.context import CallContext, GatewayServices, RecordingEngine
-from hookgate.proxy.calls.verdicts import DENIED, STOPPED
+from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.judge import DENIED, STOPPED, Judge
+from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.routes.table import session_name
@@ -78,25 +79,26 @@ class EventService:
         self._per_second = services.config.limits.events
         self._rates = Rates(self._per_second)
 
-    async def run(self, context: CallContext, engine: RecordingEngine) -> web.Response:
+    async def run(self, call: Call, engine: Engine) -> web.Response:
         """Judge one event. Raises ApiError if the input is invalid or the caller sends too many events."""
-        if not self._rates.try_acquire(context.caller.key):
+        if not self._rates.try_acquire(call.caller.key):
             raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
-        request, record, services = context.request, context.record, context.services
-        body = await context.read_body()
-        for observer in context.observers:
+        request, record, services = call.request, call.record, call.services
+        body = await call.read_body()
+        for observer in call.observers:
             observer.on_request(body)
-        event = await context.steps.run(_event, context.route.verb, body)
-        session = _session(context, body)
+        event = await call.steps.run(_event, call.route.verb, body)
+        session = _session(call, body)
         if services.transcripts is not None:
             session = services.transcripts.located(session)
         note_session(session.session_id)
-        session.call_state.steps = context.steps
+        session.call_state.steps = call.steps
         record.note_call(session)
         record.event = event.name
-        outcome: Outcome[Event] = await engine.fire(event, session)
+        judge = Judge(engine, record, session)
+        outcome: Outcome[Event] = await judge.fire(event)
         if isinstance(outcome.event, BeforeTool):
-            engine.note_blocked_tool(outcome.event, outcome)
+            judge.note_blocked_tool(outcome.event, outcome)
         output = combined_output(event, outcome)
         if services.transcripts is not None:
             line = {
@@ -108,7 +110,7 @@ class EventService:
             await services.transcripts.append(session, **line)
         deliver = request.headers.get(CONTEXT_HEADER) == "deliver"
         await apply_outcome(self._sessions, session, outcome, deliver=deliver)
-        for observer in context.observers:
+        for observer in call.observers:
             observer.on_upstream_request("", output, output)
         await services.record_event(record)
         return web.Response(body=encode_answer(output), content_type="application/json")
@@ -168,13 +170,13 @@ def _output_for_transcript(output: Output) -> Output:
     return {key: value for key, value in output.items() if not (hidden and key == "systemMessage")}
 
 
-def _session(context: CallContext, body: JsonObject) -> SessionContext:
+def _session(call: Call, body: JsonObject) -> SessionContext:
     in_body = body.get("session_id")
-    name = context.named_session or (session_name(in_body) if isinstance(in_body, str) and in_body else "")
+    name = call.named_session or (session_name(in_body) if isinstance(in_body, str) and in_body else "")
     if not name:
         raise ApiError(400, "session_id: missing; an event requires a session", "EVENT_REFUSED")
     cwd, transcript_path = _path(body, "cwd"), _path(body, "transcript_path")
-    return context.caller.in_session(name, cwd=cwd, transcript_path=transcript_path)
+    return call.caller.in_session(name, cwd=cwd, transcript_path=transcript_path)
 
 
 def _path(body: JsonObject, field: str) -> str:

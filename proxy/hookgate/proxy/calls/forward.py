@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import hdrs, web
 
-from hookgate.proxy.calls.context import CallContext
+from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.reply import close_mid_answer, meter_chunk
 from hookgate.proxy.errors import ApiError, body_refused, request_refused
 from hookgate.proxy.observe.answer_meter import AnswerMeter
@@ -84,13 +84,13 @@ _PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # parts of files; judged answers are 
 
 
 async def forward_unread(
-    context: CallContext, before_answer: Callable[[int], Awaitable[None]] | None = None
+    call: Call, before_answer: Callable[[int], Awaitable[None]] | None = None
 ) -> web.StreamResponse:
     """Forward the request and stream its answer. Raises ApiError if no answer can be started.
 
     `before_answer` is called with the status before the client receives it.
     """
-    request, route = context.request, context.route
+    request, route = call.request, call.route
     # Token usage is read from the answer's bytes, so they must not be compressed.
     is_judged, meter = route.kind == "judged", AnswerMeter()
     coding = "identity" if is_judged else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
@@ -101,14 +101,12 @@ async def forward_unread(
     body = _Body(request, MAX_UNSEEN if is_small else None) if request.body_exists else None
     response = web.StreamResponse()
     try:
-        data = await _data(body, context) if body else None
+        data = await _data(body, call) if body else None
         headers |= body.headers() if body else {}
-        async with context.send(route, headers, data, decompress=False) as answer:
+        async with call.send(route, headers, data, decompress=False) as answer:
             reason = answer.reason or ""
             response.set_status(answer.status, None if has_controls(reason) else reason)
-            upload_urls = UploadUrls.from_request(
-                request, route, context.services.upstreams.origins[route.api]
-            )
+            upload_urls = UploadUrls.from_request(request, route, call.services.upstreams.origins[route.api])
             response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, upload_urls))
             events = answer.headers.get(hdrs.CONTENT_TYPE, "").startswith("text/event-stream")
             meter = AnswerMeter(streamed=is_judged and (events or route.streamed))
@@ -117,7 +115,7 @@ async def forward_unread(
             await response.prepare(request)
             async for chunk in answer.chunks():
                 if is_judged:
-                    await meter_chunk(context, meter, chunk)
+                    await meter_chunk(call, meter, chunk)
                 await response.write(chunk)
     except UpstreamError as error:
         if not response.prepared:
@@ -127,33 +125,33 @@ async def forward_unread(
         raise _failure(body, error) from None
     finally:
         meter.finish()
-        context.record.usage += meter.usage
+        call.record.usage += meter.usage
     if meter.failure and response.status < 300:
-        context.services.note_upstream_failure(context.record, meter.failure)
+        call.services.note_upstream_failure(call.record, meter.failure)
     await response.write_eof()
     return response
 
 
-async def _data(body: "_Body", context: CallContext) -> bytes | AsyncIterator[bytes] | None:
+async def _data(body: "_Body", call: Call) -> bytes | AsyncIterator[bytes] | None:
     """Return the body to send: its bytes if all of them have arrived, or else what yields them."""
-    if context.request.method == hdrs.METH_DELETE:
-        return await _empty_object(body, context)
+    if call.request.method == hdrs.METH_DELETE:
+        return await _empty_object(body, call)
     if body.has_arrived:
         return await body.read()
-    return body.chunks() if context.caller.issued is None else _checked(body, context)
+    return body.chunks() if call.caller.issued is None else _checked(body, call)
 
 
-async def _empty_object(body: "_Body", context: CallContext) -> bytes | None:
+async def _empty_object(body: "_Body", call: Call) -> bytes | None:
     """Return the body of a DELETE, an empty object or nothing. Raises ApiError for any other one."""
     data = b"".join((await body.read()).split())
     if data not in (b"", b"{}"):
         raise body_refused("no hook judges the body of a DELETE; send none, or {}")
-    if context.caller.issued is not None:
-        await context.check_key_again()
+    if call.caller.issued is not None:
+        await call.check_key_again()
     return data or None
 
 
-async def _checked(body: "_Body", context: CallContext) -> AsyncIterator[bytes]:
+async def _checked(body: "_Body", call: Call) -> AsyncIterator[bytes]:
     """Yield the body, but its last chunk only if the caller's key is still valid. It may arrive late."""
     held = b""
     async for chunk in body.chunks():
@@ -161,7 +159,7 @@ async def _checked(body: "_Body", context: CallContext) -> AsyncIterator[bytes]:
             yield held
         held = chunk
     try:
-        await context.check_key_again()
+        await call.check_key_again()
     except ApiError as error:
         body.refuse(error)
         raise

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from aiohttp import hdrs, web
 
 from hookgate.hooks import Engine, EngineSource
-from hookgate.proxy.calls.batches import BATCHED, Batches
-from hookgate.proxy.calls.context import CallContext, GatewayServices, RecordingEngine
+from hookgate.proxy.calls.batches import READS, read_batch
+from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.events import EventService
 from hookgate.proxy.calls.forward import forward_unread
 from hookgate.proxy.calls.generation import GenerationCall
-from hookgate.proxy.calls.inputs import InputOnlyCalls
 from hookgate.proxy.calls.interactions import call_interactions, delete_interaction
+from hookgate.proxy.calls.items import ItemsCall
 from hookgate.proxy.calls.live import LiveSession
-from hookgate.proxy.calls.openai import answer_openai
 from hookgate.proxy.calls.pacing import Pacer
+from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.calls.uploads import UploadCalls
 from hookgate.proxy.calls.websockets import tunnel
 from hookgate.proxy.config import Config
@@ -180,107 +180,103 @@ class Gateway:
             raise
         if issued_keys is not None:
             issued = await issued_keys.identify(sent_credential(route, request.headers))
-        context = CallContext(request, record, route, self._services, issued)
-        self._describe_call(context)
+        call = Call(request, record, route, self._services, issued)
+        self._describe_call(call)
         check_credentials(request.headers, route.api_key, route.access_token)
-        await context.admit()
+        await call.admit()
         if route.unhooked:
             self._unhooked.note(request.method, route)
         if route.kind == "tunnel":
-            return await tunnel(context)
+            return await tunnel(call)
         if route.kind == "receipt":
-            return await self._receipt(context)
+            return await self._receipt(call)
         await _send_continue(request)
         if route.kind == "forwarded":
             deletes = route.verb == "deleteInteraction"
-            return await (delete_interaction(context) if deletes else forward_unread(context))
+            return await (delete_interaction(call) if deletes else forward_unread(call))
         with self._engines.lease() as engine:
             try:
-                return await self._judge_or_forward(context, engine)
+                return await self._judge_or_forward(call, engine)
             finally:
-                context.record.degraded = tuple(engine.health.degraded)
+                call.record.degraded = tuple(engine.health.degraded)
 
-    def _describe_call(self, context: CallContext) -> None:
+    def _describe_call(self, call: Call) -> None:
         """Record the route and the caller, and attach the observers."""
-        request, route, record = context.request, context.route, context.record
+        request, route, record = call.request, call.route, call.record
         logs.note_route(route)
-        record.session = context.caller.in_session(context.named_session)
+        record.session = call.caller.in_session(call.named_session)
         record.kind, record.route, record.model = route.kind, route.path, route.model
-        record.issued_key = context.caller.issued.id if context.caller.issued else ""
+        record.issued_key = call.caller.issued.id if call.caller.issued else ""
         record.streamed = route.streamed
-        record.request_bytes = context.steps.work = request.content_length or 0
+        record.request_bytes = call.steps.work = request.content_length or 0
         audit = self._services.audit
         if audit is not None:
             audit.watch(record, request.method, route)
         if record.content is not None:
-            context.observers.append(record.content)
+            call.observers.append(record.content)
         if record.trace is not None:
             record.trace.api, record.trace.verb = route.api, route.verb
             if record.trace.sampled:
-                context.observers.append(record.trace)
+                call.observers.append(record.trace)
 
-    def _judge_or_forward(self, context: CallContext, engine: Engine) -> Awaitable[web.StreamResponse]:
+    def _judge_or_forward(self, call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return the coroutine that judges a call, or forwards it if nothing needs its content.
 
         Not itself a coroutine, so that one fewer coroutine is resumed for each chunk of an answer.
         """
-        recording_engine = RecordingEngine(engine, context.record)
-        if context.route.kind == "event":
-            return self._events.run(context, recording_engine)
-        if context.route.kind == "live":
-            return LiveSession(context, recording_engine).run()
-        if context.route.verb == UPLOAD:
-            return UploadCalls(context, recording_engine).run()
-        if not (engine.configuration.groups or self._needs_content(context)):
-            return self._forward_unless_sessions(context, recording_engine)
-        return self._judge(context, recording_engine)
+        call.record.revision = engine.revision
+        if call.route.kind == "event":
+            return self._events.run(call, engine)
+        if call.route.kind == "live":
+            return LiveSession(call, engine).run()
+        if call.route.verb == UPLOAD:
+            return UploadCalls(call, engine).run()
+        if not (engine.configuration.groups or self._needs_content(call)):
+            return self._forward_unless_sessions(call, engine)
+        return self._judge(call, engine)
 
-    async def _forward_unless_sessions(
-        self, context: CallContext, engine: RecordingEngine
-    ) -> web.StreamResponse:
+    async def _forward_unless_sessions(self, call: Call, engine: Engine) -> web.StreamResponse:
         """Forward a call without hooks; process it if any session is known.
 
         Such a session may be stopped or have context to add.
         """
         if await self._services.sessions.exist():
-            return await self._judge(context, engine)
-        return await forward_unread(context)
+            return await self._judge(call, engine)
+        return await forward_unread(call)
 
     @staticmethod
-    def _judge(context: CallContext, engine: RecordingEngine) -> Awaitable[web.StreamResponse]:
+    def _judge(call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return the coroutine that judges a call, chosen by the API's method and dialect."""
-        verb, dialect = context.route.verb, context.route.dialect
-        if verb in BATCHED:
-            return Batches(context, engine).run()
+        verb = call.route.verb
         if verb in INPUTS:
-            return InputOnlyCalls(context, engine).run()
-        if dialect == "interactions":
-            return call_interactions(context, engine)
-        if context.route.body_chooses_stream:
-            return answer_openai(context, engine)
-        return GenerationCall(context, engine).run()
+            return ItemsCall(call, engine).run()
+        if verb in READS:
+            return read_batch(call, engine)
+        if call.route.dialect == "interactions":
+            return call_interactions(call, engine)
+        return GenerationCall(call, engine).run()
 
-    def _needs_content(self, context: CallContext) -> bool:
+    def _needs_content(self, call: Call) -> bool:
         """Return whether anything besides hooks, such as the audit or the caller's key, needs the content."""
-        if context.record.content is not None or self._services.transcripts is not None:
+        if call.record.content is not None or self._services.transcripts is not None:
             return True
-        if context.route.dialect == "interactions" and self._config.routes.unknown_interactions == "refuse":
+        if call.route.dialect == "interactions" and self._config.routes.unknown_interactions == "refuse":
             return True
-        trace, issued = context.record.trace, context.caller.issued
+        trace, issued = call.record.trace, call.caller.issued
         if issued is not None:
-            if issued.restricts_models or issued.limits_usage or context.route.is_openai:
+            if issued.restricts_models or issued.limits_usage or call.route.is_openai:
                 # Bodies may name models and responses, show how many tokens a call may use, and say whether
                 # tokens are reported.
                 return True
             credentials = self._services.upstreams.credentials
-            if len(credentials.candidates(context.route)) > 1:
+            if len(credentials.candidates(call.route)) > 1:
                 return True  # a call that may be sent again must have its whole body
         return trace is not None and trace.keeps_content
 
-    async def _receipt(self, context: CallContext) -> web.Response:
+    async def _receipt(self, call: Call) -> web.Response:
         """Return the receipt of a call to the key that made it. Raises ApiError (404) if there is none."""
-        id_ = context.route.path.rpartition("/")[2]
-        receipt = await self._services.receipt_for(id_, context.caller.key)
+        id_ = call.route.path.rpartition("/")[2]
+        receipt = await self._services.receipt_for(id_, call.caller.key)
         if receipt is None:
             raise ApiError(404, NO_RECEIPT, "RECEIPT_UNKNOWN")
         return web.json_response(receipt, dumps=lambda value: encode_answer(value).decode())

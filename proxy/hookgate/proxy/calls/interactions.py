@@ -10,17 +10,17 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from hookgate.hooks import AfterModel, BeforeModel, BeforeTool
+from hookgate.hooks import AfterModel, Engine
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.answer import AnswerDelivery, AnswerPipeline
-from hookgate.proxy.calls.context import CallContext, JudgedCall, OutgoingCall, RecordingEngine
+from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.forward import forward_unread
-from hookgate.proxy.calls.generation import GenerationCall, IncomingRequest
+from hookgate.proxy.calls.generation import GenerationCall
+from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.reply import Reply, answering, end_call
-from hookgate.proxy.calls.session_events import ToolCallEvents, engine_for_derived
-from hookgate.proxy.calls.tools import ToolGate
+from hookgate.proxy.calls.request import JudgedRequest
 from hookgate.proxy.errors import ApiError, request_refused
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.observe.usage import Usage
@@ -38,44 +38,43 @@ if TYPE_CHECKING:
     from hookgate.proxy.store.interactions import StoredInteraction
 
 
-async def call_interactions(context: CallContext, engine: RecordingEngine) -> web.StreamResponse:
+async def call_interactions(call: Call, engine: Engine) -> web.StreamResponse:
     """Answer a request of the Interactions API. Raises ApiError if it is refused or the upstream fails."""
-    if context.route.verb == "createInteraction":
-        return await _create(context, engine)
-    return await InteractionReading(context, engine).run()
+    if call.route.verb == "createInteraction":
+        return await (await _creation(call, engine)).run()
+    return await InteractionReading(call, engine).run()
 
 
-async def delete_interaction(context: CallContext) -> web.StreamResponse:
+async def delete_interaction(call: Call) -> web.StreamResponse:
     """Forward the deletion of an interaction, and forget it. Raises ApiError if it is refused."""
-    services, id_ = context.services, id_in_path(context.route)
+    services, id_ = call.services, id_in_path(call.route)
     if services.config.routes.unknown_interactions == "refuse":
-        await find_earlier(context, id_)
+        await find_earlier(call, id_)
 
     async def forget(status: int) -> None:
         if 200 <= status < 300:
-            await services.interactions.forget(context.caller.key, interaction_name(context.route, id_))
+            await services.interactions.forget(call.caller.key, interaction_name(call.route, id_))
 
-    return await forward_unread(context, forget)
+    return await forward_unread(call, forget)
 
 
-async def _create(context: CallContext, engine: RecordingEngine) -> web.StreamResponse:
-    body = await context.read_body()
-    check_interaction(body, context.services.config.routes.unhooked)
+async def _creation(call: Call, engine: Engine) -> GenerationCall:
+    """Read the request, and return the call that creates the interaction. Raises ApiError."""
+    body = await call.read_body()
+    check_interaction(body, call.services.config.routes.unhooked)
     earlier, shown = None, None
     if (previous := read(body, "previousInteractionId")) is not None:
-        earlier = await find_earlier(context, previous, "previous_interaction_id")
-        shown = await shown_earlier(context, earlier)
+        earlier = await find_earlier(call, previous, "previous_interaction_id")
+        shown = await shown_earlier(call, earlier)
     listener = None
-    if context.services.interactions.are_kept and body.get("store") is not False:
-        notes = InteractionNotes(context, continued=earlier)
-        context.observers.append(notes)
+    if call.services.interactions.are_kept and body.get("store") is not False:
+        notes = InteractionNotes(call, continued=earlier)
+        call.observers.append(notes)
         listener = notes.on_response
-    if body.get("stream") is True:  # any other value than true and false is refused later
-        context.begin_streaming()
-    context.record.in_background = body.get("background") is True
-    ends_turn = not context.record.in_background or context.route.streamed
-    incoming = IncomingRequest(body, Interactions(shown), listener, ends_turn)
-    return await GenerationCall(context, engine, incoming).run()
+    call.record.in_background = body.get("background") is True
+    ends_turn = not call.record.in_background or body.get("stream") is True
+    adapter = Interactions(shown)
+    return GenerationCall(call, engine, body, adapter, listener=listener, ends_turn=ends_turn)
 
 
 class InteractionReading:
@@ -85,77 +84,75 @@ class InteractionReading:
     only be judged as a whole. The client receives the events after the last one that it has received.
     """
 
-    def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
+    def __init__(self, call: Call, engine: Engine) -> None:
         """Read the query. Raises ApiError if it is invalid."""
-        self._context, self._engine, self._record = context, engine, context.record
-        self._route, after = _resumed_from(context.route)
+        self._call, self._engine, self._record = call, engine, call.record
+        self._route, after = _resumed_from(call.route)
         self._framing = None if after is None else InteractionEvents(after)
         if self._framing is not None:
-            context.record.streamed = True
-            if context.record.content is not None:
-                context.record.content.route = replace(context.route, verb="streamInteraction")
+            call.record.streamed = True
+            if call.record.content is not None:
+                call.record.content.route = replace(call.route, verb="streamInteraction")
         self._adapter = Interactions()
 
     async def run(self) -> web.StreamResponse:
         """Answer the request; denials and upstream errors are answers, too."""
-        context = self._context
-        reply = Reply(context.request, self._framing, self._adapter, context.observers)
-        async with answering(context, reply):
-            earlier = await find_earlier(context, id_in_path(context.route))
-            call, open_session = await context.begin_judged_call({}, self._adapter)
+        call = self._call
+        reply = Reply(call.request, self._framing, self._adapter, call.observers)
+        async with answering(call, reply):
+            earlier = await find_earlier(call, id_in_path(call.route))
+            judge, open_session = await call.begin(self._engine, {})
             open_session.refuse_if_stopped()
-            delivery = AnswerDelivery(context, reply)
+            delivery = AnswerDelivery(call, reply)
             delivery.counts_usage = False
-            outcome = await self._read(call, earlier, delivery)
+            outcome = await self._read(judge, earlier, delivery)
             if isinstance(outcome, Ended):
-                await end_call(context, reply, outcome)
+                await end_call(call, reply, outcome)
         return await reply.finish()
 
     async def _read(
-        self, call: JudgedCall, earlier: "StoredInteraction | None", delivery: AnswerDelivery
+        self, judge: Judge, earlier: "StoredInteraction | None", delivery: AnswerDelivery
     ) -> Ended | AskAgain | None:
-        headers = to_upstream(self._context.request.headers, "identity")
+        headers = to_upstream(self._call.request.headers, "identity")
         # A body to cancel an interaction would be undocumented, and no hook would see it.
-        payload = b"" if self._context.request.method == "POST" else None
+        payload = b"" if self._call.request.method == "POST" else None
         async with delivery.ask_upstream(self._route, headers, payload) as answer:
             succeeded = 200 <= answer.status < 300
-            named = await self._begin(answer, call) if succeeded else {}
+            named = await self._begin(answer, judge) if succeeded else {}
             self._record.model = _model_in(named)
-            pipeline = self._pipeline(call, earlier)
+            pipeline = self._pipeline(judge, earlier)
             uncounted = None if earlier is None or earlier.counted else earlier
             try:
                 outcome = await delivery.deliver(answer, pipeline)
             except (asyncio.CancelledError, ConnectionError):  # the client has left
                 if uncounted is not None and delivery.usage == Usage():
-                    self._count_for_this_call(call, delivery)
+                    self._count_for_this_call(judge, delivery)
                 raise
             finally:
                 pipeline.close()
                 if uncounted is not None and delivery.usage != Usage():
-                    await self._count_use(call, uncounted, delivery)
+                    await self._count_use(judge, uncounted, delivery)
             if succeeded and self._framing is not None and self._framing.is_skipping:
                 return request_refused(_NO_EVENT)
             return outcome
 
-    async def _count_use(
-        self, call: JudgedCall, earlier: "StoredInteraction", delivery: AnswerDelivery
-    ) -> None:
+    async def _count_use(self, judge: Judge, earlier: "StoredInteraction", delivery: AnswerDelivery) -> None:
         """Count the tokens of an interaction for this call, unless another one has."""
-        if await self._context.services.interactions.count(earlier.key, earlier.name):
-            self._count_for_this_call(call, delivery)
+        if await self._call.services.interactions.count(earlier.key, earlier.name):
+            self._count_for_this_call(judge, delivery)
 
-    def _count_for_this_call(self, call: JudgedCall, delivery: AnswerDelivery) -> None:
+    def _count_for_this_call(self, judge: Judge, delivery: AnswerDelivery) -> None:
         """Count the tokens of the answer for this call. If it does not report them, its text counts."""
-        self._engine.count_use(BeforeModel(self._record.model, {}), call.session)
+        judge.count_use(self._record.model)
         delivery.counts_usage = True
 
-    async def _begin(self, answer: UpstreamAnswer, call: JudgedCall) -> JsonObject:
+    async def _begin(self, answer: UpstreamAnswer, judge: Judge) -> JsonObject:
         """Return the interaction of an answer, which names the model that decides what hooks run for it.
 
         The answer is read, and can be read again.
         """
         if self._framing is None:
-            return await self._begin_whole(answer, call)
+            return await self._begin_whole(answer, judge)
         try:
             data, event = await first_event(answer.read)
         except BodyError as error:
@@ -166,43 +163,27 @@ class InteractionReading:
             raise unreadable_answer("the stream does not begin with the model of the interaction")
         return named
 
-    async def _begin_whole(self, answer: UpstreamAnswer, call: JudgedCall) -> JsonObject:
+    async def _begin_whole(self, answer: UpstreamAnswer, judge: Judge) -> JsonObject:
         """Return an interaction. If hooks judge it, remove steps that may be cut off."""
         data = await read_whole(answer.chunks())
-        worker = self._context.request.body_worker
+        worker = self._call.request.body_worker
         body = await worker.run(work_of(data), read_answer, data, worker) if data else {}
-        judged = bool(self._plan(call, _model_in(body)).groups)
+        judged = bool(_plan(judge, _model_in(body)).groups)
         finished = without_unfinished(body) if judged else body
         answer.unread(data if finished is body else encode_answer(finished))
         return body
 
-    def _plan(self, call: JudgedCall, model: str) -> EventPlan:
-        return self._engine.plan(AfterModel(SharedValue({}), {}, model), call.session)
-
-    def _pipeline(self, call: JudgedCall, earlier: "StoredInteraction | None") -> AnswerPipeline:
-        model = self._record.model
-        outgoing = OutgoingCall(
-            call=call,
-            route=self._route,
-            model=model,
-            payload=b"",
-            after_model_plan=self._plan(call, model),
-            llm_request=SharedValue(show_request(model, {})),
-            allowed=None,
-            reported=(),
-            prompt="",
-            descriptions={},
-        )
-        gate, listener = None, None
-        if self._engine.listens_to(BeforeTool.name):
-            of_tools = engine_for_derived(self._engine, "tools", outgoing.reported)
-            judges = [ToolCallEvents(of_tools, call, {})]
-            gate = ToolGate(judges, call.session.call_state, retries=False)
+    def _pipeline(self, judge: Judge, earlier: "StoredInteraction | None") -> AnswerPipeline:
+        model, listener = self._record.model, None
         if earlier is not None:
-            listener = InteractionNotes(self._context, read_=earlier).on_response
-        return AnswerPipeline(
-            self._engine, outgoing, self._context.steps, gate, None, keep_answer=False, listener=listener
-        )
+            listener = InteractionNotes(self._call, read_=earlier).on_response
+        request = JudgedRequest(model, _plan(judge, model), SharedValue(show_request(model, {})))
+        return AnswerPipeline(judge, request, self._adapter, self._call.steps, listener=listener)
+
+
+def _plan(judge: Judge, model: str) -> EventPlan:
+    """Return the AfterModel hooks that run for an interaction of the model."""
+    return judge.plan(AfterModel(SharedValue({}), {}, model))
 
 
 _NO_EVENT = "last_event_id: the stream of this interaction has no such event; read it from the beginning."
@@ -240,29 +221,29 @@ _CONTINUE = "Begin a new one; if it runs in the background, read its answer firs
 _READ = "Check the ID and the key."
 
 
-async def find_earlier(context: CallContext, id_: str, field: str = "") -> "StoredInteraction | None":
+async def find_earlier(call: Call, id_: str, field: str = "") -> "StoredInteraction | None":
     """Return what is known of an interaction, whose session becomes that of a call that names none.
 
     `field` is the one that names an interaction to continue, whose turns must all have passed. Raises
     ApiError (403) if it is unknown and such interactions are refused, or if that cannot be read.
     """
-    services = context.services
-    found = await services.interactions.find(context.caller.key, interaction_name(context.route, id_))
+    services = call.services
+    found = await services.interactions.find(call.caller.key, interaction_name(call.route, id_))
     suffices = found is not None and (found.has_passed or not field)
     if services.config.routes.unknown_interactions == "refuse" and not suffices:
         message = _UNKNOWN.format(field or "interaction", _CONTINUE if field else _READ)
         raise ApiError(403, message, "INTERACTION_UNKNOWN")
     if found is not None:
-        context.earlier_session = found.session
+        call.earlier_session = found.session
     return found
 
 
-async def shown_earlier(context: CallContext, earlier: "StoredInteraction | None") -> JsonObject:
+async def shown_earlier(call: Call, earlier: "StoredInteraction | None") -> JsonObject:
     """Return what hooks are shown of the interaction that a call continues. Raises ApiError (403)."""
     if earlier is None or not earlier.has_passed:
         return {"known": False}
     shown: JsonObject = {"known": True, "revision": earlier.revision}
-    turns = await context.services.interactions.turns(earlier.key, earlier.name)
+    turns = await call.services.interactions.turns(earlier.key, earlier.name)
     return shown if turns is None else {**shown, "contents": turns}
 
 
@@ -273,18 +254,18 @@ class InteractionNotes(CallObserver):
     """
 
     __slots__ = (
-        *("_answer", "_answer_size", "_context", "_continued", "_name", "_previous", "_read", "_request"),
+        *("_answer", "_answer_size", "_call", "_continued", "_name", "_previous", "_read", "_request"),
     )
 
     def __init__(
         self,
-        context: CallContext,
+        call: Call,
         *,
         continued: "StoredInteraction | None" = None,
         read_: "StoredInteraction | None" = None,
     ) -> None:
         """`continued` is the interaction that the new one continues, `read_` the one that is read instead."""
-        self._context, self._continued, self._read = context, continued, read_
+        self._call, self._continued, self._read = call, continued, read_
         self._name = None if read_ is None else read_.name
         self._previous: Any = None
         self._request: bytes | None = None
@@ -302,7 +283,7 @@ class InteractionNotes(CallObserver):
 
     async def on_response(self, response: JsonObject) -> None:
         """Note what a whole answer, or an event, shows. It has passed all hooks and is sent next."""
-        interactions, key = self._context.services.interactions, self._context.caller.key
+        interactions, key = self._call.services.interactions, self._call.caller.key
         if interactions.keeps_content and self._answer_size <= _MAX_EVENTS_BYTES:
             self._answer_size += len(dumps(read_list(response, "candidates")))
             self._answer.append(response)
@@ -318,20 +299,20 @@ class InteractionNotes(CallObserver):
     async def _create(self, response: JsonObject, *, passed: bool, counted: bool) -> None:
         from hookgate.proxy.store.interactions import StoredInteraction  # noqa: PLC0415  # see above
 
-        context, previous = self._context, self._previous
+        call, previous = self._call, self._previous
         id_ = response.get("id") or read_object(response, "interaction").get("id")
-        self._name = interaction_name(context.route, id_) if isinstance(id_, str) else None
-        if self._name is None or context.record.session is None:
+        self._name = interaction_name(call.route, id_) if isinstance(id_, str) else None
+        if self._name is None or call.record.session is None:
             return
-        before = interaction_name(context.route, previous) if isinstance(previous, str) else None
+        before = interaction_name(call.route, previous) if isinstance(previous, str) else None
         continued = self._continued
         continues_known = continued is not None and continued.name == before and continued.has_passed
-        await context.services.interactions.keep(
+        await call.services.interactions.keep(
             StoredInteraction(
-                key=context.caller.key,
+                key=call.caller.key,
                 name=self._name,
-                session=context.record.session.session_id,
-                revision=context.record.revision,
+                session=call.record.session.session_id,
+                revision=call.record.revision,
                 previous=before,
                 continues_known=previous is None or continues_known,
                 passed=passed,
@@ -349,7 +330,7 @@ class InteractionNotes(CallObserver):
 
     def _stored(self, turns: list[Any]) -> bytes | None:
         """Return turns as they are stored, or None if they are not."""
-        if not self._context.services.interactions.keeps_content:
+        if not self._call.services.interactions.keeps_content:
             return None
         data = dumps(turns)
         return data if len(data) <= MAX_TURN_BYTES else None

@@ -11,26 +11,18 @@ from typing import TypeVar
 
 from aiohttp import WSCloseCode, web
 
-from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool
+from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, Engine
 from hookgate.hooks.events.base import SharedValue
-from hookgate.proxy.calls.context import (
-    CallContext,
-    JudgedCall,
-    RecordingEngine,
-)
+from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import Ended, Replacement
+from hookgate.proxy.calls.request import select_tools
 from hookgate.proxy.calls.session_events import (
     ToolCallEvents,
     ToolResultEvents,
-    engine_for_derived,
     mark_context,
 )
 from hookgate.proxy.calls.tools import BLOCKED, AllowedTools, Refusal, ToolCallJudge, decide_tool_call
-from hookgate.proxy.calls.verdicts import (
-    before_model_or_refuse,
-    before_tool_selection,
-    refuse_ended_call,
-)
 from hookgate.proxy.calls.websockets import (
     Close,
     Socket,
@@ -88,12 +80,13 @@ _MAX_CALLS = 1000
 class LiveSession:
     """Judges one Live session. All of its hooks run with one engine, and it is one call for policies."""
 
-    def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
-        self._context, self._engine, self._record = context, engine, context.record
-        limits = context.services.config.limits
+    def __init__(self, call: Call, engine: Engine) -> None:
+        self._call, self._engine, self._record = call, engine, call.record
+        limits = call.services.config.limits
         self._bounds = Bounds(limits.text, limits.values)
         self._most_items = limits.items
-        self._call: JudgedCall
+        self._judge: Judge
+        self._tools: Judge  # of tool calls and their results
         self._client: Socket
         self._upstream: Socket
         self._mask: KeyMask | None = None
@@ -113,31 +106,29 @@ class LiveSession:
 
     async def run(self) -> web.StreamResponse:
         """Run the session until either side closes. Raises ApiError if it does not begin."""
-        context = self._context
-        if is_ephemeral(context.route, context.request.headers):
+        call = self._call
+        if is_ephemeral(call.route, call.request.headers):
             raise ApiError(403, _NO_TOKENS, "ROUTE_NOT_ALLOWED")
-        self._call, open_session = await context.begin_judged_call({})
+        self._judge, open_session = await call.begin(self._engine, {})
         open_session.refuse_if_stopped()
-        reported = context.reported_kinds(open_session)
-        self._tools = engine_for_derived(self._engine, "tools", reported)
+        reported = call.reported_kinds(open_session)
+        self._tools = self._judge.of_derived("tools", reported)
         if self._tools.listens_to(AfterTool.name):
-            self._results = ToolResultEvents(self._tools, self._call, "tools" not in reported)
+            self._results = ToolResultEvents(self._tools, "tools" not in reported)
         self._record.live = dict.fromkeys(_COUNTS, 0)
-        async with open_sockets(context) as (client, upstream, mask):
+        async with open_sockets(call) as (client, upstream, mask):
             self._client, self._upstream, self._mask = client, upstream, mask
-            receive = context.request.incoming.counted(self._from_client)
+            receive = call.request.incoming.counted(self._from_client)
             inward = self._closing(relay(client, upstream, receive))
             try:
-                await run_until_closed(
-                    self._context, client, upstream, inward, self._closing(self._outward())
-                )
+                await run_until_closed(self._call, client, upstream, inward, self._closing(self._outward()))
             finally:
                 self._record.estimated_usage += self._unreported
         return client
 
     async def _outward(self) -> Close:
         end = await relay(self._upstream, self._client, self._from_upstream, self._mask)
-        self._call.session.call_state.cut_off = True  # what is held belongs to a turn that has not ended
+        self._judge.session.call_state.cut_off = True  # what is held belongs to a turn that has not ended
         await self._release()
         return end
 
@@ -151,14 +142,14 @@ class LiveSession:
         except SessionStoppedError as stop:
             reason = str(stop)
         except ApiError as error:
-            self._context.services.note_error(record, error)
+            self._call.services.note_error(record, error)
             record.outcome = record.outcome or "refused"
             reason = error.message
         return WSCloseCode.POLICY_VIOLATION, reason.encode()[:_CLOSE_REASON].decode(errors="ignore").encode()
 
     async def _parsed(self, data: bytes) -> object:
-        await self._call.session.call_state.steps.pause()  # messages that have arrived are received at once
-        worker = self._context.request.body_worker
+        await self._call.steps.pause()  # messages that have arrived are received at once
+        worker = self._call.request.body_worker
         return await worker.run(len(data), loads, data, self._bounds)
 
     # ---- the client's messages
@@ -179,7 +170,7 @@ class LiveSession:
         edited = sent.message
         if sent.request is not None:
             self._count_text(len(data))
-            check_references(sent.request, self._context.services.config)
+            check_references(sent.request, self._call.services.config)
             try:
                 if sent.kind == "setup":
                     edited = await self._set_up(sent)
@@ -202,7 +193,7 @@ class LiveSession:
         contents = read_list(request, "contents")
         judged: dict[int, JsonObject] = {}  # by the IDs of the objects in their place
         for each in tool_results(contents):
-            await self._call.session.call_state.steps.pause()
+            await self._call.steps.pause()
             tool_call = each.call or self._called.get(str(read(each.response, "id")), {})
             judged[id(each.part)] = await _judge_result(each.part, tool_call, events)
         new = [_with_parts(turn, judged) for turn in contents]
@@ -211,19 +202,19 @@ class LiveSession:
     def _count_text(self, size: int) -> None:
         """Count judged bytes. Policies may keep what they found in them, so their number is limited."""
         self._judged_bytes += size
-        most = self._context.services.config.limits.body
+        most = self._call.services.config.limits.body
         if self._judged_bytes > most:
             raise body_refused(f"the messages of a session must not exceed {most} bytes, not counting audio")
 
     async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
         """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""
-        await self._context.expect_use(self._call.session, request)
-        await self._context.check_key_limits(self._model)
+        await self._call.expect_use(self._judge.session, request)
+        await self._call.check_key_limits(self._model)
         async with self._judging:
             shown = self._said.continued(request)
             event = BeforeModel(self._model, shown)
-            outcome = await self._engine.fire(event, self._call.session, size)
-            refuse_ended_call(self._record, outcome.verdict, event.name, self._context.route.verb)
+            outcome = await self._judge.fire(event, size)
+            self._judge.refuse_if_ended(outcome.verdict, event.name)
             self._shown = SharedValue(show_request(self._model, outcome.event.body))
             try:
                 return self._said.latest(request, shown, outcome.event.body)
@@ -232,16 +223,18 @@ class LiveSession:
 
     async def _set_up(self, sent: ClientMessage) -> JsonObject:
         """Return the message that begins the session, after its hooks, with transcriptions of all speech."""
-        engine, route, request = self._engine, self._context.route, sent.request or {}
+        judge, route, request = self._judge, self._call.route, sent.request or {}
         model = named_model(route, sent.body)
-        await self._context.expect_use(self._call.session, request)
-        model, request = await before_model_or_refuse(engine, self._call.session, model, request, route.verb)
-        await self._context.check_key_limits(model)
-        request, allowed = _going_on(await before_tool_selection(engine, self._call, model, request))
+        await self._call.expect_use(self._judge.session, request)
+        before = await judge.fire(BeforeModel(model, request))
+        judge.refuse_if_ended(before.verdict, BeforeModel.name)
+        model, request = before.event.model, before.event.body
+        await self._call.check_key_limits(model)
+        request, allowed = _going_on(await select_tools(judge, model, request))
         if allowed is not None:
             self._judges.append(AllowedTools(allowed, self._record, retries=True))
         if self._tools.listens_to(BeforeTool.name):
-            self._judges.append(ToolCallEvents(self._tools, self._call, declared_descriptions(request)))
+            self._judges.append(ToolCallEvents(self._tools, declared_descriptions(request)))
         self._model = self._record.model = model
         edited = sent.edited(request)
         setup = read(edited, "setup")
@@ -275,14 +268,14 @@ class LiveSession:
         if self._is_complete(server):
             await self._release()
         if server.usage:  # a client that only speaks sends nothing that is judged
-            await self._context.check_key_limits(self._model)
+            await self._call.check_key_limits(self._model)
 
     def _count_usage(self, metadata: JsonObject) -> None:
         """Count the tokens of a message. A server counts those of each answer once, with its whole prompt."""
         if metadata:
             self._record.usage += read_usage(metadata)
             self._unreported = Usage()
-            self._context.services.settle_usage(self._record, continues=True)
+            self._call.services.settle_usage(self._record, continues=True)
 
     def _is_complete(self, latest: ServerMessage) -> bool:
         """Return whether the messages that are held back can be judged, including the latest.
@@ -310,7 +303,7 @@ class LiveSession:
             heard = "\n".join(joined_text(each) for each in read_list(judged, "contents"))
         candidates: list[JsonObject] = []
         for kind, candidate in zip(segment.kinds, segment.candidates, strict=True):
-            await self._call.session.call_state.steps.pause()
+            await self._call.steps.pause()
             candidates.append(await self._judge_candidate(kind, candidate))
         if held[-1][0].turn_ends:
             self._turn = ModelTurn()
@@ -331,13 +324,13 @@ class LiveSession:
         shown = self._turn.continued(kind, candidate)
         response = checked_answer({"candidates": [shown]})
         event = AfterModel(self._shown, response, self._model)
-        outcome = await self._engine.fire(event, self._call.session, len(dumps(response)))
-        refuse_ended_call(self._record, outcome.verdict, event.name, self._context.route.verb)
+        outcome = await self._judge.fire(event, len(dumps(response)))
+        self._judge.refuse_if_ended(outcome.verdict, event.name)
         try:
             judged = self._turn.latest(kind, candidate, shown, _only_candidate(outcome.event.body))
         except EditError as error:
             raise _no_place(error, event.name) from None
-        return _only_candidate(self._call.session.call_state.restore_pseudonyms({"candidates": [judged]}))
+        return _only_candidate(self._judge.session.call_state.restore_pseudonyms({"candidates": [judged]}))
 
     async def _judge_calls(
         self, calls: Sequence[JsonObject]
@@ -346,7 +339,7 @@ class LiveSession:
         allowed: list[JsonObject] = []
         blocked: list[tuple[JsonObject, str]] = []
         for tool_call in calls:
-            await self._call.session.call_state.steps.pause()
+            await self._call.steps.pause()
             decided = _going_on(await decide_tool_call(self._judges, tool_call))
             if isinstance(decided, Refusal):
                 blocked.append((tool_call, BLOCKED.format(decided.reason)))
@@ -369,7 +362,7 @@ class LiveSession:
     async def _send_to_client(self, message: JsonObject, data: bytes | None) -> None:
         """Send a message, or its bytes if they are those that arrived. An empty message is not sent."""
         if message:
-            await self._call.session.call_state.steps.pause()
+            await self._call.steps.pause()
             await _send(self._client, encode_answer(message) if data is None else data, as_text=False)
 
 
@@ -392,7 +385,7 @@ def _going_on(judged: T | Ended) -> T:
 async def _judge_result(part: JsonObject, tool_call: JsonObject, events: ToolResultEvents) -> JsonObject:
     """Return the part of a tool's result after AfterTool hooks; the same object if they left it alone."""
     result = read_object(part, "functionResponse")
-    effect = _going_on(await events.judge(tool_call, part))
+    effect = _going_on(await events.judge_result(tool_call, part))
     new = effect.response or result
     if effect.contexts:  # messages with results may contain nothing else
         context = "\n".join(map(mark_context, effect.contexts))

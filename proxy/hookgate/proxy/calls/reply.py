@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from multidict import CIMultiDict
 
-from hookgate.proxy.calls.context import CallContext
+from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.outcomes import Ended, as_value
 from hookgate.proxy.config import StreamSettings
 from hookgate.proxy.errors import UPSTREAM_FAILED, ApiError
@@ -189,20 +189,20 @@ class Reply:
 
 
 @asynccontextmanager
-async def answering(context: CallContext, reply: Reply) -> AsyncIterator[None]:
+async def answering(call: Call, reply: Reply) -> AsyncIterator[None]:
     """Send keep-alives to the client while the block runs, and the error that it raises, if any."""
-    async with reply.sending_keep_alives(context.services.config.streams):
+    async with reply.sending_keep_alives(call.services.config.streams):
         try:
             yield
         except ApiError as error:
-            await end_call(context, reply, as_value(error))
+            await end_call(call, reply, as_value(error))
 
 
-async def end_call(context: CallContext, reply: Reply, ended: Ended) -> None:
+async def end_call(call: Call, reply: Reply, ended: Ended) -> None:
     """Send the client a hook's answer or an error, which ends the call."""
-    record = context.record
+    record = call.record
     if isinstance(ended, ApiError):
-        context.services.note_error(record, ended)
+        call.services.note_error(record, ended)
         await reply.send_error(ended)
         return
     answer, session = ended.answer, record.session
@@ -224,10 +224,10 @@ def _with_usage(answer: JsonObject, usage: Usage) -> JsonObject:
     return {"usageMetadata": counts, **answer}
 
 
-async def meter_chunk(context: CallContext, meter: AnswerMeter, chunk: bytes) -> None:
+async def meter_chunk(call: Call, meter: AnswerMeter, chunk: bytes) -> None:
     """Show a chunk of an answer to the meter, and let other calls run if that takes long."""
     slices = stream_slices(chunk)
     for each in slices:
         if len(slices) > 1:
-            await context.steps.pause()
+            await call.steps.pause()
         meter.feed(each)

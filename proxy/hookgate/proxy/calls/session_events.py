@@ -9,17 +9,16 @@ from hookgate.hooks import (
     AfterAgent,
     AfterTool,
     BeforeAgent,
-    BeforeModel,
     BeforeTool,
     Outcome,
     SessionStart,
     Verdict,
 )
 from hookgate.hooks.events.tool import result_of
-from hookgate.proxy.calls.context import CallContext, JudgedCall, RecordingEngine
+from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.tools import Refusal
-from hookgate.proxy.calls.verdicts import ended_by
 from hookgate.proxy.observe.record import BlockedOutput, denying_hooks
 from hookgate.proxy.sessions.bypass import bypass_denial, new_results, unannounced_tools
 from hookgate.proxy.sessions.memory import (
@@ -71,25 +70,13 @@ _UNKNOWN_TOOL = "unknown_tool"
 """The name of a tool whose call is not in the request."""
 
 
-def engine_for_derived(
-    engine: RecordingEngine, kind: ReportedKind, reported: Collection[ReportedKind]
-) -> RecordingEngine:
-    """Return the engine for derived events of a kind.
-
-    If a shim reports such events, only the hooks of policy files run on derived ones. They still run because
-    any client can claim to be a shim.
-    """
-    return engine.with_policy_hooks_only() if kind in reported else engine
-
-
 @dataclass(frozen=True, slots=True)
 class RequestEvents:
     """Fires SessionStart, BeforeAgent and AfterTool for one request."""
 
     EVENTS: ClassVar = (SessionStart.name, BeforeAgent.name, AfterTool.name)
 
-    engine: RecordingEngine
-    call: JudgedCall
+    judge: Judge
     open_session: OpenSession
     reported: Collection[ReportedKind]
     """The kinds of events that a shim reports. For these, only the hooks of policy files run here."""
@@ -101,7 +88,7 @@ class RequestEvents:
     async def run(self, body: JsonObject) -> JsonObject | Ended:
         """Return the request after its hooks, or what ends the call."""
         contents = read_list(body, "contents")
-        steps = self.call.session.call_state.steps
+        steps = self.judge.session.call_state.steps
         results = await steps.run(tool_results, contents)
         turn, texts = await steps.run(asked_turn, body, contents)
         if not contents and not texts:
@@ -121,7 +108,7 @@ class RequestEvents:
         If a hook stops the agent, return what ends the call.
         """
         contents = read_list(body, "contents")
-        results = await self.call.session.call_state.steps.run(tool_results, contents)
+        results = await self.judge.session.call_state.steps.run(tool_results, contents)
         effects = await self._effects_on(results)
         if isinstance(effects, Ended):
             return effects
@@ -133,10 +120,10 @@ class RequestEvents:
 
         They are returned because the memory is bounded: it may forget some of them before they are applied.
         """
-        judges = self._engine("tools").listens_to(AfterTool.name)
+        judges = self._judge_of("tools").listens_to(AfterTool.name)
         effects: dict[int, HookEffect] = {}
         judged: dict[str, HookEffect] = {}
-        call_state = self.call.session.call_state
+        call_state = self.judge.session.call_state
         try:
             for result in results:
                 await call_state.steps.pause()
@@ -154,8 +141,8 @@ class RequestEvents:
                 await self.open_session.change(lambda state: state.memory.remember_results(judged))
         return effects
 
-    def _engine(self, kind: ReportedKind) -> RecordingEngine:
-        return engine_for_derived(self.engine, kind, self.reported)
+    def _judge_of(self, kind: ReportedKind) -> Judge:
+        return self.judge.of_derived(kind, self.reported)
 
     def _context_to_add(
         self, kind: ReportedKind, outcome: Outcome[SessionStart] | Outcome[BeforeAgent]
@@ -165,10 +152,10 @@ class RequestEvents:
         return (context,) if context and kind not in self.reported else ()
 
     async def _judge_session(self, turn: str) -> Ended | None:
-        begins = self._engine("session").listens_to(SessionStart.name) and not self._memory.started
+        begins = self._judge_of("session").listens_to(SessionStart.name) and not self._memory.started
         if begins and (ended := await self._fire_session_start()):
             return ended
-        if self._memory.waiting and not self.call.requires_json:  # calls that require JSON are the agent's
+        if self._memory.waiting and not self.judge.requires_json:  # calls that require JSON are the agent's
             await self.open_session.change(lambda state: state.memory.deliver_waiting(turn))
         return None
 
@@ -176,24 +163,24 @@ class RequestEvents:
         async with self.open_session.starting() as is_first:
             if not is_first:
                 return None
-            outcome = await self._engine("session").fire(SessionStart(), self.call.session)
-            if ended := ended_by(outcome.verdict, SessionStart.name, self.call):
+            outcome = await self._judge_of("session").fire(SessionStart())
+            if ended := self.judge.ended_by(outcome.verdict, SessionStart.name):
                 return ended  # the start is judged again
             contexts = self._context_to_add("session", outcome)
             await self.open_session.change(lambda state: state.memory.start(contexts))
         return None
 
     async def _judge_turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> Ended | None:
-        engine, memory = self._engine("turns"), self._memory
+        judge, memory = self._judge_of("turns"), self._memory
         judged = not texts or turn in (memory.turn, memory.question)
-        if judged or not engine.listens_to(BeforeAgent.name):
+        if judged or not judge.listens_to(BeforeAgent.name):
             return None
-        history = await self.call.session.call_state.steps.run(history_of, contents)
+        history = await self.judge.session.call_state.steps.run(history_of, contents)
         event = BeforeAgent("\n".join(texts), history)
-        outcome = await engine.fire(event, self.call.session)
-        if ended := ended_by(outcome.verdict, BeforeAgent.name, self.call):
+        outcome = await judge.fire(event)
+        if ended := self.judge.ended_by(outcome.verdict, BeforeAgent.name):
             return ended
-        contexts, requires_json = self._context_to_add("turns", outcome), self.call.requires_json
+        contexts, requires_json = self._context_to_add("turns", outcome), self.judge.requires_json
         await self.open_session.change(
             lambda state: state.memory.note_turn(turn, contexts, is_question=requires_json)
         )
@@ -201,8 +188,8 @@ class RequestEvents:
 
     async def _judge_result(self, result: Result) -> HookEffect | Ended:
         """Fire AfterTool for a result, and return its effect, or what ends the call."""
-        events = ToolResultEvents(self._engine("tools"), self.call, "tools" not in self.reported)
-        return await events.judge(result.call, result.part)
+        events = ToolResultEvents(self._judge_of("tools"), "tools" not in self.reported)
+        return await events.judge_result(result.call, result.part)
 
     def _apply_effects(
         self, contents: list[JsonObject], effects: dict[int, HookEffect], turn: str
@@ -210,7 +197,7 @@ class RequestEvents:
         """Return the contents with the effects on results and the added context."""
         new = [_with_results(content, effects) for content in contents]
         for name, at in _turns_with_context(contents, turn, self._memory):
-            if name == turn and self.call.requires_json:
+            if name == turn and self.judge.requires_json:
                 continue
             texts = (self._memory.effect_on(name) or HookEffect()).contexts
             parts = [*read_list(new[at], "parts"), *({"text": mark_context(text)} for text in texts)]
@@ -302,12 +289,11 @@ def _replace_result(value: JsonObject, key: str | None, after: JsonObject) -> Js
 class ToolResultEvents:
     """Fires AfterTool for each tool result."""
 
-    engine: RecordingEngine
-    call: JudgedCall
+    judge: Judge
     adds_context: bool
     """Whether the context that hooks add is added here; otherwise, the shim adds it."""
 
-    async def judge(self, tool_call: JsonObject, part: JsonObject) -> HookEffect | Ended:
+    async def judge_result(self, tool_call: JsonObject, part: JsonObject) -> HookEffect | Ended:
         """Return the effect of hooks on a part with a functionResponse; `tool_call` is its call, or empty.
 
         If a hook stops the agent, return what ends the call.
@@ -318,9 +304,9 @@ class ToolResultEvents:
         name = result.get("name") or tool_call.get("name") or ""
         shown = _shown_response(part, key)
         event = AfterTool(str(name), read_object(tool_call, "args"), shown)
-        outcome = await self.engine.fire(event, self.call.session)
+        outcome = await self.judge.fire(event)
         verdict = outcome.verdict
-        if verdict.stop and (ended := ended_by(verdict, AfterTool.name, self.call)):
+        if verdict.stop and (ended := self.judge.ended_by(verdict, AfterTool.name)):
             return ended
         added = (verdict.context,) if verdict.context and self.adds_context else ()
         if verdict.denied:
@@ -342,25 +328,24 @@ _IN_PIECES = "its arguments are sent in pieces, which cannot be put together for
 class ToolCallEvents:
     """Fires BeforeTool for each call in an answer."""
 
-    engine: RecordingEngine
-    call: JudgedCall
+    judge: Judge
     descriptions: Mapping[str, str]
     """The descriptions of the tools that the request declares, by name."""
 
-    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject | Ended:
+    async def judge_call(self, tool_call: JsonObject) -> Refusal | JsonObject | Ended:
         """Return the arguments after hooks, or the refusal, or what ends the call if a hook stops it."""
         name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
         event = BeforeTool(name, arguments, self.descriptions.get(name))
-        plan = self.engine.plan(event, self.call.session)
+        plan = self.judge.plan(event)
         if name and not plan.groups:
             return arguments
         if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
-            self.engine.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
+            self.judge.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
             return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, retries=False)
-        outcome = await self.engine.fire(event, self.call.session, plan=plan)
-        self.engine.note_blocked_tool(outcome.event, outcome)
+        outcome = await self.judge.fire(event, plan=plan)
+        self.judge.note_blocked_tool(outcome.event, outcome)
         verdict = outcome.verdict
-        if verdict.stop and (ended := ended_by(verdict, BeforeTool.name, self.call)):
+        if verdict.stop and (ended := self.judge.ended_by(verdict, BeforeTool.name)):
             return ended
         if verdict.denied:
             reason = verdict.reason or _NO_REASON
@@ -372,8 +357,7 @@ class ToolCallEvents:
 class TurnEndEvents:
     """Fires AfterAgent for an answer that ends the turn."""
 
-    engine: RecordingEngine
-    call: JudgedCall
+    judge: Judge
     prompt: str
     """The user turn that the answer responds to."""
     answer_rejected: bool
@@ -384,24 +368,23 @@ class TurnEndEvents:
     async def turn_ended(self, text: str) -> Ended | AskAgain | None:
         """Fire the event for the complete answer. If a hook rejects it, the model is asked again."""
         event = AfterAgent(self.prompt, text, self.answer_rejected)
-        outcome = await self.engine.fire(event, self.call.session)
+        outcome = await self.judge.fire(event)
         verdict = outcome.verdict
         if outcome.failed_closed:  # a retry would not make the hook judge this answer
-            return ended_by(verdict, AfterAgent.name, self.call)
+            return self.judge.ended_by(verdict, AfterAgent.name)
         if verdict.denied and self.may_retry:
             reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
             spoken = [{"role": "model", "parts": [{"text": text}]}] if text else []
             blocked = BlockedOutput(
                 AfterAgent.name, denying_hooks(outcome.runs), verdict.reason or _NO_REASON
             )
-            self.engine.record.note_blocked(blocked)
+            self.judge.record.note_blocked(blocked)
             return AskAgain([*spoken, reason], answer_rejected=True)
         return None
 
 
-async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its session
-    engine: RecordingEngine,
-    call: JudgedCall,
+async def run_session_events(
+    judge: Judge,
     open_session: OpenSession,
     body: JsonObject,
     reported: Collection[ReportedKind],
@@ -409,39 +392,38 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
 ) -> JsonObject | Ended:
     """Return the request after the hooks of session events, with the pending context, or what ends the call.
 
-    Call this only if `RecordingEngine.needs_session_events` returns True.
+    Call this only if `Judge.needs_session_events` returns True.
     `reported` contains the kinds of events that a shim reports, which need not be derived. `check_results`
     is called with the tool results that a shim should have reported, and may end the call.
     """
-    steps = call.session.call_state.steps
-    if not ("turns" in reported or call.tool_turn or call.requires_json):  # a new turn may begin
+    steps = judge.session.call_state.steps
+    if not ("turns" in reported or judge.tool_turn or judge.requires_json):  # a new turn may begin
         turn = (await steps.run(turn_of, read_list(body, "contents")))[0]
         if turn != open_session.state.turn:
             await open_session.change(lambda state: state.update_turn(turn))
     if open_session.state.refusal is not None:
         verdict = Verdict(stop=True, reason=open_session.state.refusal)
-        if ended := _recorded_end(engine, call, verdict):
+        if ended := judge.end_call(verdict):
             return ended
     if "tools" in reported:
         results = await steps.run(tool_results, read_list(body, "contents"))
         if ended := await check_results(results):
             return ended
-    if engine.listens_to(*RequestEvents.EVENTS):
-        judged = await RequestEvents(engine, call, open_session, reported).run(body)
+    if judge.listens_to(*RequestEvents.EVENTS):
+        judged = await RequestEvents(judge, open_session, reported).run(body)
         if isinstance(judged, Ended):
             return judged
         body = judged
     # Calls that require JSON are the agent's own.
-    if not open_session.state.pending_context or call.requires_json:
+    if not open_session.state.pending_context or judge.requires_json:
         return body
     added = await open_session.change(SessionState.take_context)
     return with_context(body, added) if added else body
 
 
 async def check_bypass(
-    context: CallContext,
-    engine: RecordingEngine,
-    call: JudgedCall,
+    call: Call,
+    judge: Judge,
     open_session: OpenSession,
     results: Sequence[Result],
 ) -> Ended | None:
@@ -449,14 +431,9 @@ async def check_bypass(
     new = new_results(results, open_session.state)
     if not new:
         return None
-    services = context.services
+    services = call.services
     denies = services.config.tools.bypass == "deny"
     unannounced = await open_session.change(lambda state: unannounced_tools(new, state, once=not denies))
-    services.bypasses.note(unannounced, call.session)
-    context.record.bypasses += len(unannounced)
-    return _recorded_end(engine, call, bypass_denial(unannounced)) if unannounced and denies else None
-
-
-def _recorded_end(engine: RecordingEngine, call: JudgedCall, verdict: Verdict) -> Ended | None:
-    engine.record.note_verdict(BeforeModel.name, verdict)
-    return ended_by(verdict, BeforeModel.name, call)
+    services.bypasses.note(unannounced, judge.session)
+    call.record.bypasses += len(unannounced)
+    return judge.end_call(bypass_denial(unannounced)) if unannounced and denies else None

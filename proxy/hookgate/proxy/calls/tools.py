@@ -43,7 +43,7 @@ class Refusal:
 class ToolCallJudge(Protocol):
     """Decides on one tool call at a time."""
 
-    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject | Ended:
+    async def judge_call(self, tool_call: JsonObject) -> Refusal | JsonObject | Ended:
         """Return the call's arguments, possibly edited, or a refusal, or what ends the whole answer."""
 
 
@@ -61,7 +61,7 @@ class AllowedTools:
     def __init__(self, selection: ToolSelection, record: CallRecord, *, retries: bool) -> None:
         self._selection, self._record, self._retries = selection, record, retries
 
-    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject:
+    async def judge_call(self, tool_call: JsonObject) -> Refusal | JsonObject:
         name = tool_call.get("name")
         if name in self._selection.tools:
             return read_object(tool_call, "args")
@@ -194,7 +194,7 @@ async def decide_tool_call(
     """
     arguments = read_object(tool_call, "args")
     for judge in judges:
-        decided = await judge.judge({**tool_call, "args": arguments})
+        decided = await judge.judge_call({**tool_call, "args": arguments})
         if isinstance(decided, Refusal | Ended):
             return decided
         arguments = decided

@@ -11,12 +11,12 @@ from functools import partial
 
 from aiohttp import web
 
-from hookgate.hooks import BeforeModel, SessionContext
-from hookgate.proxy.calls.context import CallContext, RecordingEngine
+from hookgate.hooks import BeforeModel, Engine
+from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.forward import UploadUrls, rewrite_upload_urls
-from hookgate.proxy.calls.verdicts import refuse_ended_call
+from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.errors import ApiError, body_refused, pluralize, policy_denied
-from hookgate.proxy.routes.uploads import UPLOAD, UploadStep, file_text, media_type, read_upload_step
+from hookgate.proxy.routes.uploads import UploadStep, file_text, media_type, read_upload_step
 from hookgate.proxy.server.bodies import content_coding, read_whole
 from hookgate.proxy.server.connection import error_response
 from hookgate.proxy.upstream.client import to_client, to_upstream
@@ -39,71 +39,72 @@ _TYPE = re.compile(
 class UploadCalls:
     """Processes one request of an upload."""
 
-    def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
-        self._context, self._engine, self._record = context, engine, context.record
-        self._routes, self._limits = context.services.config.routes, context.services.config.limits
+    def __init__(self, call: Call, engine: Engine) -> None:
+        self._call, self._engine, self._record = call, engine, call.record
+        self._routes, self._limits = call.services.config.routes, call.services.config.limits
 
     async def run(self) -> web.StreamResponse:
         """Answer the request, even if it is refused. Raises ConnectionError if the client has left."""
         try:
             return await self._run()
         except ApiError as error:
-            self._context.services.note_error(self._record, error)
+            self._call.services.note_error(self._record, error)
             response = error_response(error)
             response.headers.update(_ENDED)
             return response
 
     async def _run(self) -> web.Response:
-        context = self._context
-        request, route = context.request, context.route
+        call = self._call
+        request, route = call.request, call.route
         step = read_upload_step(request.method, request.query, request.headers)
         if content_coding(request) != "identity":
             raise body_refused("an upload must not be compressed: its bytes could not be judged", 415)
-        call, open_session = await context.begin_judged_call({})
+        judge, open_session = await call.begin(self._engine, {})
         open_session.refuse_if_stopped()
         if step.action == "start":
-            data = await self._start(step, call.session)
+            data = await self._start(step, judge)
         else:
-            data = await self._data(step, await context.read_data(), call.session)
+            data = await self._data(step, await call.read_data(), judge)
         headers = to_upstream(request.headers, "identity")
         try:
-            async with context.send(route, headers, data) as answer:
+            async with call.send(route, headers, data) as answer:
                 body = await read_whole(answer.chunks())
         except UpstreamError as error:
             raise error.as_api_error() from None
-        upload_urls = UploadUrls.from_request(request, route, context.services.upstreams.origins[route.api])
+        upload_urls = UploadUrls.from_request(request, route, call.services.upstreams.origins[route.api])
         sent = to_client(answer.headers) | rewrite_upload_urls(answer.headers, upload_urls)
         return web.Response(status=answer.status, headers=sent, body=body)
 
     # ---- the description of the file
 
-    async def _start(self, step: UploadStep, session: SessionContext) -> bytes:
+    async def _start(self, step: UploadStep, judge: Judge) -> bytes:
         """Return the description of the file after its hooks. Raises ApiError if it is refused."""
         forwarded = self._routes.file_bytes if self._routes.file_types else 0
         if step.declared_size is not None and step.declared_size > max(self._limits.text, forwarded):
             raise _refused(f"a file of {step.declared_size} bytes is too large")
-        if not self._context.request.body_exists:
+        if not self._call.request.body_exists:
             return b""
-        body = await self._context.read_body()
+        body = await self._call.read_body()
         try:
             file = _description(body)
         except BodyError as error:
             raise body_refused(error) from None
         name = read(file, "displayName")
         if name:
-            edited = await self._judge(name, session)
+            edited = await self._judge_text(name, judge)
             body = body if edited == name else write(body, "file", write(file, "displayName", edited))
-        return await self._context.steps.run(dumps, body)
+        return await self._call.steps.run(dumps, body)
 
     # ---- its bytes
 
-    async def _data(self, step: UploadStep, data: bytes, session: SessionContext) -> bytes:
+    async def _data(self, step: UploadStep, data: bytes, judge: Judge) -> bytes:
         """Return the bytes after their hooks. Raises ApiError if they are refused."""
         if not data:
             return data
         if step.action == "control":
             raise body_refused("this request of an upload must not have a body")
-        if not session.key and self._engine.selects_by_key(BeforeModel.name):
+        selects_by_key = not self._engine.conditions(BeforeModel.name).isdisjoint({"key", "team"})
+        if not judge.session.key and selects_by_key:
             # SDKs send the bytes without the key, so hooks that are selected by it would not see them.
             raise _refused(
                 "its bytes came without a key, and the conditions of some hooks are keys or teams; send the "
@@ -112,7 +113,7 @@ class UploadCalls:
         if step.offset:
             self._forward(step, data, "")
             return data
-        text = await self._context.steps.run(partial(file_text, data, is_last=step.is_last))
+        text = await self._call.steps.run(partial(file_text, data, is_last=step.is_last))
         if text is None:
             self._forward(step, data, media_type(data) or "unknown")
             return data
@@ -120,7 +121,7 @@ class UploadCalls:
             most = pluralize(self._limits.text, "byte")
             raise _refused(f"text is judged as a whole, so it must arrive in one request of at most {most}")
         self._record.upload = {"type": "text", "judged": True, "offset": 0, "bytes": len(data)}
-        edited = await self._judge(text, session)
+        edited = await self._judge_text(text, judge)
         return data if edited == text else _replaced(data, edited, step)
 
     def _forward(self, step: UploadStep, data: bytes, kind: str) -> None:
@@ -139,11 +140,11 @@ class UploadCalls:
         described = {"type": kind} if kind else {}
         self._record.upload = {**described, "judged": False, "offset": step.offset, "bytes": len(data)}
 
-    async def _judge(self, text: str, session: SessionContext) -> str:
+    async def _judge_text(self, text: str, judge: Judge) -> str:
         """Return the text after BeforeModel hooks. Raises ApiError if they end the upload."""
         request: JsonObject = {"contents": [{"role": "user", "parts": [{"text": text}]}]}
-        outcome = await self._engine.fire(BeforeModel("", request), session)
-        refuse_ended_call(self._record, outcome.verdict, BeforeModel.name, UPLOAD)
+        outcome = await judge.fire(BeforeModel("", request))
+        judge.refuse_if_ended(outcome.verdict, BeforeModel.name)
         contents = read(outcome.event.body, "contents")
         if not isinstance(contents, list) or len(contents) != 1:
             raise policy_denied(

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 from aiohttp import WSCloseCode, WSMsgType, hdrs, web
 
-from hookgate.proxy.calls.context import CallContext
+from hookgate.proxy.calls.call import Call
 from hookgate.proxy.errors import request_refused
 from hookgate.proxy.server.websocket_frames import MAX_MESSAGE, Receive
 from hookgate.proxy.upstream.client import to_upstream
@@ -22,32 +22,32 @@ Close = tuple[int, bytes]
 """The code and the reason with which a WebSocket is closed."""
 
 
-async def tunnel(context: CallContext) -> web.StreamResponse:
+async def tunnel(call: Call) -> web.StreamResponse:
     """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError if refused."""
-    async with open_sockets(context) as (client, upstream, mask):
-        inward = relay(client, upstream, context.request.incoming.counted(make_copier(upstream)))
+    async with open_sockets(call) as (client, upstream, mask):
+        inward = relay(client, upstream, call.request.incoming.counted(make_copier(upstream)))
         outward = relay(upstream, client, make_copier(client, mask), mask)
-        await run_until_closed(context, client, upstream, inward, outward)
+        await run_until_closed(call, client, upstream, inward, outward)
     return client
 
 
 @asynccontextmanager
 async def open_sockets(
-    context: CallContext,
+    call: Call,
 ) -> AsyncIterator[tuple[web.WebSocketResponse[bool], Socket, KeyMask | None]]:
     """Yield the WebSocket of the client and that to the upstream, with the mask for what the latter sends.
 
     Raises ApiError if there is none.
     """
-    request, upstreams = context.request, context.services.upstreams
+    request, upstreams = call.request, call.services.upstreams
     if not web.WebSocketResponse().can_prepare(request):
         raise request_refused("This path requires a WebSocket.")
     headers = to_upstream(request.headers, "identity")
     offered = [name.strip() for name in request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")]
     wanted = [name for name in offered if name]
-    await context.services.record_start(context.record)
-    with context.record.attempt() as attempt:
-        async with upstreams.connect(attempt, context.route, headers, wanted, MAX_MESSAGE) as (
+    await call.services.record_start(call.record)
+    with call.record.attempt() as attempt:
+        async with upstreams.connect(attempt, call.route, headers, wanted, MAX_MESSAGE) as (
             upstream,
             mask,
         ):
@@ -66,16 +66,16 @@ async def open_sockets(
 
 
 async def run_until_closed(
-    context: CallContext, client: Socket, upstream: Socket, *directions: Coroutine[Any, Any, Close]
+    call: Call, client: Socket, upstream: Socket, *directions: Coroutine[Any, Any, Close]
 ) -> None:
     """Run both directions until one of them ends, then close both sides with its code.
 
     Both sides are also closed if there is no memory for what the client sends, and once the client's key is
     withdrawn, if it was issued.
     """
-    tasks = [asyncio.create_task(direction) for direction in (*directions, _memory_refusal(context))]
-    if context.caller.issued is not None:
-        tasks.append(asyncio.create_task(_withdrawal(context)))
+    tasks = [asyncio.create_task(direction) for direction in (*directions, _memory_refusal(call))]
+    if call.caller.issued is not None:
+        tasks.append(asyncio.create_task(_withdrawal(call)))
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         code, reason = next(task for task in tasks if task.done()).result()
@@ -86,15 +86,15 @@ async def run_until_closed(
     await asyncio.gather(*(side.close(code=code, message=reason) for side in (client, upstream)))
 
 
-async def _withdrawal(context: CallContext) -> Close:
+async def _withdrawal(call: Call) -> Close:
     """Wait until the client's key is withdrawn. Returns the close code and the reason."""
-    await context.key_withdrawn()
+    await call.key_withdrawn()
     return WSCloseCode.POLICY_VIOLATION, b"The key was revoked or replaced, or has expired."
 
 
-async def _memory_refusal(context: CallContext) -> Close:
+async def _memory_refusal(call: Call) -> Close:
     """Wait until there is no memory for a message of the client. Returns the close code and the reason."""
-    return WSCloseCode.TRY_AGAIN_LATER, (await context.request.incoming.refusal()).encode()
+    return WSCloseCode.TRY_AGAIN_LATER, (await call.request.incoming.refusal()).encode()
 
 
 def make_copier(target: Socket, mask: KeyMask | None = None) -> Receive:

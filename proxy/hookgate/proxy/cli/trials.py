@@ -47,15 +47,15 @@ from hookgate.hooks.settings import (
 from hookgate.hooks.settings.commands import command_problem, search_problem
 from hookgate.hooks.settings.files import decode_text
 from hookgate.proxy.calls.answer import AnswerPipeline, Cut
-from hookgate.proxy.calls.context import JudgedCall, OutgoingCall, RecordingEngine
+from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices
+from hookgate.proxy.calls.request import JudgedRequest
 from hookgate.proxy.config.models import LimitSettings
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.policy import ConfiguredHooks, hook_warnings, read_configured_hooks
 from hookgate.proxy.routes.dialects.generate_content import GenerateContent
-from hookgate.proxy.routes.table import match
 from hookgate.proxy.server.bodies import BodyWorker
 from hookgate.translator import (
     ServerSentEvents,
@@ -94,22 +94,10 @@ class StreamedTrial:
 
 async def judge_as_stream(engine: Engine, event: AfterModel, session: SessionContext) -> StreamedTrial:
     """Split the answer of the event into small events, and judge them one after another."""
-    call = JudgedCall(match("POST", _ROUTE), session, True, GenerateContent(), False)
-    outgoing = OutgoingCall(
-        call=call,
-        route=call.route,
-        model=event.model,
-        payload=b"",
-        after_model_plan=engine.plan(event, session),
-        llm_request=event.llm_request,
-        allowed=None,
-        reported=(),
-        prompt="",
-        descriptions={},
-    )
+    judge = Judge(engine, CallRecord(), session)
+    request = JudgedRequest(event.model, engine.plan(event, session), event.llm_request)
     steps = CallSteps(BodyWorker(LimitSettings()), LongSteps(), LoopSlices(), "", "")
-    recording = RecordingEngine(engine, CallRecord())
-    pipeline = AnswerPipeline(recording, outgoing, steps, None, None, keep_answer=True)
+    pipeline = AnswerPipeline(judge, request, GenerateContent(), steps, keep_answer=True)
     pipeline.begin_stream(ServerSentEvents())
     events, ended = list(_small_events(event.body)), False
     for number, small in enumerate(events, 1):

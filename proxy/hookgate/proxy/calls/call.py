@@ -1,0 +1,202 @@
+"""One request until its answer ends: who makes it, what it is sent with, and where its steps run."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hookgate.hooks import Engine, SessionContext
+from hookgate.hooks.policies.estimates import estimate_all
+from hookgate.proxy.calls.judge import Judge
+from hookgate.proxy.calls.pacing import CallSteps
+from hookgate.proxy.calls.services import GatewayServices
+from hookgate.proxy.keys.callers import named_session
+from hookgate.proxy.observe.content import CallObserver
+from hookgate.proxy.observe.logs import note_session
+from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.routes.table import Route, with_gateway_credential
+from hookgate.proxy.server.bodies import read_bytes, read_request
+from hookgate.proxy.server.connection import Request
+from hookgate.proxy.sessions.sessions import SHIM_HEADER, OpenSession, ReportedKind, text_fingerprint
+from hookgate.proxy.upstream.client import UpstreamAnswer
+from hookgate.proxy.upstream.fail_over import FailOver
+from hookgate.translator.fields import JsonObject, read_list, texts_of
+
+if TYPE_CHECKING:  # they import SQLAlchemy, which only issued keys need
+    from hookgate.proxy.keys.issued import Admission
+    from hookgate.proxy.keys.scopes import IssuedKey
+
+
+class Call:
+    """One request of a client, from its route to the end of its answer."""
+
+    def __init__(
+        self,
+        request: Request,
+        record: CallRecord,
+        route: Route,
+        services: GatewayServices,
+        issued: "IssuedKey | None" = None,
+    ) -> None:
+        """`issued` is the key of the request, if it is one that a gateway has issued.
+
+        Raises ApiError if the session name is invalid.
+        """
+        self.request, self.record, self.route, self.services = request, record, route, services
+        self.caller = services.callers.caller_for(route, request.headers, issued)
+        self.named_session = named_session(route, request.headers)
+        """The session name in the path or header; empty if there is none."""
+        self.earlier_session = ""
+        """The session of the interaction that the call continues or reads; empty if it is unknown."""
+        self.observers: list[CallObserver] = []
+        """Observers of the call's content. Usually empty."""
+        self._admission: Admission | None = None
+        self.steps = CallSteps(
+            request.body_worker,
+            services.long_steps,
+            services.slices,
+            self.caller.key,
+            self.named_session or request.id,
+        )
+        """Runs the steps of this call."""
+
+    def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
+        """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
+        if not self.services.config.shims.believed:
+            return ()
+        return open_session.state.reported_kinds(self.request.headers.get(SHIM_HEADER, ""))
+
+    async def admit(self) -> None:
+        """Check whether the caller may make this call. Raises ApiError (403) if not."""
+        services, issued = self.services, self.caller.issued
+        if issued is None or services.issued_keys is None:
+            services.callers.admit(self.route, self.request.headers)
+            return
+        route = with_gateway_credential(self.route, issued.team)
+        refusal = services.upstreams.refusal(route)
+        self._admission = await services.issued_keys.admit(issued, self.route, refusal)
+        if self._admission is not None:
+            self.record.at_use, self.record.at_end = self._admission.at_use, self._admission.end
+        self.route = route
+
+    async def name_model(self, model: str) -> None:
+        """Record the model that the request names, or the one that a hook has chosen instead.
+
+        Raises ApiError (403) if the caller's issued key may not be used for it.
+        """
+        self.record.model = model
+        if self._admission is not None:
+            await self._admission.name_model(model)
+
+    def begin_streaming(self) -> None:
+        """Note that the answer is streamed, because the body of the request says so."""
+        self.route = self.route.as_stream()
+        self.record.streamed = True
+        if self.record.content is not None:
+            self.record.content.route = self.route
+
+    async def check_key_again(self) -> None:
+        """Check the caller's issued key again after its body has arrived. Raises ApiError (403)."""
+        if self._admission is not None:
+            await self._admission.check_again()
+
+    async def check_key_limits(self, model: str) -> None:
+        """Check the limits of the caller's issued key for the next turn of a Live session.
+
+        What the turn is expected to use is held. Raises ApiError (403).
+        """
+        if self._admission is not None:
+            await self._admission.check_limits(model, self.record.expected_use())
+
+    async def key_withdrawn(self) -> None:
+        """Wait until the caller's issued key is no longer valid."""
+        keys, issued = self.services.issued_keys, self.caller.issued
+        if keys is not None and issued is not None:
+            await keys.withdrawn(issued)
+
+    async def read_body(self) -> JsonObject:
+        """Return the request's body, a JSON object, and record its size. Raises ApiError."""
+        body = await read_request(self.request)
+        self._record_size()
+        return body
+
+    async def read_data(self) -> bytes:
+        """Return the bytes of the request's body, and record their number. Raises ApiError (403, 413)."""
+        data = await read_bytes(self.request)
+        self._record_size()
+        return data
+
+    def _record_size(self) -> None:
+        self.record.request_bytes, self.steps.work = self.request.body_size, self.request.body_work
+
+    async def expect_use(
+        self, session: SessionContext, *requests: JsonObject, generates: bool = True
+    ) -> None:
+        """Estimate what a call with these requests will use. Limits hold that until the call has ended."""
+        session.call_state.expected = await self.steps.run(estimate_all, requests, generates)
+
+    async def begin(
+        self, engine: Engine, body: JsonObject, session_in_body: str = ""
+    ) -> tuple[Judge, OpenSession]:
+        """Find the session of a model call, and begin to record the call. Returns its judge and its session.
+
+        A call without a session name belongs to the session that a shim announced, or else to that of the
+        interaction that it continues, or of its conversation. `session_in_body` is the name in its body,
+        which is used if neither path nor header has one. Raises ApiError if sessions cannot be read.
+        """
+        name = self.named_session or session_in_body
+        judge, texts = await self.steps.run(self._describe, engine, body, name)
+        open_session = await self.services.sessions.open(judge.session, texts)
+        session = open_session.session
+        if self.services.transcripts is not None:
+            session = self.services.transcripts.located(session)
+        session.call_state.steps = self.steps
+        self._queue_start(session)
+        return replace(judge, session=session), open_session
+
+    def _describe(self, engine: Engine, body: JsonObject, name: str) -> tuple[Judge, list[str] | None]:
+        """Return the judge of a model call, and the fingerprints of its last turn if it names no session."""
+        contents, caller = read_list(body, "contents"), self.caller
+        session = caller.in_session(name or self.earlier_session or caller.conversation_id(contents))
+        judge = Judge.of_call(engine, self.record, session, self.route.verb, body)
+        if name:
+            return judge, None
+        last = contents[-1] if contents else None
+        # Inputs are checked one by one later, so it may be anything.
+        return judge, [text_fingerprint(text) for text in texts_of(last)] if isinstance(last, dict) else []
+
+    def _queue_start(self, session: SessionContext) -> None:
+        """Note the session of a model call, and begin to write the start of the call to the audit."""
+        if not self.record.call_states:
+            note_session(session.session_id)
+        self.record.note_call(session)
+        if self.services.audit is not None:
+            self.services.audit.queue_start(self.record)
+
+    @asynccontextmanager
+    async def send(
+        self,
+        route: Route,
+        headers: Mapping[str, str],
+        data: bytes | AsyncIterable[bytes] | None = None,
+        *,
+        decompress: bool = True,
+    ) -> AsyncIterator[UpstreamAnswer]:
+        """Send the request upstream and yield the answer before its body is read.
+
+        Raises ApiError if there is no answer, and before sending if the start of the call cannot be recorded
+        or the caller's key is no longer valid. Raises UpstreamError if reading the answer fails.
+        """
+        if self._admission is not None:
+            await self._admission.hold(self.record.expected_use())
+        await self.services.record_start(self.record)
+        await self.check_key_again()
+        upstreams, method = self.services.upstreams, self.request.method
+        if route.credential_team is not None:
+            attempts = FailOver(upstreams, self.record, method, route, self.steps.run, decompress=decompress)
+            async with attempts.final_answer(headers, data) as answer:
+                yield answer
+            return
+        with self.record.attempt() as attempt:
+            async with upstreams.open(attempt, method, route, headers, data, decompress=decompress) as answer:
+                yield answer

@@ -1,0 +1,213 @@
+"""Calls whose body contains requests that hooks judge one by one, and whose answers contain no model's text.
+
+These are token counts, embeddings, requests that write cached contents, and those that create batches, whose
+answers are judged when they are read.
+
+A call is accepted or refused as a whole: one denied request refuses it, and the error contains its path. A
+synthetic answer is not possible, so a call that a hook denies, stops or answers is refused with 403.
+"""
+
+from collections.abc import Sequence
+
+from aiohttp import hdrs, web
+
+from hookgate.hooks import AfterTool, BeforeModel, Engine
+from hookgate.proxy.calls.answer import error_for_client
+from hookgate.proxy.calls.batches import answer_batch
+from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.judge import Judge
+from hookgate.proxy.calls.outcomes import Ended, Replacement
+from hookgate.proxy.calls.session_events import RequestEvents, check_bypass
+from hookgate.proxy.errors import ApiError, body_refused, policy_denied
+from hookgate.proxy.observe.answer_meter import AnswerMeter
+from hookgate.proxy.routes.dialects.generate_content import (
+    check_model,
+    check_references,
+    named_model,
+    with_model,
+)
+from hookgate.proxy.routes.table import Route
+from hookgate.proxy.server.bodies import MAX_ERROR, read_whole
+from hookgate.proxy.sessions.memory import tool_results
+from hookgate.proxy.upstream.client import UpstreamAnswer, to_client, to_upstream
+from hookgate.proxy.upstream.connection import UpstreamError
+from hookgate.translator import CACHES, BodyError, EditError, Inputs, check_request, read_inputs
+from hookgate.translator.fields import JsonObject, TooLargeError, read, read_list, read_object, write
+from hookgate.translator.inputs import Carried, offers_tools
+from hookgate.translator.request import requires_json
+from hookgate.translator.strictjson import dumps
+
+_CONVERSATIONS = CACHES | {"countTokens", "computeTokens"}
+_EMBEDDED_IN = {"batchEmbedContents": "requests", "createEmbedding": "input"}
+BATCH = "batchGenerateContent"
+"""The method that creates a batch of requests that generate content."""
+_IN_FILE = "Send a batch's requests in its body: hooks cannot judge requests in a file."
+_NO_PLACE = "A hook's edit cannot be sent with {}: {}"
+
+
+class ItemsCall:
+    """Processes one call whose body contains requests."""
+
+    def __init__(self, call: Call, engine: Engine) -> None:
+        self._call, self._engine = call, engine
+        self._judge: Judge
+        self._events: RequestEvents | None = None
+        """Judges the tool results in a batch's requests."""
+
+    async def run(self) -> web.StreamResponse:
+        """Answer the request. Raises ApiError if it is refused or the upstream fails."""
+        call, route = self._call, self._call.route
+        body = await call.read_body()
+        for observer in call.observers:
+            observer.on_request(body)
+        inputs = await call.steps.run(_read, route, body)
+        _check_number(inputs, route, call.services.config.limits.inputs)
+        if inputs.requests:
+            await call.name_model(named_model(route, inputs.requests[0].holder))
+        # Counted and cached contents have the session of their conversation. The others share one.
+        first = inputs.requests[0].request if inputs.requests and route.verb in _CONVERSATIONS else {}
+        self._judge, open_session = await call.begin(self._engine, first)
+        open_session.refuse_if_stopped()
+        if route.verb == BATCH:
+            self._events = RequestEvents(self._judge, open_session, call.reported_kinds(open_session))
+        model, payload = await self._judge_items(inputs)
+        headers = to_upstream(call.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
+        try:
+            async with call.send(route.for_model(model), headers, payload) as answer:
+                return await self._answer(answer)
+        except UpstreamError as error:
+            raise error.as_api_error() from None
+
+    # ---- the requests
+
+    async def _judge_items(self, inputs: Inputs) -> tuple[str, bytes]:
+        """Return the model and the body to send, after the hooks. Raises ApiError if the call is refused."""
+        call, route, session = self._call, self._call.route, self._judge.session
+        session.call_state.requests = len(inputs.counted)
+        if route.verb == BATCH or route.group == "embed":
+            await call.expect_use(session, *inputs.counted, generates=route.verb == BATCH)
+        models: set[str] = set()
+        requests: list[JsonObject] = []
+        for item in inputs.requests:
+            await call.steps.pause()
+            try:
+                with call.steps.judging(item.request):
+                    model, request = await self._judge_item(item)
+            except ApiError as error:
+                raise error.at(item.path) from None
+            requests.append(request)
+            if not item.is_label:
+                models.add(model)
+        model = _only(models)
+        await call.name_model(model)
+        try:
+            body = await call.steps.run(_edited, inputs, requests, route, model)
+        except EditError as error:
+            raise policy_denied(_NO_PLACE.format(route.verb, error), BeforeModel.name) from None
+        for observer in call.observers:
+            observer.on_upstream_request(model, body, body)
+        return model, await call.steps.run(dumps, body)
+
+    async def _judge_item(self, item: Carried) -> tuple[str, JsonObject]:
+        """Return the model and one request after its hooks. Raises ApiError if it is refused."""
+        call, judge, route = self._call, self._judge, self._call.route
+        model = named_model(route, item.holder)
+        check_model(route, model, item.holder)
+        try:
+            request = await call.steps.run(check_request, item.request)
+        except BodyError as error:
+            raise body_refused(error) from None
+        await call.steps.run(check_references, request, call.services.config)
+        if self._events is not None and not item.is_label:
+            request = await self._judge_results(request, self._events)
+        return await judge_item(judge, item, model, request)
+
+    async def _judge_results(self, request: JsonObject, events: RequestEvents) -> JsonObject:
+        """Return a request with its tool results after AfterTool hooks. Raises ApiError if they refuse it."""
+        if "tools" in events.reported:
+            results = await self._call.steps.run(tool_results, read_list(request, "contents"))
+            if ended := await check_bypass(self._call, self._judge, events.open_session, results):
+                raise _refusal(ended)
+        judged = await events.judge_results(request)
+        if isinstance(judged, Ended):
+            raise _refusal(judged)
+        return judged
+
+    # ---- the answer
+
+    async def _answer(self, answer: UpstreamAnswer) -> web.Response:
+        call, record = self._call, self._call.record
+        if call.route.verb == BATCH:
+            return await answer_batch(call, self._judge, answer)
+        headers = to_client(answer.headers)
+        if not 200 <= answer.status < 300:
+            error = await error_for_client(
+                self._judge, call.route.model, await read_whole(answer.chunks(), MAX_ERROR)
+            )
+            return web.Response(status=answer.status, headers=headers, body=error)
+        body = await read_whole(answer.chunks())
+        meter = AnswerMeter()
+        meter.feed(body)
+        meter.finish()
+        record.usage += meter.usage
+        record.estimated_usage += meter.unreported(record.expected_use())
+        return web.Response(status=answer.status, headers=headers, body=body)
+
+
+async def judge_item(judge: Judge, item: Carried, model: str, request: JsonObject) -> tuple[str, JsonObject]:
+    """Return the model and the request of an item after its hooks. Raises ApiError if they refuse it."""
+    state = judge.session.call_state
+    state.requires_json = requires_json(read_object(request, "generationConfig"))
+    before = await judge.fire(BeforeModel(model, request))
+    judge.refuse_if_ended(before.verdict, BeforeModel.name)
+    model, request = before.event.model, before.event.body
+    if offers_tools(state.operation, request) and not item.is_label:
+        request = await judge.select_tools(model, request)
+    return model, request
+
+
+def _refusal(ended: Ended) -> ApiError:
+    """Return the error for a call whose hooks have ended it at a tool result."""
+    return policy_denied(ended.text, AfterTool.name) if isinstance(ended, Replacement) else ended
+
+
+def _only(models: set[str]) -> str:
+    """Return the model that hooks chose for all requests; empty if there is no request. Raises ApiError."""
+    if len(models) > 1:
+        names = ", ".join(sorted(models))
+        raise policy_denied(f"Hooks chose more than one model for this call: {names}.", BeforeModel.name)
+    return next(iter(models), "")
+
+
+def _read(route: Route, body: JsonObject) -> Inputs:
+    """Return the requests in the body. Raises ApiError if the body is invalid or refers to a file."""
+    source = read_object(read_object(body, "batch"), "inputConfig")
+    if read(source, "fileName") is not None:
+        raise policy_denied(_IN_FILE, BeforeModel.name)
+    try:
+        inputs = read_inputs(route.verb, body)
+    except BodyError as error:
+        raise body_refused(error) from None
+    if route.model:
+        check_model(route, route.model, body)
+        check_model(route, route.model, read_object(body, "batch"), "batch")
+    if not inputs.requests and route.verb != "updateCachedContent":
+        raise body_refused("it contains no request")
+    return inputs
+
+
+def _check_number(inputs: Inputs, route: Route, most: int) -> None:
+    """Check the number of texts in a request for embeddings. Raises ApiError (413)."""
+    if route.verb in _EMBEDDED_IN and len(inputs.requests) > most:
+        remedy = "send fewer at once, or ask the operator to raise limits.inputs"
+        raise body_refused(
+            TooLargeError(_EMBEDDED_IN[route.verb], f"it has more than {most} texts; {remedy}")
+        )
+
+
+def _edited(inputs: Inputs, requests: Sequence[JsonObject], route: Route, model: str) -> JsonObject:
+    """Return the body after its hooks, with the chosen model. Raises EditError if an edit cannot be sent."""
+    body = with_model(route, model, inputs.edited(requests, lambda obj: with_model(route, model, obj)))
+    batch = read_object(body, "batch")
+    named = with_model(route, model, batch)
+    return body if named is batch else write(body, "batch", named)

@@ -1,0 +1,185 @@
+"""Runs the hooks of one call, records their runs, and converts verdicts to what the client receives.
+
+What it receives has a form that real clients display and do not retry: an error status for a user's turn, and
+text where an error would make the client prompt the model again or retry.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from hookgate.hooks import (
+    AfterAgent,
+    AfterModel,
+    AfterTool,
+    BeforeAgent,
+    BeforeModel,
+    BeforeTool,
+    BeforeToolSelection,
+    Engine,
+    Event,
+    Outcome,
+    SessionContext,
+    SessionStart,
+    Verdict,
+)
+from hookgate.hooks.engine import EventPlan
+from hookgate.hooks.merge import NO_VERDICT
+from hookgate.hooks.screening import HookScreen
+from hookgate.hooks.settings import Layer
+from hookgate.proxy.calls.outcomes import Ended, Replacement
+from hookgate.proxy.errors import policy_denied
+from hookgate.proxy.observe.record import BlockedOutput, CallRecord, denying_hooks
+from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind
+from hookgate.translator import synthetic_response, text_response
+from hookgate.translator.fields import JsonObject, has_part, read_list, read_object
+from hookgate.translator.request import requires_json
+from hookgate.translator.response import is_json_answer, is_whole
+
+DENIED = "A hook denied this call without giving a reason."
+STOPPED = "A hook stopped the agent without giving a reason."
+NOT_JSON = "A hook returned a synthetic answer that is not JSON, but this call requires JSON."
+
+_NO_ANSWER = "A hook returned a synthetic answer, which is not possible for {}."
+
+_SESSION_EVENTS = (SessionStart.name, BeforeAgent.name, AfterAgent.name, BeforeTool.name, AfterTool.name)
+"""Events that may stop a session until its next turn, so its turn must be known."""
+
+E = TypeVar("E", bound=Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """The hooks that judge one call, in its session, with one engine. Their runs go to the call's record."""
+
+    engine: Engine
+    record: CallRecord
+    session: SessionContext
+    layer: Layer | None = None
+    """The layer whose hooks run; None for those of all layers."""
+    tool_turn: bool = False
+    """Whether the last turn is a tool's result. If so, a denial is a text: clients retry after an error."""
+
+    @classmethod
+    def of_call(
+        cls, engine: Engine, record: CallRecord, session: SessionContext, method: str, body: JsonObject
+    ) -> "Judge":
+        """Return the judge of a call of an API method, whose request, if it has only one, is `body`."""
+        session.call_state.operation = method
+        session.call_state.requires_json = requires_json(read_object(body, "generationConfig"))
+        contents = read_list(body, "contents")
+        tool_turn = bool(contents) and has_part(contents[-1], "functionResponse")
+        return cls(engine, record, session, tool_turn=tool_turn)
+
+    @property
+    def requires_json(self) -> bool:
+        """Whether the client requires JSON. If so, a denial is an error: clients retry after other text."""
+        return self.session.call_state.requires_json
+
+    def of_derived(self, kind: ReportedKind, reported: Collection[ReportedKind]) -> "Judge":
+        """Return the judge of derived events of a kind; `reported` contains the kinds that a shim reports.
+
+        If a shim reports such events, only the hooks of policy files run on derived ones. They still run
+        because any client can claim to be a shim.
+        """
+        return replace(self, layer="policy") if kind in reported else self
+
+    # ---- which hooks run
+
+    def listens_to(self, *events: str) -> bool:
+        """Return whether any hook is configured for one of the events."""
+        return self.engine.listens_to(*events, layer=self.layer)
+
+    def needs_session_events(self, open_session: OpenSession, reported: Collection[ReportedKind]) -> bool:
+        """Return whether events of the session must be derived or checked.
+
+        `reported` contains the kinds of events that a shim reports.
+        """
+        return open_session.is_known or bool(reported) or self.listens_to(*_SESSION_EVENTS)
+
+    def plan(self, event: Event) -> EventPlan:
+        """Return the hooks that run for the event."""
+        return self.engine.plan(event, self.session, self.layer)
+
+    # ---- running them
+
+    async def fire(self, event: E, size: int | None = None, plan: EventPlan | None = None) -> Outcome[E]:
+        """Run the event's hooks, or those of a plan for it.
+
+        `size` is the size of the judged body in bytes, by default the request's.
+        """
+        outcome = await self.engine.fire(event, self.session, self.layer, plan)
+        self.record.note_runs(event.name, outcome.runs, self.record.request_bytes if size is None else size)
+        if outcome.verdict is not NO_VERDICT:
+            self.record.note_verdict(event.name, outcome.verdict)
+        return outcome
+
+    async def select_tools(self, model: str, body: JsonObject) -> JsonObject:
+        """Return a request with the tools that BeforeToolSelection hooks select.
+
+        Raises ApiError if a hook ends the call, because the answers of its method contain no model's text.
+        """
+        outcome = await self.fire(BeforeToolSelection(model, body))
+        self.refuse_if_ended(outcome.verdict, outcome.event.name)
+        selected: JsonObject = await self.session.call_state.steps.run(outcome.verdict.apply_selection, body)
+        return selected
+
+    def count_use(self, model: str) -> None:
+        """Let policies count what the current call uses, whose request was judged in an earlier call."""
+        self.engine.count_use(self.plan(BeforeModel(model, {})), self.session)
+
+    def screens(self, plan: EventPlan) -> list[HookScreen]:
+        """Return the screens for a streamed answer. Pass each to `record_screen` when the answer ends."""
+        return self.engine.screens(plan, self.session)
+
+    # ---- what they decided
+
+    def ended_by(self, verdict: Verdict, event: str) -> Ended | None:
+        """Return what the client receives instead of the model's answer, or None if the call continues."""
+        if verdict is NO_VERDICT:
+            return None
+        if verdict.stop:
+            reason = verdict.reason or STOPPED
+            return policy_denied(reason, event) if self.requires_json else Replacement(text_response(reason))
+        if verdict.synthetic:
+            answer, is_complete = synthetic_response(verdict.llm_response), is_whole(verdict.llm_response)
+            if self.requires_json and not is_complete and not is_json_answer(answer):
+                return policy_denied(NOT_JSON, event)
+            return Replacement(answer, is_complete)
+        if verdict.denied:
+            reason = verdict.reason or DENIED
+            as_text = self.tool_turn and not self.requires_json
+            return Replacement(text_response(reason)) if as_text else policy_denied(reason, event)
+        return None
+
+    def refuse_if_ended(self, verdict: Verdict, event: str) -> None:
+        """Raise ApiError if a verdict ends a call of a method whose answers contain no model's text."""
+        if verdict.stop:
+            raise policy_denied(verdict.reason or STOPPED, event)
+        if verdict.synthetic:
+            reason = _NO_ANSWER.format(self.session.call_state.operation)
+            self.record.outcome, self.record.reasons[event] = "denied", reason
+            raise policy_denied(reason, event)
+        if verdict.denied:
+            raise policy_denied(verdict.reason or DENIED, event)
+
+    def end_call(self, verdict: Verdict) -> Ended | None:
+        """Record a verdict that is not of a hook, and return what it ends the call with."""
+        self.record.note_verdict(BeforeModel.name, verdict)
+        return self.ended_by(verdict, BeforeModel.name)
+
+    def note_blocked_tool(self, event: BeforeTool, outcome: Outcome[Any]) -> None:
+        """Record the tool call of `event` if the outcome's hooks denied it or stopped the agent."""
+        verdict = outcome.verdict
+        if verdict.denied or verdict.stop:
+            blocked = BlockedOutput(event.name, denying_hooks(outcome.runs), verdict.reason, event.tool_name)
+            self.record.note_blocked(blocked, event.tool_input)
+
+    def record_screen(self, screen: HookScreen, size: int) -> None:
+        """Record a screen's run at the end of an answer of `size` bytes."""
+        run = screen.as_run()
+        self.engine.report_runs(AfterModel.name, [run], self.session)
+        self.record.note_runs(AfterModel.name, [run], size)
+        if run.enforced_denial:
+            reason = str((run.output_or_denial() or {}).get("reason") or "")
+            self.record.note_verdict(AfterModel.name, Verdict("deny", reason=reason))

@@ -1,0 +1,138 @@
+"""What all calls of one gateway share, and how each of them is settled."""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from hookgate.hooks import CallEnd
+from hookgate.proxy.calls.pacing import LongSteps, LoopSlices
+from hookgate.proxy.config import Config
+from hookgate.proxy.config.reading import find_sources
+from hookgate.proxy.errors import UPSTREAM_BROKE, UPSTREAM_FAILED, ApiError
+from hookgate.proxy.keys.callers import Callers, load_named_keys
+from hookgate.proxy.observe.content import open_transcripts
+from hookgate.proxy.observe.logs import note_cause
+from hookgate.proxy.observe.record import CallRecord, Receipts
+from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.sessions.bypass import Bypasses
+from hookgate.proxy.sessions.interactions import KnownInteractions
+from hookgate.proxy.sessions.sessions import LocalSessions, Sessions
+from hookgate.proxy.upstream.client import NoAnswerError, Upstreams
+from hookgate.translator.fields import JsonObject
+
+if TYPE_CHECKING:  # they import SQLAlchemy, which only an enabled audit or issued keys need
+    from hookgate.proxy.audit import Audit
+    from hookgate.proxy.keys.issued import IssuedKeys
+
+log = logging.getLogger("hookgate.gateway")
+
+
+class GatewayServices:
+    """What all calls of one gateway share, such as the upstreams, the sessions and the audit."""
+
+    def __init__(  # noqa: PLR0913  # the parts of a gateway that calls use
+        self,
+        upstreams: Upstreams,
+        config: Config,
+        *,
+        audit: "Audit | None" = None,
+        sessions: Sessions | None = None,
+        issued_keys: "IssuedKeys | None" = None,
+        interactions: KnownInteractions | None = None,
+    ) -> None:
+        """Calls are recorded in `audit`, if given. Without `sessions`, sessions are kept in memory.
+
+        Without `issued_keys`, no keys of the gateway are accepted. Without `interactions`, earlier
+        interactions are unknown.
+
+        Raises KeysError if the keys cannot be read, ConfigError if the price table is invalid.
+        """
+        self.upstreams, self.config, self.audit = upstreams, config, audit
+        self.sessions = sessions or LocalSessions()
+        self.interactions = interactions or KnownInteractions()
+        self.receipts = Receipts()
+        self.bypasses = Bypasses()
+        refuses = config.clients.unknown_keys == "refuse"
+        self.issued_keys = issued_keys
+        self.callers = Callers(
+            load_named_keys(config.keys), refuses_unknown=refuses, issues=issued_keys is not None
+        )
+        self.prices = read_prices(config.prices.file)
+        self.slices = LoopSlices()
+        self.long_steps = LongSteps()
+        self.transcripts = open_transcripts(config.transcripts, find_sources(config.hooks).state)
+
+    def settle_usage(self, record: CallRecord, *, continues: bool = False) -> None:
+        """Report to policies what a call has used since the last report, and add its price to the cost.
+
+        `continues` says that the call has not ended.
+        """
+        counted = record.counted_usage
+        used, record.settled_usage = counted - record.settled_usage, counted
+        cost = None
+        if self.prices:
+            tokens = used.input_tokens, used.output_tokens, used.cached_tokens
+            cost = self.prices.cost(record.model, *tokens)
+            record.cost = cost if cost is None or record.cost is None else record.cost + cost
+        end = CallEnd(record.model, used.input_tokens, used.output_tokens, cost, continues)
+        callbacks = [callback for state in record.call_states for callback in state.at_end]
+        _notify([*callbacks, *record.at_use], end)
+
+    def settle(self, record: CallRecord) -> None:
+        """Settle a call that has ended: compute its cost, notify policies, and keep its receipt."""
+        self.settle_usage(record, continues=record.continues_in_background)
+        if record.at_end is not None:
+            used = record.counted_usage
+            end = CallEnd(record.model, used.input_tokens, used.output_tokens, record.cost)
+            _notify([record.at_end], end)
+        key = record.session.key if record.session else ""
+        if key and record.was_answered_by_model:
+            self.sessions.accept(key)
+        receipt = self.receipts.add(record, self.sessions.keys.shares(key)[0])
+        if self.audit is not None:
+            self.audit.settle(record, receipt)
+
+    async def receipt_for(self, receipt: str, key: str) -> JsonObject | None:
+        """Return a receipt of a key, or None. It may be one of another gateway with the same audit."""
+        found = self.receipts.receipt_for(receipt, key)
+        if found is None and self.audit is not None:
+            return await self.audit.receipt_for(receipt, key)
+        return found
+
+    def note_error(self, record: CallRecord, error: ApiError) -> None:
+        """Record and log an error that ends a call, whether or not it can still be sent to the client."""
+        record.note_error(error)
+        note_cause(error.cause)
+        if isinstance(error, NoAnswerError):
+            log.warning("no answer from %s: %s", error.origin, error.why)
+        elif error.reason in UPSTREAM_FAILED:
+            log.warning("the upstream's answer failed: %s", error.audit_text)
+
+    def note_upstream_failure(self, record: CallRecord, failure: str) -> None:
+        """Record and log that the upstream failed in an answer whose status was a success."""
+        record.outcome = "failed"
+        record.reasons["gateway"] = f"{UPSTREAM_BROKE}: {failure}"
+        note_cause(UPSTREAM_BROKE)
+        log.warning("the upstream failed during its answer: %s", failure)
+
+    async def record_start(self, record: CallRecord) -> None:
+        """Record the start of a call before it is sent upstream. Raises ApiError if that fails."""
+        if not record.start_recorded:
+            if self.audit is not None:
+                await self.audit.record_start(record)
+            record.before_seconds = record.elapsed()
+            record.start_recorded = True
+
+    async def record_event(self, record: CallRecord) -> None:
+        """Record a shim's event before it is answered. Raises ApiError if that fails."""
+        if self.audit is not None:
+            await self.audit.record_event(record, 200)
+
+
+def _notify(callbacks: Iterable[Callable[[CallEnd], None]], end: CallEnd) -> None:
+    """Call the callbacks for the end of a call, each even if another one fails."""
+    for callback in callbacks:
+        try:
+            callback(end)
+        except Exception:  # the call is still put on record
+            log.exception("a policy failed at the end of a call; please report this")
