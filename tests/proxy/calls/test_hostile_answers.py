@@ -79,7 +79,8 @@ async def test_other_calls_go_on_while_many_tiny_events_arrive_at_once(
     target, event = TINY[tiny]
     start = b"[" if target == STREAM else b""
     events_by_turn: Counter[int] = Counter()
-    turn, feed = 0, AnswerMeter.feed
+    turn, reader = 0, AnswerMeter if "BeforeModel" in hooks else answers.AnswerPipeline
+    feed = reader.feed
 
     async def take_turns() -> None:
         nonlocal turn
@@ -87,11 +88,11 @@ async def test_other_calls_go_on_while_many_tiny_events_arrive_at_once(
             turn += 1
             await asyncio.sleep(0)
 
-    def noted(meter: AnswerMeter, chunk: bytes) -> None:
+    def noted(reading: Any, chunk: bytes, **options: bool) -> Any:
         events_by_turn[turn] += len(chunk) // len(event)
-        feed(meter, chunk)
+        return feed(reading, chunk, **options)
 
-    monkeypatch.setattr(AnswerMeter, "feed", noted)
+    monkeypatch.setattr(reader, "feed", noted)
     async with (
         peer(STREAM_HEAD + start + event * (200 * KIB // len(event))) as upstream,
         gateway_before(upstream.url, hooks) as url,

@@ -84,6 +84,8 @@ class Piece:
     """The parsed body; None if the piece contains no answer, for example a comment or an error."""
     response: JsonObject
     adapter: DialectAdapter
+    work: int = 0
+    """The work of the event as received, in bytes: see SMALL_BODY."""
     error: bytes | None = None
     """The redacted error; None if screens did not change it."""
 
@@ -112,7 +114,7 @@ def visible_text_of(responses: Sequence[JsonObject]) -> str:
 
 def memory_of(piece: Piece) -> int:
     """Return the estimated memory of a piece in bytes. Its values may take much more memory than its text."""
-    return work_of(piece.frame.raw) + _PIECE_MEMORY
+    return piece.work + _PIECE_MEMORY
 
 
 def received_bytes(pieces: Iterable[Piece]) -> int:
@@ -658,20 +660,6 @@ def _cites(piece: Piece) -> bool:
     return any(CITING & candidate.keys() for candidate in read_list(piece.response, "candidates"))
 
 
-class OriginalTextStage(_Stage):
-    """Notes the texts of an answer before any hook runs."""
-
-    def __init__(self, texts: CitedTexts) -> None:
-        super().__init__()
-        self._texts = texts
-
-    async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        for piece in pieces:
-            if piece.body is not None:
-                self._texts.note_original(piece.response)
-        return pieces
-
-
 class CitationStage(_Stage):
     """Moves the offsets of citations to the texts that the client receives."""
 
@@ -754,14 +742,6 @@ async def error_for_client(judge: Judge, model: str, data: bytes) -> bytes:
         raise policy_denied(str(withheld), AfterModel.name) from None
 
 
-async def _pass_through(stage: AnswerStage, pieces: list[Piece], end: AnswerEnd | None) -> Passed:
-    """Pass pieces through a stage, and then the end of the answer, if this is it."""
-    passed = await stage.feed(pieces) if pieces else pieces
-    if end is None or isinstance(passed, Cut):
-        return passed
-    return _after(passed, await (stage.finish() if end == "finish" else stage.abandon()))
-
-
 def _after(before: list[Piece], passed: Passed) -> Passed:
     """Return pieces, and what passes after them."""
     return Cut([*before, *passed.pieces], passed.outcome) if isinstance(passed, Cut) else [*before, *passed]
@@ -810,6 +790,8 @@ class AnswerPipeline:
         self._screens: list[HookScreen] = []
         self._stages: list[AnswerStage] = []
         self._framing: Framing | None = None
+        self._meter: AnswerMeter | None = None
+        self._cited: CitedTexts | None = None
         self._event_work = 0  # an estimate for the event that is being received
         self._drops_comments = False
 
@@ -832,7 +814,7 @@ class AnswerPipeline:
     async def judge_whole(self, data: bytes) -> bytes | Ended | AskAgain:
         """Return a complete answer after its hooks, or what comes instead of it."""
         self._read_bytes, work = len(data), work_of(data)
-        piece = await self._parse(Frame(data, data))
+        piece = await self._parse(Frame(data, data), work)
         if piece.body is None:
             return await self.redact_error(data)
         self._prepare([EventStage(self._fire)] if self._plan.groups else [], is_whole=True)
@@ -857,9 +839,9 @@ class AnswerPipeline:
 
     # ---- streamed answers
 
-    def begin_stream(self, framing: Framing) -> None:
-        """Prepare for a streamed answer with this framing."""
-        self._framing = framing
+    def begin_stream(self, framing: Framing, meter: AnswerMeter | None = None) -> None:
+        """Prepare for a streamed answer with this framing. `meter`, if given, reads its events."""
+        self._framing, self._meter = framing, meter
         modes = self._plan.stream_modes.items()
         self._prepare([stage for mode, window in modes for stage in self._hook_stages(mode, window)])
         self._drops_comments = any(screen.enforces for screen in self._screens)
@@ -867,10 +849,8 @@ class AnswerPipeline:
     def _prepare(self, hook_stages: Sequence[AnswerStage], *, is_whole: bool = False) -> None:
         """Set the stages of the answer, in order. A whole answer is a stream of one piece."""
         edits = hook_stages or self._judge.session.call_state.client_filters
-        cited = CitedTexts() if edits and not is_whole else None
+        self._cited = CitedTexts() if edits and not is_whole else None
         original = OriginalStage() if hook_stages and self._judge.requires_json else None
-        if cited is not None:
-            self._stages.append(OriginalTextStage(cited))
         if original is not None:
             self._stages.append(original)
         self._stages += hook_stages
@@ -885,8 +865,8 @@ class AnswerPipeline:
         if self._listener is not None:
             self._stages.append(ListenerStage(self._listener))
         self._stages += [EventStage(self._filter_whole)] if is_whole else self._client_filters()
-        if cited is not None:
-            self._stages.append(CitationStage(cited, self._steps))
+        if self._cited is not None:
+            self._stages.append(CitationStage(self._cited, self._steps))
 
     def _hook_stages(self, mode: StreamMode, window: int) -> Sequence[AnswerStage]:
         """Return the stages of the hooks with a stream mode."""
@@ -941,8 +921,13 @@ class AnswerPipeline:
                     if self._drops_comments:  # screens do not read comments, but some clients do
                         frame = framing.bare(received)
                 self._read_bytes += len(received.raw)
-                is_small = work_of(frame.raw) <= SMALL_BODY
-                pieces.append(self._parse_piece(frame) if is_small else await self._parse(frame))
+                work = work_of(frame.raw)
+                piece = (
+                    self._parse_piece(frame, work) if work <= SMALL_BODY else await self._parse(frame, work)
+                )
+                if self._cited is not None and piece.body is not None:
+                    self._cited.note_original(piece.response)
+                pieces.append(piece)
         except BodyError as unreadable:
             error, end = unreadable_answer(str(unreadable)), "abandon"
         except ApiError as raised:  # the pieces before it are judged first
@@ -968,7 +953,10 @@ class AnswerPipeline:
         """Pass pieces through all stages. If one of them ends the answer, the later ones are abandoned."""
         for stage in self._stages:
             try:
-                passed = await _pass_through(stage, pieces, end)
+                passed: Passed = await stage.feed(pieces) if pieces else pieces
+                if end is not None and not isinstance(passed, Cut):
+                    rest = await (stage.finish() if end == "finish" else stage.abandon())
+                    passed = _after(passed, rest)
             except ApiError as error:
                 passed = Cut(await stage.abandon(), as_value(error))
             if isinstance(passed, Cut):
@@ -1001,16 +989,15 @@ class AnswerPipeline:
             for make in self._judge.session.call_state.client_filters.values()
         ]
 
-    async def _parse(self, frame: Frame) -> Piece:
-        work = work_of(frame.raw)
+    async def _parse(self, frame: Frame, work: int) -> Piece:
         if work > SMALL_BODY:
             self._steps.work = work
-        return await self._worker.run(work, self._parse_piece, frame)
+        return await self._worker.run(work, self._parse_piece, frame, work)
 
-    def _parse_piece(self, frame: Frame) -> Piece:
+    def _parse_piece(self, frame: Frame, work: int) -> Piece:
         adapter, bounds = self._adapter, self._worker.bounds
         if not frame.data:
-            return Piece(frame, None, {}, adapter)
+            return Piece(frame, None, {}, adapter, work)
         try:
             try:
                 body = loads(frame.data, bounds)
@@ -1023,11 +1010,13 @@ class AnswerPipeline:
                 check_items(body, self._worker.limits.items, TOO_MANY)
             if type(body) is not dict:
                 raise BodyError("", "it is not a JSON object")
+            if self._meter is not None:
+                self._meter.note(frame.data, body)
             if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
-                return Piece(frame, None, {}, adapter)
+                return Piece(frame, None, {}, adapter, work)
             # GenerateContent returns the body itself; this saves a call for each event of a stream.
             response = body if type(adapter) is GenerateContent else adapter.decode_answer(body)
-            return Piece(frame, body, check_response(response), adapter)
+            return Piece(frame, body, check_response(response), adapter, work)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
 
@@ -1056,7 +1045,7 @@ class AnswerPipeline:
             if not answers:
                 return pieces
         size = len(answers[0].frame.raw) if len(answers) == 1 else received_bytes(answers)
-        work = sum([work_of(piece.frame.raw) for piece in answers])
+        work = answers[0].work if len(answers) == 1 else sum([piece.work for piece in answers])
         if work > SMALL_BODY:
             self._steps.work = work
         joined = (
@@ -1218,7 +1207,9 @@ class AnswerDelivery:
         self, answer: UpstreamAnswer, pipeline: AnswerPipeline, framing: Framing
     ) -> Ended | AskAgain | None:
         """Send the answer as hooks release it. If the answer is cut off, send the part before that, too."""
-        pipeline.begin_stream(framing)
+        # Other framings convert events, so that the pipeline does not parse what was received.
+        shares_events = pipeline.needs_parsing and not framing.parses_events
+        pipeline.begin_stream(framing, self._meter if shares_events else None)
         observers = self._call.observers
         try:
             while chunk := await answer.read():
@@ -1228,7 +1219,8 @@ class AnswerDelivery:
                 for each in slices:
                     if len(slices) > 1:
                         await self._call.steps.pause()
-                    self._meter.feed(each)
+                    if not shares_events:
+                        self._meter.feed(each)
                     if outcome := await self._send_passed(await pipeline.feed(each), framing):
                         return outcome
             return await self._send_passed(await pipeline.feed(b"", last=True), framing)
@@ -1249,10 +1241,10 @@ class AnswerDelivery:
             for piece in pieces[start : start + _SENT_AT_ONCE]:
                 if piece.response is piece.body and piece.frame.is_plain and not framing.is_open:
                     encoded.append(piece.frame.raw)
-                elif (work := work_of(piece.frame.raw)) <= SMALL_BODY:
+                elif piece.work <= SMALL_BODY:
                     encoded.append(framing.encode(piece.frame, piece.data()))
                 else:
-                    encoded.append(await self._encode_large(piece, framing, work))
+                    encoded.append(await self._encode_large(piece, framing, piece.work))
             await self._reply.write(b"".join(encoded))
         return outcome
 

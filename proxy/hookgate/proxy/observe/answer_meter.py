@@ -80,13 +80,20 @@ class AnswerMeter:
         elif self._decoder is not None:
             self._decode(chunk, self._decoder)
 
+    def note(self, data: bytes, document: JsonObject) -> None:
+        """Read a document of a streamed answer that has been parsed, instead of feeding its bytes."""
+        if len(data) > _MAX_PARSED:
+            self._note_large(data)
+        else:
+            self._note_document(document)
+
     def finish(self) -> None:
         """Read what is left, after the last byte."""
         if self._is_whole:
-            self._note(bytes(self._whole))
+            self._read(bytes(self._whole))
         elif self._decoder is not None:
             for frame in self._decoder.finish():
-                self._note(frame.data or frame.raw)
+                self._read(frame.data or frame.raw)
         self._decoder, self._is_whole = None, False
         self._whole.clear()
 
@@ -119,17 +126,17 @@ class AnswerMeter:
         try:
             for frame in decoder.feed(chunk):
                 if frame.data:
-                    self._note(frame.data)
+                    self._read(frame.data)
         except BodyError:
             self._decoder = None  # it is not a stream of documents
 
-    def _note(self, data: bytes) -> None:
+    def _read(self, data: bytes) -> None:
         if len(data) > _MAX_PARSED:
             self._note_large(data)
-        elif data.strip() == _DONE:
-            self._has_ended = True
         elif (document := _parsed(data)) is not None:
             self._note_document(document)
+        elif data.strip() == _DONE:
+            self._has_ended = True
         elif self._is_whole:
             self._note_large(data)
 

@@ -62,7 +62,8 @@ class UsageCounts:
             return
         for name, value in usage.items():
             if name in _COUNTS:
-                self._note(name, value)
+                if type(value) is not int or value > self._counts.get(name, 0):  # most repeat the last one
+                    self._note(name, value)
             elif name in _DETAILS and isinstance(value, dict):
                 self._note("cached_tokens", value.get("cached_tokens"))
 

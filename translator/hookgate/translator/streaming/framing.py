@@ -108,13 +108,12 @@ class ServerSentEvents(Framing):
         self._begun: bytes | None = None  # the first bytes of the event that a keep-alive has begun, if any
 
     def feed(self, chunk: bytes) -> list[Frame]:
-        if (
-            not self._buffer
-            and chunk.startswith(b"data: ")
-            and chunk.endswith(b"\r\n\r\n")
-            and chunk.count(b"\n") == chunk.count(b"\r") == 2
-        ):
-            return [Frame(chunk, chunk[6:-4], is_plain=True)]  # most chunks are one such event
+        if not self._buffer and chunk.startswith(b"data: ") and chunk.endswith(b"\r\n\r\n"):
+            events = chunk[6:-4].split(b"\r\n\r\ndata: ")
+            if chunk.count(b"\n") == chunk.count(b"\r") == 2 * len(events):  # as in nearly all chunks
+                if len(events) == 1:
+                    return [Frame(chunk, events[0], is_plain=True)]
+                return [Frame(b"data: %b\r\n\r\n" % data, data, is_plain=True) for data in events]
         self._buffer += chunk
         frames: list[Frame] = []
         start = 0
