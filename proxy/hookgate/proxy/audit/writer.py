@@ -31,24 +31,35 @@ Calls that arrive together queue their records within a few iterations. Waking t
 would cost more than writing the records.
 """
 
+_APART = 0.004
+"""Seconds between the beginnings of two transactions if several calls wait for them.
+
+A transaction costs as much as the records of ten calls, so a gateway with many calls shares each among more.
+"""
+
 
 @dataclass(slots=True, eq=False)
 class PendingRecords:
     """Records that are written together."""
 
     entries: tuple[Entry, ...]
-    ended: "asyncio.Future[None] | None" = None
-    """Done when the records are on disk or have failed with `error`; None if no call waits for them."""
+    loop: asyncio.AbstractEventLoop | None = None
+    """The event loop of the call that waits for the records; None if none does."""
+    ended: bool = False
+    """Whether the records are on disk or have failed with `error`. Only the event loop changes it."""
     error: AuditError | None = None
     since: float = field(default_factory=time.monotonic)
     writing: bool = False
     withdrawn: bool = False
+    waiters: list["asyncio.Future[None]"] = field(default_factory=list)
 
     def end(self, error: AuditError | None = None) -> None:
-        """Wake the calls that wait for these records."""
-        if self.ended is not None and not self.ended.done():
-            self.error = error
-            self.ended.set_result(None)
+        """Wake the tasks that wait for these records."""
+        if not self.ended:
+            self.ended, self.error = True, error
+            for waiter in self.waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
 
 
 class Queue:
@@ -93,7 +104,7 @@ class Queue:
                 return False
             self._waiting.append(pending)
             self._count += len(pending.entries)
-            if self._idle and pending.ended is None:
+            if self._idle and pending.loop is None:
                 self._condition.notify()
         return True
 
@@ -143,7 +154,7 @@ class Queue:
                 self.batch.append(pending)
                 room -= len(pending.entries)
             check_requested, self._check_requested = self._check_requested, False
-            self._call_waits = any(pending.ended is not None for pending in self._waiting)
+            self._call_waits = any(pending.loop is not None for pending in self._waiting)
         return check_requested
 
     def _wait(self, within: float) -> None:
@@ -191,7 +202,8 @@ class Writer:
         """Create a writer. `deadline` is the time in seconds that a call waits for its records."""
         self._ledger, self._deadline, self._retention = ledger, deadline, retention
         self._queue = Queue()
-        self._flush_scheduled = False
+        self._callers = 0  # that wait for the next transaction
+        self._next_flush = 0.0  # the time of the event loop
         self._check_at = 0.0
         self._save_at = 0.0
         self._retain_at = 0.0
@@ -243,12 +255,16 @@ class Writer:
         """
         if refusal := self.refusal_reason:
             raise AuditError(refusal)
-        pending = PendingRecords(entries, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        pending = PendingRecords(entries, loop)
         if not self._queue.put(pending, bounded=True):
             raise AuditError("too many records are waiting to be written")
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            self._flush_later(asyncio.get_running_loop(), _ITERATIONS)
+        self._callers += 1
+        if self._callers == 1:  # of those that wait for the next transaction
+            if (delay := self._next_flush - loop.time()) > 0:
+                loop.call_later(delay, self._flush, loop)
+            else:
+                self._flush_later(loop, _ITERATIONS)
         return pending
 
     async def wait_for(self, pending: PendingRecords) -> None:
@@ -256,10 +272,13 @@ class Writer:
 
         After the deadline, withdraws the records and raises AuditError.
         """
-        if pending.ended is not None and not pending.ended.done():
-            timer = asyncio.get_running_loop().call_later(self._deadline, self._give_up, pending)
+        if not pending.ended:
+            loop = asyncio.get_running_loop()
+            waiter = loop.create_future()
+            pending.waiters.append(waiter)
+            timer = loop.call_later(self._deadline, self._give_up, pending)
             try:
-                await asyncio.shield(pending.ended)
+                await waiter
             finally:
                 timer.cancel()
         if pending.error is not None:
@@ -286,8 +305,13 @@ class Writer:
         if iterations:
             loop.call_soon(self._flush_later, loop, iterations - 1)
         else:
-            self._flush_scheduled = False
-            self._queue.flush()
+            self._flush(loop)
+
+    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the queued records written, and let those of further calls wait if several wait for these."""
+        self._next_flush = loop.time() + _APART if self._callers > 1 else 0.0
+        self._callers = 0
+        self._queue.flush()
 
     def _give_up(self, pending: PendingRecords) -> None:
         under_way = not self._queue.withdraw(pending)
@@ -398,6 +422,6 @@ def _announce(batch: list[PendingRecords]) -> None:
         for pending in batch:
             pending.end()
 
-    if loop := next((pending.ended.get_loop() for pending in batch if pending.ended), None):
+    if loop := next((pending.loop for pending in batch if pending.loop is not None), None):
         with contextlib.suppress(RuntimeError):  # the event loop is closed, so no call waits
             loop.call_soon_threadsafe(end)
