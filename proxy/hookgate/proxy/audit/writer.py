@@ -31,7 +31,7 @@ Calls that arrive together queue their records within a few iterations. Waking t
 would cost more than writing the records.
 """
 
-_APART = 0.004
+_APART = 0.01
 """Seconds between the beginnings of two transactions if several calls wait for them.
 
 A transaction costs as much as the records of ten calls, so a gateway with many calls shares each among more.
