@@ -1,4 +1,4 @@
-"""Answers of a hostile upstream: what they cost other callers, and errors that hide a secret."""
+"""Answers of a hostile upstream: what they cost other callers, and what they hide from hooks."""
 
 import asyncio
 import json
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from support import chat, interactions, responses
-from support.gateway import gateway_before, says
+from support.dialects import no_shell
+from support.gateway import gateway_before, runs, says
 from support.wire import (
     SSE,
     STREAM,
@@ -313,3 +314,51 @@ async def test_a_very_large_error_is_not_buffered(target: str) -> None:
     async with peer(response(500, error, JSON)) as upstream, gateway_before(upstream.url, REDACT) as url:
         answer = await post(url, target, BODIES[target])
     assert (answer.status, answer.error["status"]) == (502, "UNAVAILABLE")
+
+
+# ---- events that clients may read otherwise
+
+CALL_STEP = {"type": "function_call", "id": "c0", "name": "shell", "arguments": {}}
+COMPLETED = responses.state("completed", [responses.call_item("{}", name="shell")])
+STREAMS = {
+    "a step without a type": (
+        interactions.PATH,
+        interactions.HI,
+        [("interaction.created", interactions.CREATED), ("step.start", {"index": 0, "step": CALL_STEP})],
+    ),
+    "a type that is no text": (
+        interactions.PATH,
+        interactions.HI,
+        [("interaction.created", {**interactions.CREATED, "event_type": []})],
+    ),
+    "output in an unknown event": (
+        "/v1beta/openai/responses",
+        {**responses.HI, "store": False},
+        [("response.completed", {**COMPLETED, "type": "response.done"})],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+async def test_events_that_some_clients_read_otherwise_are_refused(name: str) -> None:
+    target, body, events = STREAMS[name]
+    stream = "".join(f"event: {kind}\ndata: {json.dumps(event)}\n\n" for kind, event in events)
+    hooks = {"BeforeTool": [runs(no_shell)]}
+    async with (
+        peer(STREAM_HEAD + stream.encode()) as upstream,
+        gateway_before(upstream.url, hooks) as url,
+    ):
+        answer = await post(url, target, {**body, "stream": True})
+    assert b"UPSTREAM_UNREADABLE" in answer.body
+    assert b"shell" not in answer.body
+
+
+async def test_events_have_the_name_of_their_type() -> None:
+    events = [("response.completed", {**responses.state("in_progress"), "type": "response.future"})]
+    stream = "".join(f"event: {kind}\ndata: {json.dumps(event)}\n\n" for kind, event in events)
+    async with (
+        peer(STREAM_HEAD + stream.encode()) as upstream,
+        gateway_before(upstream.url, {"BeforeTool": [runs(no_shell)]}) as url,
+    ):
+        answer = await post(url, "/v1beta/openai/responses", {**responses.HI, "store": False, "stream": True})
+    assert answer.body.startswith(b"event: response.future\n")

@@ -164,7 +164,7 @@ class AnswerMeter:
         kind = document.get("type") or document.get("event_type")
         if kind == "error" and not self._error:
             self._error = _described(document)
-        self._has_ended = self._has_ended or kind in _ENDS
+        self._has_ended = self._has_ended or (isinstance(kind, str) and kind in _ENDS)
         if not isinstance(kind, str) or "delta" in document:  # other events repeat the text of deltas
             self._text_bytes += _text_size(document)
 

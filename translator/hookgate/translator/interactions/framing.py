@@ -11,7 +11,7 @@ from typing import Any
 from hookgate.translator.fields import BodyError, JsonObject, read_object
 from hookgate.translator.interactions.events import NEXT, interaction_events
 from hookgate.translator.streaming.framing import Frame, ServerSentEvents
-from hookgate.translator.streaming.joining import DONE, JoinedEvents, frame_event, read_frame
+from hookgate.translator.streaming.joining import DONE, JoinedEvents, frame_event, read_frame, with_own_name
 
 _END = b"event: done\ndata: %b\n\n" % DONE
 _NAME = re.compile(rb"event: ?(?:interaction\.[a-z_]+|step\.[a-z_]+|error|done)[ \t]*(?:\r\n|\n|\r)?")
@@ -65,8 +65,7 @@ class InteractionEvents(JoinedEvents):
     # ---- from the upstream
 
     def _joined(self, frames: list[Frame]) -> list[Frame]:
-        # None is plain: each has to be encoded, which notes the steps that the client has received.
-        return super()._joined([Frame(frame.raw, frame.data) for frame in frames])
+        return super()._joined([_checked(frame) for frame in frames])
 
     def _check_end(self, *, done: bool) -> None:
         if any(self._open.values()):
@@ -79,8 +78,6 @@ class InteractionEvents(JoinedEvents):
     def _note_received(self, data: bytes) -> None:
         """Note which steps are open. Raises BodyError for what is not an event, or comes after its step."""
         event = read_frame(data)
-        if not event and data.strip():  # events are joined before they are judged
-            raise BodyError("", "an event is not a JSON object")
         if not self._reached and isinstance(id_ := event.get("event_id"), str):
             self._passed.add(id_)
             self._reached = id_ == self._after
@@ -198,6 +195,19 @@ class InteractionEvents(JoinedEvents):
         if interaction.get("status") == "requires_action":
             return {**event, "interaction": {**interaction, "status": "completed"}}
         return event
+
+
+def _checked(frame: Frame) -> Frame:
+    """Return a frame that is not plain, so that it is encoded, which notes what the client has received.
+
+    Raises BodyError if its data is neither an event nor an error.
+    """
+    data = frame.data.strip()
+    event = read_frame(data)
+    kind = event.get("event_type")
+    if data and data != DONE and not isinstance(kind, str) and event.keys() != {"error"}:
+        raise BodyError("", "an event is not a JSON object with an event_type")
+    return with_own_name(Frame(frame.raw, frame.data), event, kind) if event else Frame(frame.raw, frame.data)
 
 
 def _events_in(data: bytes) -> list[JsonObject]:

@@ -208,6 +208,8 @@ def _decode_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
         _hide(event, response, "delta" if kind == ARGUMENTS else "arguments")
     elif kind in (*BEGINNINGS, *ENDINGS):
         reason = _decode_state(event, response, logprobs)
+    elif read_list(read_object(event, "response"), "output"):
+        raise BodyError("response.output", "an event of this type has no output")
     elif kind == FAILURE:
         response = {key: value for key, value in event.items() if key not in _FAILED}
         response["error"] = {key: event[key] for key in _FAILED if key in event}

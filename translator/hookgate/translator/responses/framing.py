@@ -28,7 +28,7 @@ from hookgate.translator.responses.events import (
 )
 from hookgate.translator.responses.received import ReceivedItems, StreamedText
 from hookgate.translator.streaming.framing import Frame
-from hookgate.translator.streaming.joining import DONE, HeldEvents, frame_event, read_frame
+from hookgate.translator.streaming.joining import DONE, HeldEvents, frame_event, read_frame, with_own_name
 from hookgate.translator.strictjson import encode_answer
 
 _NAME = re.compile(rb"event: ?(?:response(?:\.[a-z_]+)+|error|keepalive|done)[ \t]*(?:\r\n|\n|\r)?")
@@ -124,9 +124,10 @@ class ResponseEvents(HeldEvents):
             if frame.data.strip() and not isinstance(event.get("type"), str) and event.keys() != {"error"}:
                 raise BodyError("", "an event is not a JSON object with a type")
             for each in self._received.note(event):
-                made = each is not event
-                data = encode_answer(each) if made else frame.data
-                self._hold(Frame(_framed(each) if made else frame.raw, data))
+                if each is event:
+                    self._hold(with_own_name(Frame(frame.raw, frame.data), event, event.get("type")))
+                else:
+                    self._hold(Frame(_framed(each), encode_answer(each)))
                 self._note_open(each)
                 if len(self._open) < 2 and not any(self._open.values()):
                     out += self._release()

@@ -115,6 +115,17 @@ def read_frame(data: bytes) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
+_NAME_LINE = re.compile(rb"(?:^|[\r\n])event:[ \t]*([^\r\n]*)")
+
+
+def with_own_name(frame: Frame, event: JsonObject, kind: Any) -> Frame:
+    """Return a frame without a name other than `kind`, the type of its event: some clients go by the name."""
+    expected = kind.encode() if isinstance(kind, str) else b"error"
+    if all(name.strip() in (expected, b"message") for name in _NAME_LINE.findall(frame.raw)):
+        return frame
+    return Frame(frame_event(kind, event), frame.data)
+
+
 _NAME = re.compile(r"[\w.]+", re.ASCII)
 
 
