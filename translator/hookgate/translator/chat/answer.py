@@ -375,7 +375,7 @@ def _encode_choice(choice: JsonObject, before: JsonObject, after: JsonObject) ->
     new: JsonObject = {} if field in choice or not new_message else {field: new_message}
     for key, value in choice.items():
         if key == field:
-            new[key] = new_message or value
+            new[key] = new_message if new_message or isinstance(value, dict) else value
         elif key == "logprobs":
             new[key] = after.get("logprobsResult")
         elif key == "finish_reason":

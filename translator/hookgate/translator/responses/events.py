@@ -175,9 +175,8 @@ def _whole_call(events: Sequence[JsonObject]) -> JsonObject:
     first, last = read_object(events[0], "item"), read_object(events[-1], "item")
     if events[0]["type"] != BEGUN or events[-1]["type"] != ENDED or first.get("type") != CALL:
         raise BodyError("type", "a function call needs all of its events")
-    text = "".join(
-        [first.get("arguments") or "", *(each["delta"] for each in events if each["type"] == ARGUMENTS)]
-    )
+    pieces = [each.get("delta") or "" for each in events if each["type"] == ARGUMENTS]
+    text = "".join([first.get("arguments") or "", *pieces])
     for event in events[1:]:
         for holder in (event, read_object(event, "item")):
             if any(holder.get(key, first.get(key)) != first.get(key) for key in ("call_id", "name")):
@@ -237,7 +236,7 @@ def _decode_delta(event: JsonObject, response: JsonObject) -> list[JsonObject]:
     kind = KIND_OF_DELTA.get(event["type"])
     if kind is not None or isinstance(event.get("delta"), str):
         _hide(event, response, "delta")
-        part: JsonObject = {"text": event["delta"] or ""}
+        part: JsonObject = {"text": event.get("delta") or ""}
         is_thought = kind is not None and kind.content in ("reasoning_text", "summary_text")
         return [{**part, "thought": True} if is_thought else part]
     return []  # of an unknown type, and not a text
