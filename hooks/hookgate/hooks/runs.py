@@ -418,7 +418,9 @@ class Health:
         """Add runs to the status of their hooks."""
         for run in runs:
             key = run.hook.key  # the hook may have been switched off since the call began
-            status = (self.off if key in self.off else self.hooks).setdefault(key, HookStatus())
+            status = self.hooks.get(key) or self.off.get(key)
+            if status is None:
+                status = self.hooks[key] = HookStatus()
             status.runs += 1
             status.seconds = run.seconds
             # `run.silent`, written out to save a function call
