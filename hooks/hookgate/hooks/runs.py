@@ -353,16 +353,16 @@ def internal_failure(error: Exception) -> HookUnavailableError:
 
 def make_document(hook: Hook, event: Event, session: SessionContext) -> Document:
     """Return the hook's input for the event."""
-    operation = session.call_state.operation
-    fields = {
+    fields: JsonObject = {
         "session_id": session.session_id,
         "transcript_path": session.transcript_path,
         "cwd": session.cwd or str(hook.root),
         "hook_event_name": event.name,
         "timestamp": utc_text(),
-        **({"operation": operation} if operation else {}),
-        **event.fields(hook.config.view),
     }
+    if operation := session.call_state.operation:
+        fields["operation"] = operation
+    fields |= event.fields(hook.config.view)
     return Document(fields, hook)
 
 
