@@ -1,4 +1,4 @@
-"""What hooks leave of a stream is what a client gets of it, however its parts were removed, joined or replaced."""
+"""A client gets what hooks left of a stream, whether its parts were removed, joined or replaced."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -353,16 +353,16 @@ def internal_failure(error: Exception) -> HookUnavailableError:
 
 def make_document(hook: Hook, event: Event, session: SessionContext) -> Document:
     """Return the hook's input for the event."""
-    operation = session.call_state.operation
-    fields = {
+    fields: JsonObject = {
         "session_id": session.session_id,
         "transcript_path": session.transcript_path,
         "cwd": session.cwd or str(hook.root),
         "hook_event_name": event.name,
         "timestamp": utc_text(),
-        **({"operation": operation} if operation else {}),
-        **event.fields(hook.config.view),
     }
+    if operation := session.call_state.operation:
+        fields["operation"] = operation
+    fields |= event.fields(hook.config.view)
     return Document(fields, hook)
 
 
@@ -418,7 +418,9 @@ class Health:
         """Add runs to the status of their hooks."""
         for run in runs:
             key = run.hook.key  # the hook may have been switched off since the call began
-            status = (self.off if key in self.off else self.hooks).setdefault(key, HookStatus())
+            status = self.hooks.get(key) or self.off.get(key)
+            if status is None:
+                status = self.hooks[key] = HookStatus()
             status.runs += 1
             status.seconds = run.seconds
             # `run.silent`, written out to save a function call

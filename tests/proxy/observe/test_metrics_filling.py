@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from support.builtins import SENSITIVE
 from support.counted import Counted, comes_to
 from support.gateway import running_upstream, runs, says
@@ -14,7 +15,8 @@ from support.wire import KEY, SSE, UNARY, ask, connected, peer, post, prompt
 
 from hookgate.proxy.config import Config
 from hookgate.proxy.keys.callers import hash_single_key
-from hookgate.proxy.observe.metrics import Metrics
+from hookgate.proxy.observe.metric_names import DURATION
+from hookgate.proxy.observe.metrics import Histograms, Metrics
 from hookgate.proxy.observe.usage import read_prices
 
 Json = dict[str, Any]
@@ -192,3 +194,17 @@ async def test_a_client_that_leaves_is_counted_once() -> None:
             await until(comes_to(metrics.page, "hookgate_calls_in_flight", 1))
         await until(comes_to(metrics.page, "hookgate_calls_in_flight", 0))
     assert Counted(metrics.page()).of("hookgate_calls_total", status_class="left") == 1
+
+
+def test_histograms_are_written_as_the_library_writes_its_own() -> None:
+    ours, expected = CollectorRegistry(), CollectorRegistry()
+    histograms = Histograms(DURATION)
+    ours.register(histograms)
+    library = Histogram(
+        DURATION.name, DURATION.help, DURATION.labels, buckets=DURATION.buckets, registry=expected
+    )
+    for route, seconds in (("judged", 0.05), ("judged", 0.3), ("forwarded", 0.0), ("judged", 1000.0)):
+        histograms.observe((route,), seconds)
+        library.labels(route).observe(seconds)
+    without_times = [line for line in generate_latest(expected).splitlines() if b"_created" not in line]
+    assert generate_latest(ours).splitlines() == without_times

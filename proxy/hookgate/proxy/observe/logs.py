@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from queue import SimpleQueue
 from typing import Any, TextIO
 
@@ -94,6 +94,8 @@ class CallLine:
     bytes: int = 0
 
 
+_CALL_FIELDS = tuple(each.name for each in fields(CallLine))
+
 _current: ContextVar[CallLine | None] = ContextVar("call", default=None)
 
 
@@ -160,6 +162,9 @@ def configure(logs: LogSettings) -> None:
     """Configure the root logger: hookgate's lines from `logs.level` up, warnings of other libraries."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if logs.format == "json" else TextLines())
+    # No line shows where it was logged, so the library need not find that out for each of them.
+    logging._srcfile = None  # as its documentation says
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
@@ -251,7 +256,7 @@ class JsonLines(logging.Formatter):
         }
         call = getattr(record, "call", None)
         if call is not None:
-            line |= asdict(call)
+            line |= {name: getattr(call, name) for name in _CALL_FIELDS}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         try:

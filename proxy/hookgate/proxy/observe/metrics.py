@@ -6,19 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
+from itertools import accumulate
 from typing import Literal, Protocol, get_args
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.observe import metric_names
@@ -59,6 +53,8 @@ def decision(value: str) -> str:
 Labels = tuple[str, ...]
 Values = Iterable[tuple[Labels, float]]
 """The values of a metric, each with the values of its labels."""
+Totals = dict[Labels, float]
+"""The series of a counter, by the values of their labels."""
 
 
 class AuditedWriter(Protocol):
@@ -139,6 +135,31 @@ class ReadMetrics(Collector):
         yield metric
 
 
+class Histograms(Collector):
+    """The series of a histogram by their labels. They are plain numbers until they are collected."""
+
+    def __init__(self, name: MetricName) -> None:
+        self._name = name
+        self._counts: dict[Labels, list[int]] = {}  # by bucket; the last one has no upper bound
+        self._sums: dict[Labels, float] = {}
+
+    def observe(self, labels: Labels, value: float) -> None:
+        """Add a value to the series with these labels."""
+        counts = self._counts.get(labels)
+        if counts is None:
+            counts = self._counts[labels] = [0] * (len(self._name.buckets) + 1)
+        counts[bisect_left(self._name.buckets, value)] += 1
+        self._sums[labels] = self._sums.get(labels, 0.0) + value
+
+    def collect(self) -> Iterable[Metric]:
+        metric = HistogramMetricFamily(self._name.name, self._name.help, labels=self._name.labels)
+        bounds = [*map(floatToGoString, self._name.buckets), "+Inf"]
+        for labels, counts in self._counts.items():
+            buckets = list(zip(bounds, accumulate(counts), strict=True))
+            metric.add_metric(labels, buckets, self._sums[labels])
+        yield metric
+
+
 def one_sample(read: Callable[[], float]) -> Callable[[], Values]:
     """Return a reader for a metric without labels."""
     return lambda: [((), read())]
@@ -148,9 +169,6 @@ def labeled_samples(read: Callable[[], Mapping[str, int]]) -> Callable[[], Value
     """Return a reader for a metric with one label."""
     return lambda: [((value,), count) for value, count in read().items()]
 
-
-# Otherwise each series would be accompanied by one with the time of its first sample.
-disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no annotation for it
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -193,13 +211,13 @@ class Metrics:
         route, model = (record.kind or NONE,), (self._models.label(record.model),)
         unanswered = "interrupted" if record.dropped else "left"
         _add(self._calls, (*route, status_class(record.status, unanswered), record.outcome or NONE))
-        self._duration(*route).observe(record.seconds)
+        self._duration.observe(route, record.seconds)
         if record.first_seconds is not None:
-            self._overhead(*route).observe(max(0.0, record.first_seconds - record.waited_before_first))
+            self._overhead.observe(route, max(0.0, record.first_seconds - record.waited_before_first))
             if record.streamed and record.outcome in ("answered", "blocked"):
-                self._first(*model).observe(record.first_seconds)
+                self._first.observe(model, record.first_seconds)
         if record.attempts:
-            self._upstream(*model).observe(record.upstream_seconds)
+            self._upstream.observe(model, record.upstream_seconds)
             for request in record.attempts:
                 status = status_class(request.status, NONE)
                 _add(self._requests, (*model, status))
@@ -216,7 +234,7 @@ class Metrics:
         _add(self._runs, (*labels, "allowed"), tally.runs - tally.failures - tally.denials)
         for value, count in tally.decisions.items():
             _add(self._decisions, (*labels, tally.mode, decision(value)), count)
-        self._hook_duration(*labels).observe(tally.seconds)
+        self._hook_duration.observe(labels, tally.seconds)
 
     def _add_usage(self, record: CallRecord, model: str) -> None:
         usage = record.usage
@@ -283,20 +301,21 @@ class Metrics:
     def _read(self, name: MetricName, read: Callable[[], Values]) -> None:
         self._registry.register(ReadMetrics(name, read))
 
-    # The results of `labels` are cached: it takes a lock and compares names, a dozen times for each call.
+    def _totals(self, name: MetricName) -> Totals:
+        totals: Totals = {}
+        self._read(name, totals.items)
+        return totals
 
-    def _totals(self, name: MetricName) -> Callable[..., Counter]:
-        return cache(Counter(name.name, name.help, name.labels, registry=self._registry).labels)
-
-    def _histograms(self, name: MetricName) -> Callable[..., Histogram]:
-        metric = Histogram(name.name, name.help, name.labels, buckets=name.buckets, registry=self._registry)
-        return cache(metric.labels)
+    def _histograms(self, name: MetricName) -> Histograms:
+        histograms = Histograms(name)
+        self._registry.register(histograms)
+        return histograms
 
 
-def _add(series: Callable[..., Counter], labels: Labels, amount: float = 1) -> None:
+def _add(totals: Totals, labels: Labels, amount: float = 1) -> None:
     """Add an amount, unless it is 0, so that a series begins with its first amount."""
     if amount > 0:
-        series(*labels).inc(amount)
+        totals[labels] = totals.get(labels, 0) + amount
 
 
 def _degraded(reloader: EngineReloader) -> Values:

@@ -3,16 +3,14 @@
 It contains no content of the call, except what the audit or a trace keeps.
 """
 
-import os
 import re
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from operator import attrgetter
-from typing import Literal
+from secrets import token_hex
+from typing import Literal, Self
 
 from hookgate.hooks import CallEnd, CallState, Run, SessionContext, Verdict
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
@@ -23,7 +21,7 @@ from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.fair_mapping import FairMapping
 from hookgate.proxy.observe.content import CallContent
 from hookgate.proxy.observe.trace_context import Trace, new_span
-from hookgate.proxy.observe.usage import Usage
+from hookgate.proxy.observe.usage import NO_USAGE, Usage
 from hookgate.translator.fields import JsonObject
 
 MAX_BLOCKED = 50
@@ -76,7 +74,7 @@ def new_call_id() -> str:
 
     IDs in the order of time are stored next to each other: their index changes in one place of the file.
     """
-    return f"{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
+    return f"{time.time_ns() // 1_000_000:012x}{token_hex(10)}"
 
 
 class UpstreamAttempt:
@@ -107,6 +105,14 @@ class UpstreamAttempt:
         self.status = 0
         self.credential = self.location = self.server = ""
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Note that the answer has been read to its end or abandoned."""
+        self.ended = time.monotonic()
+        self.answered = self.answered or self.ended
+
     def note_credential(self, name: str, location: str, server: str) -> None:
         """Note which of the gateway's credentials the request is sent with, and where."""
         self.credential, self.location, self.server = name, location, server
@@ -118,11 +124,6 @@ class UpstreamAttempt:
     def answer_began(self, status: int) -> None:
         """Note that the headers of the answer have arrived."""
         self.answered, self.status = time.monotonic(), status
-
-    def end(self) -> None:
-        """Note that the answer has been read to its end or abandoned."""
-        self.ended = time.monotonic()
-        self.answered = self.answered or self.ended
 
     @property
     def waited(self) -> float:
@@ -144,18 +145,18 @@ class HookTally:
     """The total size of the bodies that it saw, as they were received."""
     seconds: float = 0.0
     failures: int = 0
-    causes: Counter[str] = field(default_factory=Counter)
+    causes: dict[str, int] = field(default_factory=dict)
     """Causes of failed runs: `error`, `exit code`, or a cause outside of the hook."""
     denials: int = 0
     """Runs in which the hook itself denied; denials by `on_error` are counted in `decisions` only."""
     began: float = 0.0
     """When its first run began, on the monotonic clock; 0 if there was none."""
     ended: float = 0.0
-    decisions: Counter[str] = field(default_factory=Counter)
+    decisions: dict[str, int] = field(default_factory=dict)
     """Its decisions, in observe mode those it would have made: allow, ask, deny, stop, answer."""
     edits: set[str] = field(default_factory=set)
     """The fields that it changed, or in observe mode would have changed."""
-    findings: Counter[str] = field(default_factory=Counter)
+    findings: dict[str, int] = field(default_factory=dict)
     """A policy's findings, by kind."""
     redacted: bool = False
     """Whether it has marked the answer as redacted."""
@@ -169,20 +170,24 @@ class HookTally:
         self.ended = max(self.ended, run.began + run.seconds)
         if run.failure is not None:
             self.failures += 1
-            self.causes[_cause(run.failure)] += 1
+            _count(self.causes, _cause(run.failure))
         if run.output is None and run.failure is None:  # most runs have nothing to add
-            self.decisions["allow"] += 1
+            _count(self.decisions, "allow")
             return
         specific = (run.output or {}).get("hookSpecificOutput") or {}
         self.edits |= run.changes.keys()
         decision = _decision(run)
-        self.decisions[decision] += 1
+        _count(self.decisions, decision)
         self.denials += decision in ("deny", "stop") and run.failure is None
         self.redacted |= specific.get("redacted") is True and not run.only_observes
         findings = specific.get("findings")
         for kind, count in findings.items() if isinstance(findings, dict) else ():
             if type(count) is int and count > 0:  # hooks may return anything under this key
-                self.findings[kind] += count
+                _count(self.findings, kind, count)
+
+
+def _count(counts: dict[str, int], name: str, count: int = 1) -> None:
+    counts[name] = counts.get(name, 0) + count
 
 
 def _cause(failure: HookError) -> str:
@@ -286,11 +291,11 @@ class CallRecord:
     attempts: list[UpstreamAttempt] = field(default_factory=list)
     """Requests to the upstream: none if the call ended earlier, several if the model was called again, or if
     another credential was tried."""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     """The tokens that the upstream has reported."""
-    estimated_usage: Usage = field(default_factory=Usage)
+    estimated_usage: Usage = NO_USAGE
     """An estimate of the tokens that were used and not reported, for example because the client left."""
-    settled_usage: Usage = field(default_factory=Usage)
+    settled_usage: Usage = NO_USAGE
     """The part of both that policies have counted while the call was running."""
     cost: float | None = None
     upload: JsonObject | None = None
@@ -334,7 +339,7 @@ class CallRecord:
     @property
     def continues_in_background(self) -> bool:
         """Whether the model goes on, so that what it uses is not known yet."""
-        return self.in_background and self.usage == Usage()
+        return self.in_background and self.usage == NO_USAGE
 
     def expected_use(self) -> ExpectedUse:
         """Return what all calls of the request are expected to use."""
@@ -370,9 +375,8 @@ class CallRecord:
         first = self._clock + (self.first_seconds or 0.0)
         return sum(max(0.0, min(request.answered, first) - request.began) for request in self.attempts)
 
-    @contextmanager
-    def attempt(self) -> Iterator[UpstreamAttempt]:
-        """Register one upstream request, and yield it for the upstream client.
+    def attempt(self) -> UpstreamAttempt:
+        """Register one upstream request, and return it for the upstream client. It ends as a context manager.
 
         Raises RuntimeError unless the start of the call is recorded.
         """
@@ -380,10 +384,7 @@ class CallRecord:
             raise RuntimeError("a call must not be sent upstream before its start is recorded")
         attempt = UpstreamAttempt(self.trace)
         self.attempts.append(attempt)
-        try:
-            yield attempt
-        finally:
-            attempt.end()
+        return attempt
 
     def note_call(self, session: SessionContext) -> None:
         """Note that a model call belongs to this session; a batch consists of several calls."""

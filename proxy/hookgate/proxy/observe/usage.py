@@ -47,6 +47,9 @@ class Usage:
         )
 
 
+NO_USAGE = Usage()
+
+
 class UsageCounts:
     """The counts of all usages that one answer reports. Each usage counts from the start of the answer.
 
@@ -73,6 +76,8 @@ class UsageCounts:
 
     def usage(self) -> Usage:
         """Return the tokens, including thoughts and the prompts of tools, which some dialects count apart."""
+        if not self._counts:
+            return NO_USAGE
         counts = defaultdict(int, self._counts)
         inputs = max(
             counts["promptTokenCount"] + counts["toolUsePromptTokenCount"],

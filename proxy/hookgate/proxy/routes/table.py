@@ -459,7 +459,7 @@ def match(
         group=row.group,
         template=row.template,
     )
-    return with_query(route, row, query)
+    return with_query(route, row, query) if query else route
 
 
 def session_name(text: str) -> str:

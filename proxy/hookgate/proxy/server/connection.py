@@ -8,7 +8,6 @@ import asyncio
 import fcntl
 import logging
 import math
-import os
 import re
 import socket
 import struct
@@ -16,6 +15,7 @@ import termios
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from secrets import token_hex
 from typing import Any
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
@@ -322,7 +322,7 @@ class Request(web.BaseRequest):
 
 def _request_id(values: Sequence[str]) -> str:
     """Return the client's request ID if it sent exactly one valid ID, or else a new one."""
-    return values[0] if len(values) == 1 and _VALID_ID.fullmatch(values[0]) else os.urandom(16).hex()
+    return values[0] if len(values) == 1 and _VALID_ID.fullmatch(values[0]) else token_hex(16)
 
 
 class Server(web.Server):

@@ -147,8 +147,11 @@ class UpstreamPool:
             connection.abort()
 
     async def _take_slot(self) -> None:
+        if not self._free.locked():
+            await self._free.acquire()  # at once
+            return
         try:
-            async with asyncio.timeout(self._connect_timeout if self._free.locked() else None):
+            async with asyncio.timeout(self._connect_timeout):
                 await self._free.acquire()
         except TimeoutError:
             raise ApiError(503, _FULL, "CONNECTIONS_BUSY") from None
