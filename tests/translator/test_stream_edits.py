@@ -104,7 +104,7 @@ def shown_parts(dialect: Dialect, data: bytes) -> list[Json]:
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(items=st.lists(TEXTS | CALLS, min_size=1, max_size=4), edits=EDITS)
-@settings(max_examples=200)  # they are small
+@settings(max_examples=max(200, settings.default.max_examples if settings.default else 0))  # small ones
 def test_a_client_gets_what_hooks_left_of_a_stream(name: str, items: list[Item], edits: list[str]) -> None:
     dialect, left = DIALECTS[name], list[Json]()
 

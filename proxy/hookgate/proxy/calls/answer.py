@@ -643,21 +643,23 @@ class CitedTexts:
         return replace(piece, response=write(piece.response, "candidates", new))
 
     def _note(self, texts: dict[int, list[str]], response: JsonObject) -> None:
-        if (text := only_text(response)) is not None and "thought" not in response["candidates"][0]:
-            pieces = {TextStrand(0, thought=False): text}
-        else:
-            pieces = join_texts([response])
-        for strand, piece in pieces.items():
-            if piece and not strand.thought and self.size <= _MAX_CITED:
-                texts.setdefault(strand.candidate, []).append(piece)
-                self.size += len(piece)
+        if self.size > _MAX_CITED:
+            return
+        if (text := only_text(response)) is not None:  # as in most events
+            texts.setdefault(0, []).append(text)
+            self.size += len(text)
+            return
+        for strand, text in join_texts([response]).items():
+            if not strand.thought:
+                texts.setdefault(strand.candidate, []).append(text)
+                self.size += len(text)
 
     def _text_pair(self, index: int) -> tuple[str, str]:
         return "".join(self._original.get(index, ())), "".join(self._sent.get(index, ()))
 
 
 def _cites(piece: Piece) -> bool:
-    return any(CITING & candidate.keys() for candidate in read_list(piece.response, "candidates"))
+    return any([not CITING.isdisjoint(each) for each in read_list(piece.response, "candidates")])
 
 
 class CitationStage(_Stage):
@@ -668,7 +670,9 @@ class CitationStage(_Stage):
         self._texts, self._steps = texts, steps
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        if self._texts.size * sum(map(_cites, pieces)) > _THREAD_BYTES:
+        if self._texts.size * len(pieces) > _THREAD_BYTES and (
+            self._texts.size * sum(map(_cites, pieces)) > _THREAD_BYTES
+        ):
             return await self._steps.run_long(self._texts.note_sent, pieces)
         return self._texts.note_sent(pieces)
 
