@@ -659,7 +659,7 @@ class CitedTexts:
 
 
 def _cites(piece: Piece) -> bool:
-    return any([not CITING.isdisjoint(each) for each in read_list(piece.response, "candidates")])
+    return any(not CITING.isdisjoint(each) for each in read_list(piece.response, "candidates"))
 
 
 class CitationStage(_Stage):
