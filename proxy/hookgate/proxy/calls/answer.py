@@ -815,9 +815,9 @@ class AnswerPipeline:
         """Return the number of bytes held back for hooks."""
         return sum(stage.held_bytes() for stage in self._stages)
 
-    async def judge_whole(self, data: bytes) -> bytes | Ended | AskAgain:
-        """Return a complete answer after its hooks, or what comes instead of it."""
-        self._read_bytes, work = len(data), work_of(data)
+    async def judge_whole(self, data: bytes, meter: AnswerMeter | None = None) -> bytes | Ended | AskAgain:
+        """Return a complete answer after its hooks, or what comes instead of it. `meter`, if given, reads it."""
+        self._read_bytes, self._meter, work = len(data), meter, work_of(data)
         piece = await self._parse(Frame(data, data), work)
         if piece.body is None:
             return await self.redact_error(data)
@@ -1022,6 +1022,8 @@ class AnswerPipeline:
             response = body if type(adapter) is GenerateContent else adapter.decode_answer(body)
             return Piece(frame, body, check_response(response), adapter, work)
         except BodyError as error:
+            if self._meter is not None:
+                self._meter.feed(frame.data)
             raise unreadable_answer(str(error)) from None
 
     def _keep(self, pieces: Sequence[Piece]) -> None:
@@ -1184,9 +1186,10 @@ class AnswerDelivery:
         return None
 
     async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
-        data = await read_whole(self._chunks(answer))
-        if pipeline.needs_parsing:
-            judged = await pipeline.judge_whole(data)
+        if not pipeline.needs_parsing:
+            data = await read_whole(self._chunks(answer))
+        else:
+            judged = await pipeline.judge_whole(await read_whole(self._shown_chunks(answer)), self._meter)
             if not isinstance(judged, bytes):
                 return judged
             data = judged
@@ -1201,10 +1204,15 @@ class AnswerDelivery:
 
     async def _chunks(self, answer: UpstreamAnswer) -> AsyncIterator[bytes]:
         """Yield the answer's bytes, and show them to the meter of tokens and to observers."""
+        async for chunk in self._shown_chunks(answer):
+            await meter_chunk(self._call, self._meter, chunk)
+            yield chunk
+
+    async def _shown_chunks(self, answer: UpstreamAnswer) -> AsyncIterator[bytes]:
+        """Yield the answer's bytes, and show them to observers."""
         while chunk := await answer.read():
             for observer in self._call.observers:
                 observer.on_upstream_bytes(chunk)
-            await meter_chunk(self._call, self._meter, chunk)
             yield chunk
 
     async def _stream(
