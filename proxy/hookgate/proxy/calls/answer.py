@@ -816,7 +816,7 @@ class AnswerPipeline:
         return sum(stage.held_bytes() for stage in self._stages)
 
     async def judge_whole(self, data: bytes, meter: AnswerMeter | None = None) -> bytes | Ended | AskAgain:
-        """Return a complete answer after its hooks, or what comes instead of it. `meter`, if given, reads it."""
+        """Return a whole answer after its hooks, or what comes instead of it. `meter` reads it, if given."""
         self._read_bytes, self._meter, work = len(data), meter, work_of(data)
         piece = await self._parse(Frame(data, data), work)
         if piece.body is None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from operator import attrgetter
 from secrets import token_hex
 from typing import Literal, Self
@@ -67,14 +68,6 @@ def selecting_hooks(runs: Iterable[Run]) -> tuple[str, ...]:
 
 CALL_ID = re.compile(r"[0-9a-f]{32}")
 """Matches the ID of a call, which is also that of its receipt."""
-
-
-def new_call_id() -> str:
-    """Return a new ID: the time in milliseconds as 12 hex digits, and 20 random ones.
-
-    IDs in the order of time are stored next to each other: their index changes in one place of the file.
-    """
-    return f"{time.time_ns() // 1_000_000:012x}{token_hex(10)}"
 
 
 class UpstreamAttempt:
@@ -251,7 +244,7 @@ def no_bytes() -> int:
 class CallRecord:
     """One request to the gateway, from its parsed headers to the end of its answer. Times are in seconds."""
 
-    id: str = field(default_factory=new_call_id)
+    id: str = field(default_factory=partial(token_hex, 16))
     request_id: str = ""
     began: float = field(default_factory=time.time)
     kind: str = ""
