@@ -452,3 +452,8 @@ def test_names_of_events_stay_and_other_lines_that_could_hold_text_go() -> None:
     framing = InteractionEvents()
     [frame] = framing.feed(b": secret\nid: secret\n" + sse([CREATED]).split(b"event: done")[0])
     assert framing.bare(frame).raw == sse([CREATED]).split(b"event: done")[0]
+
+
+def test_a_field_that_should_be_an_object_can_be_edited() -> None:
+    event = {"event_type": "step.stop", "index": 0, "delta": "secret"}
+    assert encode_event(event, {**decode_event(event), "delta": "masked"})["delta"] == "masked"

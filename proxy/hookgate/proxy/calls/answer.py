@@ -1022,8 +1022,6 @@ class AnswerPipeline:
             response = body if type(adapter) is GenerateContent else adapter.decode_answer(body)
             return Piece(frame, body, check_response(response), adapter, work)
         except BodyError as error:
-            if self._meter is not None:
-                self._meter.feed(frame.data)
             raise unreadable_answer(str(error)) from None
 
     def _keep(self, pieces: Sequence[Piece]) -> None:
@@ -1186,10 +1184,9 @@ class AnswerDelivery:
         return None
 
     async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
-        if not pipeline.needs_parsing:
-            data = await read_whole(self._chunks(answer))
-        else:
-            judged = await pipeline.judge_whole(await read_whole(self._shown_chunks(answer)), self._meter)
+        data = await read_whole(self._chunks(answer))
+        if pipeline.needs_parsing:
+            judged = await pipeline.judge_whole(data, self._meter)
             if not isinstance(judged, bytes):
                 return judged
             data = judged
@@ -1204,15 +1201,10 @@ class AnswerDelivery:
 
     async def _chunks(self, answer: UpstreamAnswer) -> AsyncIterator[bytes]:
         """Yield the answer's bytes, and show them to the meter of tokens and to observers."""
-        async for chunk in self._shown_chunks(answer):
-            await meter_chunk(self._call, self._meter, chunk)
-            yield chunk
-
-    async def _shown_chunks(self, answer: UpstreamAnswer) -> AsyncIterator[bytes]:
-        """Yield the answer's bytes, and show them to observers."""
         while chunk := await answer.read():
             for observer in self._call.observers:
                 observer.on_upstream_bytes(chunk)
+            await meter_chunk(self._call, self._meter, chunk)
             yield chunk
 
     async def _stream(

@@ -81,7 +81,9 @@ class AnswerMeter:
             self._decode(chunk, self._decoder)
 
     def note(self, data: bytes, document: JsonObject) -> None:
-        """Read a document of a streamed answer that has been parsed, instead of feeding its bytes."""
+        """Read a document that has been parsed: an event of a stream, or the whole answer that was fed."""
+        self._whole.clear()
+        self._is_whole = False
         if len(data) > _MAX_PARSED:
             self._note_large(data)
         else:

@@ -295,7 +295,7 @@ def _with_rest(event: JsonObject, before: JsonObject, after: JsonObject) -> Json
     for key, value in after.items():
         if key in ("candidates", "usageMetadata", "events") or same(value, before.get(key)):
             continue
-        if key in ("step", "delta", "interaction"):
+        if key in ("step", "delta", "interaction") and isinstance(event[key], dict):
             hidden = {k: v for k, v in event[key].items() if k not in before[key]}
             new = {**new, key: {**value, **hidden}}
         else:
