@@ -89,7 +89,7 @@ def test_a_candidate_that_leaves_out_its_index_keeps_its_text_to_itself() -> Non
     for candidate in view["candidates"]:
         candidate["content"]["parts"] = [text.replace("K1", "[X]") for text in candidate["content"]["parts"]]
     cut = cut_events(events, joined, apply_response(joined, view))
-    said_by = {strand.candidate: text for strand, text in join_texts(cut).items()}
+    said_by = {channel.candidate: text for channel, text in join_texts(cut).items()}
     assert said_by == {1: "B has [X].", 0: "A has [X]!"}
 
 
@@ -100,7 +100,7 @@ def test_a_candidate_that_a_hook_adds_is_no_other_one_in_the_last_event() -> Non
     view = show_response(joined)
     added = {"content": {"parts": ["C"]}}
     cut = cut_events(events, joined, apply_response(joined, {"candidates": [*view["candidates"], added]}))
-    assert {strand.candidate: text for strand, text in join_texts(cut).items()} == {0: "AA", 1: "B", 2: "C"}
+    assert {channel.candidate: text for channel, text in join_texts(cut).items()} == {0: "AA", 1: "B", 2: "C"}
 
 
 def test_neither_of_two_candidates_with_one_index_is_lost() -> None:

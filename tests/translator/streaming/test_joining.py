@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.bodies import responses
 
-from hookgate.translator.streaming.events import TextStrand, cut_texts, join_texts
+from hookgate.translator.streaming.events import TextChannel, cut_texts, join_texts
 
-SPOKEN, THOUGHT = TextStrand(0, False), TextStrand(0, True)
+SPOKEN, THOUGHT = TextChannel(0, False), TextChannel(0, True)
 
 
 def text_event(text: str, index: int | None = 0, **part: Any) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def test_a_word_that_is_split_over_two_events_is_found_and_replaced() -> None:
     assert masked[2] is events[2]
 
 
-def test_thoughts_and_candidates_are_strands_of_their_own() -> None:
+def test_thoughts_and_candidates_are_channels_of_their_own() -> None:
     events = [
         text_event("hm ", thought=True),
         text_event("a", 0),
@@ -37,7 +37,7 @@ def test_thoughts_and_candidates_are_strands_of_their_own() -> None:
         text_event("so", thought=True, thoughtSignature="c2ln"),
         text_event("c", None),
     ]
-    assert join_texts(events) == {THOUGHT: "hm so", SPOKEN: "ac", TextStrand(1, False): "b"}
+    assert join_texts(events) == {THOUGHT: "hm so", SPOKEN: "ac", TextChannel(1, False): "b"}
     edited = cut_texts(events, {THOUGHT: "hm no"})
     assert edited[3]["candidates"][0]["content"]["parts"] == [
         {"text": "no", "thought": True, "thoughtSignature": "c2ln"}
@@ -56,12 +56,12 @@ def test_cut_pieces_join_to_the_edited_text(events: list[dict[str, Any]], data: 
     joined = join_texts(events)
     if not joined:
         return
-    strand = data.draw(st.sampled_from(sorted(joined)))
-    text = data.draw(st.text(max_size=20)) + joined[strand][3:]
-    assert join_texts(cut_texts(events, {strand: text})) == {**joined, strand: text}
+    channel = data.draw(st.sampled_from(sorted(joined)))
+    text = data.draw(st.text(max_size=20)) + joined[channel][3:]
+    assert join_texts(cut_texts(events, {channel: text})) == {**joined, channel: text}
     assert events == before
 
 
-def test_a_strand_that_is_not_there_is_no_silent_loss() -> None:
+def test_a_channel_that_is_not_there_is_no_silent_loss() -> None:
     with pytest.raises(KeyError):
-        cut_texts([text_event("a")], {TextStrand(7, False): "b"})
+        cut_texts([text_event("a")], {TextChannel(7, False): "b"})

@@ -58,7 +58,7 @@ class InputLens(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class RequestItem:
     """One request in a body."""
 
     path: str
@@ -85,7 +85,8 @@ class Inputs:
     ) -> None:
         self._lenses, self._rebuild = [lens for _, _, lens in lenses], rebuild
         self.requests = [
-            Carried(path, holder, lens.request, isinstance(lens, _Labels)) for path, holder, lens in lenses
+            RequestItem(path, holder, lens.request, isinstance(lens, _Labels))
+            for path, holder, lens in lenses
         ]
         self.counted = [item.request for item in self.requests if not item.is_label]
         """The requests that the model is asked to process."""
@@ -99,12 +100,12 @@ class Inputs:
         cannot represent an edit.
         """
         new = []
-        for lens, carried, request in zip(self._lenses, self.requests, requests, strict=True):
+        for lens, item, request in zip(self._lenses, self.requests, requests, strict=True):
             try:
-                holder = carried.holder if request is carried.request else lens.edited(request)
+                holder = item.holder if request is item.request else lens.edited(request)
                 new.append(finish(holder))
             except EditError as error:
-                error.path = f"{carried.path}.{error.path}" if carried.path else error.path
+                error.path = f"{item.path}.{error.path}" if item.path else error.path
                 raise
         return self._rebuild(new)
 

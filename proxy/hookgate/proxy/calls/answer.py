@@ -57,7 +57,7 @@ from hookgate.translator.checks import check_items
 from hookgate.translator.citations import CITING, move_citations, with_moved_annotations, with_moved_citations
 from hookgate.translator.fields import JsonObject, indexes, read, read_list, same_items, without, write
 from hookgate.translator.response import is_json_answer
-from hookgate.translator.streaming.events import TextStrand, join_texts, only_text
+from hookgate.translator.streaming.events import TextChannel, join_texts, only_text
 from hookgate.translator.streaming.partial_calls import OpenCalls, with_whole_calls
 from hookgate.translator.strictjson import encode_answer, loads, with_whole_characters
 
@@ -109,7 +109,7 @@ def visible_text(pieces: Sequence[Piece]) -> str:
 
 def visible_text_of(responses: Sequence[JsonObject]) -> str:
     """Return the text of the first candidate in these responses, without thoughts."""
-    return join_texts(responses).get(TextStrand(0, thought=False), "")
+    return join_texts(responses).get(TextChannel(0, thought=False), "")
 
 
 def memory_of(piece: Piece) -> int:
@@ -649,9 +649,9 @@ class CitedTexts:
             texts.setdefault(0, []).append(text)
             self.size += len(text)
             return
-        for strand, text in join_texts([response]).items():
-            if not strand.thought:
-                texts.setdefault(strand.candidate, []).append(text)
+        for channel, text in join_texts([response]).items():
+            if not channel.thought:
+                texts.setdefault(channel.candidate, []).append(text)
                 self.size += len(text)
 
     def _text_pair(self, index: int) -> tuple[str, str]:
@@ -700,18 +700,18 @@ def _unfinished(piece: Piece) -> Piece:
 
 
 def _count_releasable(held: Sequence[Piece], window: int) -> int:
-    """Return the number of pieces that can be released, as a full window of text follows in their strands.
+    """Return the number of pieces that can be released, as a full window of text follows in their channels.
 
-    Pieces of a strand that has ended are also released once much more text than one window per strand
+    Pieces of a channel that has ended are also released once much more text than one window per channel
     follows.
     """
-    behind: Counter[TextStrand] = Counter()
+    behind: Counter[TextChannel] = Counter()
     can_release: list[bool] = []
     for piece in reversed(held):
         texts = join_texts([piece.response])
         enough = behind.total() >= 2 * window * len(behind.keys() | texts.keys())
-        can_release.append(enough or all(behind[strand] >= window for strand in texts))
-        behind.update({strand: len(text) for strand, text in texts.items()})
+        can_release.append(enough or all(behind[channel] >= window for channel in texts))
+        behind.update({channel: len(text) for channel, text in texts.items()})
     can_release.reverse()
     return can_release.index(False) if False in can_release else len(can_release)
 

@@ -33,7 +33,7 @@ from hookgate.proxy.upstream.client import UpstreamAnswer, to_client, to_upstrea
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import CACHES, BodyError, EditError, Inputs, check_request, read_inputs
 from hookgate.translator.fields import JsonObject, TooLargeError, read, read_list, read_object, write
-from hookgate.translator.inputs import Carried, offers_tools
+from hookgate.translator.inputs import RequestItem, offers_tools
 from hookgate.translator.request import requires_json
 from hookgate.translator.strictjson import dumps
 
@@ -108,7 +108,7 @@ class ItemsCall:
             observer.on_upstream_request(model, body, body)
         return model, await call.steps.run(dumps, body)
 
-    async def _judge_item(self, item: Carried) -> tuple[str, JsonObject]:
+    async def _judge_item(self, item: RequestItem) -> tuple[str, JsonObject]:
         """Return the model and one request after its hooks. Raises ApiError if it is refused."""
         call, judge, route = self._call, self._judge, self._call.route
         model = named_model(route, item.holder)
@@ -154,7 +154,9 @@ class ItemsCall:
         return web.Response(status=answer.status, headers=headers, body=body)
 
 
-async def judge_item(judge: Judge, item: Carried, model: str, request: JsonObject) -> tuple[str, JsonObject]:
+async def judge_item(
+    judge: Judge, item: RequestItem, model: str, request: JsonObject
+) -> tuple[str, JsonObject]:
     """Return the model and the request of an item after its hooks. Raises ApiError if they refuse it."""
     state = judge.session.call_state
     state.requires_json = requires_json(read_object(request, "generationConfig"))

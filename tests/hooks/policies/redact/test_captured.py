@@ -11,7 +11,7 @@ from support.captured import RESPONSES, STREAMS, responses_in
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.runners.inprocess import PolicyEnvironment
-from hookgate.translator.streaming.events import TextStrand, join_texts
+from hookgate.translator.streaming.events import TextChannel, join_texts
 
 pytestmark = pytest.mark.usefixtures("shared")
 
@@ -26,12 +26,12 @@ def outcome(events: list[Json]) -> list[Json]:
     return out + [body for _, body in screen.judge([], last=True)]
 
 
-def texts_by_strand(events: list[Json]) -> dict[TextStrand, str]:
-    return {strand: text for strand, text in join_texts(events).items() if text}
+def texts_by_channel(events: list[Json]) -> dict[TextChannel, str]:
+    return {channel: text for channel, text in join_texts(events).items() if text}
 
 
 def text_of(events: list[Json]) -> str:
-    return join_texts(events).get(TextStrand(0, thought=False), "")
+    return join_texts(events).get(TextChannel(0, thought=False), "")
 
 
 def spoken(*pieces: str) -> list[Json]:
@@ -41,7 +41,7 @@ def spoken(*pieces: str) -> list[Json]:
 @pytest.mark.parametrize("file", RESPONSES)
 def test_a_captured_answer_with_nothing_to_hide_says_the_same(file: Path) -> None:
     events = responses_in(file)
-    assert texts_by_strand(outcome(events)) == texts_by_strand(events)
+    assert texts_by_channel(outcome(events)) == texts_by_channel(events)
 
 
 @pytest.mark.parametrize("file", STREAMS)

@@ -121,11 +121,11 @@ class ModelTurn:
     def continued(self, kind: str, candidate: JsonObject) -> JsonObject:
         """Return a candidate of this kind with the text that it continues before its own, as other parts."""
         parts = parts_of(candidate)
-        strands = {(kind, bool(part.get("thought"))) for part in parts if is_text(part)}
+        channels = {(kind, bool(part.get("thought"))) for part in parts if is_text(part)}
         earlier = [
-            {"text": text, **({"thought": True} if strand[1] else {})}
-            for strand, text in self._texts.items()
-            if strand in strands
+            {"text": text, **({"thought": True} if channel[1] else {})}
+            for channel, text in self._texts.items()
+            if channel in channels
         ]
         return _with_parts(candidate, [*earlier, *parts]) if earlier else candidate
 
@@ -147,17 +147,17 @@ class ModelTurn:
             owners = [int(number >= earlier) for number in range(len(before))]
             groups = group_parts(owners, before, parts_of(edited), first=1)
             left = groups.get(1, [])
-            for strand in (False, True):
+            for channel in (False, True):
                 texts = (before[:earlier], groups.get(0, []), parts, left)
-                _check_edit(*(_joined(_strand(each, strand)) for each in texts))
+                _check_edit(*(_joined(_parts_of_channel(each, channel)) for each in texts))
             new = _with_parts(edited, left)
-        for strand in (False, True):
-            if more := _joined(_strand(parts_of(new), strand)):
-                self._texts[kind, strand] = (self._texts.get((kind, strand), "") + more)[-REMEMBERED:]
+        for channel in (False, True):
+            if more := _joined(_parts_of_channel(parts_of(new), channel)):
+                self._texts[kind, channel] = (self._texts.get((kind, channel), "") + more)[-REMEMBERED:]
         return candidate if same(new, candidate) else new
 
 
-def _strand(parts: Sequence[Any], thought: bool) -> list[Any]:  # which of the two
+def _parts_of_channel(parts: Sequence[Any], thought: bool) -> list[Any]:  # which of the two
     """Return the texts of parts that are thoughts, or the others."""
     return [part for part in parts if is_text(part) and bool(part.get("thought")) is thought]
 

@@ -22,7 +22,7 @@ from hookgate.translator.fields import (
 from hookgate.translator.streaming.edits import respread
 
 
-class TextStrand(NamedTuple):
+class TextChannel(NamedTuple):
     """One text in a stream: the answer or the thoughts of a candidate."""
 
     candidate: int
@@ -37,36 +37,36 @@ class _Place(NamedTuple):
     text: int
 
 
-def join_texts(events: Sequence[JsonObject]) -> dict[TextStrand, str]:
-    """Return the whole text of each strand of the events."""
-    return {strand: "".join(pieces.values()) for strand, pieces in _pieces_by_strand(events).items()}
+def join_texts(events: Sequence[JsonObject]) -> dict[TextChannel, str]:
+    """Return the whole text of each channel of the events."""
+    return {channel: "".join(pieces.values()) for channel, pieces in _pieces_by_channel(events).items()}
 
 
-def cut_texts(events: Sequence[JsonObject], texts: Mapping[TextStrand, str]) -> list[JsonObject]:
+def cut_texts(events: Sequence[JsonObject], texts: Mapping[TextChannel, str]) -> list[JsonObject]:
     """Return the events with edited texts. An event whose pieces are unchanged is the same object.
 
-    The pieces of each strand join to the edited text exactly. Strands that are not in `texts` are unchanged.
-    Raises KeyError for a strand that the events do not have.
+    The pieces of each channel join to the edited text exactly. Channels that are not in `texts` are
+    unchanged. Raises KeyError for a channel that the events do not have.
     """
-    strands = _pieces_by_strand(events)
+    channels = _pieces_by_channel(events)
     pieces: dict[_Place, str] = {}
-    for strand, text in texts.items():
-        old = strands[strand]
+    for channel, text in texts.items():
+        old = channels[channel]
         cut = zip(old.items(), respread([*old.values()], text), strict=True)
         pieces |= {place: new for (place, was), new in cut if was != new}
     touched = {place.event for place in pieces}
     return [_edited(event, i, pieces) if i in touched else event for i, event in enumerate(events)]
 
 
-def _pieces_by_strand(events: Sequence[JsonObject]) -> dict[TextStrand, dict[_Place, str]]:
-    """Return the pieces of each strand by their places, in the order of the text."""
-    found: dict[TextStrand, dict[_Place, str]] = {}
+def _pieces_by_channel(events: Sequence[JsonObject]) -> dict[TextChannel, dict[_Place, str]]:
+    """Return the pieces of each channel by their places, in the order of the text."""
+    found: dict[TextChannel, dict[_Place, str]] = {}
     for number, event in enumerate(events):
         candidates = read_list(event, "candidates")
         for position, (index, candidate) in enumerate(zip(indexes(candidates), candidates, strict=True)):
             for text, part in enumerate(filter(is_text, parts_of(candidate))):
-                strand = TextStrand(index, bool(part.get("thought")))
-                found.setdefault(strand, {})[_Place(number, position, text)] = part["text"]
+                channel = TextChannel(index, bool(part.get("thought")))
+                found.setdefault(channel, {})[_Place(number, position, text)] = part["text"]
     return found
 
 
@@ -118,7 +118,7 @@ def cut_events(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObj
     if _changes_parts(joined, edited):
         return [*(without(event, "candidates") for event in events[:-1]), edited]
     was, now = join_texts([joined]), join_texts([edited])
-    changed = {strand: now.get(strand, "") for strand, text in was.items() if now.get(strand, "") != text}
+    changed = {channel: now.get(channel, "") for channel, text in was.items() if now.get(channel, "") != text}
     cut = cut_texts(events, changed)
     for key, value in edited.items():
         if key != "candidates" and value is not joined.get(key):
@@ -127,7 +127,9 @@ def cut_events(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObj
     before = dict(_candidates(joined))
     for index, candidate in _candidates(edited):
         if candidate is not before.get(index):
-            added = [now[strand] for strand in _both_strands(index) if strand in now and strand not in was]
+            added = [
+                now[channel] for channel in _both_channels(index) if channel in now and channel not in was
+            ]
             _cut_candidate(cut, index, before.get(index), candidate, added)
     return cut
 
@@ -181,8 +183,8 @@ def _candidates(event: JsonObject) -> list[tuple[int, JsonObject]]:
     return list(zip(indexes(candidates), candidates, strict=True))
 
 
-def _both_strands(index: int) -> tuple[TextStrand, TextStrand]:
-    return TextStrand(index, thought=True), TextStrand(index, thought=False)
+def _both_channels(index: int) -> tuple[TextChannel, TextChannel]:
+    return TextChannel(index, thought=True), TextChannel(index, thought=False)
 
 
 class _Joined:
