@@ -136,16 +136,17 @@ class Call:
         session.call_state.expected = await self.steps.run(estimate_all, requests, generates)
 
     async def begin(
-        self, engine: Engine, body: JsonObject, session_in_body: str = ""
+        self, engine: Engine, body: JsonObject, session_in_body: str = "", *, generates: bool = False
     ) -> tuple[Judge, OpenSession]:
         """Find the session of a model call, and begin to record the call. Returns its judge and its session.
 
         A call without a session name belongs to the session that a shim announced, or else to that of the
         interaction that it continues, or of its conversation. `session_in_body` is the name in its body,
-        which is used if neither path nor header has one. Raises ApiError if sessions cannot be read.
+        which is used if neither path nor header has one. If the call generates content, limits hold what the
+        request in `body` is expected to use. Raises ApiError if sessions cannot be read.
         """
         name = self.named_session or session_in_body
-        judge, texts = await self.steps.run(self._describe, engine, body, name)
+        judge, texts = await self.steps.run(self._describe, engine, body, name, generates)
         open_session = await self.services.sessions.open(judge.session, texts)
         session = open_session.session
         if self.services.transcripts is not None:
@@ -154,11 +155,15 @@ class Call:
         self._queue_start(session)
         return replace(judge, session=session), open_session
 
-    def _describe(self, engine: Engine, body: JsonObject, name: str) -> tuple[Judge, list[str] | None]:
+    def _describe(
+        self, engine: Engine, body: JsonObject, name: str, generates: bool
+    ) -> tuple[Judge, list[str] | None]:
         """Return the judge of a model call, and the fingerprints of its last turn if it names no session."""
         contents, caller = read_list(body, "contents"), self.caller
         session = caller.in_session(name or self.earlier_session or caller.conversation_id(contents))
         judge = Judge.of_call(engine, self.record, session, self.route.verb, body)
+        if generates:
+            session.call_state.expected = estimate_all([body])
         if name:
             return judge, None
         last = contents[-1] if contents else None

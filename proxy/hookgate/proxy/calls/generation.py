@@ -91,12 +91,10 @@ class GenerationCall:
             client_body = await call.read_body()
         for observer in call.observers:
             observer.on_request(client_body)
-        model, body = await steps.run(decode_request_body, adapter, route, client_body)
-        check_model(route, model, body)
+        model, body = await steps.run(self._decode, client_body)
         await call.name_model(model)
-        await steps.run(check_references, body, call.services.config, adapter.place)
-        judge, open_session = await call.begin(self._engine, body, adapter.session(client_body))
-        await call.expect_use(judge.session, body)
+        session_in_body = adapter.session(client_body)
+        judge, open_session = await call.begin(self._engine, body, session_in_body, generates=True)
         reported = call.reported_kinds(open_session)
         other_fields = adapter.other_fields(client_body)
         check_results = partial(check_bypass, call, judge, open_session)
@@ -114,21 +112,29 @@ class GenerationCall:
         if (transcripts := call.services.transcripts) is not None:
             call.observers.append(SessionTranscript(transcripts, open_session))
         self._judge, self._request = judge, request
-        self._payload = await self._encode(client_body, with_model(route, request.model, new_body))
+        self._payload = await steps.run(self._encode, client_body, with_model(route, request.model, new_body))
+        for observer in call.observers:
+            await observer.save()
         if call.record.content is None:  # otherwise the parsed request is needed later
             memory = call.request.memory_lease
             memory.resize(len(self._payload) + (memory.size if request.llm_request.value else 0))
         return None
 
-    async def _encode(self, client_body: JsonObject, body: JsonObject) -> bytes:
+    def _decode(self, client_body: JsonObject) -> tuple[str, JsonObject]:
+        """Return the checked model and request in the client's body. Raises ApiError if they are invalid."""
+        route, adapter = self._call.route, self._adapter
+        model, body = decode_request_body(adapter, route, client_body)
+        check_model(route, model, body)
+        check_references(body, self._call.services.config, adapter.place)
+        return model, body
+
+    def _encode(self, client_body: JsonObject, body: JsonObject) -> bytes:
         """Return the request as it is sent upstream, and show it to the observers."""
-        steps, model = self._call.steps, self._request.model
-        encoded = await steps.run(self._adapter.encode_request, client_body, model, body)
-        payload = await steps.run(dumps, encoded)
+        model = self._request.model
+        encoded = self._adapter.encode_request(client_body, model, body)
         for observer in self._call.observers:
-            await steps.run(observer.on_upstream_request, model, encoded, body)
-            await observer.save()
-        return payload
+            observer.on_upstream_request(model, encoded, body)
+        return dumps(encoded)
 
     # ---- the answers
 
