@@ -362,3 +362,21 @@ async def test_events_have_the_name_of_their_type() -> None:
     ):
         answer = await post(url, "/v1beta/openai/responses", {**responses.HI, "store": False, "stream": True})
     assert answer.body.startswith(b"event: response.future\n")
+
+
+SHELL_ITEM = responses.call_item("{}", name="shell")
+UNTYPED = {key: value for key, value in SHELL_ITEM.items() if key != "type"}
+UNKNOWN_TEXT = responses.message({"type": "future", "text": "hello"})
+
+
+@pytest.mark.parametrize(
+    "output", [[UNTYPED], [UNKNOWN_TEXT, SHELL_ITEM]], ids=["no type", "cannot be sent back"]
+)
+async def test_a_response_that_cannot_be_judged_or_asked_again_is_refused(output: list[Any]) -> None:
+    body = json.dumps(responses.state("completed", output)["response"]).encode()
+    async with (
+        peer(response(200, body, JSON)) as upstream,
+        gateway_before(upstream.url, {"BeforeTool": [runs(no_shell)]}) as url,
+    ):
+        answer = await post(url, "/v1beta/openai/responses", {**responses.HI, "store": False})
+    assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")

@@ -23,7 +23,9 @@ from hookgate.proxy.routes.dialects.generate_content import (
 )
 from hookgate.proxy.routes.dialects.openai import check_held_content
 from hookgate.proxy.routes.table import Route
+from hookgate.proxy.server.bodies import unreadable_answer
 from hookgate.proxy.upstream.client import to_upstream
+from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject, read_list, write
 from hookgate.translator.strictjson import dumps, loads
 
@@ -176,8 +178,14 @@ class GenerationCall:
                 reply.framing.reset_decoder()
 
     def _with_turns(self, route: Route, turns: list[JsonObject]) -> bytes:
-        """Return the request that was sent with `turns` appended to its conversation."""
+        """Return the request that was sent with `turns` appended to its conversation.
+
+        Raises ApiError (502) if the model's turn cannot be part of a request.
+        """
         sent = loads(self._payload)
-        model, body = self._adapter.decode_request(route, sent)
-        body = write(body, "contents", [*read_list(body, "contents"), *turns])
-        return dumps(self._adapter.encode_request(sent, model, body))
+        try:
+            model, body = self._adapter.decode_request(route, sent)
+            body = write(body, "contents", [*read_list(body, "contents"), *turns])
+            return dumps(self._adapter.encode_request(sent, model, body))
+        except BodyError as error:
+            raise unreadable_answer(str(error)) from None

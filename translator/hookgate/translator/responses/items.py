@@ -76,6 +76,8 @@ def decode_input_item(item: Any, path: str, names: Mapping[str, str]) -> JsonObj
 def decode_output_item(item: Any, path: str) -> JsonObject:
     """Return the turn for an item of the output. Raises BodyError for a call that hooks cannot judge."""
     kind = type_of_item(item, path)
+    if "type" not in item:  # some clients would go by its other fields
+        raise BodyError(f"{path}.type", "an item of the output must have a type, such as message")
     if item.get("role") not in _ROLES:
         raise BodyError(f"{path}.role", "it must be a known role, such as assistant")
     if kind in _LIFTED and kind != "function_call_output":
