@@ -536,6 +536,7 @@ async def test_what_hooks_cannot_judge_of_the_servers_messages_is_removed() -> N
         b'{"serverContent": {"modelTurn": {"parts": "a"}}}',
         b'{"serverContent": {"modelTurn": {"parts": ["a"]}}}',
         b'{"toolCall": {"functionCalls": ["a"]}}',
+        b'{"toolCall": {"functionCalls": "a text that no hook would see"}}',
         b'{"usageMetadata": 7}',
         b'{"usageMetadata": {"promptTokenCount": 1}, "usage_metadata": {"promptTokenCount": 2}}',
         b'{"usageMetadata": {"promptTokenCount": 1}, "usageMetadata": {"promptTokenCount": 2}}',

@@ -52,6 +52,8 @@ class ServerMessage:
         check_spellings(tool_call, "toolCall")
         if (kept := only_known(tool_call, TOOL_CALL)) is not tool_call:
             self.message = write(self.message, "toolCall", kept)
+        if not isinstance(read(tool_call, "functionCalls"), list | dict | None):
+            raise BodyError("toolCall.functionCalls", "the calls must be a list")
         self.calls: list[JsonObject] = read_list(tool_call, "functionCalls")
         """The tool calls in the message."""
         if not all(isinstance(call, dict) for call in self.calls):
