@@ -316,7 +316,7 @@ def _id_in(text: str) -> str:
 def _list(table: KeyTable, given: argparse.Namespace) -> None:
     now, usage = int(time.time()), table.usage()
     keys = [key for key in table.all() if given.all or _state(key, now) == "valid"]
-    shown = [_shown(key, now, usage.get(key.id, KeyUsage())) for key in keys]
+    shown = [_key_fields(key, now, usage.get(key.id, KeyUsage())) for key in keys]
     if given.json:
         for each in shown:
             print(json.dumps(each, ensure_ascii=False))
@@ -333,7 +333,7 @@ def _list(table: KeyTable, given: argparse.Namespace) -> None:
 _LISTED = ("id", "owner", "team", "state", "expires", "last_used", "routes", "models", "limits", "note")
 
 
-def _shown(key: StoredKey, now: int, used: KeyUsage) -> dict[str, Any]:
+def _key_fields(key: StoredKey, now: int, used: KeyUsage) -> dict[str, Any]:
     scope = KeyScope.model_validate_json(key.scope)
     until = key.previous_until if key.previous_until and key.previous_until > now else None
     return {

@@ -195,7 +195,7 @@ def _facts(revision: PolicyRevision) -> dict[str, Any]:
 def _tell(revision: PolicyRevision, what: str, as_json: bool) -> None:
     short = revision.sha256.hex()[:_SHORT_HASH]
     print(
-        json.dumps(_shown(revision), ensure_ascii=False)
+        json.dumps(_revision_fields(revision), ensure_ascii=False)
         if as_json
         else f"Revision {revision.number} ({short}) {what}."
     )
@@ -233,7 +233,7 @@ def _newest(table: PolicyTable) -> PolicyRevision:
 def _show(table: PolicyTable, given: argparse.Namespace) -> None:
     revision = _found(table, given.revision) if given.revision else _newest(table)
     if given.json:
-        print(json.dumps({**_shown(revision), "document": revision.document}, ensure_ascii=False))
+        print(json.dumps({**_revision_fields(revision), "document": revision.document}, ensure_ascii=False))
     elif sys.stdout.isatty():
         print(revision.document)
     else:  # exactly as it was pushed
@@ -242,7 +242,7 @@ def _show(table: PolicyTable, given: argparse.Namespace) -> None:
         sys.stdout.buffer.flush()
 
 
-def _shown(revision: PolicyRevision) -> dict[str, Any]:
+def _revision_fields(revision: PolicyRevision) -> dict[str, Any]:
     when = utc_text(revision.pushed, "seconds")
     return {**_facts(revision), "pushed": when, "pushed_by": revision.pushed_by}
 
@@ -273,7 +273,7 @@ def _history(table: PolicyTable, given: argparse.Namespace) -> None:
     revisions = table.all()
     if given.json:
         for revision in revisions:
-            print(json.dumps(_shown(revision), ensure_ascii=False))
+            print(json.dumps(_revision_fields(revision), ensure_ascii=False))
         return
     print_table(
         ("revision", "sha256", "pushed", "by", "restores", "message"),

@@ -219,7 +219,7 @@ async def run_replay(given: argparse.Namespace) -> int:
             report = await _replay(Replay(engine, clock, prices), records)
     finally:
         await engine.close()
-    print(json.dumps(report.as_json(), indent=2, ensure_ascii=False) if given.json else _shown(report))
+    print(json.dumps(report.as_json(), indent=2, ensure_ascii=False) if given.json else _report_text(report))
     return 0
 
 
@@ -242,7 +242,7 @@ async def _replay(replay: Replay, records: Iterator[CallStart | RecordedCall]) -
     return report
 
 
-def _shown(report: ReplayReport) -> str:
+def _report_text(report: ReplayReport) -> str:
     """Return the report as text."""
     replayed = pluralize(report.replayed, "call or event", "calls and events")
     lines = [f"{replayed} replayed, {report.unchanged} unchanged."]
