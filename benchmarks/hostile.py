@@ -1,11 +1,15 @@
-"""Hostile bodies: how long `/healthz` waits meanwhile, how much memory they take, and how they are answered.
+"""Hostile bodies: how long `/healthz` and other calls wait meanwhile, and how much memory the bodies take.
 
 python -m benchmarks.hostile [WORD OF A NAME]
+
+The gateway has a processor of its own, and this process another one. Each body is sent for a few seconds.
 """
 
 import contextlib
 import gzip
 import http.client
+import os
+import statistics
 import sys
 import tempfile
 import threading
@@ -14,13 +18,15 @@ import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from benchmarks.gateway.configurations import RUNTIME, gateway
 from benchmarks.gateway.measuring import upstream
 from benchmarks.gateway.traffic.upstream import SMALL
-from benchmarks.processes import Server, free_port
+from benchmarks.processes import Server, cores, free_port
 
+SECONDS = 5.0
 MIB = 1024 * 1024
 VALUES = 199_900
 """Just below the bound on values."""
@@ -96,24 +102,39 @@ PACKED: dict[str, Callable[[], bytes]] = {
 
 
 def main() -> None:
+    """Measure each body, and print a row for it."""
+    os.sched_setaffinity(0, {cores()[0]})
     address = f"127.0.0.1:{free_port()}"
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         origin = stack.enter_context(upstream()).url
         environment = {"HOOKGATE_ADMIN__ADDRESS": address}
         server = stack.enter_context(gateway(RUNTIME, origin, folder, environment))
-        print(f"hostile bodies: {'':28} answer  seconds  worst /healthz  peak memory")
+        print(f"{'':42}{'':8}{'seconds':>9}{'/healthz ms':>16}{'other calls ms':>16}{'peak memory':>14}")
+        print(f"{'':42}{'answer':>8}{'a call':>9}{'p99':>8}{'worst':>8}{'p99':>8}{'worst':>8}{'MiB':>14}")
         for name, make in {**PLAIN, **PACKED}.items():
             if not all(word in name for word in sys.argv[1:]):
                 continue
             body = make()
-            with _peak(server.pid) as peak, _worst(address) as worst:
-                began = time.monotonic()
-                status = _post(server, body, packed=name in PACKED)
-                seconds = time.monotonic() - began
+            with (
+                _peak(server.pid) as peak,
+                _times(lambda: _get(address)) as health,
+                _times(lambda: _post(server, holding(b"1"), packed=False)) as others,
+            ):
+                status, seconds = _repeated(partial(_post, server, body, packed=name in PACKED))
                 time.sleep(0.1)
-            print(f"  {name:42} {status:6} {seconds:8.2f} {worst() * 1000:11.0f} ms {peak() / MIB:8.0f} MiB")
-        print()
+            waits = [wait for times in (health, others) for wait in (_p99(times), max(times))]
+            columns = "".join(f"{wait:8.0f}" for wait in waits)
+            print(f"{name:42}{status:8}{seconds:9.2f}{columns}{peak() / MIB:14.0f}", flush=True)
+
+
+def _repeated(call: Callable[[], int]) -> tuple[int, float]:
+    """Call repeatedly for some seconds; return the last status, and the mean seconds of a call."""
+    number, began = 0, time.monotonic()
+    while (elapsed := time.monotonic() - began) < SECONDS or not number:
+        status = call()
+        number += 1
+    return status, elapsed / number
 
 
 def _post(server: Server, body: bytes, *, packed: bool) -> int:
@@ -129,29 +150,37 @@ def _post(server: Server, body: bytes, *, packed: bool) -> int:
         return 0
 
 
+def _p99(times: list[float]) -> float:
+    return statistics.quantiles(times, n=100)[-1]
+
+
 @contextlib.contextmanager
-def _worst(address: str) -> Iterator[Callable[[], float]]:
-    """The longest that `/healthz` took, asked all the time."""
-    waits = [0.0]
+def _times(call: Callable[[], object]) -> Iterator[list[float]]:
+    """Yield the milliseconds that each call has taken, made one after another meanwhile."""
+    times: list[float] = []
     stop = threading.Event()
 
-    def ask() -> None:
+    def repeat() -> None:
         while not stop.is_set():
             began = time.monotonic()
-            connection = http.client.HTTPConnection(address)
-            connection.request("GET", "/healthz")
-            connection.getresponse().read()
-            connection.close()
-            waits.append(time.monotonic() - began)
+            call()
+            times.append((time.monotonic() - began) * 1000)
             time.sleep(0.002)
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=repeat)
     thread.start()
     try:
-        yield lambda: max(waits)
+        yield times
     finally:
         stop.set()
         thread.join()
+
+
+def _get(address: str) -> None:
+    connection = http.client.HTTPConnection(address)
+    connection.request("GET", "/healthz")
+    connection.getresponse().read()
+    connection.close()
 
 
 @contextlib.contextmanager
