@@ -11,7 +11,7 @@ from hookgate.proxy.calls.events import Rates
 from hookgate.proxy.config.session_bounds import MAX_SESSIONS
 from hookgate.proxy.keys.callers import AcceptedKeys
 from hookgate.proxy.observe import record as kept
-from hookgate.proxy.observe.record import CallRecord, Receipts
+from hookgate.proxy.observe.record import AuditState, CallRecord, Receipts
 from hookgate.proxy.sessions import memory as effects
 from hookgate.proxy.sessions import sessions as local
 from hookgate.proxy.sessions.memory import HookEffect
@@ -31,7 +31,7 @@ def session(key: str, name: str) -> SessionContext:
 
 def answered_record(key: str) -> CallRecord:
     """The record of a call that the model has answered."""
-    record = CallRecord(kind="judged", session=session(key, "s"), start_recorded=True)
+    record = CallRecord(kind="judged", session=session(key, "s"), audit_state=AuditState.NOT_AUDITED)
     with record.attempt() as attempt:
         attempt.answer_began(200)
     record.end(200, 0)
@@ -119,7 +119,7 @@ async def test_the_same_name_below_another_key_is_another_session() -> None:
     ],
 )
 def test_only_an_answer_of_the_model_proves_a_key(kind: str, statuses: list[int], answered: bool) -> None:
-    record = CallRecord(kind=kind, session=session("junk", "s"), start_recorded=True)
+    record = CallRecord(kind=kind, session=session("junk", "s"), audit_state=AuditState.NOT_AUDITED)
     for status in statuses:
         with record.attempt() as attempt:
             attempt.answer_began(status)

@@ -20,7 +20,7 @@ from support.wire import HI, SSE, UNARY, Answer, ask, connected, post, prompt
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import CredentialSettings, UpstreamSettings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.record import AuditState, CallRecord
 from hookgate.proxy.routes.table import match, with_gateway_credential
 from hookgate.proxy.upstream.client import Upstreams
 from hookgate.proxy.upstream.credentials import GatewayCredentials
@@ -157,7 +157,10 @@ async def test_an_api_that_cannot_be_reached_is_replaced_by_vertex_ai(tmp_path: 
     async with google_cloud() as cloud:
         tables = {"studio": TWO_KEYS["first"], "cloud": vertex(cloud, tmp_path, locations=["europe-west4"])}
         credentials = {name: CredentialSettings.model_validate(each) for name, each in tables.items()}
-        record, route = CallRecord(start_recorded=True), with_gateway_credential(match("POST", UNARY))
+        record, route = (
+            CallRecord(audit_state=AuditState.NOT_AUDITED),
+            with_gateway_credential(match("POST", UNARY)),
+        )
         with socket.socket() as silent:  # bound, but not listening
             silent.bind(("127.0.0.1", 0))
             gemini = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -257,12 +260,17 @@ async def test_responses_are_not_sent_to_vertex_ai(tmp_path: Path) -> None:
         assert cloud.secrets == [FIRST, SECOND]
 
 
-async def test_nothing_is_sent_before_the_call_is_on_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "state", [state for state in AuditState if state.name not in ("NOT_AUDITED", "STARTED")]
+)
+async def test_nothing_is_sent_before_the_call_is_on_record(state: AuditState, tmp_path: Path) -> None:
     async with google_cloud() as cloud:
         credentials = {name: CredentialSettings.model_validate(each) for name, each in TWO_KEYS.items()}
         settings, route = UpstreamSettings(gemini=cloud.url), with_gateway_credential(match("POST", UNARY))
         async with Upstreams(settings, credentials=credentials) as upstreams:
-            fail_over = FailOver(upstreams, CallRecord(), "POST", route, at_once, decompress=True)
+            fail_over = FailOver(
+                upstreams, CallRecord(audit_state=state), "POST", route, at_once, decompress=True
+            )
             with pytest.raises(RuntimeError, match="before its start is recorded"):
                 async with fail_over.final_answer({}, b"{}"):
                     pass
@@ -276,7 +284,14 @@ async def test_a_credential_is_not_avoided_because_the_gateway_has_no_connection
         route = with_gateway_credential(match("POST", UNARY))
         async with Upstreams(settings, 1, credentials) as upstreams:
             one, other = (
-                FailOver(upstreams, CallRecord(start_recorded=True), "POST", route, at_once, decompress=True)
+                FailOver(
+                    upstreams,
+                    CallRecord(audit_state=AuditState.NOT_AUDITED),
+                    "POST",
+                    route,
+                    at_once,
+                    decompress=True,
+                )
                 for _ in range(2)
             )
             async with one.final_answer({}, b"{}"):
@@ -299,7 +314,7 @@ async def test_a_body_that_can_be_read_only_once_is_sent_only_once() -> None:
         credentials = {name: CredentialSettings.model_validate(each) for name, each in TWO_KEYS.items()}
         settings, route = UpstreamSettings(gemini=cloud.url), with_gateway_credential(match("POST", UNARY))
         async with Upstreams(settings, credentials=credentials) as upstreams:
-            record = CallRecord(start_recorded=True)
+            record = CallRecord(audit_state=AuditState.NOT_AUDITED)
             fail_over = FailOver(upstreams, record, "POST", route, at_once, decompress=True)
             async with fail_over.final_answer({}, pieces()) as answer:
                 assert (answer.status, record.upstream_requests) == (429, 1)

@@ -42,6 +42,9 @@ _NO_CHANGE = "hookgate cannot write its audit record, so it refuses changes ({})
 _UNREADABLE = "hookgate cannot read its audit ({}). Ask the operator of this gateway."
 
 
+_UNFINISHED = frozenset({AuditState.PENDING, AuditState.STARTED, AuditState.START_FAILED})
+"""States after which the end of a call is still to be recorded."""
+
 _PAUSES = (0.02, 0.08, 0.2, 0)
 """Seconds between attempts to read the end of a call, which may have just ended at another gateway."""
 
@@ -92,10 +95,12 @@ class Audit:
     def watch(self, record: CallRecord, method: str, route: Route) -> None:
         """Start auditing a call, if calls of its route are audited."""
         is_listing = route.kind == "forwarded" and method == "GET" and not route.unhooked
-        if route.kind != "receipt" and not is_listing:
-            record.audit_state = AuditState.PENDING
-            if self._contents is not None:
-                record.content = self._contents.content_for(route)
+        if route.kind == "receipt" or is_listing:
+            record.advance_audit(AuditState.NOT_AUDITED)
+            return
+        record.advance_audit(AuditState.PENDING)
+        if self._contents is not None:
+            record.content = self._contents.content_for(route)
 
     def queue_start(self, record: CallRecord) -> None:
         """Queue the start of a call, so that it is written while hooks run. The session must be known."""
@@ -110,10 +115,10 @@ class Audit:
     async def record_start(self, record: CallRecord) -> None:
         """Wait until a call's start is on disk. Raises ApiError (403) if it cannot be written."""
         try:
-            if record.audit_state is AuditState.START_FAILED:
-                raise AuditError("its start could not be written")  # attempted when its answer began
             if record.audit_state is AuditState.PENDING:
                 await self._write_start(record, hooks_pending=False)
+            if record.audit_state is AuditState.START_FAILED:
+                raise AuditError("its start could not be written")  # attempted when its answer began
         except AuditError as error:
             raise _refusal(record, error) from None
 
@@ -121,12 +126,13 @@ class Audit:
         """Write a shim's event to disk before it is answered. Raises ApiError (403) if that fails."""
         if record.audit_state is AuditState.PENDING:
             record.end(status, 0)
-            record.audit_state = AuditState.DONE
+            record.advance_audit(AuditState.DONE)
             try:
                 content = None if self._contents is None else await self._contents.of_event(record)
                 await self.writer.append(event_entry(record, make_receipt(record), content))
             except AuditError as error:
-                record.audit_state = AuditState.DONE if error.under_way else AuditState.START_FAILED
+                if not error.under_way:
+                    record.advance_audit(AuditState.START_FAILED)
                 raise _refusal(record, error) from None
 
     async def ensure_start_recorded(self, record: CallRecord, status: int) -> None:
@@ -160,9 +166,9 @@ class Audit:
 
     def settle(self, record: CallRecord, receipt: JsonObject) -> None:
         """Write the end of a call. Does not wait; remaining records are written before the gateway stops."""
-        if record.audit_state not in (AuditState.PENDING, AuditState.START_FAILED):
+        if record.audit_state not in _UNFINISHED:
             return
-        record.audit_state = AuditState.DONE
+        record.advance_audit(AuditState.DONE)
         begun = self._starts.pop(record.id, None)
         if record.kind == "event":
             self.writer.append_soon(event_entry(record, receipt), bounded=True)
@@ -191,8 +197,11 @@ class Audit:
                     self._starts[record.id] = self.writer.begin(start_entry(record, content))
             await self.writer.wait_for(self._starts[record.id])
         except AuditError:
-            record.audit_state = AuditState.START_FAILED
+            if record.audit_state is AuditState.PENDING:
+                record.advance_audit(AuditState.START_FAILED)
             raise
+        if record.audit_state is AuditState.PENDING:  # not if the answer has waited for the same record
+            record.advance_audit(AuditState.STARTED)
 
 
 def _refusal(record: CallRecord, error: AuditError) -> ApiError:

@@ -209,9 +209,7 @@ class Gateway:
         record.issued_key = call.caller.issued.id if call.caller.issued else ""
         record.streamed = route.streamed
         record.request_bytes = call.steps.work = request.content_length or 0
-        audit = self._services.audit
-        if audit is not None:
-            audit.watch(record, request.method, route)
+        self._services.watch(record, request.method, route)
         if record.content is not None:
             call.observers.append(record.content)
         if record.trace is not None:

@@ -12,8 +12,9 @@ from hookgate.proxy.errors import UPSTREAM_BROKE, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.keys.callers import Callers, load_named_keys
 from hookgate.proxy.observe.content import open_transcripts
 from hookgate.proxy.observe.logs import note_cause
-from hookgate.proxy.observe.record import CallRecord, Receipts
+from hookgate.proxy.observe.record import AuditState, CallRecord, Receipts
 from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.routes.table import Route
 from hookgate.proxy.sessions.bypass import Bypasses
 from hookgate.proxy.sessions.interactions import KnownInteractions
 from hookgate.proxy.sessions.sessions import LocalSessions, Sessions
@@ -115,13 +116,19 @@ class GatewayServices:
         note_cause(UPSTREAM_BROKE)
         log.warning("the upstream failed during its answer: %s", failure)
 
+    def watch(self, record: CallRecord, method: str, route: Route) -> None:
+        """Start auditing a call, if calls of its route are audited."""
+        if self.audit is None:
+            record.advance_audit(AuditState.NOT_AUDITED)
+        else:
+            self.audit.watch(record, method, route)
+
     async def record_start(self, record: CallRecord) -> None:
         """Record the start of a call before it is sent upstream. Raises ApiError if that fails."""
-        if not record.start_recorded:
-            if self.audit is not None:
-                await self.audit.record_start(record)
+        if self.audit is not None:
+            await self.audit.record_start(record)
+        if record.before_seconds is None:
             record.before_seconds = record.elapsed()
-            record.start_recorded = True
 
     async def record_event(self, record: CallRecord) -> None:
         """Record a shim's event before it is answered. Raises ApiError if that fails."""

@@ -220,15 +220,32 @@ by its client, which disconnected; or interrupted by a gateway that stopped."""
 
 
 class AuditState(Enum):
-    """How far the audit of a call has come."""
+    """How far the audit of a call has come: whether it may be sent upstream, and whether records follow."""
 
+    UNKNOWN = auto()
+    """The initial state: it is not known yet whether the call is audited."""
     NOT_AUDITED = auto()
+    """It may be sent upstream."""
     PENDING = auto()
-    """The end of the call, or the event, has not been given to the writer."""
+    """It may be sent once its start is on disk."""
+    STARTED = auto()
+    """Its start is on disk, so it may be sent upstream. Its end follows."""
     START_FAILED = auto()
-    """The same, and its start, or the event, could not be written in time."""
+    """Its start, or the event, could not be written in time. It is never sent, but its end follows."""
     DONE = auto()
     """The writer has all of its records."""
+
+
+_NEXT_STATES: Mapping[AuditState, frozenset[AuditState]] = {
+    AuditState.UNKNOWN: frozenset({AuditState.NOT_AUDITED, AuditState.PENDING}),
+    AuditState.NOT_AUDITED: frozenset(),
+    AuditState.PENDING: frozenset({AuditState.STARTED, AuditState.START_FAILED, AuditState.DONE}),
+    AuditState.STARTED: frozenset({AuditState.DONE}),
+    AuditState.START_FAILED: frozenset({AuditState.DONE}),
+    AuditState.DONE: frozenset({AuditState.START_FAILED}),  # a shim's event that could not be written
+}
+
+_SENDABLE = frozenset({AuditState.NOT_AUDITED, AuditState.STARTED})
 
 
 _ENDING = frozenset({"SessionStart", "BeforeAgent", "BeforeModel", "BeforeToolSelection", "AfterModel"})
@@ -313,9 +330,7 @@ class CallRecord:
     """What hooks kept from the agent, at most MAX_BLOCKED entries."""
     blocked_count: int = 0
     """The number of outputs that hooks kept from the agent."""
-    audit_state: AuditState = AuditState.NOT_AUDITED
-    start_recorded: bool = False
-    """Whether the call may be sent upstream: its start is recorded, or the call is not audited."""
+    audit_state: AuditState = AuditState.UNKNOWN
     content: CallContent | None = None
     """The content of the call, if the audit stores it."""
     _clock: float = field(default_factory=time.monotonic)
@@ -371,13 +386,19 @@ class CallRecord:
     def attempt(self) -> UpstreamAttempt:
         """Register one upstream request, and return it for the upstream client. It ends as a context manager.
 
-        Raises RuntimeError unless the start of the call is recorded.
+        Raises RuntimeError unless the start of the call is on disk, or the call is not audited.
         """
-        if not self.start_recorded:
+        if self.audit_state not in _SENDABLE:
             raise RuntimeError("a call must not be sent upstream before its start is recorded")
         attempt = UpstreamAttempt(self.trace)
         self.attempts.append(attempt)
         return attempt
+
+    def advance_audit(self, state: AuditState) -> None:
+        """Note how far the audit has come. Raises RuntimeError if the state cannot follow the current one."""
+        if state not in _NEXT_STATES[self.audit_state]:
+            raise RuntimeError(f"a call's audit cannot become {state} after {self.audit_state}")
+        self.audit_state = state
 
     def note_call(self, session: SessionContext) -> None:
         """Note that a model call belongs to this session; a batch consists of several calls."""
