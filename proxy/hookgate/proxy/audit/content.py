@@ -10,6 +10,7 @@ from hookgate.hooks import AfterModel
 from hookgate.hooks.policies.redact import SENSITIVE, Scanner
 from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.fields import handled_by_caller, redacted_fields, redacted_request
+from hookgate.hooks.policies.redact.known import CleanDigests, RememberedParts
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.content import CallContent, KeptBytes
@@ -46,6 +47,7 @@ class Contents:
 
     def __init__(self, mode: Mode) -> None:
         self._scanner = Scanner(SENSITIVE) if mode == "redacted" else None
+        self._clean = CleanDigests()
         self._thread = ThreadPoolExecutor(1, "hookgate-audit-content")
 
     def content_for(self, route: Route) -> CallContent | None:
@@ -100,7 +102,9 @@ class Contents:
         if self._scanner is None:
             return make(content, None)
         effects = RedactionEffects.from_record(record)
-        redaction = Redaction(Search(self._scanner), lambda kind, _: f"[{kind}]")
+        key = record.session.key if record.session else ""
+        known = RememberedParts(self._clean, key)
+        redaction = Redaction(Search(self._scanner), lambda kind, _: f"[{kind}]", known=known)
         made = make(content, effects)
         stored = {name: _redacted(redaction, content.route, name, value) for name, value in made.items()}
         masked = stored != made or (effects is not None and effects.changed)

@@ -209,14 +209,21 @@ Texts = dict[TextPlace, str]
 
 
 def redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
-    """Return the request with findings replaced, or the same object if there are none. Raises Withheld."""
-    if CleanCheck(redaction).is_clean_throughout(lambda survey: _redacted_request(survey, request)):
+    """Return the request with findings replaced, or the same object if there are none. Raises Withheld.
+
+    Parts that the redaction knows to be clean are not searched, and those that prove to be so are remembered.
+    """
+    check = CleanCheck(redaction)
+    if check.is_clean_throughout(lambda survey: _redacted_request(survey, request)):
+        check.known.remember()
         return request
-    return _redacted_request(redaction, request)
+    new = _redacted_request(redaction, request)
+    redaction.known.remember()
+    return new
 
 
 def _redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
-    new: JsonObject = redacted_fields(redaction, request, "other", _FIELDS)
+    new = _with_rest(redaction, request)
     system = read(request, "systemInstruction")
     if system is not None:
         new = _with_turns(redaction, new, "systemInstruction", [system], "system")
@@ -226,6 +233,22 @@ def _redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
             content_list = contents if isinstance(contents, list) else [contents]
             new = _with_turns(redaction, new, field, content_list, "prompts")
     return new
+
+
+def _with_rest(redaction: Redaction, request: JsonObject) -> JsonObject:
+    """Redact everything in the request but its turns."""
+    rest = {
+        name: value
+        for name, value in request.items()
+        if _FIELDS.get(camel(name)) is not handled_by_caller or not isinstance(value, list | dict)
+    }
+
+    def redact(rest: JsonObject) -> JsonObject:
+        new: JsonObject = redacted_fields(redaction, request, "other", _FIELDS)
+        return rest if new is request else new
+
+    new = redaction.known.redacted("other", rest, redact)
+    return request if new is rest else new
 
 
 def newest(request: JsonObject) -> JsonObject:
@@ -250,12 +273,18 @@ def _with_turns(
 ) -> JsonObject:
     """Redact a field of the request that has contents, or one content."""
     end = _end_of_answers(contents)
+    runs: list[tuple[Scope, list[Any]]] = [
+        ("answers" if model else scope, list(run)) for model, run in groupby(contents[:end], key=_is_model)
+    ]
+    if end < len(contents):
+        runs.append((scope, contents[end:]))
     new = [
         content
-        for model, run in groupby(contents[:end], key=_is_model)
-        for content in _redacted_run(redaction, list(run), "answers" if model else scope)
+        for speaker, run in runs
+        for content in redaction.known.redacted(
+            speaker, run, partial(_redacted_run, redaction, scope=speaker)
+        )
     ]
-    new += _redacted_run(redaction, contents[end:], scope)
     if same_items(new, contents):
         return request
     return write(request, field, new if isinstance(read(request, field), list) else new[0])
@@ -269,7 +298,7 @@ def _is_model(content: Any) -> bool:
     return not any(isinstance(part, dict) and read(part, "functionResponse") is not None for part in parts)
 
 
-def _redacted_run(redaction: Redaction, contents: list[Any], scope: Scope) -> list[Any]:
+def _redacted_run(redaction: Redaction, contents: list[Any], *, scope: Scope) -> list[Any]:
     """Redact consecutive contents of one speaker, with their texts as one.
 
     Clients that stream may store a turn as several contents, one per event.

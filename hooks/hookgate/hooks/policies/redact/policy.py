@@ -24,6 +24,7 @@ from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.detectors.detector import KIND, Detector
 from hookgate.hooks.policies.redact.fields import newest, redacted_fields, redacted_request
+from hookgate.hooks.policies.redact.known import CleanDigests, RememberedParts
 from hookgate.hooks.policies.redact.options import Action, RedactOptions
 from hookgate.hooks.policies.redact.presidio import load_presidio
 from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search
@@ -170,6 +171,7 @@ class _Redact:
             options.at_cap,
             load_presidio(options.presidio) if options.presidio else None,
         )
+        self._clean = CleanDigests()
         self._pseudonym_search = Search(Scanner([pseudonym_detector()]), limit=sys.maxsize)
 
     def __call__(
@@ -209,6 +211,7 @@ class _Redact:
         self, create_redaction: _CreateRedaction, llm_request: JsonObject, session: SessionContext
     ) -> Output | None:
         """Redact a request, given in the view `body`."""
+        create_redaction = partial(create_redaction, known=RememberedParts(self._clean, session.key))
         request, beside = llm_request["raw"], llm_request.get("beside") or {}
         if self._replacer.blocks:  # older turns were allowed before, or masked then
             blocking = create_redaction(self._replacer.replacer_or_block(None))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args
 
+from hookgate.hooks.policies.redact.known import NOTHING_KNOWN, KnownParts
 from hookgate.hooks.policies.redact.presidio import BufferingRedactor, Find
 from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.hooks.policies.redact.streaming import AtCap, BlockedPiece, KeptPiece, Redactor, TextPiece
@@ -136,12 +137,14 @@ class Redaction:
         scopes: Collection[Scope] = SCOPES,
         *,
         brief: bool = False,
+        known: KnownParts = NOTHING_KNOWN,
     ) -> None:
         """`replace` is called with the kind and text of a finding; it may raise Withheld.
 
-        If `brief` is true, texts that take long to search raise TakesLong instead.
+        If `brief` is true, texts that take long to search raise TakesLong instead. `known` are the parts of a
+        request in which the same search has found nothing.
         """
-        self.scopes = scopes
+        self.scopes, self.known = scopes, known
         self.findings: Counter[str] = Counter()
         self._search, self._replacement, self._brief = search, replace, brief
         self._scanner = search.scanner.limited(search.limit, brief=brief)
@@ -316,7 +319,7 @@ class CleanCheck(Redaction):
     """
 
     def __init__(self, redaction: Redaction) -> None:
-        super().__init__(redaction._search, _raise_found, redaction.scopes)
+        super().__init__(redaction._search, _raise_found, redaction.scopes, known=redaction.known.again())
         self.may_join_values = set(redaction.scopes) >= SCOPES
         self._long = Redaction(redaction._search, _raise_found, redaction.scopes, brief=redaction._brief)
         self._texts: list[str] = []
