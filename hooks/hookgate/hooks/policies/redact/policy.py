@@ -150,7 +150,6 @@ def _create_key(path: Path) -> None:
 
 
 Output = dict[str, Any]
-_CreateRedaction = Callable[[Callable[[str, str], str]], Redaction]
 
 
 def redact_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
@@ -208,7 +207,7 @@ class _Redact:
         return AnswerScreen(Redaction(self._search, replace, self._options.scopes))
 
     def _request(
-        self, create_redaction: _CreateRedaction, llm_request: JsonObject, session: SessionContext
+        self, create_redaction: partial[Redaction], llm_request: JsonObject, session: SessionContext
     ) -> Output | None:
         """Redact a request, given in the view `body`."""
         create_redaction = partial(create_redaction, known=RememberedParts(self._clean, session.key))
@@ -226,7 +225,7 @@ class _Redact:
         return _output(redaction, "llm_request", {k: v for k, v in new.items() if v is not original[k]})
 
     def _answer(
-        self, create_redaction: _CreateRedaction, original: JsonObject, session: SessionContext
+        self, create_redaction: partial[Redaction], original: JsonObject, session: SessionContext
     ) -> Output | None:
         redaction = create_redaction(self._replacer.replacer_or_block(self._pseudonyms(session)))
         screen = AnswerScreen(redaction)
@@ -234,7 +233,7 @@ class _Redact:
         return _output(redaction, "llm_response", {} if new is original else {"raw": new})
 
     def _tool(
-        self, create_redaction: _CreateRedaction, scope: Scope, field: str, original: JsonObject
+        self, create_redaction: partial[Redaction], scope: Scope, field: str, original: JsonObject
     ) -> Output | None:
         """Redact arguments or a result from a shim. They are masked, as pseudonyms would not be restored."""
         if scope not in self._options.scopes:
