@@ -88,14 +88,16 @@ async def test_a_receipt_is_read_from_the_records_by_who_made_the_call(
     seen: list[Any] = []
 
     async def look(_: Any) -> None:
-        with closing(sqlite3.connect(tmp_path / "audit.db")) as connection:
-            [(running,)] = connection.execute("SELECT id FROM audit_records").fetchall()
-        seen.append(await gateway.audit.receipt_for(running.hex()))
+        with reading(tmp_path) as audit:
+            await until(lambda: len(audit.running()) == 1)
+            [running] = audit.running()
+        seen.append(await gateway.audit.receipt_for(running.id))
 
     hooks = {"AfterModel": [runs(look)]}
     async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:
         answer = await post(gateway.url, f"/s/s1{UNARY}", HI)
-        await until(lambda: gateway.audit.writer.written == 2)
+        with reading(tmp_path) as audit:
+            await until(lambda: bool(audit.calls(RecordFilter())))
         receipt, read = answer.headers["x-hookgate-receipt"], gateway.audit.receipt_for
         found = await read(receipt)
         assert found is not None
@@ -131,29 +133,29 @@ async def test_receipts_are_refused_while_the_records_cannot_be_read(
     assert (refused.value.code, refused.value.reason) == (403, "AUDIT_UNAVAILABLE")
 
 
+def recorded_types(state: Path) -> list[str]:
+    """Return the types of all records on disk, in the journal and in the database."""
+    lines = [line for path in state.rglob("*.journal") for line in path.read_text().splitlines()]
+    documents = [json.loads(line)[3] for line in lines]
+    with closing(sqlite3.connect(state / "audit.db")) as connection:
+        saved = connection.execute("SELECT seq, type FROM audit_records").fetchall()
+    return list({**dict(saved), **{each["seq"]: each["type"] for each in documents}}.values())
+
+
 async def test_the_start_is_on_disk_when_the_call_goes_upstream(tmp_path: Path) -> None:
     """Seen by a hook of the answer, which runs while the call is under way."""
-    seen: list[Any] = []
-
-    def look(_: Any) -> None:
-        with closing(sqlite3.connect(tmp_path / "audit.db")) as connection:
-            seen.append(connection.execute("SELECT type FROM audit_records").fetchall())
-
-    hooks = {"AfterModel": [runs(look)]}
+    seen: list[list[str]] = []
+    hooks = {"AfterModel": [runs(lambda _: seen.append(recorded_types(tmp_path)))]}
     async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:
         await post(gateway.url, UNARY, HI)
-    assert seen == [[("start",)]]
+    assert seen == [["start"]]
 
 
 async def test_the_start_is_written_while_hooks_run(tmp_path: Path) -> None:
     """The hook ends when it finds the start on disk."""
 
-    def types() -> list[Any]:
-        with closing(sqlite3.connect(tmp_path / "audit.db")) as connection:
-            return connection.execute("SELECT type FROM audit_records").fetchall()
-
     async def wait(_: Any) -> None:
-        await until(lambda: types() == [("start",)])
+        await until(lambda: recorded_types(tmp_path) == ["start"])
 
     hooks = {"BeforeModel": [runs(wait)]}
     async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:

@@ -145,7 +145,7 @@ async def test_a_gateway_that_lives_is_left_alone(tmp_path: Path) -> None:
 def test_on_a_server_a_writer_is_dead_when_its_lock_stays_free(tmp_path: Path) -> None:
     with postgres() as url, opened(tmp_path, url) as database:
         own_locks = writer_locks(database, tmp_path)
-        recovery = Recovery(database, own_locks, patience=1)
+        recovery = Recovery(database, own_locks, tmp_path, patience=1)
         with ledger_in(database, tmp_path) as ledger:
             start, _ = entries_of(record_of())
             ledger.write([start])
@@ -175,7 +175,9 @@ async def test_the_lock_of_a_writer_that_was_recovered_is_free(tmp_path: Path) -
         with ledger_in(database, tmp_path) as ledger:
             writer = Writer(ledger, 5)
             writer.start()
-            count = await recover(Recovery(database, locks, patience=0), locks, writer, ledger.number)
+            count = await recover(
+                Recovery(database, locks, tmp_path, patience=0), locks, writer, ledger.number
+            )
             assert (count, others.acquire(dead.number)) == (1, True)
             others.close()
             await asyncio.to_thread(writer.close, 5)
@@ -189,7 +191,7 @@ async def test_writers_whose_recovery_failed_are_left_to_the_next_one(
     with opened(tmp_path, url) as database:
         dead = [dead_writer(database, tmp_path) for _ in range(2)]
         with locks_of(database, tmp_path) as locks, ledger_in(database, tmp_path) as ledger:
-            recovery, writer = Recovery(database, locks, patience=0), Writer(ledger, 5)
+            recovery, writer = Recovery(database, locks, tmp_path, patience=0), Writer(ledger, 5)
             writer.write_error = "no room"
             with pytest.raises(AuditError, match="no room"):
                 await recover(recovery, locks, writer, ledger.number)
@@ -213,7 +215,7 @@ def test_a_search_that_fails_leaves_the_dead_writers_to_the_next_one(
             acquire = locks.acquire
             monkeypatch.setattr(locks, "acquire", lambda number: acquire(number) and 1 // (second - number))
             with pytest.raises(ZeroDivisionError):
-                Recovery(database, locks, patience=0).dead(0)
+                Recovery(database, locks, tmp_path, patience=0).dead(0)
             assert others.acquire(first)
 
 
@@ -223,7 +225,7 @@ async def test_ends_that_are_still_being_written_are_not_written_again(
     with opened(tmp_path, url) as database:
         dead_writer(database, tmp_path)
         with locks_of(database, tmp_path) as locks, ledger_in(database, tmp_path) as ledger:
-            recovery, writer = Recovery(database, locks, patience=0), Writer(ledger, 0.2)
+            recovery, writer = Recovery(database, locks, tmp_path, patience=0), Writer(ledger, 0.2)
             write, allowed = ledger.write, threading.Event()
             monkeypatch.setattr(ledger, "write", lambda entries: allowed.wait(60) and write(entries))
             writer.start()

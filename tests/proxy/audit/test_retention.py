@@ -132,7 +132,7 @@ def test_a_writer_that_died_may_be_gone_with_the_record_of_its_recovery(
         with ledger_in(database, tmp_path) as heir, monkeypatch.context() as patch:
             at = chain.now() - 3 * DAY
             patch.setattr(chain, "now", lambda: at)
-            heir.write(Recovery(database, locks, patience=0).ends(dead.number))
+            heir.write(Recovery(database, locks, tmp_path, patience=0).ends(dead.number))
             patch.undo()
             write(heir, 1, monkeypatch)
             heir.retain(Retention(days=2))

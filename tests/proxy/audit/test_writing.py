@@ -5,11 +5,11 @@ import contextlib
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
@@ -31,7 +31,9 @@ from support.wire import HI, SSE, UNARY, connected, post
 
 from hookgate.proxy.audit import Audit, AuditError, ledger
 from hookgate.proxy.audit import writer as writing
+from hookgate.proxy.audit.chain import NewRecord
 from hookgate.proxy.audit.heads import HEADS_FILE, HeadsFile, load_heads
+from hookgate.proxy.audit.journal import Journal
 from hookgate.proxy.audit.ledger import Ledger, ServerLocks, writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
@@ -59,6 +61,23 @@ def locked(state: Path) -> Iterator[None]:
         connection.execute("BEGIN IMMEDIATE")
         yield
         connection.execute("ROLLBACK")
+
+
+@contextmanager
+def stalled_disk() -> Iterator[None]:
+    """No journal can be written until the end of the block."""
+    append, allowed = Journal.append, Event()
+
+    def wait_and_append(journal: Journal, records: Sequence[NewRecord]) -> None:
+        assert allowed.wait(60)
+        append(journal, records)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "append", wait_and_append)
+        try:
+            yield
+        finally:
+            allowed.set()
 
 
 def count(state: Path) -> int:
@@ -383,12 +402,12 @@ async def test_with_a_full_disk_calls_are_refused_until_there_is_room(tmp_path: 
         assert report_of(state).problems == []
 
 
-async def test_with_a_locked_database_nothing_goes_upstream(tmp_path: Path) -> None:
+async def test_with_a_stalled_disk_nothing_goes_upstream(tmp_path: Path) -> None:
     async with (
         running_upstream() as (upstream, recorded),
         audited_gateway(upstream, tmp_path, {"BeforeModel": [says()]}, deadline=0.2) as gateway,
     ):
-        with locked(tmp_path):
+        with stalled_disk():
             await refused(gateway.url)
             await refused(gateway.url, "/v1beta/models/gemini-2.5-flash:countTokens")
             assert len(recorded) == 0
@@ -397,6 +416,29 @@ async def test_with_a_locked_database_nothing_goes_upstream(tmp_path: Path) -> N
     assert report_of(tmp_path).problems == []
     with reading(tmp_path) as audit:
         assert [call.outcome for call in audit.calls(RecordFilter())].count("refused") == 2
+
+
+async def test_a_locked_database_is_waited_for_while_records_are_in_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls are refused once it has failed, and no record is lost."""
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.3)
+    async with (
+        running_upstream() as (upstream, recorded),
+        audited_gateway(upstream, tmp_path, deadline=5) as gateway,
+    ):
+        with locked(tmp_path):
+            assert (await post(gateway.url, UNARY, HI)).status == 200
+            await until(lambda: gateway.audit.refusal_reason == "database is locked")
+            sent = len(recorded)
+            await refused(gateway.url)
+            assert len(recorded) == sent
+        await until(lambda: gateway.audit.refusal_reason is None)
+        assert (await post(gateway.url, UNARY, HI)).status == 200
+    assert report_of(tmp_path).problems == []
+    with reading(tmp_path) as audit:
+        outcomes = sorted(call.outcome for call in audit.calls(RecordFilter()))
+    assert outcomes == ["answered", "answered", "refused"]
 
 
 async def test_a_stream_that_had_to_begin_early_goes_nowhere_without_its_start(tmp_path: Path) -> None:
@@ -409,7 +451,7 @@ async def test_a_stream_that_had_to_begin_early_goes_nowhere_without_its_start(t
         running_upstream() as (upstream, recorded),
         audited_gateway(upstream, tmp_path, hooks, config=config, deadline=0.2) as gateway,
     ):
-        with locked(tmp_path):
+        with stalled_disk():
             answer = await post(gateway.url, SSE, HI)
         assert len(recorded) == 0
     assert answer.status == 200
@@ -417,8 +459,8 @@ async def test_a_stream_that_had_to_begin_early_goes_nowhere_without_its_start(t
 
 
 async def leave_while_writing(gateway: Audited, target: str, state: Path) -> None:
-    """Leave a call while its start waits for the database, and check the records after that."""
-    with locked(state):
+    """Leave a call while its start waits for the disk, and check the records after that."""
+    with stalled_disk():
         async with connected(gateway.url) as wire:
             await wire.post(target, HI)
             await until(lambda: gateway.audit.writer.queued)

@@ -147,6 +147,11 @@ class NewRecord(NamedTuple):
     body: bytes
     content: bytes | None
 
+    @property
+    def is_about_audit(self) -> bool:
+        """Whether the record does not belong to a call: see `audit_entry`."""
+        return self.record.type == "event" and self.columns is None
+
 
 def new_record(writer: str, seq: int, previous: str, entry: Entry) -> NewRecord:
     """Return the record for an entry that follows the record with the hash `previous`."""

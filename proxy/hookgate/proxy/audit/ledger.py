@@ -24,6 +24,7 @@ from hookgate.proxy.audit.chain import (
     registration,
 )
 from hookgate.proxy.audit.heads import Head, HeadsFile
+from hookgate.proxy.audit.journal import FOLDER, Journal
 from hookgate.proxy.audit.jsonl import Lines
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.stored import chain_tip, insert_records, note_ends
@@ -146,7 +147,7 @@ class ServerLocks:
 
 def writer_locks(database: Database, state: Path) -> Locks:
     """Return the locks for a database; for a database file they are in the state folder."""
-    return FileLocks(state / "audit-writers") if database.is_file else ServerLocks(database)
+    return FileLocks(state / FOLDER) if database.is_file else ServerLocks(database)
 
 
 _REGISTERING = 0x686F6F6B61756474
@@ -162,13 +163,28 @@ Sink = Callable[[Sequence[NewRecord]], None]
 
 
 class Ledger:
-    """Writes a chain. Only one thread at a time may use it. Every method may raise database errors."""
+    """Writes a chain. Only one thread at a time may use it.
+
+    Every method may raise database errors, and StoreError for its journal.
+    """
 
     def __init__(
-        self, database: Database, locks: Locks, sink: Sink | None = None, heads: HeadsFile | None = None
+        self,
+        database: Database,
+        locks: Locks,
+        sink: Sink | None = None,
+        heads: HeadsFile | None = None,
+        journals: Path | None = None,
     ) -> None:
-        """Create a ledger. `sink` is called with written records and must not block; `heads` saves heads."""
+        """Create a ledger. `sink` is called with written records and must not block; `heads` saves heads.
+
+        If `journals`, the state folder, is given, records of calls are in a journal until `save`.
+        """
         self._database, self._locks, self._sink, self._heads = database, locks, sink, heads
+        self._journals = journals
+        self._journal: Journal | None = None
+        self._unsaved: list[NewRecord] = []
+        self._save_failed = False
         self._attempt: list[NewRecord] = []
         self.writer = secrets.token_hex(8)
         self.number = 0
@@ -205,11 +221,19 @@ class Ledger:
                 "ended": "",
             }
             connection.execute(insert(audit_writers), row)
+        if self._journals is not None:
+            self._journal = Journal(self._journals, self.writer)
         self.save_head()
         return document
 
+    @property
+    def unsaved(self) -> int:
+        """The number of records that are in the journal, but not in the database."""
+        return len(self._unsaved)
+
     def save_head(self) -> None:
         """Save the head of the chain outside of the database; cheap if it has not changed."""
+        self.save()
         if self._heads is not None:
             first = min(1, self._seq)
             self._heads.save(self.writer, Head(self.number, self._registration, first, self._seq, self._tip))
@@ -217,11 +241,26 @@ class Ledger:
     def write(self, entries: Sequence[Entry]) -> list[NewRecord]:
         """Write entries to disk, and return them as records."""
         records = self._next_records(entries)
-        with self._transaction() as connection:
-            insert_records(connection, self.number, records)
-            note_ends(connection, entries)
+        if self._journal is None:
+            with self._transaction() as connection:
+                self._insert(connection, records)
+        else:
+            self._journal.append(records)
+            self._unsaved += records
         self._advance()
         return records
+
+    def save(self) -> None:
+        """Move the records of the journal to the database."""
+        if self._journal is None or not self._unsaved:
+            return
+        with self._transaction() as connection:
+            # A transaction that failed may have been committed nevertheless.
+            seq, _ = (self._save_failed and chain_tip(connection, self.number)) or (0, "")
+            self._save_failed = True
+            self._insert(connection, [new for new in self._unsaved if new.record.seq > seq])
+        self._save_failed, self._unsaved = False, []
+        self._journal.clear()
 
     def adopt_committed_attempt(self) -> list[NewRecord]:
         """Continue after the records of the last `write` if they were committed although it failed.
@@ -252,6 +291,7 @@ class Ledger:
 
     def retain(self, retention: Retention) -> bool:
         """Apply retention, and record what was removed. Returns True if there is more to remove."""
+        self.save()
         self.adopt_committed_attempt()  # of an earlier removal
         with self._transaction() as connection:
             removed = retention.remove(connection, self._database.is_file)
@@ -266,6 +306,8 @@ class Ledger:
         """Close the chain and release its lock."""
         self.write([audit_entry("closed", writer=self.number, count=self._seq + 1)])
         self.save_head()
+        if self._journal is not None:
+            self._journal.close()
         self._locks.release(self.number)
         if self._open_connection is not None:
             self._open_connection.close()
@@ -287,6 +329,11 @@ class Ledger:
         finally:
             if self._open_connection is None:
                 kept.close()
+
+    def _insert(self, connection: Connection, records: Sequence[NewRecord]) -> None:
+        if records:
+            insert_records(connection, self.number, records)
+            note_ends(connection, records)
 
     def _advance(self) -> None:
         """Move on to the records of the last attempt, which have been written."""
@@ -323,7 +370,8 @@ def open_ledger(
         lines = _open_lines(jsonl) if jsonl is not None else None
         if lines is not None:
             stack.callback(lines.close, deadline)
-        ledger = Ledger(database, locks, lines.add if lines else None, HeadsFile(state))
+        journals = state if database.is_file else None
+        ledger = Ledger(database, locks, lines.add if lines else None, HeadsFile(state), journals)
         try:
             document = ledger.register()
         except FAILURES as error:

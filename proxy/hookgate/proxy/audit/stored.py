@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import sqlite
 
-from hookgate.proxy.audit.chain import ChainRecord, Columns, Entry, NewRecord
+from hookgate.proxy.audit.chain import ChainRecord, Columns, NewRecord
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import audit_content, audit_open, audit_records, audit_writers
 from hookgate.translator import BodyError
@@ -193,12 +193,12 @@ def _row(number: int, new: NewRecord) -> dict[str, object]:
     }
 
 
-def note_ends(connection: Connection, entries: Iterable[Entry]) -> None:
-    """Mark the writers that have ended, by the entries that say so."""
-    for entry in entries:
-        name = entry.body.get("event") if entry.type == "event" and entry.columns is None else None
+def note_ends(connection: Connection, records: Iterable[NewRecord]) -> None:
+    """Mark the writers that have ended, by the records that say so."""
+    for new in records:
+        name = new.record.body["event"] if new.is_about_audit else None
         if name in ("closed", "recovered"):
-            number = entry.body["writer"]
+            number = new.record.body["writer"]
             connection.execute(
                 update(audit_writers).where(audit_writers.c.number == number).values(ended=name)
             )

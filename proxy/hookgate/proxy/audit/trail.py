@@ -46,7 +46,7 @@ _UNFINISHED = frozenset({AuditState.PENDING, AuditState.STARTED, AuditState.STAR
 """States after which the end of a call is still to be recorded."""
 
 _PAUSES = (0.02, 0.08, 0.2, 0)
-"""Seconds between attempts to read the end of a call, which may have just ended at another gateway."""
+"""Seconds between attempts to read the records of a call, which may have just ended at another gateway."""
 
 
 def _key_of(detail: CallDetail) -> str:
@@ -83,11 +83,11 @@ class Audit:
         try:
             for pause in _PAUSES:
                 detail = await asyncio.to_thread(self._reader.call, receipt)
-                if detail is None or key not in (None, _key_of(detail)):
+                if detail is not None and key not in (None, _key_of(detail)):
                     return None
-                if detail.end is not None:
+                if detail is not None and detail.end is not None:
                     return receipt_of(detail)
-                await asyncio.sleep(pause)  # its end may be on its way to the disk
+                await asyncio.sleep(pause)  # its records may be on their way to the database
         except FAILURES as error:
             raise ApiError(403, _UNREADABLE.format(reason(error)), "AUDIT_UNAVAILABLE") from None
         return None

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from hookgate.proxy.audit.chain import AuditError, Entry
 from hookgate.proxy.audit.ledger import Ledger
 from hookgate.proxy.audit.retention import Retention
+from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import FAILURES, reason
 
 log = logging.getLogger("hookgate.audit")
@@ -180,6 +181,9 @@ class Queue:
             self._condition.wait_for(lambda: self._closing is not None, seconds)
 
 
+_FAILURES = (StoreError, *FAILURES)
+"""The errors of a ledger."""
+
 _RETRY_SECONDS = 0.25
 """Seconds to wait before retrying a failed write."""
 _IDLE_SECONDS = 5.0
@@ -187,7 +191,10 @@ _IDLE_SECONDS = 5.0
 _CHECK_SECONDS = 5.0
 """Seconds between two checks of the lock while records are written. An idle writer checks it as well."""
 
-_SAVE_SECONDS = 5.0
+_JOURNAL_SECONDS = 0.1
+"""Seconds between two transactions that move records of the journal to the database."""
+
+_HEAD_SECONDS = 5.0
 """Seconds between two saves of the chain's head."""
 
 _RETENTION_SECONDS = 60.0
@@ -205,7 +212,8 @@ class Writer:
         self._callers = 0  # that wait for the next transaction
         self._next_flush = 0.0  # the time of the event loop
         self._check_at = 0.0
-        self._save_at = 0.0
+        self._journal_at = 0.0
+        self._head_at = 0.0
         self._retain_at = 0.0
         self._log_lost_at = 0.0
         self._thread = threading.Thread(target=self._work, name="hookgate-audit", daemon=True)
@@ -332,14 +340,21 @@ class Writer:
 
     def _work(self) -> None:
         while not self._finished():
-            check_requested = self._queue.take(_RETRY_SECONDS if self.write_error else _IDLE_SECONDS)
+            check_requested = self._queue.take(self._idle_seconds)
             try:
                 self._step(check_requested=check_requested)
-            except FAILURES as error:
+            except _FAILURES as error:
                 self._note_failure(reason(error))
             except Exception as error:
                 log.exception("audit records cannot be written; please report this")
                 self._note_failure(type(error).__name__)
+
+    @property
+    def _idle_seconds(self) -> float:
+        """How long to wait for records before something else is to be done."""
+        if self.write_error is not None:
+            return _RETRY_SECONDS
+        return _JOURNAL_SECONDS if self._ledger.unsaved else _IDLE_SECONDS
 
     def _step(self, *, check_requested: bool) -> None:
         """Write the batch, again on a new connection if the server cut the old one, and do what is due."""
@@ -361,11 +376,13 @@ class Writer:
             return False
         try:
             self._ledger.close()
-        except FAILURES as error:
+        except _FAILURES as error:
             log.warning("the audit's chain was not closed: %s", reason(error))
         return True
 
     def _write(self, *, check_requested: bool) -> None:
+        if self.write_error is not None:
+            self._ledger.save()
         entries = [entry for pending in self._queue.batch for entry in pending.entries]
         if not entries or time.monotonic() >= self._check_at:
             self._ledger.check(writes=not entries and (check_requested or self.write_error is not None))
@@ -378,13 +395,19 @@ class Writer:
             records = self._ledger.write(entries)
         self._note_success()
         self.written += len(records)
-        _announce(self._queue.pop_written())
+        batch = self._queue.pop_written()
+        if any(new.is_about_audit for new in records):  # what it reports must be in the database with it
+            self._ledger.save()
+        _announce(batch)
 
     def _maintain(self) -> None:
-        """Save the head of the chain and apply retention, when they are due."""
-        if time.monotonic() >= self._save_at:
+        """Save the journal and the head of the chain, and apply retention, when they are due."""
+        if time.monotonic() >= self._journal_at:
+            self._ledger.save()
+            self._journal_at = time.monotonic() + _JOURNAL_SECONDS
+        if time.monotonic() >= self._head_at:
             self._ledger.save_head()
-            self._save_at = time.monotonic() + _SAVE_SECONDS
+            self._head_at = time.monotonic() + _HEAD_SECONDS
         if self._retention is not None and time.monotonic() >= self._retain_at:
             self._retain_at = time.monotonic() + _RETENTION_SECONDS
             if self._retain(self._retention):
@@ -394,7 +417,7 @@ class Writer:
         """Apply retention, and return whether there is more to remove. A failure does not refuse calls."""
         try:
             return self._ledger.retain(retention)
-        except FAILURES as error:
+        except _FAILURES as error:
             log.error(
                 "old audit records cannot be removed: %s; it is tried again every minute", reason(error)
             )

@@ -13,6 +13,7 @@ from hookgate.proxy.audit.chain import canonical_json
 from hookgate.proxy.audit.heads import HEADS_FILE, Head, heads_document, load_heads, read_heads
 from hookgate.proxy.audit.jsonl import registration_line, stored_record_line
 from hookgate.proxy.audit.reading import AuditReader, NewCalls, RecordFilter
+from hookgate.proxy.audit.recovery import save_journals
 from hookgate.proxy.audit.stored import StoredRecord, around_time, registrations, walk_records, whole_view
 from hookgate.proxy.audit.verifying import VerificationReport, count_records, verify_database, verify_lines
 from hookgate.proxy.cli.flags import add_state_flags
@@ -110,6 +111,7 @@ async def run_audit(given: argparse.Namespace) -> int:
         raise StoreError(f"there is no audit in {state}; name the gateway's folder with --state")
     database = open_audit(url, state, writes=False)
     try:
+        _save_journals(database, state)
         match given.audit_command:
             case "list":
                 return _list(database, given)
@@ -130,6 +132,16 @@ async def run_audit(given: argparse.Namespace) -> int:
         raise StoreError(f"the audit {database.name} cannot be read: {reason(error)}") from None
     finally:
         database.close()
+
+
+def _save_journals(database: Database, state: Path) -> None:
+    """Move the records of gateways that died to the database, or warn that they are missing there."""
+    try:
+        save_journals(database, state)
+    except (StoreError, OSError, *FAILURES) as error:
+        print(
+            f"warning: the last records of a gateway that died are left out: {reason(error)}", file=sys.stderr
+        )
 
 
 def parse_moment(text: str | None, flag: str = "--since") -> int | None:

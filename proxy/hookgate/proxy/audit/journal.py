@@ -1,0 +1,126 @@
+"""The journal of a writer: a file of records that are on disk, but not yet in the database.
+
+A transaction of a database file writes pages of each index, which costs as much as the records of ten calls.
+Calls wait until their start is on disk, but not for the database: a writer appends records to its journal,
+with one write and one flush, and soon moves many of them to the database in one transaction.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+
+from hookgate.proxy.audit.chain import ChainRecord, Columns, NewRecord, canonical_json, chain_hash
+from hookgate.proxy.errors import StoreError, describe_os_error
+from hookgate.translator import BodyError
+from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
+
+FOLDER = "audit-writers"
+"""The folder in the state folder with the locks and journals of writers."""
+
+
+class Journal:
+    """The journal of a running writer. Raises StoreError if the file cannot be written."""
+
+    def __init__(self, state: Path, writer: str) -> None:
+        """Create the journal of the writer with this name."""
+        self._path = journal_path(state, writer)
+        self._size = 0
+        with self._described_errors():
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o600)
+            folder = os.open(self._path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)  # otherwise the file itself could be lost with its records
+            finally:
+                os.close(folder)
+
+    def append(self, records: Sequence[NewRecord]) -> None:
+        """Write records to disk: all of them, or none."""
+        data = b"".join(map(_line, records))
+        with self._described_errors():
+            try:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(self._file, rest) :]
+                os.fdatasync(self._file)
+            except OSError:
+                os.ftruncate(self._file, self._size)
+                raise
+        self._size += len(data)
+
+    def clear(self) -> None:
+        """Remove all records, which are in the database now."""
+        with self._described_errors():
+            os.ftruncate(self._file, 0)
+        self._size = 0
+
+    def close(self) -> None:
+        """Close the journal, and remove its file unless it contains records."""
+        if not self._size:
+            self._path.unlink(missing_ok=True)
+        os.close(self._file)
+
+    @contextmanager
+    def _described_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(f"{self._path}: cannot be written: {describe_os_error(error)}") from None
+
+
+def journal_path(state: Path, writer: str) -> Path:
+    """Return the path of a writer's journal."""
+    return state / FOLDER / f"{writer}.journal"
+
+
+def read_journal(path: Path, seq: int, tip: str) -> list[NewRecord]:
+    """Return the records of a journal that follow the record with the number `seq` and the hash `tip`.
+
+    The journal of a writer that died may begin with records that are in the database already, and end with a
+    line that was not written completely. Without a file there are no records. Raises StoreError.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {describe_os_error(error)}") from None
+    records: list[NewRecord] = []
+    for line in lines:
+        new = _record(line)
+        if new is None or (records and new.record.seq != seq + 1):
+            break
+        if new.record.seq == seq + 1 and new.record.previous == tip:
+            records.append(new)
+            seq, tip = new.record.seq, new.hash
+    return records
+
+
+def _line(new: NewRecord) -> bytes:
+    columns = None if new.columns is None else tuple(new.columns)
+    content = None if new.content is None else orjson.Fragment(new.content)
+    return canonical_json([new.hash, new.record.at, columns, new.document, content]) + b"\n"
+
+
+def _record(line: bytes) -> NewRecord | None:
+    """Return the record of a line, or None if the line is not as `_line` returns it."""
+    try:
+        own_hash, at, columns, document, content = loads(line, depth=MAX_RECORD_DEPTH)
+        if chain_hash(document["previous"], document) != own_hash:
+            return None
+        names = ("writer", "seq", "type", "id", "previous", "body", "content_sha256")
+        record = ChainRecord(at=at, **{name: document[name] for name in names})
+    except (BodyError, ValueError, TypeError, KeyError):
+        return None
+    body = canonical_json(record.body)
+    return NewRecord(
+        record,
+        {**document, "body": orjson.Fragment(body)},
+        own_hash,
+        None if columns is None else Columns(*columns),
+        body,
+        None if content is None else canonical_json(content),
+    )
