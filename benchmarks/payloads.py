@@ -56,7 +56,9 @@ def small_request(text: str = "hello") -> dict[str, Any]:
     return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
 
 
-def agent_request(size: int = AGENT_BYTES, first: str = "fix the failing test") -> dict[str, Any]:
+def agent_request(
+    size: int = AGENT_BYTES, first: str = "fix the failing test", seed: int = 122
+) -> dict[str, Any]:
     """Return a request of a coding agent in the middle of a task.
 
     It has a system instruction of 27 KB, twelve tools, and turns of function calls and their results.
@@ -64,8 +66,9 @@ def agent_request(size: int = AGENT_BYTES, first: str = "fix the failing test") 
     Args:
         size: The approximate size of its JSON in bytes, accurate to 4 KB.
         first: The text of the first turn, which determines the session.
+        seed: Determines all other texts but those of the tools.
     """
-    rnd = random.Random(122)  # noqa: S311  # texts of a benchmark
+    rnd = random.Random(seed)  # noqa: S311  # texts of a benchmark
     request = {
         "contents": [{"role": "user", "parts": [{"text": _context()}, {"text": first}]}],
         "systemInstruction": {"role": "user", "parts": [{"text": _instruction(rnd)}]},
@@ -87,6 +90,36 @@ def agent_request(size: int = AGENT_BYTES, first: str = "fix the failing test") 
     rest = {"role": "user", "parts": [{"text": "go on"}]}
     request["contents"].append(rest)  # type: ignore[attr-defined]  # as above
     return request
+
+
+def conversation_requests(first: str, turns: int = 40) -> list[dict[str, Any]]:
+    """Return the requests of a conversation in order: each has one function call and its result more."""
+    whole = agent_request(8_000 * turns, first)
+    ends = [
+        number
+        for number, content in enumerate(whole["contents"], 1)
+        if "functionResponse" in content["parts"][0]
+    ]
+    return [{**whole, "contents": whole["contents"][:end]} for end in ends[:turns]]
+
+
+def embedding_request(inputs: int) -> dict[str, Any]:
+    """Return a request for the embeddings of short texts."""
+    return {
+        "requests": [
+            {"model": "models/embed", "content": {"parts": [{"text": f"text {number} {WORDS}"}]}}
+            for number in range(inputs)
+        ]
+    }
+
+
+def batch_request(requests: int) -> dict[str, Any]:
+    """Return a request for a batch of short requests."""
+    items = [
+        {"request": small_request(f"question {number} {WORDS}"), "metadata": {"key": str(number)}}
+        for number in range(requests)
+    ]
+    return {"batch": {"displayName": "batch", "inputConfig": {"requests": {"requests": items}}}}
 
 
 def secret_request(size: int = AGENT_BYTES, first: str = "fix the failing test") -> dict[str, Any]:

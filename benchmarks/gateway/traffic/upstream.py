@@ -38,6 +38,7 @@ def stream_path(model: str) -> str:
 SMALL, AGENT = unary_path("small"), unary_path("agent")
 STREAM, PACED, WAITING = stream_path("steady"), stream_path("paced"), stream_path("waiting")
 MIRROR = unary_path("mirror")
+EMBED, BATCH = "/v1beta/models/embed:batchEmbedContents", "/v1beta/models/batch:batchGenerateContent"
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,8 @@ async def serve(port: int) -> None:
     unary = {
         SMALL.encode(): unary_answer(orjson.dumps(answer_event(5, last=True))),
         AGENT.encode(): unary_answer(orjson.dumps(function_call_answer())),
+        EMBED.encode(): unary_answer(orjson.dumps({"embeddings": [{"values": [0.5] * 8}] * 1000})),
+        BATCH.encode(): unary_answer(orjson.dumps({"name": "batches/1", "metadata": {"state": "PENDING"}})),
     }
     events = answer_stream()
     streams = {
