@@ -387,6 +387,46 @@ async def test_transcribed_speech_does_not_wait_for_the_end_of_the_turn() -> Non
     assert heard == spoken("cold")[:-1]
 
 
+async def test_the_reason_for_which_the_model_ends_a_session_is_redacted() -> None:
+    async def model(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+        await socket.send_bytes(b'{"setupComplete": {}}')
+        await socket.receive()
+        await socket.close(code=1011, message=f"{CARD} is not a model".encode())
+
+    async with session(model, {"AfterModel": [REDACT]}) as client:
+        await client.tell(client_text("hi"))
+        closed = await client.socket.receive()
+    assert (closed.data, closed.extra) == (1011, "[CARD] is not a model")
+
+
+async def test_pings_are_answered_and_the_other_side_sees_none_of_their_data() -> None:
+    pongs: list[bytes] = []
+
+    async def model(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+        await socket.send_bytes(b'{"setupComplete": {}}')
+        await socket.ping(b"a rocket")
+        await socket.pong(b"another rocket")
+        async for message in socket:
+            if message.type is WSMsgType.PING:
+                pongs.append(message.data)
+                await socket.pong(message.data)
+            if message.type is WSMsgType.PONG:
+                pongs.append(message.data)
+
+    async with session(model, {"AfterModel": [REDACT]}, autoping=False) as client:
+        heard = [await client.socket.receive() for _ in range(2)]
+        await client.socket.pong(heard[0].data)
+        await client.socket.ping(b"there?")
+        answered = await client.socket.receive()
+    assert [message.type for message in heard] == [WSMsgType.PING, WSMsgType.PONG]
+    assert not any(b"rocket" in message.data for message in heard)
+    assert answered[:2] == (WSMsgType.PONG, b"there?")
+    assert pongs[0] == b"a rocket"
+    assert b"there?" not in pongs
+
+
 async def test_the_text_of_a_session_has_a_limit_and_speech_has_none() -> None:
     config = Config.model_validate({"routes": {"live": "judge"}, "limits": {"body": 1000}})
     audio = {"realtimeInput": {"audio": {"mimeType": "audio/pcm", "data": SPEECH * 200}}}

@@ -13,6 +13,7 @@ from aiohttp import WSCloseCode, web
 
 from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, Engine
 from hookgate.hooks.events.base import SharedValue
+from hookgate.proxy.calls.answer import error_for_client
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import Ended, Replacement
@@ -25,6 +26,7 @@ from hookgate.proxy.calls.session_events import (
 from hookgate.proxy.calls.tools import BLOCKED, AllowedTools, Refusal, ToolCallJudge, decide_tool_call
 from hookgate.proxy.calls.websockets import (
     Close,
+    PassedPings,
     Socket,
     open_sockets,
     relay,
@@ -118,19 +120,24 @@ class LiveSession:
         self._record.live = dict.fromkeys(_COUNTS, 0)
         async with open_sockets(call) as (client, upstream, mask):
             self._client, self._upstream, self._mask = client, upstream, mask
+            from_client, from_upstream = PassedPings(), PassedPings()
             receive = call.request.incoming.counted(self._from_client)
-            inward = self._closing(relay(client, upstream, receive))
+            inward = relay(client, upstream, receive, from_client, from_upstream)
+            outward = self._outward(
+                relay(upstream, client, self._from_upstream, from_upstream, from_client, mask=mask)
+            )
             try:
-                await run_until_closed(self._call, client, upstream, inward, self._closing(self._outward()))
+                await run_until_closed(call, client, upstream, self._closing(inward), self._closing(outward))
             finally:
                 self._record.estimated_usage += self._unreported
         return client
 
-    async def _outward(self) -> Close:
-        end = await relay(self._upstream, self._client, self._from_upstream, self._mask)
+    async def _outward(self, relayed: Awaitable[Close]) -> Close:
+        """Return how the upstream ends the session. Its reason is redacted like an error."""
+        code, reason = await relayed
         self._judge.session.call_state.cut_off = True  # what is held belongs to a turn that has not ended
         await self._release()
-        return end
+        return code, _fitting(await error_for_client(self._judge, self._model, reason) if reason else b"")
 
     async def _closing(self, direction: Awaitable[Close]) -> Close:
         """Return how a direction ends; a refusal closes both sides with its reason."""
@@ -145,7 +152,7 @@ class LiveSession:
             self._call.services.note_error(record, error)
             record.outcome = record.outcome or "refused"
             reason = error.message
-        return WSCloseCode.POLICY_VIOLATION, reason.encode()[:_CLOSE_REASON].decode(errors="ignore").encode()
+        return WSCloseCode.POLICY_VIOLATION, _fitting(reason.encode())
 
     async def _parsed(self, data: bytes) -> object:
         await self._call.steps.pause()  # messages that have arrived are received at once
@@ -410,6 +417,11 @@ def _no_place(error: EditError, event: str) -> ApiError:
 def _only_candidate(response: JsonObject) -> JsonObject:
     candidates: list[JsonObject] = read_list(response, "candidates")
     return candidates[0] if candidates else {}
+
+
+def _fitting(reason: bytes) -> bytes:
+    """Return as much of a reason as fits when a WebSocket is closed."""
+    return reason[:_CLOSE_REASON].decode(errors="ignore").encode()
 
 
 def _bytes_of(message: str | bytes) -> bytes:

@@ -15,6 +15,8 @@ from hookgate.proxy.upstream.client import to_upstream
 from hookgate.proxy.upstream.key_mask import KeyMask
 
 _NO_CODE = 1005
+_MAX_PINGS = 100
+"""The number of pings of one side that are remembered until they are answered."""
 
 Socket = aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]
 
@@ -25,8 +27,10 @@ Close = tuple[int, bytes]
 async def tunnel(call: Call) -> web.StreamResponse:
     """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError if refused."""
     async with open_sockets(call) as (client, upstream, mask):
-        inward = relay(client, upstream, call.request.incoming.counted(make_copier(upstream)))
-        outward = relay(upstream, client, make_copier(client, mask), mask)
+        from_client, from_upstream = PassedPings(), PassedPings()
+        receive = call.request.incoming.counted(make_copier(upstream))
+        inward = relay(client, upstream, receive, from_client, from_upstream)
+        outward = relay(upstream, client, make_copier(client, mask), from_upstream, from_client, mask=mask)
         await run_until_closed(call, client, upstream, inward, outward)
     return client
 
@@ -109,13 +113,43 @@ def make_copier(target: Socket, mask: KeyMask | None = None) -> Receive:
     return copy
 
 
-async def relay(
+class PassedPings:
+    """Pings of one side that the other side has not answered. Of many, the older ones are forgotten.
+
+    They are passed on with a number in place of their data, which may be text that no hook judges.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._data: dict[bytes, bytes] = {}
+
+    def add(self, data: bytes) -> bytes:
+        """Add a ping with this data, and return the data with which it is passed on."""
+        self._count += 1
+        number = b"%d" % self._count
+        self._data[number] = data
+        if len(self._data) > _MAX_PINGS:
+            del self._data[next(iter(self._data))]
+        return number
+
+    def answered(self, number: bytes) -> bytes:
+        """Return the data of the ping that a pong answers; empty if there is no such ping."""
+        return self._data.pop(number, b"")
+
+
+async def relay(  # noqa: PLR0913  # both sides, and what is passed on
     source: Socket,
     target: Socket,
     receive: Receive,
+    pings: PassedPings,
+    answered_pings: PassedPings,
+    *,
     mask: KeyMask | None = None,
 ) -> Close:
-    """Pass the data of messages to `receive`, and other messages to `target`, until either side closes."""
+    """Pass the data of messages to `receive`, and other messages to `target`, until either side closes.
+
+    `pings` are those of the source, and `answered_pings` those of the target, which the source answers.
+    """
     try:
         while True:
             message = await source.receive()
@@ -123,9 +157,9 @@ async def relay(
                 case WSMsgType.TEXT | WSMsgType.BINARY:
                     await receive(message.data)
                 case WSMsgType.PING:
-                    await target.ping(message.data)
+                    await target.ping(pings.add(bytes(message.data)))
                 case WSMsgType.PONG:
-                    await target.pong(message.data)
+                    await target.pong(answered_pings.answered(bytes(message.data)))
                 case WSMsgType.CLOSE:
                     reason = message.extra or ""
                     return _sendable(message.data), (mask.text(reason) if mask else reason).encode()
