@@ -6,7 +6,7 @@ says is sent on at once, and judged together with what it has said before.
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from aiohttp import WSCloseCode, web
@@ -26,7 +26,7 @@ from hookgate.proxy.calls.session_events import (
 from hookgate.proxy.calls.tools import BLOCKED, AllowedTools, Refusal, ToolCallJudge, decide_tool_call
 from hookgate.proxy.calls.websockets import (
     Close,
-    PassedPings,
+    Side,
     Socket,
     open_sockets,
     relay,
@@ -37,7 +37,7 @@ from hookgate.proxy.keys.callers import is_ephemeral
 from hookgate.proxy.observe.answer_meter import passing_use
 from hookgate.proxy.observe.usage import Usage, read_usage
 from hookgate.proxy.routes.dialects.generate_content import check_references, named_model, with_model
-from hookgate.proxy.server.bodies import TOO_MANY, checked_answer, unreadable_answer
+from hookgate.proxy.server.bodies import TOO_MANY, checked_answer, unreadable_answer, work_of
 from hookgate.proxy.server.websocket_frames import MAX_MESSAGE
 from hookgate.proxy.sessions.memory import tool_results
 from hookgate.proxy.upstream.key_mask import KeyMask
@@ -63,6 +63,8 @@ from hookgate.translator.live import (
     with_transcriptions,
 )
 from hookgate.translator.strictjson import Bounds, dumps, encode_answer, loads
+
+M = TypeVar("M", ClientMessage, ServerMessage)
 
 _NO_PLACE = "A hook's edit cannot be sent in a Live session: {}"
 _NO_TOKENS = (
@@ -120,12 +122,10 @@ class LiveSession:
         self._record.live = dict.fromkeys(_COUNTS, 0)
         async with open_sockets(call) as (client, upstream, mask):
             self._client, self._upstream, self._mask = client, upstream, mask
-            from_client, from_upstream = PassedPings(), PassedPings()
+            client_side, upstream_side = Side(client), Side(upstream)
             receive = call.request.incoming.counted(self._from_client)
-            inward = relay(client, upstream, receive, from_client, from_upstream)
-            outward = self._outward(
-                relay(upstream, client, self._from_upstream, from_upstream, from_client, mask=mask)
-            )
+            inward = relay(call.steps, client_side, upstream_side, receive)
+            outward = self._outward(relay(call.steps, upstream_side, client_side, self._from_upstream, mask))
             try:
                 await run_until_closed(call, client, upstream, self._closing(inward), self._closing(outward))
             finally:
@@ -154,10 +154,14 @@ class LiveSession:
             reason = error.message
         return WSCloseCode.POLICY_VIOLATION, _fitting(reason.encode())
 
-    async def _parsed(self, data: bytes) -> object:
-        await self._call.steps.pause()  # messages that have arrived are received at once
-        worker = self._call.request.body_worker
-        return await worker.run(len(data), loads, data, self._bounds)
+    async def _parsed(self, data: bytes, read_message: Callable[[object], M]) -> tuple[object, M]:
+        """Return the JSON of a message, and what `read_message` makes of it. Raises BodyError."""
+
+        def parse() -> tuple[object, M]:
+            value = loads(data, self._bounds)
+            return value, read_message(value)
+
+        return await self._call.request.body_worker.run(work_of(data), parse)
 
     # ---- the client's messages
 
@@ -165,9 +169,7 @@ class LiveSession:
         """Judge and send a message of the client. Raises ApiError or SessionStoppedError if it ends here."""
         data = _bytes_of(message)
         try:
-            given = await self._parsed(data)
-            sent = ClientMessage(given)
-            check_items(sent.request, self._most_items, TOO_MANY)
+            given, sent = await self._parsed(data, self._client_message)
         except BodyError as error:
             raise body_refused(error) from None
         if (sent.kind == "setup") == bool(self._model):
@@ -191,6 +193,11 @@ class LiveSession:
         data = data if edited is given else dumps(edited)
         self._unreported += passing_use(len(data), sent.audio_bytes, is_answer=False)
         await _send(self._upstream, data, as_text=isinstance(message, str))
+
+    def _client_message(self, message: object) -> ClientMessage:
+        sent = ClientMessage(message)
+        check_items(sent.request, self._most_items, TOO_MANY)
+        return sent
 
     async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
         """Return the request with its tool results after AfterTool hooks.
@@ -254,10 +261,7 @@ class LiveSession:
         data = _bytes_of(message)
         data = self._mask.data(data) if self._mask else data
         try:
-            parsed = await self._parsed(data)
-            server = ServerMessage(parsed, self._called)
-            items = {"parts": read_list(server.turn, "parts"), "tool_calls": server.calls}
-            check_items(items, self._most_items, TOO_MANY)
+            parsed, server = await self._parsed(data, self._server_message)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
         self._record.live["media_out"] += server.media_bytes
@@ -276,6 +280,12 @@ class LiveSession:
             await self._release()
         if server.usage:  # a client that only speaks sends nothing that is judged
             await self._call.check_key_limits(self._model)
+
+    def _server_message(self, message: object) -> ServerMessage:
+        server = ServerMessage(message, self._called)
+        items = {"parts": read_list(server.turn, "parts"), "tool_calls": server.calls}
+        check_items(items, self._most_items, TOO_MANY)
+        return server
 
     def _count_usage(self, metadata: JsonObject) -> None:
         """Count the tokens of a message. A server counts those of each answer once, with its whole prompt."""

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 from aiohttp import WSCloseCode, WSMsgType, hdrs, web
 
 from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.errors import request_refused
 from hookgate.proxy.server.websocket_frames import MAX_MESSAGE, Receive
 from hookgate.proxy.upstream.client import to_upstream
@@ -27,10 +29,10 @@ Close = tuple[int, bytes]
 async def tunnel(call: Call) -> web.StreamResponse:
     """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError if refused."""
     async with open_sockets(call) as (client, upstream, mask):
-        from_client, from_upstream = PassedPings(), PassedPings()
+        client_side, upstream_side = Side(client), Side(upstream)
         receive = call.request.incoming.counted(make_copier(upstream))
-        inward = relay(client, upstream, receive, from_client, from_upstream)
-        outward = relay(upstream, client, make_copier(client, mask), from_upstream, from_client, mask=mask)
+        inward = relay(call.steps, client_side, upstream_side, receive)
+        outward = relay(call.steps, upstream_side, client_side, make_copier(client, mask), mask)
         await run_until_closed(call, client, upstream, inward, outward)
     return client
 
@@ -137,36 +139,40 @@ class PassedPings:
         return self._data.pop(number, b"")
 
 
-async def relay(  # noqa: PLR0913  # both sides, and what is passed on
-    source: Socket,
-    target: Socket,
-    receive: Receive,
-    pings: PassedPings,
-    answered_pings: PassedPings,
-    *,
-    mask: KeyMask | None = None,
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a session."""
+
+    socket: Socket
+    pings: PassedPings = field(default_factory=PassedPings)
+    """Its pings that the other side has not answered."""
+
+
+async def relay(
+    steps: CallSteps, source: Side, target: Side, receive: Receive, mask: KeyMask | None = None
 ) -> Close:
     """Pass the data of messages to `receive`, and other messages to `target`, until either side closes.
 
-    `pings` are those of the source, and `answered_pings` those of the target, which the source answers.
+    Messages that have arrived are received at once, so other calls run in between.
     """
     try:
         while True:
-            message = await source.receive()
+            await steps.pause()
+            message = await source.socket.receive()
             match message.type:
                 case WSMsgType.TEXT | WSMsgType.BINARY:
                     await receive(message.data)
                 case WSMsgType.PING:
-                    await target.ping(pings.add(bytes(message.data)))
+                    await target.socket.ping(source.pings.add(bytes(message.data)))
                 case WSMsgType.PONG:
-                    await target.pong(answered_pings.answered(bytes(message.data)))
+                    await target.socket.pong(target.pings.answered(bytes(message.data)))
                 case WSMsgType.CLOSE:
                     reason = message.extra or ""
                     return _sendable(message.data), (mask.text(reason) if mask else reason).encode()
                 case WSMsgType.ERROR if isinstance(message.data, aiohttp.WebSocketError):
                     return message.data.code, b""
                 case _:
-                    return _sendable(source.close_code), b""
+                    return _sendable(source.socket.close_code), b""
     except ConnectionError:
         return WSCloseCode.GOING_AWAY, b""
 
