@@ -158,6 +158,8 @@ async def session(
     config: Config = JUDGES,
     setup: Any = SETUP,
     path: str = LIVE,
+    *,
+    autoping: bool = True,
     **headers: str,
 ) -> AsyncIterator[Session]:
     """A session that has been set up; nothing may take longer than ten seconds."""
@@ -166,7 +168,7 @@ async def session(
         live(model) as upstream,
         gateway_before(upstream, hooks, config) as url,
         aiohttp.ClientSession(headers={**KEY, **headers}) as http,
-        http.ws_connect(url + path, max_msg_size=0) as socket,
+        http.ws_connect(url + path, max_msg_size=0, autoping=autoping) as socket,
     ):
         client = Session(socket, url, socket._response.headers["x-hookgate-receipt"])
         if setup is not None:

@@ -34,6 +34,10 @@ BODIES: dict[str, Any] = {
     "steps": {"steps": [{"type": "user_input"}] * 6},
     "candidates[0].content.parts": {"candidates": [{"content": {"parts": [CALL] * 6}}]},
     "choices[0].message.tool_calls": {"choices": [{"message": {"tool_calls": [{}] * 6}}]},
+    "llm_request.messages": {"llm_request": {"messages": [{"role": "user", "content": "a"}] * 6}},
+    "llm_response.candidates[0].content.parts": {
+        "llm_response": {"candidates": [{"content": {"parts": ["a"] * 6}}]}
+    },
     "response.output": {"type": "response.completed", "response": {"output": [{}] * 6}},
 }
 

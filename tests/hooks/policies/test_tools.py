@@ -2,16 +2,18 @@
 
 import inspect
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builtins import make_policy
+from support.builtins import ANNA, make_policy
 from support.hooks import write_file
 
 from hookgate.hooks import BeforeToolSelection, load_settings
 from hookgate.hooks.policies import tools
 from hookgate.hooks.policies.tools import tools_policy
+from hookgate.hooks.session import CallState, Steps
 from hookgate.translator import VIEWS
 
 Json = dict[str, Any]
@@ -177,3 +179,22 @@ async def test_long_commands_are_read_in_a_thread(monkeypatch: pytest.MonkeyPatc
         assert await read_in_a_thread(NO_RM, command) is None
     assert used[0] is threading.main_thread()
     assert used[1] is not threading.main_thread()
+
+
+async def test_the_tools_of_a_large_request_are_read_in_a_thread() -> None:
+    class Large(Steps):
+        is_large = True
+        ran = 0
+
+        async def run(self, step: Any, /, *args: Any) -> Any:
+            self.ran += 1
+            return step(*args)
+
+    steps = Large()
+    session = replace(ANNA, call_state=CallState(steps=steps))
+    event = {
+        "hook_event_name": "BeforeToolSelection",
+        **BeforeToolSelection("m", {"tools": [HOSTED]}).fields("text"),
+    }
+    output = await make_policy(tools_policy, {"allow": ["read_file"]}, session=session)(event)
+    assert (output["hookSpecificOutput"]["tools"], steps.ran) == ([], 1)

@@ -443,16 +443,46 @@ async def test_texts_beside_the_answers_of_a_batch_are_judged(body: dict[str, An
     assert CARD not in received.body.decode()
 
 
-async def test_the_number_of_texts_beside_the_answers_of_a_batch_stays() -> None:
-    def add_one(event: dict[str, Any]) -> dict[str, Any]:
-        raw = event["llm_response"]["raw"]
-        new = {**raw, "batch": [*raw["batch"], "more"]} if "batch" in raw else raw
-        return {"hookSpecificOutput": {"llm_response": {"raw": new}}}
+async def test_values_beside_the_answers_of_a_batch_are_judged_with_their_names() -> None:
+    metadata = {"db_password": "hT7kQ9zLw2Xv8Rn4", "card": 4111111111111111}
+    redacts = {"type": "builtin", "builtin": "redact", "options": {"detect": ["credentials", "personal"]}}
+    data = json.dumps({"name": "batches/1", "metadata": metadata}).encode()
+    async with peer(ok(data)) as upstream, gateway_before(upstream.url, {"AfterModel": [redacts]}) as url:
+        received = await ask(url, "GET", STATE)
+    assert received.json["metadata"] == {"db_password": "[ASSIGNMENT]", "card": "[CARD]"}
 
-    hooks = {"AfterModel": [{**runs(add_one), "view": "body"}]}
+
+@pytest.mark.parametrize("place", ["alone", "list", "other name"])
+async def test_an_answer_is_judged_wherever_it_is_in_the_state_of_a_batch(place: str) -> None:
+    answer = spoken("a rocket")
+    body = {"alone": answer, "list": {"response": [answer]}, "other name": {"result": answer}}[place]
+    data = json.dumps(body).encode()
+
+    def deny(event: dict[str, Any]) -> dict[str, Any] | None:
+        return (
+            {"decision": "deny", "reason": "no"}
+            if "rocket" in event["llm_response"].get("text", "")
+            else None
+        )
+
+    hooks = {"AfterModel": [runs(deny)]}
+    async with peer(ok(data)) as upstream, gateway_before(upstream.url, hooks) as url:
+        received = await ask(url, "GET", STATE)
+    assert (received.status, b"rocket" in received.body) == (200, False)
+
+
+@pytest.mark.parametrize("new", [[], {}, "x", {"name": "b", "response": {}, "more": 1}, {"a": {"b": 1}}])
+async def test_what_is_beside_the_answers_of_a_batch_keeps_its_structure(new: Any) -> None:
+    def edit(event: dict[str, Any]) -> dict[str, Any]:
+        raw = event["llm_response"]["raw"]
+        return {
+            "hookSpecificOutput": {"llm_response": {"raw": {**raw, "batch": new} if "batch" in raw else raw}}
+        }
+
+    hooks = {"AfterModel": [{**runs(edit), "view": "body"}]}
     async with peer(ok(state("hi"))) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await ask(url, "GET", STATE)
-    assert (answer.status, "as many strings" in answer.error["message"]) == (403, True)
+    assert (answer.status, "the structure that it had" in answer.error["message"]) == (403, True)
 
 
 @pytest.mark.parametrize(("target", "body"), [(COUNT, HI), (TARGET, batch("a")), (STATE, None)])

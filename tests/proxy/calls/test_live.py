@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,10 @@ from support.wire import KEY, ask
 from websockets.exceptions import InvalidStatus
 
 from hookgate.proxy.audit.reading import RecordFilter
+from hookgate.proxy.calls import live as live_sessions
 from hookgate.proxy.calls import pacing
 from hookgate.proxy.config import Config, LimitSettings
+from hookgate.proxy.server.bodies import SMALL_BODY
 
 Json = dict[str, Any]
 OPEN = Config.model_validate({"routes": {"unhooked": ["interactions", "agents", "openai", "live"]}})
@@ -385,6 +388,67 @@ async def test_transcribed_speech_does_not_wait_for_the_end_of_the_turn() -> Non
         await client.tell({"realtimeInput": {"text": "hi"}})
         heard = [json.loads((await client.socket.receive()).data) for _ in range(3)]
     assert heard == spoken("cold")[:-1]
+
+
+async def test_large_messages_of_both_sides_are_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_loop: list[str] = []
+
+    def noted(name: str, read: Any) -> Any:
+        def read_noted(*args: Any) -> Any:
+            if threading.current_thread() is threading.main_thread():
+                in_loop.append(name)
+            return read(*args)
+
+        return read_noted
+
+    for name in ("ClientMessage", "ServerMessage"):
+        monkeypatch.setattr(live_sessions, name, noted(name, getattr(live_sessions, name)))
+    model = ScriptedModel({"clientContent": [{"serverContent": dict.fromkeys(map(str, range(10_000)))}, END]})
+    async with session(model, {"AfterModel": [REDACT]}) as client:
+        in_loop.clear()
+        await client.tell(client_text("a" * SMALL_BODY))
+        assert (await client.hear())[-1] == END
+    assert in_loop == ["ServerMessage"]  # the end of the turn
+
+
+async def test_the_reason_for_which_the_model_ends_a_session_is_redacted() -> None:
+    async def model(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+        await socket.send_bytes(b'{"setupComplete": {}}')
+        await socket.receive()
+        await socket.close(code=1011, message=f"{CARD} is not a model".encode())
+
+    async with session(model, {"AfterModel": [REDACT]}) as client:
+        await client.tell(client_text("hi"))
+        closed = await client.socket.receive()
+    assert (closed.data, closed.extra) == (1011, "[CARD] is not a model")
+
+
+async def test_pings_are_answered_and_the_other_side_sees_none_of_their_data() -> None:
+    pongs: list[bytes] = []
+
+    async def model(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+        await socket.send_bytes(b'{"setupComplete": {}}')
+        await socket.ping(b"a rocket")
+        await socket.pong(b"another rocket")
+        async for message in socket:
+            if message.type is WSMsgType.PING:
+                pongs.append(message.data)
+                await socket.pong(message.data)
+            if message.type is WSMsgType.PONG:
+                pongs.append(message.data)
+
+    async with session(model, {"AfterModel": [REDACT]}, autoping=False) as client:
+        heard = [await client.socket.receive() for _ in range(2)]
+        await client.socket.pong(heard[0].data)
+        await client.socket.ping(b"there?")
+        answered = await client.socket.receive()
+    assert [message.type for message in heard] == [WSMsgType.PING, WSMsgType.PONG]
+    assert not any(b"rocket" in message.data for message in heard)
+    assert answered[:2] == (WSMsgType.PONG, b"there?")
+    assert pongs[0] == b"a rocket"
+    assert b"there?" not in pongs
 
 
 async def test_the_text_of_a_session_has_a_limit_and_speech_has_none() -> None:

@@ -1,6 +1,7 @@
 """The Responses API at a whole gateway: what crosses the wire, and what does not."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,9 @@ from support.responses import (
 )
 from support.wire import KEY, STREAM_HEAD, Answer, ask, ok, peer, post
 
+from hookgate.proxy.calls import generation
 from hookgate.proxy.config import Config
+from hookgate.proxy.routes.dialects.openai import check_held_content
 from hookgate.translator.responses.events import response_events
 
 PATH = "/v1beta/openai/responses"
@@ -483,3 +486,17 @@ async def test_an_issued_key_does_not_read_what_other_keys_have_stored(hooks: Js
             assert (answer.status, denial_reason(answer)) == (403, "ROUTE_NOT_ALLOWED")
         assert not gateway.recorded
         assert (await post(gateway.url, PATH, HI, key_header(key))).status == 200
+
+
+async def test_a_large_body_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def check(*args: Any, **fields: Any) -> None:
+        threads.append(threading.current_thread())
+        check_held_content(*args, **fields)
+
+    monkeypatch.setattr(generation, "check_held_content", check)
+    async with running_gateway({"BeforeModel": [says()]}) as gateway:
+        for body in (HI, {**HI, "metadata": {f"x{number}": "y" for number in range(5000)}}):
+            assert (await post(gateway.url, PATH, body, BEARER)).status == 200
+    assert [thread is threading.main_thread() for thread in threads] == [True, False]

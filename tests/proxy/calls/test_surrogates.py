@@ -1,6 +1,7 @@
 """Half of a surrogate pair in JSON, which models write now and then: hooks see what is sent."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ Json = dict[str, Any]
 HOOKS = {"type": "builtin", "builtin": "redact", "options": {"words": {"CARD": [CARD]}}}
 CALL = {"functionCall": {"name": "cron", "args": {"id": "at \ud800"}}}
 CHAT = "/v1beta/openai/chat/completions"
+SLICE = 256 * 1024
+"""The bytes of a large text that are searched at once."""
 
 
 def repaired(value: Any) -> Any:
@@ -31,6 +34,29 @@ def test_each_lone_surrogate_and_nothing_else_becomes_u_fffd(text: str) -> None:
     assert json.loads(with_whole_characters(data)) == {"a": [expected]}
     assert parse(data, Bounds(10_000, 10_000)).value == {"a": [expected]}
     assert (with_whole_characters(data) is data) == (expected == text)
+
+
+@given(
+    st.text(st.sampled_from('\ud83d\ude00\\u"\n'), min_size=1, max_size=20),
+    st.integers(SLICE - 120, SLICE),
+)
+def test_escapes_between_two_slices_of_a_large_text_are_read_as_a_whole(text: str, before: int) -> None:
+    data = json.dumps({"a": "x" * before + text}).encode()
+    whole = json.loads(data)["a"][before:]  # adjacent halves are one character
+    expected = "".join("\ufffd" if "\ud800" <= each <= "\udfff" else each for each in whole)
+    assert json.loads(with_whole_characters(data))["a"][before:] == expected
+
+
+@pytest.mark.parametrize("escape", [rb"\n", rb"\ud800"])
+def test_a_text_of_escapes_is_repaired_in_the_memory_of_some_copies(escape: bytes) -> None:
+    """A list of its pieces would take as much memory as a hundred, and seconds of everyone's time to free."""
+    data = b'["' + escape * 200_000 + rb"\ud800" + b'"]'
+    tracemalloc.start()
+    try:
+        with_whole_characters(data)
+        assert tracemalloc.get_traced_memory()[1] < 5 * len(data)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("hooks", [[listens([])], [HOOKS]], ids=["seen", "redact"])

@@ -13,7 +13,10 @@ from support.gateway import gateway_before
 from support.live import LIVE, live
 from support.wire import KEY, ask
 
-from hookgate.proxy.config import Config, RouteSettings
+from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices
+from hookgate.proxy.calls.websockets import Side, relay
+from hookgate.proxy.config import Config, LimitSettings, RouteSettings
+from hookgate.proxy.server.bodies import BodyWorker
 
 OPEN = Config(routes=RouteSettings(unhooked=("live",)))
 UPGRADE = {
@@ -194,3 +197,39 @@ async def test_an_upstream_that_refuses_is_reported_and_a_redirect_is_not_follow
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, expected)
     assert (f"({status})" in answer.error["message"]) is (status != 302)
     assert paths == [LIVE]
+
+
+class Flood:
+    """A side from which many messages have arrived, and that takes all that it is sent at once."""
+
+    close_code = 1000
+
+    def __init__(self, kind: WSMsgType) -> None:
+        self._kind, self._left = kind, 5000
+
+    async def receive(self) -> aiohttp.WSMessage:
+        self._left -= 1
+        return aiohttp.WSMessage(self._kind if self._left else WSMsgType.CLOSED, b"", "")  # type: ignore[no-any-return,call-overload]
+
+    async def take(self, _: bytes) -> None:
+        pass
+
+    ping = pong = take
+
+
+@pytest.mark.parametrize("kind", [WSMsgType.PING, WSMsgType.PONG, WSMsgType.BINARY])
+async def test_other_calls_run_while_many_messages_are_passed_on(kind: WSMsgType) -> None:
+    iterations = 0
+
+    async def run() -> None:
+        nonlocal iterations
+        while True:
+            iterations += 1
+            await asyncio.sleep(0)
+
+    steps = CallSteps(BodyWorker(LimitSettings()), LongSteps(), LoopSlices(), "", "")
+    flood: Any = Flood(kind)
+    other = asyncio.create_task(run())
+    await relay(steps, Side(flood), Side(flood), flood.take)
+    other.cancel()
+    assert iterations >= 3

@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
-from support.gateway import running_gateway, says
+from support.gateway import listens, running_gateway, says
 from support.wire import KEY, SSE, UNARY, Answer, connected, post, prompt, request_bytes
 
 from hookgate.proxy.config import ClientSettings, Config
 
 PAGE = "https://app.example"
+BEFORE_TOOL = "/hookgate/v1/events/BeforeTool"
 CONFIG = Config(clients=ClientSettings(origins=(PAGE,)))
 ASKS = {
     "Origin": PAGE,
@@ -70,3 +71,18 @@ async def test_other_questions_are_not_taken_for_a_browsers() -> None:
     async with running_gateway(config=CONFIG) as gateway:
         answer = await preflight(gateway.url, {"Origin": PAGE})
     assert (answer.status, "not OPTIONS" in answer.error["message"]) == (403, True)
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", f"{PAGE}.evil"])
+async def test_no_hook_runs_on_an_event_that_a_page_of_another_origin_reports(origin: str) -> None:
+    """A browser sends such a request without asking, and only hides the answer."""
+    seen: list[Any] = []
+    event = {"session_id": "s", "tool_name": "shell", "tool_input": {}}
+    as_text = {"Content-Type": "text/plain"}
+    async with running_gateway({"BeforeTool": [listens(seen)]}, config=CONFIG) as gateway:
+        other = await post(gateway.url, BEFORE_TOOL, event, {**as_text, "Origin": origin})
+        assert (other.status, seen) == (403, [])
+        assert "clients.origins" in other.error["message"]
+        for headers in ({}, {"Origin": PAGE}):
+            assert (await post(gateway.url, BEFORE_TOOL, event, {**as_text, **headers})).status == 200
+    assert len(seen) == 2

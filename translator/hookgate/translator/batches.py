@@ -7,11 +7,11 @@ Bodies with unknown fields are refused, since hooks would not see them. A batch 
 requests has metadata. The strings of both are the labels, which hooks are shown as turns of a user.
 
     state = BatchState(body)
-    body = state.edited([edit(answer) for answer in state.answers], edit(state.texts()))
+    body = state.edited([edit(answer) for answer in state.answers], edit(state.rest()))
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hookgate.translator.checks import check_keys
@@ -139,54 +139,49 @@ class BatchState:
         self._rest = self._without_answers(body)
 
     def _without_answers(self, value: Any) -> Any:
-        """Return a value with an object without strings in place of each answer, which is noted."""
+        """Return a value with an empty object in place of each answer, which is noted."""
         if isinstance(value, list):
             return [self._without_answers(item) for item in value]
         if not isinstance(value, dict):
             return value
+        if _is_answer(value):
+            self.answers.append(value)
+            return {}
         self.in_file = self.in_file or read(value, "responsesFile") is not None
-        rest: JsonObject = {}
-        for key, item in value.items():
-            if key == "response" and isinstance(item, dict) and "candidates" in item:
-                rest[key] = _Answer(len(self.answers))
-                self.answers.append(item)
-            else:
-                rest[key] = self._without_answers(item)
-        return rest
+        return {key: self._without_answers(item) for key, item in value.items()}
 
-    def texts(self) -> JsonObject:
-        """Return the strings beside the answers, including names of fields, as a response without text."""
-        return {"candidates": [], "batch": [*strings_in(self._rest)]}
+    def rest(self) -> JsonObject:
+        """Return what is beside the answers as a response without text. Each answer is an empty object."""
+        return {"candidates": [], "batch": self._rest}
 
-    def edited(self, answers: Sequence[JsonObject], texts: JsonObject) -> JsonObject:
-        """Return the body with new answers and strings, or the body itself if they are unchanged.
+    def edited(self, answers: Sequence[JsonObject], rest: JsonObject) -> JsonObject:
+        """Return the body with new answers and a new rest, or the body itself if they are unchanged.
 
-        Raises EditError if the number of strings has changed.
+        Raises EditError if the rest has another structure.
         """
-        before, after = self.texts()["batch"], texts.get("batch")
-        if same_items(answers, self.answers) and after == before:
+        new = rest.get("batch")
+        if same_items(answers, self.answers) and new == self._rest:
             return self._body
-        if not isinstance(after, list) or len(after) != len(before) or not all(map(_is_string, after)):
-            raise EditError("batch", "as many strings as there are beside the answers", after)
-        new: JsonObject = _with_answers(with_strings(self._rest, iter(after)), answers)
-        return new
+        edited: JsonObject = _with_answers(self._body, new, iter(answers))
+        return edited
 
 
-class _Answer(int):
-    """The number of an answer, in its place."""
+def _is_answer(value: JsonObject) -> bool:
+    return "candidates" in value
 
 
-def _is_string(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _with_answers(value: Any, answers: Sequence[JsonObject]) -> Any:
-    if isinstance(value, _Answer):
-        return answers[value]
-    if isinstance(value, list):
-        return [_with_answers(item, answers) for item in value]
-    return (
-        {key: _with_answers(item, answers) for key, item in value.items()}
-        if isinstance(value, dict)
-        else value
-    )
+def _with_answers(original: Any, rest: Any, answers: Iterator[JsonObject]) -> Any:
+    """Return the edited rest of a value with the answers in their places. Raises EditError."""
+    if isinstance(original, dict | list):
+        is_answer = isinstance(original, dict) and _is_answer(original)
+        size = 0 if is_answer else len(original)
+        if not isinstance(rest, type(original)) or len(rest) != size:
+            raise EditError("batch", "the structure that it had", rest)
+        if is_answer:
+            return next(answers)
+    if isinstance(original, dict):
+        pairs = zip(original.values(), rest.items(), strict=True)
+        return {name: _with_answers(item, new, answers) for item, (name, new) in pairs}
+    if isinstance(original, list):
+        return [_with_answers(item, new, answers) for item, new in zip(original, rest, strict=True)]
+    return rest

@@ -403,6 +403,8 @@ _ITEM_HOLDERS = frozenset(
         "generate_content_request",
         "inputConfig",
         "input_config",
+        "llm_request",
+        "llm_response",
         "message",
         "request",
         "response",

@@ -84,6 +84,7 @@ _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
+_LONGEST_ESCAPE = 12
 _SHORT = 4096
 """The size in bytes up to which a text is compared with its canonical form."""
 
@@ -179,12 +180,29 @@ def with_whole_characters(data: bytes) -> bytes:
 
     A model can write half of a surrogate pair, which UTF-8 cannot encode, and so hooks cannot receive.
     """
-    repaired = _ESCAPE.sub(_whole_character, data)
-    return data if repaired == data else repaired
+    if b"\\ud" not in data and b"\\uD" not in data:
+        return data
+    repaired = bytearray()  # a list of millions of pieces would take seconds to join and to free
+    done = 0
+    for begin, end in _lone_surrogates(data):
+        repaired += data[done:begin]
+        repaired += b"\\ufffd"
+        done = end
+    return bytes(repaired + data[done:]) if done else data
 
 
-def _whole_character(escape: re.Match[bytes]) -> bytes:
-    return b"\\ufffd" if escape["lone"] else escape[0]
+def _lone_surrogates(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where lone surrogates begin and end. Other threads run between slices and between escapes."""
+    start = 0
+    while start < len(data):
+        slice_end = start + _SLICE
+        for escape in _ESCAPE.finditer(data, start, slice_end + _LONGEST_ESCAPE):
+            if escape.start() >= slice_end:
+                break  # it may be cut off
+            if escape["lone"]:
+                yield escape.span()
+            start = escape.end()
+        start = max(start, slice_end)
 
 
 def may_contain(data: bytes, string: bytes) -> bool:

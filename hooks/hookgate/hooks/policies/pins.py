@@ -257,8 +257,10 @@ def check_pins(policy: Policy, mode: Literal["flag", "refuse"], stored: PinnedTo
         if event["hook_event_name"] == "BeforeToolSelection":
             tools = tools_of(event)
             changed = await _changed(pins, tools, session)
-            offered = declared_names(tools) + hosted_kinds(tools)
-            return _selection(output, changed, offered, mode) if changed else output
+            if not changed:
+                return output
+            offered = await session.call_state.steps.run(_offered, tools)
+            return _selection(output, changed, offered, mode)
         if event["hook_event_name"] == "BeforeTool" and mode == "refuse" and output is None:
             return await _refusal(pins, str(event.get("tool_name")), session)
         return output
@@ -270,6 +272,11 @@ def tools_of(event: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `tools` of the request in a BeforeToolSelection event, of any view, as a body."""
     request = event.get("llm_request") or {}
     return {"tools": read(request, "tools") or read(read_object(request, "raw"), "tools")}
+
+
+def _offered(tools: dict[str, Any]) -> list[str]:
+    """Return the names of the functions in a request, and the kinds of tools that the API runs."""
+    return declared_names(tools) + hosted_kinds(tools)
 
 
 async def _changed(pins: Pins, tools: dict[str, Any], session: SessionContext) -> frozenset[str]:

@@ -92,12 +92,14 @@ def tools_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> 
         return {"decision": "deny", "reason": reason} if reason else None
 
     def judge(event: dict[str, Any], session: SessionContext) -> Any:
+        steps = session.call_state.steps
         if event["hook_event_name"] == "BeforeToolSelection":
-            return _selection(settings, tools_of(event))
+            body = tools_of(event)
+            return steps.run(_selection, settings, body) if steps.is_large else _selection(settings, body)
         if event["hook_event_name"] == "BeforeTool":
             name, arguments = str(event.get("tool_name")), event.get("tool_input")
             if reads_commands and is_larger(arguments, _LONG_ARGUMENTS):
-                return session.call_state.steps.run_long(judge_call, name, arguments)
+                return steps.run_long(judge_call, name, arguments)
             return judge_call(name, arguments)
         return None
 

@@ -55,7 +55,16 @@ from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
 from hookgate.translator.checks import check_items
 from hookgate.translator.citations import CITING, move_citations, with_moved_annotations, with_moved_citations
-from hookgate.translator.fields import JsonObject, indexes, read, read_list, same_items, without, write
+from hookgate.translator.fields import (
+    JsonObject,
+    TooLargeError,
+    indexes,
+    read,
+    read_list,
+    same_items,
+    without,
+    write,
+)
 from hookgate.translator.response import is_json_answer
 from hookgate.translator.streaming.events import TextChannel, join_texts, only_text
 from hookgate.translator.streaming.partial_calls import OpenCalls, with_whole_calls
@@ -1005,6 +1014,8 @@ class AnswerPipeline:
         try:
             try:
                 body = loads(frame.data, bounds)
+            except TooLargeError:
+                raise
             except BodyError:
                 if (data := with_whole_characters(frame.data)) is frame.data:
                     raise

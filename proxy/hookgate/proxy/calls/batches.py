@@ -73,11 +73,11 @@ async def _judge_state(call: Call, judge: Judge, data: bytes) -> bytes:
     for answer in state.answers:
         await call.steps.pause()
         answers.append(await _judge_answer(judge, call.route.model, checked_answer(answer)))
-    event = answer_event(call.route.model, state.texts())
-    texts = await judge.fire(event)  # the strings beside the answers
-    judge.refuse_if_ended(texts.verdict, event.name)
+    event = answer_event(call.route.model, state.rest())
+    rest = await judge.fire(event)
+    judge.refuse_if_ended(rest.verdict, event.name)
     try:
-        new = await worker.run(work, state.edited, answers, texts.event.body)
+        new = await worker.run(work, state.edited, answers, rest.event.body)
     except EditError as error:
         raise policy_denied(_NO_PLACE.format(error), AfterModel.name) from None
     return data if new is body else await worker.run(work, encode_answer, new)

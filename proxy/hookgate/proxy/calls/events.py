@@ -7,7 +7,7 @@ and `transcript_path` are passed to hooks but never opened.
 import time
 from dataclasses import dataclass, field
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from cachetools import LRUCache
 from pydantic import ValidationError
 
@@ -20,8 +20,9 @@ from hookgate.hooks.settings import ADVISORY
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.judge import DENIED, STOPPED, Judge
 from hookgate.proxy.calls.services import GatewayServices
-from hookgate.proxy.errors import ApiError
+from hookgate.proxy.errors import ApiError, not_a_route
 from hookgate.proxy.observe.logs import note_session
+from hookgate.proxy.routes.cross_origin import allowed_origin
 from hookgate.proxy.routes.table import session_name
 from hookgate.proxy.sessions.sessions import Sessions, SessionState
 from hookgate.translator.fields import JsonObject
@@ -36,6 +37,11 @@ _BASE = dict.fromkeys(("session_id", "transcript_path", "cwd", "timestamp"), "")
 
 _TOO_MANY = (
     "hookgate accepts at most {} events per second from one caller; send fewer, or raise limits.events."
+)
+
+_NOT_FOR_PAGES = (
+    "Scripts of web pages of this origin may not report events. Add the origin to clients.origins in "
+    "hookgate.toml, or let a program report them."
 )
 
 
@@ -76,11 +82,18 @@ class EventService:
 
     def __init__(self, services: GatewayServices) -> None:
         self._sessions = services.sessions
+        self._origins = services.config.clients.origins
         self._per_second = services.config.limits.events
         self._rates = Rates(self._per_second)
 
     async def run(self, call: Call, engine: Engine) -> web.Response:
-        """Judge one event. Raises ApiError if the input is invalid or the caller sends too many events."""
+        """Judge one event.
+
+        Raises ApiError if the input is invalid, the caller sends too many events, or a web page sends it:
+        browsers send some requests of any page, which then cannot read the answer, but hooks would have run.
+        """
+        if hdrs.ORIGIN in call.request.headers and not allowed_origin(call.request.headers, self._origins):
+            raise not_a_route(_NOT_FOR_PAGES)
         if not self._rates.try_acquire(call.caller.key):
             raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
         request, record, services = call.request, call.record, call.services

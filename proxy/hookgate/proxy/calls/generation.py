@@ -78,8 +78,8 @@ class GenerationCall:
         if self._body is None:
             self._body = await call.read_body()
         if call.route.dialect == "responses":
-            issued = call.caller.issued is not None
-            check_held_content(self._body, call.services.config.routes.unhooked, issued=issued)
+            unhooked, issued = call.services.config.routes.unhooked, call.caller.issued is not None
+            await call.steps.run(partial(check_held_content, self._body, unhooked, issued=issued))
         if self._body.get("stream") is True:  # any other value than true and false is refused later
             call.begin_streaming()
 

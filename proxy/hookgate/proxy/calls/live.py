@@ -6,13 +6,14 @@ says is sent on at once, and judged together with what it has said before.
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from aiohttp import WSCloseCode, web
 
 from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, Engine
 from hookgate.hooks.events.base import SharedValue
+from hookgate.proxy.calls.answer import error_for_client
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import Ended, Replacement
@@ -25,6 +26,7 @@ from hookgate.proxy.calls.session_events import (
 from hookgate.proxy.calls.tools import BLOCKED, AllowedTools, Refusal, ToolCallJudge, decide_tool_call
 from hookgate.proxy.calls.websockets import (
     Close,
+    Side,
     Socket,
     open_sockets,
     relay,
@@ -35,7 +37,7 @@ from hookgate.proxy.keys.callers import is_ephemeral
 from hookgate.proxy.observe.answer_meter import passing_use
 from hookgate.proxy.observe.usage import Usage, read_usage
 from hookgate.proxy.routes.dialects.generate_content import check_references, named_model, with_model
-from hookgate.proxy.server.bodies import TOO_MANY, checked_answer, unreadable_answer
+from hookgate.proxy.server.bodies import TOO_MANY, checked_answer, unreadable_answer, work_of
 from hookgate.proxy.server.websocket_frames import MAX_MESSAGE
 from hookgate.proxy.sessions.memory import tool_results
 from hookgate.proxy.upstream.key_mask import KeyMask
@@ -61,6 +63,8 @@ from hookgate.translator.live import (
     with_transcriptions,
 )
 from hookgate.translator.strictjson import Bounds, dumps, encode_answer, loads
+
+M = TypeVar("M", ClientMessage, ServerMessage)
 
 _NO_PLACE = "A hook's edit cannot be sent in a Live session: {}"
 _NO_TOKENS = (
@@ -118,19 +122,22 @@ class LiveSession:
         self._record.live = dict.fromkeys(_COUNTS, 0)
         async with open_sockets(call) as (client, upstream, mask):
             self._client, self._upstream, self._mask = client, upstream, mask
+            client_side, upstream_side = Side(client), Side(upstream)
             receive = call.request.incoming.counted(self._from_client)
-            inward = self._closing(relay(client, upstream, receive))
+            inward = relay(call.steps, client_side, upstream_side, receive)
+            outward = self._outward(relay(call.steps, upstream_side, client_side, self._from_upstream, mask))
             try:
-                await run_until_closed(self._call, client, upstream, inward, self._closing(self._outward()))
+                await run_until_closed(call, client, upstream, self._closing(inward), self._closing(outward))
             finally:
                 self._record.estimated_usage += self._unreported
         return client
 
-    async def _outward(self) -> Close:
-        end = await relay(self._upstream, self._client, self._from_upstream, self._mask)
+    async def _outward(self, relayed: Awaitable[Close]) -> Close:
+        """Return how the upstream ends the session. Its reason is redacted like an error."""
+        code, reason = await relayed
         self._judge.session.call_state.cut_off = True  # what is held belongs to a turn that has not ended
         await self._release()
-        return end
+        return code, _fitting(await error_for_client(self._judge, self._model, reason) if reason else b"")
 
     async def _closing(self, direction: Awaitable[Close]) -> Close:
         """Return how a direction ends; a refusal closes both sides with its reason."""
@@ -145,12 +152,16 @@ class LiveSession:
             self._call.services.note_error(record, error)
             record.outcome = record.outcome or "refused"
             reason = error.message
-        return WSCloseCode.POLICY_VIOLATION, reason.encode()[:_CLOSE_REASON].decode(errors="ignore").encode()
+        return WSCloseCode.POLICY_VIOLATION, _fitting(reason.encode())
 
-    async def _parsed(self, data: bytes) -> object:
-        await self._call.steps.pause()  # messages that have arrived are received at once
-        worker = self._call.request.body_worker
-        return await worker.run(len(data), loads, data, self._bounds)
+    async def _parsed(self, data: bytes, read_message: Callable[[object], M]) -> tuple[object, M]:
+        """Return the JSON of a message, and what `read_message` makes of it. Raises BodyError."""
+
+        def parse() -> tuple[object, M]:
+            value = loads(data, self._bounds)
+            return value, read_message(value)
+
+        return await self._call.request.body_worker.run(work_of(data), parse)
 
     # ---- the client's messages
 
@@ -158,9 +169,7 @@ class LiveSession:
         """Judge and send a message of the client. Raises ApiError or SessionStoppedError if it ends here."""
         data = _bytes_of(message)
         try:
-            given = await self._parsed(data)
-            sent = ClientMessage(given)
-            check_items(sent.request, self._most_items, TOO_MANY)
+            given, sent = await self._parsed(data, self._client_message)
         except BodyError as error:
             raise body_refused(error) from None
         if (sent.kind == "setup") == bool(self._model):
@@ -184,6 +193,11 @@ class LiveSession:
         data = data if edited is given else dumps(edited)
         self._unreported += passing_use(len(data), sent.audio_bytes, is_answer=False)
         await _send(self._upstream, data, as_text=isinstance(message, str))
+
+    def _client_message(self, message: object) -> ClientMessage:
+        sent = ClientMessage(message)
+        check_items(sent.request, self._most_items, TOO_MANY)
+        return sent
 
     async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
         """Return the request with its tool results after AfterTool hooks.
@@ -247,10 +261,7 @@ class LiveSession:
         data = _bytes_of(message)
         data = self._mask.data(data) if self._mask else data
         try:
-            parsed = await self._parsed(data)
-            server = ServerMessage(parsed, self._called)
-            items = {"parts": read_list(server.turn, "parts"), "tool_calls": server.calls}
-            check_items(items, self._most_items, TOO_MANY)
+            parsed, server = await self._parsed(data, self._server_message)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
         self._record.live["media_out"] += server.media_bytes
@@ -269,6 +280,12 @@ class LiveSession:
             await self._release()
         if server.usage:  # a client that only speaks sends nothing that is judged
             await self._call.check_key_limits(self._model)
+
+    def _server_message(self, message: object) -> ServerMessage:
+        server = ServerMessage(message, self._called)
+        items = {"parts": read_list(server.turn, "parts"), "tool_calls": server.calls}
+        check_items(items, self._most_items, TOO_MANY)
+        return server
 
     def _count_usage(self, metadata: JsonObject) -> None:
         """Count the tokens of a message. A server counts those of each answer once, with its whole prompt."""
@@ -410,6 +427,11 @@ def _no_place(error: EditError, event: str) -> ApiError:
 def _only_candidate(response: JsonObject) -> JsonObject:
     candidates: list[JsonObject] = read_list(response, "candidates")
     return candidates[0] if candidates else {}
+
+
+def _fitting(reason: bytes) -> bytes:
+    """Return as much of a reason as fits when a WebSocket is closed."""
+    return reason[:_CLOSE_REASON].decode(errors="ignore").encode()
 
 
 def _bytes_of(message: str | bytes) -> bytes:

@@ -3,18 +3,22 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 from aiohttp import WSCloseCode, WSMsgType, hdrs, web
 
 from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.errors import request_refused
 from hookgate.proxy.server.websocket_frames import MAX_MESSAGE, Receive
 from hookgate.proxy.upstream.client import to_upstream
 from hookgate.proxy.upstream.key_mask import KeyMask
 
 _NO_CODE = 1005
+_MAX_PINGS = 100
+"""The number of pings of one side that are remembered until they are answered."""
 
 Socket = aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]
 
@@ -25,8 +29,10 @@ Close = tuple[int, bytes]
 async def tunnel(call: Call) -> web.StreamResponse:
     """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError if refused."""
     async with open_sockets(call) as (client, upstream, mask):
-        inward = relay(client, upstream, call.request.incoming.counted(make_copier(upstream)))
-        outward = relay(upstream, client, make_copier(client, mask), mask)
+        client_side, upstream_side = Side(client), Side(upstream)
+        receive = call.request.incoming.counted(make_copier(upstream))
+        inward = relay(call.steps, client_side, upstream_side, receive)
+        outward = relay(call.steps, upstream_side, client_side, make_copier(client, mask), mask)
         await run_until_closed(call, client, upstream, inward, outward)
     return client
 
@@ -109,30 +115,64 @@ def make_copier(target: Socket, mask: KeyMask | None = None) -> Receive:
     return copy
 
 
+class PassedPings:
+    """Pings of one side that the other side has not answered. Of many, the older ones are forgotten.
+
+    They are passed on with a number in place of their data, which may be text that no hook judges.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._data: dict[bytes, bytes] = {}
+
+    def add(self, data: bytes) -> bytes:
+        """Add a ping with this data, and return the data with which it is passed on."""
+        self._count += 1
+        number = b"%d" % self._count
+        self._data[number] = data
+        if len(self._data) > _MAX_PINGS:
+            del self._data[next(iter(self._data))]
+        return number
+
+    def answered(self, number: bytes) -> bytes:
+        """Return the data of the ping that a pong answers; empty if there is no such ping."""
+        return self._data.pop(number, b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a session."""
+
+    socket: Socket
+    pings: PassedPings = field(default_factory=PassedPings)
+    """Its pings that the other side has not answered."""
+
+
 async def relay(
-    source: Socket,
-    target: Socket,
-    receive: Receive,
-    mask: KeyMask | None = None,
+    steps: CallSteps, source: Side, target: Side, receive: Receive, mask: KeyMask | None = None
 ) -> Close:
-    """Pass the data of messages to `receive`, and other messages to `target`, until either side closes."""
+    """Pass the data of messages to `receive`, and other messages to `target`, until either side closes.
+
+    Messages that have arrived are received at once, so other calls run in between.
+    """
     try:
         while True:
-            message = await source.receive()
+            await steps.pause()
+            message = await source.socket.receive()
             match message.type:
                 case WSMsgType.TEXT | WSMsgType.BINARY:
                     await receive(message.data)
                 case WSMsgType.PING:
-                    await target.ping(message.data)
+                    await target.socket.ping(source.pings.add(bytes(message.data)))
                 case WSMsgType.PONG:
-                    await target.pong(message.data)
+                    await target.socket.pong(target.pings.answered(bytes(message.data)))
                 case WSMsgType.CLOSE:
                     reason = message.extra or ""
                     return _sendable(message.data), (mask.text(reason) if mask else reason).encode()
                 case WSMsgType.ERROR if isinstance(message.data, aiohttp.WebSocketError):
                     return message.data.code, b""
                 case _:
-                    return _sendable(source.close_code), b""
+                    return _sendable(source.socket.close_code), b""
     except ConnectionError:
         return WSCloseCode.GOING_AWAY, b""
 

@@ -51,6 +51,11 @@ class MessageSizes:
         at, ended = 0, list[int]()
         self.unfinished += _CHUNK_BYTES
         while at < len(data):
+            if not self._left and not self._head and (end := _end_of_small_frame(data, at)):
+                self.unfinished += end - at
+                self._end_frame(data[at], ended)
+                at = end
+                continue
             if self._left:
                 size = min(self._left, len(data) - at)
                 self._left -= size
@@ -61,19 +66,32 @@ class MessageSizes:
             at += size
             self.unfinished += size
             if self._left == 0 and len(self._head) == _head_size(self._head):
-                ended += self._end_frame()
+                first = self._head[0]
+                self._head.clear()
+                self._end_frame(first, ended)
         return ended
 
-    def _end_frame(self) -> list[int]:
-        """Return the size of the message that ends with the current frame, if one does."""
-        first, size = self._head[0], self.unfinished
-        self._head.clear()
-        if first & _CONTROL:
-            self.unfinished = size if self._is_open else 0
-            return []
-        self._is_open = not first & _ENDS
-        self.unfinished = size if self._is_open else 0
-        return [] if self._is_open else [size]
+    def _end_frame(self, first: int, ended: list[int]) -> None:
+        """End a frame with this first byte. If it ends a message, append the message's size to `ended`."""
+        if not first & _CONTROL:
+            self._is_open = not first & _ENDS
+            if not self._is_open:
+                ended.append(self.unfinished)
+        if not self._is_open:
+            self.unfinished = 0
+
+
+def _end_of_small_frame(data: bytes, at: int) -> int:
+    """Return where a frame ends that begins at `at`, or 0 if it is large or has not arrived completely.
+
+    A client may send tens of thousands of such frames at once.
+    """
+    if at + 2 > len(data):
+        return 0
+    second = data[at + 1]
+    short = second & ~_MASKED
+    end = at + 2 + short + (4 if second & _MASKED else 0)
+    return end if short not in _LENGTH_BYTES and end <= len(data) else 0
 
 
 def _head_size(head: bytearray) -> int:

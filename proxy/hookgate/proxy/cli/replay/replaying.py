@@ -185,7 +185,7 @@ class Replay:
             model = was.start.route.model if was.start else ""
             for answer in was.answers if is_batch and was.is_answered else ():
                 state = BatchState(answer)
-                for response in (*state.answers, state.texts()):
+                for response in (*state.answers, state.rest()):
                     await judge.fire(answer_event(model, response))
             return
         answer_rejected = False
