@@ -257,7 +257,7 @@ def check_pins(policy: Policy, mode: Literal["flag", "refuse"], stored: PinnedTo
         if event["hook_event_name"] == "BeforeToolSelection":
             tools = tools_of(event)
             changed = await _changed(pins, tools, session)
-            offered = declared_names(tools) + hosted_kinds(tools)
+            offered = [*declared_names(tools), *hosted_kinds(tools)]
             return _selection(output, changed, offered, mode) if changed else output
         if event["hook_event_name"] == "BeforeTool" and mode == "refuse" and output is None:
             return await _refusal(pins, str(event.get("tool_name")), session)
@@ -304,7 +304,8 @@ def _selection(
     if mode == "flag":
         return {**(output or {}), **message}
     allowed = offered if output is None else output["hookSpecificOutput"]["tools"]
-    return {**message, "hookSpecificOutput": {"tools": [name for name in allowed if name not in changed]}}
+    kept = [each for each in allowed if not (isinstance(each, str) and each in changed)]
+    return {**message, "hookSpecificOutput": {"tools": kept}}
 
 
 async def _refusal(pins: Pins, name: str, session: SessionContext) -> dict[str, Any] | None:
