@@ -68,6 +68,9 @@ class ToolsOptions(Options):
     deny: tuple[ToolRule, ...] = Field(default=(), strict=False)
     """Tools that may not be called, even if `allow` lists them. The first rule that matches applies."""
 
+    hosted: Globs | None = None
+    """Kinds of tools that the API runs and that may be used, with wildcards; default: those in `allow`."""
+
     hosts: Globs | None = None
     """Hosts that tools which the API runs may reach by a URL, with wildcards; default: all."""
 
@@ -76,8 +79,8 @@ class ToolsOptions(Options):
 
     @model_validator(mode="after")
     def _check_effect(self) -> Self:
-        if self.allow is None and not self.deny and self.hosts is None and self.pin is None:
-            raise ValueError("has no effect; set allow, deny, hosts or pin")
+        if not self.deny and (self.allow, self.hosted, self.hosts, self.pin) == (None, None, None, None):
+            raise ValueError("has no effect; set allow, deny, hosted, hosts or pin")
         return self
 
 
@@ -132,7 +135,7 @@ def refusal(options: ToolsOptions, name: str, arguments: Any) -> str | None:
 
 def _selection(options: ToolsOptions, body: JsonObject, event: Mapping[str, Any]) -> dict[str, Any] | None:
     functions, hosted = declared_names(body), list(hosted_tools(body))
-    denied = {kind for kind, _ in hosted if _is_always_denied(options, kind, snake_field(kind))}
+    denied = {kind for kind, _ in hosted if _is_kind_denied(options, kind)}
     if any(kind == _URL_CONTEXT for kind, _ in hosted) and not _may_fetch(options, event):
         denied.add(_URL_CONTEXT)
     kept = [each for each in hosted if each[0] not in denied and _may_reach(options, *each)]
@@ -170,7 +173,7 @@ def _judge_answer(options: ToolsOptions, response: JsonObject) -> dict[str, Any]
     """Deny an answer that uses a tool which is not allowed, or else count the uses for the receipt."""
     found: dict[str, int] = {}
     for use in hosted_uses(response):
-        names = [kind for kind in use.kinds if not _is_always_denied(options, kind, snake_field(kind))]
+        names = [kind for kind in use.kinds if not _is_kind_denied(options, kind)]
         judged = options.hosts is not None and _URL_CONTEXT in use.kinds
         hosts = hosts_in_fields(use.value) if judged else ()
         if not names or not _are_allowed(options.hosts or (), hosts):
@@ -180,8 +183,18 @@ def _judge_answer(options: ToolsOptions, response: JsonObject) -> dict[str, Any]
     return {"hookSpecificOutput": {"findings": found}} if found else None
 
 
-def _is_always_denied(options: ToolsOptions, *spellings: str) -> bool:
-    """Return whether every call of the tool is denied, whatever its arguments."""
-    listed = options.allow is None or any(matches_name(options.allow, name) for name in spellings)
+def _is_kind_denied(options: ToolsOptions, kind: str) -> bool:
+    """Return whether tools of a kind that the API runs are denied."""
+    listed = options.allow if options.hosted is None else options.hosted
+    return _is_denied(options, listed, kind, snake_field(kind))
+
+
+def _is_always_denied(options: ToolsOptions, name: str) -> bool:
+    """Return whether every call of the function is denied, whatever its arguments."""
+    return _is_denied(options, options.allow, name)
+
+
+def _is_denied(options: ToolsOptions, allowed: Globs | None, *spellings: str) -> bool:
+    listed = allowed is None or any(matches_name(allowed, name) for name in spellings)
     rules = [rule for rule in options.deny if not rule.when]
     return not listed or any(rule.is_about(name) for rule in rules for name in spellings)
