@@ -165,7 +165,11 @@ def _interactions(api: Api, place: str) -> tuple[Row, ...]:
     """Return the rows of the Interactions API below a path. All answers but that of DELETE have text."""
     path = f"{place}/interactions"
     judged = partial(Row, "interactions", api, "judged", dialect="interactions")
+    tokens = f"{path}/{{interaction}}/auth_tokens{{rest}}"
     return (
+        _live(api, f"{path}/live", "liveInteraction"),
+        # As those of auth_tokens itself, its answers would work without the gateway.
+        replace(_unhooked("interactions", api, _ANY, tokens), group=None),
         judged(_POST, path, ("createInteraction",), alts=frozenset({"json", "sse"})),
         judged(_GET, f"{path}/{{interaction}}", ("getInteraction",), _INTERACTIONS),
         judged(_POST, f"{path}/{{interaction}}/cancel", ("cancelInteraction",)),
@@ -505,6 +509,11 @@ def _cannot_judge(group: str, verb: str, path: str) -> ApiError:
         return not_a_route(
             "hookgate cannot judge Live sessions with ephemeral tokens: a token can contain a setup that no "
             f"hook has seen. Use a key, which hookgate can issue for a short time, or {forwards}"
+        )
+    if verb == "liveInteraction":
+        return not_a_route(
+            "hookgate cannot judge Live sessions of interactions. Use those of BidiGenerateContent, which "
+            f'routes.live = "judge" lets hooks judge, or {forwards}'
         )
     if verb == "BidiGenerateContent":
         return not_a_route(

@@ -30,6 +30,7 @@ _REASONS = {
     "cancelled": "OTHER",
     "completed": "STOP",
     "failed": "OTHER",
+    "idle": "STOP",
     "incomplete": "MAX_TOKENS",
     "requires_action": "STOP",
     "requires_continuation": "MAX_TOKENS",
