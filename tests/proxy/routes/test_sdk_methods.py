@@ -110,12 +110,15 @@ CALLS: dict[str, Method] = {
     "interactions.get": lambda c: c.interactions.get("i"),
     "interactions.cancel": lambda c: c.interactions.cancel("i"),
     "interactions.delete": lambda c: c.interactions.delete("i"),
+    "decisions.create": lambda c: c.decisions.create(
+        model="models/m", input="hi", questions={"q": {"type": "noul", "instructions": "ok?"}}
+    ),
 }
 """A call of each method. Those of OTHERS are not called."""
 
 OTHERS = {
     "chats": "calls models.generate_content",
-    **dict.fromkeys(("agents", "credentials", "decisions", "environments"), "agents"),
+    **dict.fromkeys(("agents", "credentials", "environments"), "agents"),
     **dict.fromkeys(("triggers", "voices", "webhooks"), "agents"),
     "live": "live",
 }

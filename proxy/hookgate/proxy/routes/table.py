@@ -229,6 +229,7 @@ _GEMINI = (
     _forwarded("models", "gemini", _GET, "/{v}/openai/models"),
     _forwarded("models", "gemini", _GET, "/{v}/openai/models/{id}"),
     _unhooked("openai", "gemini", _ANY, "/{v}/openai{rest}"),
+    Row("generate", "gemini", "judged", _POST, "/{v}/decisions", ("createDecision",)),
     _unhooked("agents", "gemini", _ANY, "/{v}/{agents}{rest}"),
     # Their answers are credentials of the gateway's Google project, which would work without the gateway.
     replace(_unhooked("agents", "gemini", _ANY, "/{v}/auth_tokens{rest}"), group=None),
