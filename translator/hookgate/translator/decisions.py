@@ -17,7 +17,7 @@ _CRITERIA = "the criteria must be texts in a list or an object, since hooks cann
 Convert = Callable[[str], str]
 
 
-class Decision:
+class DecisionBody:
     """One body. Raises BodyError for what hooks would not see."""
 
     def __init__(self, body: JsonObject) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from hookgate.translator.batches import BatchBody
 from hookgate.translator.checks import check_keys, check_role, make_canonical
-from hookgate.translator.decisions import Decision
+from hookgate.translator.decisions import DecisionBody
 from hookgate.translator.fields import (
     BodyError,
     EditError,
@@ -135,7 +135,7 @@ def _single(verb: str, body: JsonObject) -> InputLens:
     """Return what shows a body that is one request."""
     if verb == "computeTokens":
         return _Conversation(body, "", ("contents",))
-    return Decision(body) if verb == "createDecision" else _Embedding(body, "")
+    return DecisionBody(body) if verb == "createDecision" else _Embedding(body, "")
 
 
 def offers_tools(verb: str, request: JsonObject) -> bool:
