@@ -338,6 +338,22 @@ async def test_an_answer_that_used_a_tool_is_withheld_unless_its_kind_is_listed(
             assert repr(kind).encode() in reply.body
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"groundingMetadata": {}},
+        {"groundingMetadata": {"groundingChunks": [], "retrievalMetadata": {}}},
+        {"urlContextMetadata": {"urlMetadata": []}},
+    ],
+)
+async def test_an_answer_with_empty_metadata_used_no_tool(fields: Json) -> None:
+    content = {"role": "model", "parts": [{"text": "hello"}]}
+    answer = json.dumps({"candidates": [{"content": content, **fields}]}).encode()
+    hook = {"type": "builtin", "builtin": "tools", "options": {"hosted": []}}
+    async with peer(ok(answer)) as upstream, gateway_before(upstream.url, {"AfterModel": [hook]}) as url:
+        assert (await post(url, UNARY, {"contents": TURNS}, KEY)).body == answer
+
+
 async def test_an_answer_for_which_a_url_on_another_host_was_fetched_is_withheld() -> None:
     hook = {"type": "builtin", "builtin": "tools", "options": HOSTS}
     for url, passes in (("https://docs.example/a", True), (EVIL, False)):

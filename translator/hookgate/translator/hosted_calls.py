@@ -67,7 +67,8 @@ def hosted_uses(response: JsonObject) -> Iterator[HostedUse]:
         for part in parts_of(candidate):
             if isinstance(part, dict):
                 yield from _uses_in_part(part)
-        if context := read(candidate, "urlContextMetadata"):
+        context = read_object(candidate, "urlContextMetadata")
+        if any(context.values()):
             yield HostedUse(("urlContext",), context)
         yield from _uses_in_grounding(read_object(candidate, "groundingMetadata"))
 
@@ -96,7 +97,7 @@ def _kinds_of_call(call: Any) -> tuple[str, ...]:
 def _uses_in_grounding(grounding: JsonObject) -> Iterator[HostedUse]:
     chunks = [each for each in read_list(grounding, "groundingChunks") if isinstance(each, dict)]
     found = [kinds for each in (grounding, *chunks) for name, kinds in _SOURCES.items() if read(each, name)]
-    if grounding and not found:
+    if any(grounding.values()) and not found:  # Vertex AI sends empty lists and objects without any tool
         found = [(*_WEB, *_STORES, *_MAPS)]
     for kinds in dict.fromkeys(found):
         yield HostedUse(kinds, grounding)
