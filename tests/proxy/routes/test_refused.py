@@ -222,10 +222,10 @@ def test_no_target_outside_the_table_is_routed_and_none_is_changed(method: str, 
 @pytest.mark.parametrize("place", ["/v1beta", "/v1beta1/projects/p/locations/l"])
 def test_a_live_session_of_interactions_is_refused_as_such(place: str) -> None:
     """Its path is that of an interaction with the ID `live`."""
-    refusal = refused(f"{place}/interactions/live", "GET")
-    assert "cannot judge Live sessions of interactions" in refusal.message
-    with pytest.raises(ApiError, match="BidiGenerateContent"):
-        match("GET", f"{place}/interactions/live", live="judge")
+    for opened in ((), ("interactions", "live")):
+        for method in ("GET", "DELETE"):
+            refusal = refused(f"{place}/interactions/live", method, opened)
+            assert "cannot judge Live sessions of interactions" in refusal.message
 
 
 @pytest.mark.parametrize("path", ["auth_tokens", "auth_tokens/t"])

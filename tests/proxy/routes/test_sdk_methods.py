@@ -133,7 +133,7 @@ OTHERS = {
     **dict.fromkeys(("agents", "credentials", "environments"), "agents"),
     **dict.fromkeys(("triggers", "voices", "webhooks"), "agents"),
     "live": "live",
-    "interactions.connect": "live",
+    "interactions.connect": "refused",
 }
 """What the docs say in words: a method without a call of its own, and collections of one group of routes."""
 

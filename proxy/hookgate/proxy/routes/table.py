@@ -167,7 +167,6 @@ def _interactions(api: Api, place: str) -> tuple[Row, ...]:
     judged = partial(Row, "interactions", api, "judged", dialect="interactions")
     tokens = f"{path}/{{interaction}}/auth_tokens{{rest}}"
     return (
-        _live(api, f"{path}/live", "liveInteraction"),
         # As those of auth_tokens itself, its answers would work without the gateway.
         replace(_unhooked("interactions", api, _ANY, tokens), group=None),
         judged(_POST, path, ("createInteraction",), alts=frozenset({"json", "sse"})),
@@ -403,6 +402,12 @@ _NO_FILES = (
     'itself, or set routes.files = "forward" in hookgate.toml to forward them unjudged, or "judge" to judge '
     "uploads of text."
 )
+_LIVE_INTERACTIONS = "/interactions/live"
+"""The end of a path that is also that of an interaction with the ID `live`."""
+_NO_LIVE_INTERACTIONS = (
+    "hookgate cannot judge Live sessions of interactions, and does not forward them. Use those of "
+    'BidiGenerateContent: routes.live = "judge" in hookgate.toml lets hooks judge them.'
+)
 _SESSION_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
 _SESSION = re.compile(rf"/s/(?P<session>{_SESSION_NAME})(?=/)")
 _VERSION = r"v1(?:alpha|beta1?|internal)?"
@@ -439,6 +444,8 @@ def match(
     path = path[prefix.end() :] if prefix else path
     if path.startswith("//ws/"):  # @google/genai adds a slash to a base URL without a path
         path = path[1:]
+    if path.endswith(_LIVE_INTERACTIONS):
+        raise not_a_route(_NO_LIVE_INTERACTIONS)
     row, found = _row(method, path)
     parts = found.groupdict()
     verb = parts.get("verb") or (row.verbs[0] if row.verbs else "")
@@ -510,11 +517,6 @@ def _cannot_judge(group: str, verb: str, path: str) -> ApiError:
         return not_a_route(
             "hookgate cannot judge Live sessions with ephemeral tokens: a token can contain a setup that no "
             f"hook has seen. Use a key, which hookgate can issue for a short time, or {forwards}"
-        )
-    if verb == "liveInteraction":
-        return not_a_route(
-            "hookgate cannot judge Live sessions of interactions. Use those of BidiGenerateContent, which "
-            f'routes.live = "judge" lets hooks judge, or {forwards}'
         )
     if verb == "BidiGenerateContent":
         return not_a_route(
