@@ -292,3 +292,23 @@ def test_names_of_the_request_in_a_selection_with_another_mode_still_select(nest
     }
     patch: Json = {"mode": "AUTO", "allowedFunctionNames": ["search"]}
     assert offered(selected(body, {"functionCallingConfig": patch} if nested else patch)) == {"search"}
+
+
+def test_a_tool_with_settings_in_a_selection_stands_for_itself() -> None:
+    good, evil = {"name": "a", "url": "good", "topK": 1}, {"name": "a", "url": "evil", "topK": 1}
+    body: Json = {"tools": [{"mcp_servers": [evil, good]}, {"retrieval": evil}, {"mcpServers": evil}]}
+    echoed = {"topK": 1.0, "url": "good", "name": "a"}  # as a program could return it
+    for selected in ({"mcpServers": [echoed]}, {"mcp_servers": echoed}):
+        assert apply_tools(body, [selected]) == {"tools": [{"mcp_servers": [good]}]}
+    assert apply_tools(body, [{"mcpServers": []}]) == {}
+    assert apply_tools(body, [{"mcpServers": {}}]) == {"tools": [body["tools"][0], body["tools"][2]]}
+    empty: Json = {"tools": [{"mcpServers": []}]}
+    assert apply_tools(empty, [{"mcpServers": []}]) is empty
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["url", "name"]), st.sampled_from(["a", "b"])), max_size=5))
+def test_of_the_servers_of_a_request_exactly_the_selected_ones_stay(servers: list[Json]) -> None:
+    body: Json = {"tools": [{"mcpServers": servers}]}
+    selected = [server for server in servers if server.get("url") == "a"]
+    left = listed(apply_tools(body, [{"mcpServers": selected}]).get("tools"))
+    assert [each for tool in left for each in tool["mcpServers"]] == selected

@@ -19,6 +19,7 @@ from hookgate.translator import (
     read_tools,
 )
 from hookgate.translator.fields import JsonObject, read
+from hookgate.translator.strictjson import dumps
 
 _MODES = ("NONE", "ANY", "VALIDATED", "AUTO")  # the earlier one wins
 
@@ -37,7 +38,8 @@ class Verdict:
     additional_context: str | None = None
     llm_response: Any = None
     tool_config: JsonObject | None = None
-    tools: list[str] | None = None
+    tool_filters: tuple[list[str | JsonObject], ...] = ()
+    """What each hook that filters tools keeps: names of functions and kinds, and tools with settings."""
     tail_tool_call: JsonObject | None = None
     clear_context: bool = False
     redacted: bool = False
@@ -55,15 +57,27 @@ class Verdict:
     @property
     def selects_tools(self) -> bool:
         """Whether a hook has selected tools."""
-        return self.tools is not None or self.tool_config is not None
+        return bool(self.tool_filters) or self.tool_config is not None
 
     def apply_selection(self, body: JsonObject) -> JsonObject:
         """Return the body of a request with the tool selection applied."""
-        if self.tools is not None:
-            body = apply_tools(body, self.tools)
+        for kept in self.tool_filters:
+            body = apply_tools(body, kept)
         if self.tool_config is None:
             return body
         return apply_tool_config(keep_selected_tools(body, self.tool_config), self.tool_config)
+
+    @property
+    def tools(self) -> list[str | JsonObject] | None:
+        """The tools that every hook keeps, or None if no hook filters them.
+
+        A tool with settings is in it only if every hook returns it with these settings.
+        """
+        if not self.tool_filters:
+            return None
+        first, *others = self.tool_filters
+        known = [frozenset(map(dumps, other)) for other in others]
+        return [each for each in first if all(dumps(each) in other for other in known)]
 
     @property
     def context(self) -> str | None:
@@ -97,7 +111,7 @@ def merge(event: str, outputs: Sequence[Output], narrowing: Collection[int] = ()
         additional_context=_context(specifics),
         llm_response=_synthetic_response(outputs) if event == "BeforeModel" else None,
         tool_config=_merged_selection(specifics, narrowing) if selection else None,
-        tools=_common_tools([s.get("tools") for s in specifics]) if selection else None,
+        tool_filters=_tool_filters(specifics) if selection else (),
         tail_tool_call=_last_value(specifics, "tailToolCallRequest") if event == "AfterTool" else None,
         clear_context=event == "AfterAgent" and any(s.get("clearContext") is True for s in specifics),
         redacted=event == "AfterModel" and any(s.get("redacted") is True for s in specifics),
@@ -194,13 +208,9 @@ def _sorted(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: name.encode("utf-16-be"))
 
 
-def _common_tools(filters: Sequence[Any]) -> list[str] | None:
-    """Return the tools that every filter keeps, or None if no hook filters."""
-    kept: list[str] | None = None
-    for names in (read_tools(tools) for tools in filters if tools is not None):
-        known = frozenset(names)
-        kept = names if kept is None else [name for name in kept if name in known]
-    return kept
+def _tool_filters(specifics: Sequence[JsonObject]) -> tuple[list[str | JsonObject], ...]:
+    """Return what each hook keeps that filters tools."""
+    return tuple(read_tools(tools) for s in specifics if (tools := s.get("tools")) is not None)
 
 
 def _specific(output: Output) -> JsonObject:

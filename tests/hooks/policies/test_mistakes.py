@@ -75,8 +75,10 @@ ONE_MODEL = (
             id="no follow-up",
         ),
         pytest.param("limits", {"rules": []}, "rules: is empty", id="empty"),
-        pytest.param("tools", {}, "has no effect; set allow, deny or pin", id="no options"),
-        pytest.param("tools", {"deny": []}, "has no effect; set allow, deny or pin", id="no rules"),
+        pytest.param("tools", {}, "has no effect; set allow, deny, hosted, hosts or pin", id="no options"),
+        pytest.param(
+            "tools", {"deny": []}, "has no effect; set allow, deny, hosted, hosts or pin", id="no rules"
+        ),
         pytest.param(
             "models",
             {"rename": {"gemini-*-pro": "gemini-2.5-flash"}},

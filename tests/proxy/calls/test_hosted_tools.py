@@ -6,8 +6,9 @@ from typing import Any
 import aiohttp
 import pytest
 from support.gateway import gateway_before, running_gateway, runs, says
+from support.interactions import CREATED, completed, started, stopped, streamed
 from support.live import LIVE, ScriptedModel, live
-from support.wire import KEY, UNARY, ok, peer, post
+from support.wire import KEY, UNARY, ask, ok, peer, post
 
 from hookgate.proxy.config import Config
 
@@ -186,3 +187,230 @@ async def test_a_live_session_is_narrowed() -> None:
         await socket.send_json(setup)
         await socket.receive()
     assert model.received[0]["setup"]["tools"] == LEFT
+
+
+# ---- by target
+
+GOOD = "https://mcp.good.example/mcp"
+
+
+def server(url: str | None) -> Json:
+    return {"name": "a", "streamableHttpTransport": {} if url is None else {"url": url}}
+
+
+async def tools_left(options: Json, *tools: Json, text: str = "hi") -> Any:
+    hook = {"type": "builtin", "builtin": "tools", "options": options}
+    turns = [{"role": "user", "parts": [{"text": text}]}]
+    body = {"contents": turns, "tools": [{"functionDeclarations": [READ]}, *tools]}
+    left = await upstream_body({"BeforeToolSelection": [hook]}, UNARY, body)
+    return left["tools"][1:]
+
+
+HOSTS = {"hosts": ["*.good.example", "docs.example"]}
+ODD_URLS = [
+    *(
+        None,
+        EVIL,
+        "https://mcp.good.example:80@evil.example/",
+        "https://mcp.good.example@evil.example/",
+        "https:/evil.example",
+    ),
+    *("https://evil.example\\@mcp.good.example/", "https://evil.example\t.good.example/", "//evil.example"),
+    *("https://evil.example#.good.example", "https://evil.example?.good.example", "https://good.example"),
+    *(
+        "https://mcp.good.example.evil.example",
+        "https://[::1]/",
+        "file:///etc/passwd",
+        "https://ⓔvil.example",
+    ),
+    *("https://evil.example%2f.good.example", " https://mcp.good.example", "https:evil.example", ""),
+]
+
+
+@pytest.mark.parametrize("url", ODD_URLS)
+async def test_of_several_servers_only_those_on_allowed_hosts_stay(url: str | None) -> None:
+    good = server(GOOD)
+    for allow in ({}, {"allow": ["read_file", "mcpServers"]}):
+        for servers in ([server(url), good], [good, server(url), server(url)]):
+            left = await tools_left({**HOSTS, **allow}, {"mcpServers": servers})
+            assert left == [{"mcpServers": [good]}]
+        assert await tools_left({**HOSTS, **allow}, {"mcp_servers": [server(url)]}) == []
+
+
+@pytest.mark.parametrize("url", [GOOD, "HTTPS://MCP.GOOD.EXAMPLE:8443/x?y#z", "wss://docs.example"])
+async def test_a_server_on_an_allowed_host_stays(url: str) -> None:
+    tools = [{"mcpServers": [server(url)]}, {"mcp_servers": server(url)}, {"googleSearch": {}}]
+    assert await tools_left(HOSTS, *tools) == tools
+
+
+async def test_a_url_in_any_field_of_any_tool_is_judged() -> None:
+    odd = {"deep": [{"target": f"see {EVIL}"}]}
+    endpoint = {"externalApi": {"endpoint": "evil.example:9200/index"}}
+    fine = {"retrieval": {"externalApi": {"endpoint": "mcp.good.example:9200"}}}
+    tools = [{"retrieval": {}}, {"notKnownYet": odd}, {"retrieval": endpoint}, fine]
+    assert await tools_left(HOSTS, *tools) == [fine]
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"),
+    [
+        ("hi", True),
+        ("read https://docs.example/a, (http://docs.example).", True),
+        ("read https://evil.example/a", False),
+        ("read https://docs.example/a and HTTPS://EVIL.example", False),
+        ("read https://docs.example@evil.example/", False),
+        ("read https:\\\\evil.example/", False),
+    ],
+)
+async def test_url_context_stays_if_all_urls_of_the_turns_are_on_allowed_hosts(
+    text: str, stays: bool
+) -> None:
+    left = await tools_left(HOSTS, {"urlContext": {}}, {"googleSearch": {}}, text=text)
+    assert left == [*([{"urlContext": {}}] if stays else []), {"googleSearch": {}}]
+
+
+async def test_a_server_of_an_interaction_is_judged_by_its_host() -> None:
+    good = {"type": "mcp_server", "name": "a", "url": GOOD}
+    body = {**INTERACTION, "tools": [{**good, "url": EVIL}, good, {"type": "function", **READ}]}
+    hook = {"type": "builtin", "builtin": "tools", "options": HOSTS}
+    left = await upstream_body({"BeforeToolSelection": [hook]}, "/v1beta/interactions", body)
+    assert left["tools"] == [good, {"type": "function", **READ}]
+
+
+async def test_a_hook_that_returns_one_of_several_servers_removes_the_others() -> None:
+    def keep_good(event: Json) -> Json:
+        [tool] = event["llm_request"]["tools"]
+        kept = [each for each in tool["mcpServers"] if "good" in json.dumps(each)]
+        return {"hookSpecificOutput": {"tools": [{"mcpServers": kept}]}}
+
+    def all_of_them(event: Json) -> Json:
+        return {"hookSpecificOutput": {"tools": ["mcpServers"]}}
+
+    body = {"contents": TURNS, "tools": [{"mcpServers": [server(EVIL), server(GOOD)]}]}
+    for hooks in (
+        [runs(keep_good)],
+        [runs(keep_good), runs(all_of_them)],
+        [runs(all_of_them), runs(keep_good)],
+    ):
+        left = await upstream_body({"BeforeToolSelection": hooks}, UNARY, body)
+        assert left["tools"] == [{"mcpServers": [server(GOOD)]}]
+
+
+# ---- in answers
+
+ANSWERED = [
+    pytest.param("codeExecution", {"parts": [{"executableCode": {"language": "PYTHON", "code": "1"}}]}, {}),
+    pytest.param("codeExecution", {"parts": [{"code_execution_result": {"outcome": "OUTCOME_OK"}}]}, {}),
+    pytest.param("googleMaps", {}, {"groundingMetadata": {"groundingChunks": [{"maps": {"uri": EVIL}}]}}),
+    pytest.param("googleSearch", {}, {"groundingMetadata": {"webSearchQueries": ["a"]}}),
+    pytest.param("googleSearch", {}, {"grounding_metadata": {"grounding_chunks": [{"web": {"uri": EVIL}}]}}),
+    pytest.param("googleSearch", {"parts": [{"toolCall": {"toolType": "GOOGLE_SEARCH_WEB"}}]}, {}),
+    pytest.param("fileSearch", {"parts": [{"toolResponse": {"toolType": "FILE_SEARCH"}}]}, {}),
+    pytest.param("urlContext", {}, {"urlContextMetadata": {"urlMetadata": [{"retrievedUrl": EVIL}]}}),
+    pytest.param("notKnownYet", {"parts": [{"toolCall": {"toolType": "NOT_KNOWN_YET"}}]}, {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "content", "fields"), ANSWERED)
+async def test_an_answer_that_used_a_tool_is_withheld_unless_its_kind_is_listed(
+    kind: str, content: Json, fields: Json
+) -> None:
+    parts = [*content.get("parts", ()), {"text": "found it"}]
+    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", **fields}
+    answer = json.dumps({"candidates": [candidate]}).encode()
+    for allowed in (False, True):
+        options = {"allow": ["read_file", *([kind] if allowed else [])]}
+        hook = {"type": "builtin", "builtin": "tools", "options": options}
+        async with (
+            peer(ok(answer)) as upstream,
+            gateway_before(upstream.url, {"AfterModel": [hook]}) as url,
+        ):
+            reply = await post(url, UNARY, {"contents": TURNS}, KEY)
+            receipt = (
+                await ask(url, "GET", f"/hookgate/v1/receipts/{reply.headers['x-hookgate-receipt']}", KEY)
+            ).json
+        assert (b"found it" in reply.body) is allowed
+        if allowed:
+            assert reply.body == answer
+            assert receipt["hooks"][0]["findings"] == {"other" if kind == "notKnownYet" else kind: 1}
+        else:
+            assert receipt["outcome"] == "denied"
+            assert repr(kind).encode() in reply.body
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"groundingMetadata": {}},
+        {"groundingMetadata": {"groundingChunks": [], "retrievalMetadata": {}}},
+        {"urlContextMetadata": {"urlMetadata": []}},
+    ],
+)
+async def test_an_answer_with_empty_metadata_used_no_tool(fields: Json) -> None:
+    content = {"role": "model", "parts": [{"text": "hello"}]}
+    answer = json.dumps({"candidates": [{"content": content, **fields}]}).encode()
+    hook = {"type": "builtin", "builtin": "tools", "options": {"hosted": []}}
+    async with peer(ok(answer)) as upstream, gateway_before(upstream.url, {"AfterModel": [hook]}) as url:
+        assert (await post(url, UNARY, {"contents": TURNS}, KEY)).body == answer
+
+
+async def test_an_answer_for_which_a_url_on_another_host_was_fetched_is_withheld() -> None:
+    hook = {"type": "builtin", "builtin": "tools", "options": HOSTS}
+    for url, passes in (("https://docs.example/a", True), (EVIL, False)):
+        fetched = {"urlMetadata": [{"retrievedUrl": url}]}
+        content = {"role": "model", "parts": [{"text": "found it"}]}
+        answer = {"candidates": [{"content": content, "urlContextMetadata": fetched}]}
+        async with (
+            peer(ok(json.dumps(answer).encode())) as upstream,
+            gateway_before(upstream.url, {"AfterModel": [hook]}) as gateway,
+        ):
+            reply = await post(gateway, UNARY, {"contents": TURNS}, KEY)
+        assert (b"found it" in reply.body) is passes
+
+
+STEPS: list[Json] = [
+    {"type": "mcp_server_tool_call", "id": "c", "name": "n", "server_name": "s", "arguments": {"q": "found"}},
+    {"type": "mcp_server_tool_result", "call_id": "c", "result": "found"},
+    {"type": "tool_search_call", "id": "c", "arguments": {"query": "found"}},
+    {"type": "google_search_call", "id": "c", "arguments": {"queries": ["found"]}},
+    {"type": "not_known_yet_result", "call_id": "c", "result": "found"},
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_step_of_a_tool_that_is_not_listed_is_withheld(step: Json, stream: bool) -> None:
+    hook = {"type": "builtin", "builtin": "tools", "options": {"allow": ["read_file"]}}
+    reply = await interaction_with(step, {"AfterModel": [hook]}, stream=stream)
+    assert b"found" not in reply.body
+    assert b"found" in (await interaction_with(step, {}, stream=stream)).body
+
+
+async def interaction_with(step: Json, hooks: Json, *, stream: bool) -> Any:
+    """The client's answer if the interaction has this step."""
+    whole = ok(json.dumps({"id": "v1_1", "status": "requires_action", "steps": [step]}).encode())
+    events = [CREATED, started(step), stopped(), completed("requires_action")]
+    async with (
+        peer(*(streamed(events) if stream else [whole])) as upstream,
+        gateway_before(upstream.url, hooks) as url,
+    ):
+        body = {"model": "gemini-2.5-flash", "input": "hi", "stream": stream}
+        return await post(url, "/v1beta/interactions", body, KEY)
+
+
+UNKNOWN = {"type": "shell_call", "id": "c", "name": "read_file", "arguments": {"command": "rm -rf /"}}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_call_of_an_unknown_type_is_judged_as_one_that_the_client_runs(stream: bool) -> None:
+    """Its own name does not count: nobody knows what it means."""
+    shown: list[Json] = []
+    for hooks in (policy("read_file"), {"BeforeTool": policy("read_file")["BeforeTool"]}):
+        reply = await interaction_with(UNKNOWN, hooks, stream=stream)
+        assert b"rm -rf" not in reply.body
+        assert b"requires_action" not in reply.body
+    for hooks in (policy("shell_call"), {"BeforeTool": [runs(shown.append)]}, {}):
+        reply = await interaction_with(UNKNOWN, hooks, stream=stream)
+        assert b"rm -rf" in reply.body
+        assert b"requires_action" in reply.body
+    assert [(each["tool_name"], each["tool_input"]) for each in shown] == [("shell_call", UNKNOWN)]

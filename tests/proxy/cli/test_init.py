@@ -15,10 +15,11 @@ from support.places import DOCS
 from support.program import environment, run, serving
 from support.wire import HI, KEY, UNARY, post, prompt
 
-from hookgate.hooks import BeforeTool, Engine, SessionContext, load_settings
+from hookgate.hooks import BeforeTool, BeforeToolSelection, Engine, SessionContext, load_settings
 from hookgate.proxy.cli import main
 from hookgate.proxy.cli.init import setups
 from hookgate.proxy.embedded import EmbeddedUpstream, run_embedded
+from hookgate.translator import hosted_kinds
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -209,3 +210,24 @@ async def test_the_printed_commands_are_those_that_hookgate_takes(tmp_path: Path
     checked = await run(*own[0], "--offline", "--listen", "127.0.0.1:0", "--admin", "off")
     assert checked.code == 0, checked
     assert ["sh", str(folder / "try.sh")] in commands
+
+
+KINDS = {"codeExecution": {}, "computerUse": {}, "googleSearch": {}, "mcpServers": [{"name": "a"}], "new": {}}
+GOOGLES_OWN = {"codeExecution", "googleSearch"}
+
+
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        *((name, GOOGLES_OWN) for name in ("tools", "team", "source-code", "personal-data-eu")),
+        ("read-only", {"googleSearch"}),
+        ("tool-allow-list", set()),
+    ],
+)
+async def test_servers_of_others_and_new_kinds_of_tools_are_not_offered(name: str, left: set[str]) -> None:
+    files = (setups("uses") | setups("policies"))[name].files
+    engine = Engine(load_settings([next(file for file in files if file.name == "settings.json")]))
+    body = {"tools": [{kind: settings} for kind, settings in KINDS.items()]}
+    outcome = await engine.fire(BeforeToolSelection("gemini-2.5-flash", body), SessionContext("s-1"))
+    await engine.close()
+    assert set(hosted_kinds(outcome.verdict.apply_selection(body))) == left

@@ -217,3 +217,22 @@ def test_no_target_outside_the_table_is_routed_and_none_is_changed(method: str, 
         re.fullmatch(r"/v1\w*/batches(/.*)?", route.path)
     )
     assert (route.kind == "judged") == generates
+
+
+@pytest.mark.parametrize("place", ["/v1beta", "/v1beta1/projects/p/locations/l"])
+def test_a_live_session_of_interactions_is_refused_as_such(place: str) -> None:
+    """Its path is that of an interaction with the ID `live`."""
+    for opened in ((), ("interactions", "live")):
+        for method in ("GET", "DELETE"):
+            refusal = refused(f"{place}/interactions/live", method, opened)
+            assert "cannot judge Live sessions of interactions" in refusal.message
+
+
+@pytest.mark.parametrize("path", ["auth_tokens", "auth_tokens/t"])
+@pytest.mark.parametrize("method", ["POST", "DELETE", "GET"])
+def test_tokens_for_interactions_are_refused_and_no_issued_key_may_create_them(
+    path: str, method: str
+) -> None:
+    target = f"/v1beta/interactions/v1_abc/{path}"
+    assert "ephemeral tokens" in refused(target, method).message
+    assert match(method, target, {"interactions"}).group is None

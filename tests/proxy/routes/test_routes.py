@@ -125,6 +125,8 @@ def test_what_writes_files_passes_only_when_files_are_forwarded(method: str, tar
     [
         ("PATCH", "/v1/interactions/v1_abc=", "interactions"),
         ("GET", f"{PLACE}/interactions/v1_abc/steps", "interactions"),
+        ("POST", "/v1beta/interactions/v1_abc/auth_tokens", "interactions"),
+        ("DELETE", f"{PLACE}/interactions/v1_abc/auth_tokens/t", "interactions"),
         ("POST", "/v1beta/openai/responses/resp_1/cancel", "openai"),
         ("GET", "/v1beta/openai/responses/resp_1", "openai"),
         ("DELETE", f"{PLACE}/endpoints/openapi/responses/resp_1", "openai"),

@@ -7,6 +7,7 @@ imports nothing else of hookgate and can be used without it.
 from hookgate.translator.batches import BatchBody, BatchState
 from hookgate.translator.checks import check_request, check_response, check_spellings, make_canonical
 from hookgate.translator.fields import BodyError, EditError, TranslatorError
+from hookgate.translator.hosted_calls import KNOWN_KINDS, hosted_uses
 from hookgate.translator.inputs import CACHES, INPUTS, Inputs, read_inputs
 from hookgate.translator.request import (
     MODEL_NAME,
@@ -29,6 +30,7 @@ from hookgate.translator.tools import (
     declared_names,
     function_declarations,
     hosted_kinds,
+    hosted_tools,
     keep_selected_tools,
     read_tool_config,
     read_tools,
@@ -39,6 +41,7 @@ from hookgate.translator.tools import (
 __all__ = [
     "CACHES",
     "INPUTS",
+    "KNOWN_KINDS",
     "MODEL_NAME",
     "VIEWS",
     "BatchBody",
@@ -67,6 +70,8 @@ __all__ = [
     "declared_names",
     "function_declarations",
     "hosted_kinds",
+    "hosted_tools",
+    "hosted_uses",
     "join_events",
     "keep_selected_tools",
     "make_canonical",

@@ -1,4 +1,4 @@
-"""Batches, token counts, embeddings and cached contents: bodies with requests that are judged one by one.
+"""Batches, token counts, embeddings, decisions and caches: bodies with requests that are judged one by one.
 
     inputs = read_inputs("embedContent", body)
     body = inputs.edited([edit(item.request) for item in inputs.requests])
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from hookgate.translator.batches import BatchBody
 from hookgate.translator.checks import check_keys, check_role, make_canonical
+from hookgate.translator.decisions import DecisionBody
 from hookgate.translator.fields import (
     BodyError,
     EditError,
@@ -39,6 +40,7 @@ INPUTS = CACHES | {
     "embedContent",
     "batchEmbedContents",
     "asyncBatchEmbedContent",
+    "createDecision",
     "createEmbedding",
 }
 """The API's methods of these calls."""
@@ -116,10 +118,8 @@ def read_inputs(verb: str, body: JsonObject) -> Inputs:
     match verb:
         case "countTokens":
             return _count(body)
-        case "computeTokens":
-            return Inputs([("", body, _Conversation(body, "", ("contents",)))], _first)
-        case "embedContent":
-            return Inputs([("", body, _Embedding(body, ""))], _first)
+        case "computeTokens" | "createDecision" | "embedContent":
+            return Inputs([("", body, _single(verb, body))], _first)
         case "batchEmbedContents":
             return _embeddings(body)
         case "createEmbedding":
@@ -129,6 +129,13 @@ def read_inputs(verb: str, body: JsonObject) -> Inputs:
         case "asyncBatchEmbedContent":
             return _batch(body, _Embedding)
     return _cached(body, creates=verb == "createCachedContent")
+
+
+def _single(verb: str, body: JsonObject) -> InputLens:
+    """Return what shows a body that is one request."""
+    if verb == "computeTokens":
+        return _Conversation(body, "", ("contents",))
+    return DecisionBody(body) if verb == "createDecision" else _Embedding(body, "")
 
 
 def offers_tools(verb: str, request: JsonObject) -> bool:

@@ -6,10 +6,11 @@ converted to a valid form that offers exactly the functions which the hook allow
 
 Besides functions, which the client runs, a request can offer *hosted* tools, which the API runs: searches,
 code, servers of others. Each is a field of a tool, and the field's name is its kind. No list of kinds is
-needed: what a selection does not name is removed.
+needed: what a selection does not name is removed. A selection can also repeat some of them with their
+settings, such as one of several servers: the others are removed.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from hookgate.translator.fields import (
@@ -24,6 +25,7 @@ from hookgate.translator.fields import (
     without,
     write,
 )
+from hookgate.translator.strictjson import dumps
 
 MODES = ("AUTO", "ANY", "NONE", "VALIDATED")
 _NAMING_MODES = ("ANY", "VALIDATED")
@@ -63,9 +65,20 @@ def _function_name(declaration: Any) -> str | None:
 
 def hosted_kinds(body: JsonObject) -> list[str]:
     """Return the kinds of all hosted tools in camelCase, such as `googleSearch`, in order."""
-    tools = (tool for tool in read_list(body, "tools") if isinstance(tool, dict))
-    kinds = dict.fromkeys(camel(key) for tool in tools for key in tool)
-    return [kind for kind in kinds if kind != _FUNCTIONS]
+    return list(dict.fromkeys(kind for kind, _ in hosted_tools(body)))
+
+
+def hosted_tools(body: JsonObject) -> Iterator[tuple[str, Any]]:
+    """Yield the kind of each hosted tool in camelCase with its settings. Each item of a list is a tool."""
+    for tool in read_list(body, "tools"):
+        for key, value in tool.items() if isinstance(tool, dict) else ():
+            if (kind := camel(key)) != _FUNCTIONS:
+                yield from ((kind, each) for each in _items(value))
+
+
+def _items(value: Any) -> list[Any]:
+    """Return the tools in the value of a field: servers are in a list, which may be empty."""
+    return value if isinstance(value, list) and value else [value]
 
 
 _FUNCTIONS = "functionDeclarations"
@@ -189,15 +202,34 @@ def apply_tools(body: JsonObject, tools: Any) -> JsonObject:
     spelling, is that of the function alone. Tools of which nothing is left are removed, and names that no
     longer exist are removed from the calling configuration.
     """
-    names = frozenset(read_tools(tools))
+    selected = read_tools(tools)
+    names = frozenset(each for each in selected if isinstance(each, str))
     kinds = set(map(camel, names)).difference(map(camel, declared_names(body)))
+    settings = {_identity(kind, value) for each in selected for kind, value in _settings_in(each)}
     offered = read_list(body, "tools")
-    kept = [_prune(tool, names, kinds) for tool in offered]
+    kept = [_prune(tool, names, kinds, settings) for tool in offered]
     if same_items(kept, offered):
         return body
     left = [tool for tool in kept if tool]
     body = write(body, "tools", left) if left else without(body, "tools")
     return _with_valid_names(body, declared_names(body))
+
+
+def _settings_in(selected: str | JsonObject) -> Iterator[tuple[str, Any]]:
+    return hosted_tools({"tools": [selected]}) if isinstance(selected, dict) else iter(())
+
+
+def _identity(kind: str, settings: Any) -> bytes:
+    """Return what only equal hosted tools have in common. The order of keys does not count."""
+    return dumps([kind, _ordered(settings)])
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _ordered(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_ordered(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def keep_selected_tools(body: JsonObject, selection: Any) -> JsonObject:
@@ -210,39 +242,44 @@ def keep_selected_tools(body: JsonObject, selection: Any) -> JsonObject:
     return body if names is None else apply_tools(body, [*declared_names(body), *names])
 
 
-def read_tools(tools: Any) -> list[str]:
-    """Return the names in a hook's list of names, tool objects or declarations.
+def read_tools(tools: Any) -> list[str | JsonObject]:
+    """Return the names in a hook's list of names, tool objects or declarations, and hosted tools.
 
-    The names of a tool object are those of its functions, and its kinds. Raises EditError.
+    The names of a tool object are those of its functions and of hosted tools without settings. One with
+    settings is returned as a tool of its own, `{"mcpServers": {"name": …}}`. Raises EditError.
     """
     if not isinstance(tools, list):
         raise EditError("tools", "a list of names or tools", tools)
-    names: list[str] = []
+    selected: list[str | JsonObject] = []
     for index, tool in enumerate(tools):
         if isinstance(tool, str):
-            names.append(tool)
+            selected.append(tool)
         elif not isinstance(tool, dict):
             raise EditError(f"tools[{index}]", "a name or a tool object", tool)
         elif isinstance(tool.get("name"), str):
-            names.append(tool["name"])
+            selected.append(tool["name"])
         else:
-            names += declared_names({"tools": [tool]}) + hosted_kinds({"tools": [tool]})
-    return names
+            selected += declared_names({"tools": [tool]})
+            hosted = hosted_tools({"tools": [tool]})
+            selected += [kind if value in ({}, None) else {kind: value} for kind, value in hosted]
+    return selected
 
 
-def _prune(tool: Any, functions: Collection[str], kinds: Collection[str]) -> Any:
-    """Return a tool with these functions and kinds only, or the same object if it has no others."""
+def _prune(tool: Any, functions: Collection[str], kinds: Collection[str], settings: Collection[bytes]) -> Any:
+    """Return a tool with these functions and hosted tools only, or the same object if it has no others."""
     if not isinstance(tool, dict):
         return None
     new: JsonObject = {}
     for key, value in tool.items():
-        if camel(key) == _FUNCTIONS:
+        if (kind := camel(key)) == _FUNCTIONS:
             given = read_list(tool, _FUNCTIONS)
             left = [each for each in given if _function_name(each) in functions]
             if left:
                 new[key] = value if len(left) == len(given) else left
-        elif camel(key) in kinds:
+        elif kind in kinds:
             new[key] = value
+        elif left := [each for each in _items(value) if _identity(kind, each) in settings]:
+            new[key] = value if len(left) == len(_items(value)) else left
     unchanged = len(new) == len(tool) and all(new[key] is tool[key] for key in new)
     return tool if unchanged else new
 

@@ -144,7 +144,8 @@ class BeforeToolSelectionSpecific(SpecificOutput):
 
     tools: Annotated[Any, WithJsonSchema({"type": "array"})] = None
     """Names of functions and of kinds of tools that the API runs, such as `googleSearch`; or declarations or
-    tools. All others are removed."""
+    tools. All others are removed. A tool that the API runs and that has settings, such as one of several
+    servers in `mcpServers`, is kept only as it is in the request."""
 
 
 class BeforeToolSelectionOutput(HookOutput):
@@ -325,7 +326,8 @@ class BeforeToolSelection(Event):
     def undeclared_names(self, specific: JsonObject) -> list[str]:
         """Return the tools that an output names although the request does not declare them."""
         selection = read_tool_config(read(specific, "toolConfig") or {})
-        names = [*selection.get("allowedFunctionNames", ()), *read_tools(specific.get("tools") or [])]
+        kept = [each for each in read_tools(specific.get("tools") or []) if isinstance(each, str)]
+        names = [*selection.get("allowedFunctionNames", ()), *kept]
         declared, kinds = set(declared_names(self.body)), hosted_kinds(self.body)
         unknown = [name for name in dict.fromkeys(names) if name not in declared and camel(name) not in kinds]
         return unknown if declared else []

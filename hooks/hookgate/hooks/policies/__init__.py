@@ -58,7 +58,7 @@ EVENTS_BY_POLICY: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "limits": ("BeforeModel",),
         "models": ("BeforeModel",),
         "redact": ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool"),
-        "tools": ("BeforeToolSelection", "BeforeTool"),
+        "tools": ("BeforeToolSelection", "BeforeTool", "AfterModel"),
     }
 )
 """The events that each policy judges. Under any other event it would let everything pass, or always fail."""

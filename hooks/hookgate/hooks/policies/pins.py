@@ -311,7 +311,8 @@ def _selection(
     if mode == "flag":
         return {**(output or {}), **message}
     allowed = offered if output is None else output["hookSpecificOutput"]["tools"]
-    return {**message, "hookSpecificOutput": {"tools": [name for name in allowed if name not in changed]}}
+    kept = [each for each in allowed if not (isinstance(each, str) and each in changed)]
+    return {**message, "hookSpecificOutput": {"tools": kept}}
 
 
 async def _refusal(pins: Pins, name: str, session: SessionContext) -> dict[str, Any] | None:

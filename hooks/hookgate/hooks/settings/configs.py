@@ -238,8 +238,13 @@ _POLICY_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
     "redact": {"view": "body", "stream": "held"},
     "models": {"view": "raw"},
     "cassette": {"view": "raw", "stream": "complete"},
+    "tools": {"view": "raw", "stream": "event"},
 }
 """Settings of policies that differ from the defaults of other hooks."""
+
+
+TEXTLESS_POLICIES = frozenset({"tools"})
+"""Policies that read no text of an answer, so that they miss nothing which is split between two events."""
 
 
 class BuiltinConfig(HookConfig):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from hookgate.hooks.settings.configs import (
+    TEXTLESS_POLICIES,
     AnyConfig,
     BuiltinConfig,
     CommandConfig,
@@ -310,6 +311,8 @@ class Hook:
     @property
     def misses_split_text(self) -> bool:
         """Whether the hook judges each event of a streamed answer alone."""
+        if isinstance(self.config, BuiltinConfig) and self.config.builtin in TEXTLESS_POLICIES:
+            return False
         return self.event == "AfterModel" and self.config.mode == "enforce" and self.stream == "event"
 
     @property

@@ -1,7 +1,7 @@
 """Calls whose body contains requests that hooks judge one by one, and whose answers contain no model's text.
 
-These are token counts, embeddings, requests that write cached contents, and those that create batches, whose
-answers are judged when they are read.
+These are token counts, embeddings, decisions, requests that write cached contents, and those that create
+batches, whose answers are judged when they are read.
 
 A call is accepted or refused as a whole: one denied request refuses it, and the error contains its path. A
 synthetic answer is not possible, so a call that a hook denies, stops or answers is refused with 403.
@@ -84,7 +84,7 @@ class ItemsCall:
         """Return the model and the body to send, after the hooks. Raises ApiError if the call is refused."""
         call, route, session = self._call, self._call.route, self._judge.session
         session.call_state.requests = len(inputs.counted)
-        if route.verb == BATCH or route.group == "embed":
+        if route.verb not in _CONVERSATIONS:
             await call.expect_use(session, *inputs.counted, generates=route.verb == BATCH)
         models: set[str] = set()
         requests: list[JsonObject] = []

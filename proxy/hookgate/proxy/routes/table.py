@@ -165,7 +165,10 @@ def _interactions(api: Api, place: str) -> tuple[Row, ...]:
     """Return the rows of the Interactions API below a path. All answers but that of DELETE have text."""
     path = f"{place}/interactions"
     judged = partial(Row, "interactions", api, "judged", dialect="interactions")
+    tokens = f"{path}/{{interaction}}/auth_tokens{{rest}}"
     return (
+        # As those of auth_tokens itself, its answers would work without the gateway.
+        replace(_unhooked("interactions", api, _ANY, tokens), group=None),
         judged(_POST, path, ("createInteraction",), alts=frozenset({"json", "sse"})),
         judged(_GET, f"{path}/{{interaction}}", ("getInteraction",), _INTERACTIONS),
         judged(_POST, f"{path}/{{interaction}}/cancel", ("cancelInteraction",)),
@@ -225,6 +228,7 @@ _GEMINI = (
     _forwarded("models", "gemini", _GET, "/{v}/openai/models"),
     _forwarded("models", "gemini", _GET, "/{v}/openai/models/{id}"),
     _unhooked("openai", "gemini", _ANY, "/{v}/openai{rest}"),
+    Row("generate", "gemini", "judged", _POST, "/{v}/decisions", ("createDecision",)),
     _unhooked("agents", "gemini", _ANY, "/{v}/{agents}{rest}"),
     # Their answers are credentials of the gateway's Google project, which would work without the gateway.
     replace(_unhooked("agents", "gemini", _ANY, "/{v}/auth_tokens{rest}"), group=None),
@@ -398,6 +402,12 @@ _NO_FILES = (
     'itself, or set routes.files = "forward" in hookgate.toml to forward them unjudged, or "judge" to judge '
     "uploads of text."
 )
+_LIVE_INTERACTIONS = "/interactions/live"
+"""The end of a path that is also that of an interaction with the ID `live`."""
+_NO_LIVE_INTERACTIONS = (
+    "hookgate cannot judge Live sessions of interactions, and does not forward them. Use those of "
+    'BidiGenerateContent: routes.live = "judge" in hookgate.toml lets hooks judge them.'
+)
 _SESSION_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
 _SESSION = re.compile(rf"/s/(?P<session>{_SESSION_NAME})(?=/)")
 _VERSION = r"v1(?:alpha|beta1?|internal)?"
@@ -434,6 +444,8 @@ def match(
     path = path[prefix.end() :] if prefix else path
     if path.startswith("//ws/"):  # @google/genai adds a slash to a base URL without a path
         path = path[1:]
+    if path.endswith(_LIVE_INTERACTIONS):
+        raise not_a_route(_NO_LIVE_INTERACTIONS)
     row, found = _row(method, path)
     parts = found.groupdict()
     verb = parts.get("verb") or (row.verbs[0] if row.verbs else "")

@@ -9,7 +9,7 @@ from typing import Any
 
 from hookgate.translator.conversation.candidates import candidate_of, group_parts, parts_of_answer
 from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object, same
-from hookgate.translator.interactions.steps import decode_step, encode_turn
+from hookgate.translator.interactions.steps import decode_step, encode_turn, is_call_of_client
 
 _USERS = ("user_input", "function_result")
 _TAKEN = frozenset({"candidates", "usageMetadata", "usage_metadata", "userSteps", "user_steps"})
@@ -30,6 +30,7 @@ _REASONS = {
     "cancelled": "OTHER",
     "completed": "STOP",
     "failed": "OTHER",
+    "idle": "STOP",
     "incomplete": "MAX_TOKENS",
     "requires_action": "STOP",
     "requires_continuation": "MAX_TOKENS",
@@ -174,7 +175,7 @@ def _encoded(body: JsonObject, response: JsonObject, steps: list[Any]) -> JsonOb
 
 
 def _calls(steps: Sequence[Any]) -> bool:
-    return any(isinstance(step, dict) and step.get("type") == "function_call" for step in steps)
+    return any(map(is_call_of_client, steps))
 
 
 def _with_fields(turns: list[JsonObject], fields: Any) -> list[JsonObject]:

@@ -18,7 +18,12 @@ from hookgate.translator.interactions.answer import (
     finish_reason,
 )
 from hookgate.translator.interactions.contents import MEDIA, check_fields, decode_content, encode_content
-from hookgate.translator.interactions.steps import decode_contents, decode_step, encode_turn
+from hookgate.translator.interactions.steps import (
+    decode_contents,
+    decode_step,
+    encode_turn,
+    is_call_of_client,
+)
 from hookgate.translator.strictjson import dumps, loads
 
 NEXT = -1
@@ -329,7 +334,7 @@ def _encode_delta(part: JsonObject, delta: JsonObject) -> JsonObject:
         return {**without(delta, "content"), "type": "thought_summary", "content": encode_content(part)}
     if "thoughtSignature" in part and len(part) == 1:
         return {"type": "thought_signature", "signature": part["thoughtSignature"]}
-    if not {"toolCall", "toolResponse", "functionResponse"}.isdisjoint(part):
+    if not {"functionCall", "toolCall", "toolResponse", "functionResponse"}.isdisjoint(part):
         return encode_turn({"type": kind, "role": "model", "parts": [part]})[0]
     if kind == "text" or kind in MEDIA or _is_content(delta) or delta.get("content") is None:
         return encode_content(part)
@@ -347,7 +352,7 @@ def _encode_start(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonOb
         return [*_new_step(parts), event]
     steps = encode_turn({**turn, "parts": list(parts)})
     if not steps:
-        kind = "model_output" if step["type"] == "function_call" else step["type"]
+        kind = "model_output" if is_call_of_client(step) else step["type"]
         steps = [{"type": kind}]
     if len(steps) > 1:
         raise BodyError("step", "a hook's edit turned one step of a stream into several")
@@ -366,7 +371,7 @@ def _encode_call(events: Sequence[JsonObject], parts: Sequence[JsonObject]) -> l
     index = first.get("index")
     if len(steps) == 1 and steps[0]["type"].endswith("_call"):
         step = {**steps[0], "arguments": {}}
-        piece = {"type": "arguments_delta", "arguments": dumps(steps[0]["arguments"]).decode()}
+        piece = {"type": "arguments_delta", "arguments": dumps(steps[0].get("arguments", {})).decode()}
         begun = [{**first, "step": step}, {"event_type": "step.delta", "index": index, "delta": piece}]
         return [begun, *([each] if not _is_piece(each) else [] for each in rest)]
     return [_new_step(parts, index), *([] for _ in rest)]

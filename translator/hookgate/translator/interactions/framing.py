@@ -10,6 +10,7 @@ from typing import Any
 
 from hookgate.translator.fields import BodyError, JsonObject, read_object
 from hookgate.translator.interactions.events import NEXT, interaction_events
+from hookgate.translator.interactions.steps import is_call_of_client
 from hookgate.translator.streaming.framing import Frame, ServerSentEvents
 from hookgate.translator.streaming.joining import DONE, JoinedEvents, frame_event, read_frame, with_own_name
 
@@ -87,9 +88,9 @@ class InteractionEvents(JoinedEvents):
         if kind == "step.delta" and index in self._stopped:
             raise BodyError("index", "a step continues after its end")
         if kind == "step.start":
-            kind = str(read_object(event, "step").get("type"))
-            self._open[index] = kind.endswith("_call")
-            self._called = self._called or kind == "function_call"
+            step = read_object(event, "step")
+            self._open[index] = str(step.get("type")).endswith("_call")
+            self._called = self._called or is_call_of_client(step)
         elif kind == "step.delta" and index not in self._open:  # as in a stream that was resumed
             self._open[index] = read_object(event, "delta").get("type") == "arguments_delta"
         elif kind == "step.stop":
@@ -169,7 +170,7 @@ class InteractionEvents(JoinedEvents):
             event = {**event, "index": client_index}
         self._note_sent(event)
         if kind == "step.start":
-            self._calls += read_object(event, "step").get("type") == "function_call"
+            self._calls += is_call_of_client(read_object(event, "step"))
         return self._with_status(event) if self._called and not self._calls else event
 
     def _note_sent(self, event: JsonObject) -> None:

@@ -5,13 +5,25 @@
     function_call, function_result  a turn with a functionCall or functionResponse
     *_call, *_result                calls of the API's own tools, as toolCall and toolResponse
 
+A call of an unknown type is a functionCall of this name, because the client may run it: hooks judge all of
+its fields as arguments.
+
 A turn has the other fields of its step, so that the step can be made from the turn alone.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from hookgate.translator.fields import BodyError, JsonObject, is_text, read, read_list, spelling, without
+from hookgate.translator.fields import (
+    BodyError,
+    JsonObject,
+    is_text,
+    read,
+    read_list,
+    read_object,
+    spelling,
+    without,
+)
 from hookgate.translator.interactions.contents import (
     MEDIA,
     check_fields,
@@ -23,6 +35,15 @@ from hookgate.translator.interactions.contents import (
 _CONTENTS = ("user_input", "model_output")
 _CONTENT_TYPES = frozenset({"text", *MEDIA})
 _ROLES = {"user_input": "user", "model_output": "model"}
+RUN_BY_API = frozenset(
+    {
+        *("code_execution_call", "file_search_call", "google_maps_call", "google_search_call"),
+        *("mcp_server_tool_call", "processing_call", "retrieval_call", "tool_search_call"),
+        "url_context_call",
+    }
+)
+"""Calls of tools that the API itself runs. All others are run by the client."""
+
 _OUTPUT = {"user": "user_input", "model": "model_output"}
 
 
@@ -32,6 +53,12 @@ def is_step(item: Any) -> bool:
     if not isinstance(kind, str):
         return False
     return "content" in item or kind in _CONTENTS or kind == "thought" or kind.endswith(("_call", "_result"))
+
+
+def is_call_of_client(step: Any) -> bool:
+    """Return whether a step is a call that the client runs."""
+    kind = step.get("type") if isinstance(step, dict) else None
+    return isinstance(kind, str) and kind.endswith("_call") and kind not in RUN_BY_API
 
 
 def decode_step(step: Any, path: str) -> JsonObject:
@@ -75,6 +102,8 @@ def _decode_thought(step: JsonObject, path: str) -> JsonObject:
 def _decode_call(step: JsonObject, path: str) -> JsonObject:
     """Return the part for a call. Function calls keep their `type` in the turn, other calls in the part."""
     own = step["type"] == "function_call"
+    if not own and is_call_of_client(step):
+        return {"functionCall": {"name": step["type"], "args": step}}
     arguments = step.get("arguments")
     if not isinstance(arguments, dict | None):
         raise BodyError(f"{path}.arguments", "the arguments of a call must be an object")
@@ -186,9 +215,13 @@ def _is_signature(part: JsonObject) -> bool:
 
 def _single_step(part: JsonObject) -> JsonObject | None:
     """Return the step that a part is by itself, or None for a content."""
+    called = read_object(part, "functionCall")
+    step = read_object(called, "args")
+    if is_call_of_client(step) and step["type"] == called.get("name") != "function_call":
+        return step  # a call of an unknown type
     for field, kind in (("functionCall", "function_call"), ("toolCall", "")):
         if isinstance(call := read(part, field), dict):
-            step: JsonObject = {"type": kind} if kind else {}
+            step = {"type": kind} if kind else {}
             step |= {"arguments" if key == "args" else key: value for key, value in call.items()}
             if kind and "arguments" not in step:
                 step["arguments"] = {}
