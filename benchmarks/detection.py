@@ -8,8 +8,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.support.corpora import CORPORA, left_of, material, secrets
-from tests.support.secrets import pieces
+from tests.support.texts.corpora import CORPORA, left_of, material, secrets
+from tests.support.texts.secrets import pieces
 
 from hookgate.hooks.policies.redact import SENSITIVE, ReplacedPiece, Scanner
 

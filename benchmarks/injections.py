@@ -3,7 +3,7 @@
 import sysconfig
 from pathlib import Path
 
-from tests.support.injections import labelled_table, marker
+from tests.support.texts.injections import labelled_table, marker
 
 _SUFFIXES = {".md", ".rst", ".txt", ".py", ".json", ".html", ".yaml", ".yml", ".toml"}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.payloads import WORDS
-from tests.support.secrets import LOOKALIKES, PLANTED, mask, pieces, planted
+from tests.support.texts.secrets import LOOKALIKES, PLANTED, mask, pieces, planted
 
 from hookgate.hooks.policies.redact import SENSITIVE, Redactor, ReplacedPiece, Scanner
 

@@ -11,9 +11,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from small_png import with_palette
-from support.browser import Scheme, browsing, go, running_browser
-from support.gateway import runs, says
-from support.panel import Paneled, panel_gateway
+from support.gateway.browser import Scheme, browsing, go, running_browser
+from support.gateway.loopback import runs, says
+from support.gateway.panel import Paneled, panel_gateway
 from support.wire import SSE, UNARY, post
 
 from hookgate.proxy.observe.metrics import Traffic

@@ -9,11 +9,11 @@ from functools import lru_cache
 import pytest
 import trustme
 from hypothesis import HealthCheck, settings
-from support.captured import require_shared
+from support.upstream.captured import require_shared
 
 from hookgate.hooks.policies.redact import Detector, Scanner, policy
 
-pytest_plugins = ["support.clients_table"]
+pytest_plugins = ["support.clients.table"]
 
 # A whole generated body takes its time to draw, and how long says nothing about the code under test.
 settings.register_profile(

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from support import captured
 from support.places import PROJECT
+from support.upstream import captured
 
 
 @pytest.fixture

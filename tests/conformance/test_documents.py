@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import SESSION, asking, command, engine, one_group, parallel, sequential, write_file
+from support.hooks.settings import (
+    SESSION,
+    asking,
+    command,
+    engine,
+    one_group,
+    parallel,
+    sequential,
+    write_file,
+)
 
 from hookgate.hooks import (
     AfterAgent,

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.captured import RECORDED_RESPONSES, VECTORS
 from support.places import PROJECT
+from support.upstream.captured import RECORDED_RESPONSES, VECTORS
 
 GROUPS = ("req", "resp", "tools", "wire", "run", "effects", "agg", "plan", "chain", "input", "context")
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft7Validator
-from support.commands import missing
-from support.node import NODE_DIR
+from support.clients.node import NODE_DIR
 from support.places import PROJECT
+from support.programs.commands import missing
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML: run `make install`")
 

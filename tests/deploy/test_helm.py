@@ -15,8 +15,7 @@ import pytest
 import yaml
 from generators.helm_schema import SCHEMA
 from generators.helm_values import helm_values, values
-from support.commands import missing
-from support.helm import (
+from support.operating.helm import (
     CHART,
     RELEASE,
     Json,
@@ -30,6 +29,7 @@ from support.helm import (
 )
 from support.pages import block_of
 from support.places import PROJECT
+from support.programs.commands import missing
 
 from hookgate.proxy import __version__
 from hookgate.proxy.config import read_config

@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from support.databases import postgres
-from support.helm import Json, container, only, pod
+from support.gateway.databases import postgres
+from support.operating.helm import Json, container, only, pod
 from support.places import PROJECT
-from support.program import COMMAND, Server, environment
-from support.recording_upstream import RecordingUpstream, recording_upstream
+from support.programs.program import COMMAND, Server, environment
+from support.upstream.recording import RecordingUpstream, recording_upstream
 from support.wire import UNARY, ask, post, prompt
 
 pytestmark = pytest.mark.e2e

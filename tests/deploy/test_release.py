@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import missing
 from support.places import PROJECT
+from support.programs.commands import missing
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML: run `make install`")
 

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.commands import missing
 from support.places import PROJECT
+from support.programs.commands import missing
 
 from hookgate.proxy.config.reading import read_config
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import one_group, write_file
-from support.limits import Prices
+from support.hooks.limits import Prices
+from support.hooks.settings import one_group, write_file
 from support.pages import ALL_BLOCKS, Block, Kind
 
 from hookgate.hooks.policies.models import ModelsOptions

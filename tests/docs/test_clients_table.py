@@ -2,8 +2,8 @@
 
 import pytest
 from generators.clients_table import replace_table
-from support.clients_table import COLUMNS, fill_cell, table
-from support.matrix import MATRIX
+from support.clients.matrix import MATRIX
+from support.clients.table import COLUMNS, fill_cell, table
 from support.places import DOCS
 
 PAGE = (DOCS / "clients.md").read_text(encoding="utf-8")

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import write_file
+from support.hooks.settings import write_file
 from support.pages import ALL_BLOCKS, block_of, write_guard
-from support.program import COMMAND, Ended, environment, run, serving
+from support.programs.program import COMMAND, Ended, environment, run, serving
 from support.wire import HI, KEY, UNARY, post
 
 from hookgate.hooks import load_settings

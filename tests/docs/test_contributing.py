@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.commands import missing
 from support.places import DOCS, PROJECT
+from support.programs.commands import missing
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML: run `make install`")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from generators.gallery import gallery
-from support.node import need_node
+from support.clients.node import need_node
 from support.places import DOCS, EXAMPLES, PROJECT
 
 from hookgate.hooks import AfterModel, Configuration, Engine, Outcome, SessionContext, load_settings

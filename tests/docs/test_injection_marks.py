@@ -1,8 +1,8 @@
 """docs/injection-marks.md has the figures of the template's hook, which no tool result can stall."""
 
 import pytest
-from support.injections import ATTACKS, ORDINARY, labelled_table, marker
 from support.places import DOCS
+from support.texts.injections import ATTACKS, ORDINARY, labelled_table, marker
 
 PAGE = (DOCS / "injection-marks.md").read_text(encoding="utf-8")
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from support.hooks import one_group, write_file
+from support.hooks.settings import one_group, write_file
 from support.pages import block_of
 
 from hookgate.hooks import AfterModel, BeforeModel, Engine, Outcome, SessionContext

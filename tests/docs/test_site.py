@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
-from support.browser import Scheme, browsing, running_browser, violations
+from support.gateway.browser import Scheme, browsing, running_browser, violations
 from support.places import DOCS, PROJECT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]  # in which the browser runs

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import missing
 from support.pages import block_of, write_guard
+from support.programs.commands import missing
 
 pytestmark = pytest.mark.e2e
 

@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.commands import run_command
-from support.environments import ADK, ANTIGRAVITY, FRAMEWORKS, OLDER_SDK
-from support.gateway import listens, running_gateway
-from support.node import FRAMEWORKS_DIR, NODE_DIR, need_frameworks, need_node
+from support.clients.environments import ADK, ANTIGRAVITY, FRAMEWORKS, OLDER_SDK
+from support.clients.node import FRAMEWORKS_DIR, NODE_DIR, need_frameworks, need_node
+from support.gateway.loopback import listens, running_gateway
+from support.programs.commands import run_command
 
 from hookgate.proxy.cli.agents.known import find_agent
 

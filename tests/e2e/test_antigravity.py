@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from support.clients import antigravity
-from support.gateway import listens, running_gateway
-from support.keys import UPSTREAM_KEY, issue, issuing_gateway, revoke, until_answered
+from support.clients.interface import antigravity
+from support.gateway.keys import UPSTREAM_KEY, issue, issuing_gateway, revoke, until_answered
+from support.gateway.loopback import listens, running_gateway
 
 BILLED = ("user-agent", "x-goog-api-client")
 """The headers by which Google recognizes Antigravity."""

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from support.gateway import gateway_before, running_gateway
-from support.python_sdk import Way, every_way, pieces, python_client, sdk_warnings
+from support.clients.python_sdk import Way, every_way, pieces, python_client, sdk_warnings
+from support.gateway.loopback import gateway_before, running_gateway
 
 pytestmark = sdk_warnings
 

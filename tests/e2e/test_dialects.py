@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from support.gateway import running_gateway, runs
-from support.interactions_sdk import interact_with, text_of
-from support.openai_sdk import chat_with, respond_with
-from support.policies import CANNED, CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
-from support.python_sdk import sdk_warnings
+from support.clients.interactions_sdk import interact_with, text_of
+from support.clients.openai_sdk import chat_with, respond_with
+from support.clients.python_sdk import sdk_warnings
+from support.gateway.loopback import running_gateway, runs
+from support.hooks.policies import CANNED, CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
 
 pytestmark = sdk_warnings
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-from support.gateway import RunningGateway, running_gateway
-from support.node import need_node
+from support.clients.node import need_node
+from support.gateway.loopback import RunningGateway, running_gateway
 
 MODEL = "gemini-2.5-flash"
 TOOLS = ["read_file", "write_file", "replace", "run_shell_command"]

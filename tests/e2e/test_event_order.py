@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from support.captured import HOOK_INPUT
-from support.event_order import LAST, SCRIPT, TURN, install, names
-from support.gateway import listens, running_gateway
-from support.node import GeminiCli
-from support.terminal import Terminal
+from support.clients.node import GeminiCli
+from support.gateway.event_order import LAST, SCRIPT, TURN, install, names
+from support.gateway.loopback import listens, running_gateway
+from support.programs.terminal import Terminal
+from support.upstream.captured import HOOK_INPUT
 
 from hookgate.hooks.settings import EVENTS
 

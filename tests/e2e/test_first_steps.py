@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from support.clients import CLIENTS, Cli, Client
-from support.commands import run_command
-from support.gateway import running_gateway
-from support.node import GeminiCli, new_user
+from support.clients.interface import CLIENTS, Cli, Client
+from support.clients.node import GeminiCli, new_user
+from support.clients.python_sdk import sdk_warnings
+from support.gateway.loopback import running_gateway
 from support.pages import block_of, write_guard
 from support.places import PROJECT
-from support.python_sdk import sdk_warnings
+from support.programs.commands import run_command
 
 pytestmark = sdk_warnings
 

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import listens, running_gateway, runs, says
-from support.node import GeminiCli
-from support.policies import (
+from support.clients.node import GeminiCli
+from support.gateway.loopback import listens, running_gateway, runs, says
+from support.gateway.sent import sent_parts
+from support.hooks.policies import (
     CARD,
     REDACTED,
     REFUSAL,
@@ -14,7 +15,6 @@ from support.policies import (
     no_rockets,
     redact,
 )
-from support.sent import sent_parts
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.commands import run_command
-from support.gateway import running_gateway, runs
-from support.jdk import call_with_jdk
-from support.policies import CARD, REDACTED, REFUSAL, no_rockets, redact
+from support.clients.jdk import call_with_jdk
+from support.gateway.loopback import running_gateway, runs
+from support.hooks.policies import CARD, REDACTED, REFUSAL, no_rockets, redact
+from support.programs.commands import run_command
 from support.wire import SSE, UNARY, prompt
 
 _ANSWER = {"rules": [{"answer": {"chunks": ["Keep\u2028", CARD, "\x85safe."], "chunk_delay_ms": 100}}]}

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, running_gateway, running_upstream, runs
-from support.interactions_sdk import interact_with, text_of
-from support.node import run_script
-from support.policies import redact
-from support.python_sdk import MODEL, python_client, sdk_warnings
+from support.clients.interactions_sdk import interact_with, text_of
+from support.clients.node import run_script
+from support.clients.python_sdk import MODEL, python_client, sdk_warnings
+from support.gateway.loopback import gateway_before, running_gateway, running_upstream, runs
+from support.hooks.policies import redact
 
 from hookgate.proxy.config import Config, StoreSettings
 from hookgate.proxy.sessions.interactions import KnownInteractions

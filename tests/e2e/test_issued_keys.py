@@ -7,11 +7,11 @@ import pytest
 from google import genai
 from google.genai import errors, types
 from openai import PermissionDeniedError
-from support.audits import reading
-from support.keys import UPSTREAM_KEY, issue, issuing_gateway
-from support.node import GeminiCli
-from support.openai_sdk import chat_with, openai_client, respond_with
-from support.python_sdk import MODEL, sdk_warnings
+from support.clients.node import GeminiCli
+from support.clients.openai_sdk import chat_with, openai_client, respond_with
+from support.clients.python_sdk import MODEL, sdk_warnings
+from support.gateway.audits import reading
+from support.gateway.keys import UPSTREAM_KEY, issue, issuing_gateway
 
 from hookgate.proxy.audit.reading import RecordFilter
 

@@ -5,9 +5,9 @@ One process calls them all (tests/e2e/node/methods.mjs). What differs is in the 
 
 import re
 
-from support.node import start_script
+from support.clients.node import start_script
+from support.gateway.routes import treatment
 from support.places import DOCS
-from support.routes import treatment
 
 GROUPS = ("agents", "credentials", "environments", "triggers", "voices", "webhooks")
 """Collections that the docs give as a whole; tests/proxy/routes/test_sdk_methods.py has their paths."""

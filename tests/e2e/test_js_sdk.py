@@ -4,10 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, running_gateway, runs
-from support.live import ScriptedModel, live
-from support.node import run_script, start_script
-from support.policies import (
+from support.clients.node import run_script, start_script
+from support.gateway.live import ScriptedModel, live
+from support.gateway.loopback import gateway_before, running_gateway, runs
+from support.gateway.sent import sent_parts
+from support.hooks.policies import (
     CANNED,
     CARD,
     REDACTED,
@@ -17,7 +18,6 @@ from support.policies import (
     no_rockets,
     redact,
 )
-from support.sent import sent_parts
 
 from hookgate.proxy.config import Config
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clients import TOOL_SAYS, Client, Deletes
-from support.gateway import gateway_before, running_gateway, runs
-from support.life import until
-from support.matrix import MATRIX, SLOW
-from support.policies import (
+from support.clients.interface import TOOL_SAYS, Client, Deletes
+from support.clients.matrix import MATRIX, SLOW
+from support.clients.python_sdk import sdk_warnings
+from support.gateway.life import until
+from support.gateway.loopback import gateway_before, running_gateway, runs
+from support.hooks.policies import (
     CANNED,
     CARD,
     REDACTED,
@@ -27,7 +28,6 @@ from support.policies import (
     redact,
     stop_at_rockets,
 )
-from support.python_sdk import sdk_warnings
 from support.wire import ok, peer
 
 from hookgate.proxy.calls.judge import NOT_JSON

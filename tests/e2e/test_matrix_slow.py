@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clients import CLIENTS, Shown
-from support.gateway import running_gateway, runs
-from support.matrix import MATRIX
-from support.policies import CARD, REDACTED, REFUSAL, no_rockets, redact
-from support.python_sdk import sdk_warnings
+from support.clients.interface import CLIENTS, Shown
+from support.clients.matrix import MATRIX
+from support.clients.python_sdk import sdk_warnings
+from support.gateway.loopback import running_gateway, runs
+from support.hooks.policies import CARD, REDACTED, REFUSAL, no_rockets, redact
 
 pytestmark = [sdk_warnings, pytest.mark.slow]
 

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.commands import run_command
-from support.gateway import running_gateway
-from support.one_policy import AGENTS, NOTE, POLICY, REASON, Agent, check_policy, filled, model_calls
-from support.python_sdk import sdk_warnings
+from support.clients.one_policy import AGENTS, NOTE, POLICY, REASON, Agent, check_policy, filled, model_calls
+from support.clients.python_sdk import sdk_warnings
+from support.gateway.loopback import running_gateway
+from support.programs.commands import run_command
 
 pytestmark = sdk_warnings
 

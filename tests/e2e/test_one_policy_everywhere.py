@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clients import Shown
-from support.life import until
-from support.one_policy_everywhere import (
+from support.clients.interface import Shown
+from support.clients.one_policy_everywhere import (
     EVERY_CLIENT,
     FORBIDDEN,
     GIVES_UP,
@@ -21,8 +20,9 @@ from support.one_policy_everywhere import (
     Watched,
     watched_gateway,
 )
+from support.clients.python_sdk import sdk_warnings
+from support.gateway.life import until
 from support.places import DOCS
-from support.python_sdk import sdk_warnings
 
 pytestmark = sdk_warnings
 

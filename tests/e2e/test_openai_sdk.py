@@ -7,12 +7,12 @@ import pytest
 from openai import PermissionDeniedError
 from openai.types.responses import ResponseCompletedEvent, ResponseFunctionToolCall
 from pydantic import BaseModel
-from support.chat import called, ended, sse, text_chunk
-from support.gateway import gateway_before, listens, running_gateway, runs
-from support.interactions_sdk import text_of
-from support.openai_sdk import FLAT_WEATHER, chat_with, openai_client
-from support.policies import CARD, REDACTED, REFUSAL, no_rockets, redact
-from support.python_sdk import MODEL
+from support.bodies.chat import called, ended, sse, text_chunk
+from support.clients.interactions_sdk import text_of
+from support.clients.openai_sdk import FLAT_WEATHER, chat_with, openai_client
+from support.clients.python_sdk import MODEL
+from support.gateway.loopback import gateway_before, listens, running_gateway, runs
+from support.hooks.policies import CARD, REDACTED, REFUSAL, no_rockets, redact
 from support.wire import STREAM_HEAD, peer
 
 both = pytest.mark.parametrize("client", ["python", "node"])

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, Route, expect
-from support.browser import VIEWS, Scheme, browsing, go, running_browser, violations
-from support.gateway import runs, says, write_settings
-from support.panel import TOKEN, Paneled, panel_gateway
+from support.gateway.browser import VIEWS, Scheme, browsing, go, running_browser, violations
+from support.gateway.loopback import runs, says, write_settings
+from support.gateway.panel import TOKEN, Paneled, panel_gateway
 from support.wire import UNARY, Answer, post, prompt
 
 from hookgate.proxy.admin.access import panel_link

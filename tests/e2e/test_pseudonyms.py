@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from support.gateway import gateway_before
-from support.node import GeminiCli
+from support.clients.node import GeminiCli
+from support.gateway.loopback import gateway_before
 
 from hookgate.proxy.app import serve_on
 

@@ -3,8 +3,10 @@
 import pytest
 from google.genai import errors, types
 from pydantic import BaseModel
-from support.gateway import listens, running_gateway, runs
-from support.policies import (
+from support.clients.python_sdk import MODEL, Way, every_way, pieces, python_client, sdk_warnings
+from support.gateway.loopback import listens, running_gateway, runs
+from support.gateway.sent import sent_parts
+from support.hooks.policies import (
     CANNED,
     CARD,
     REDACTED,
@@ -14,8 +16,6 @@ from support.policies import (
     no_rockets,
     redact,
 )
-from support.python_sdk import MODEL, Way, every_way, pieces, python_client, sdk_warnings
-from support.sent import sent_parts
 
 pytestmark = sdk_warnings
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from google.genai import Client, types
 from google.genai.errors import ClientError
-from support.builtins import SENSITIVE
-from support.gateway import running_gateway
-from support.python_sdk import python_client, sdk_warnings
+from support.clients.python_sdk import python_client, sdk_warnings
+from support.gateway.loopback import running_gateway
+from support.hooks.builtins import SENSITIVE
 
 pytestmark = [
     sdk_warnings,

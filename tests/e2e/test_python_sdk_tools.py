@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from support.gateway import running_gateway, runs
-from support.policies import CARD, REDACTED, REFUSAL, no_rockets, only_weather, redact
-from support.python_sdk import Way, every_way, pieces, python_client, sdk_warnings
-from support.sent import sent_parts
+from support.clients.python_sdk import Way, every_way, pieces, python_client, sdk_warnings
+from support.gateway.loopback import running_gateway, runs
+from support.gateway.sent import sent_parts
+from support.hooks.policies import CARD, REDACTED, REFUSAL, no_rockets, only_weather, redact
 
 pytestmark = sdk_warnings
 

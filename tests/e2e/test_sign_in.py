@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
-from support.browser import browsing, go, running_browser, violations
-from support.gateway import runs
-from support.openid_provider import CLIENT, SECRET, OpenIdProvider, openid_provider
-from support.panel import Paneled, panel_gateway
+from support.gateway.browser import browsing, go, running_browser, violations
+from support.gateway.loopback import runs
+from support.gateway.panel import Paneled, panel_gateway
+from support.upstream.openid_provider import CLIENT, SECRET, OpenIdProvider, openid_provider
 from support.wire import UNARY, post, prompt
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")  # in which the browser runs

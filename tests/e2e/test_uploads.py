@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from google.genai.errors import ClientError
-from support.gateway import FORWARDS_FILES, gateway_before, running_gateway, running_upstream, runs
-from support.policies import CARD, REFUSAL, no_rockets
-from support.python_sdk import MODEL, python_client, sdk_warnings
+from support.clients.python_sdk import MODEL, python_client, sdk_warnings
+from support.gateway.loopback import FORWARDS_FILES, gateway_before, running_gateway, running_upstream, runs
+from support.hooks.policies import CARD, REFUSAL, no_rockets
 
 from hookgate.proxy.config import Config
 

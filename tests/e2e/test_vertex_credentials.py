@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from google import genai
 from google.genai import errors, types
-from support.gateway import says
-from support.google_cloud import PROJECT_ID, TOKEN, Call, google_cloud, vertex
-from support.keys import issue, issuing_gateway, key_header
-from support.node import GeminiCli
-from support.openai_sdk import chat_with, openai_client
-from support.python_sdk import MODEL, sdk_warnings
+from support.clients.node import GeminiCli
+from support.clients.openai_sdk import chat_with, openai_client
+from support.clients.python_sdk import MODEL, sdk_warnings
+from support.gateway.keys import issue, issuing_gateway, key_header
+from support.gateway.loopback import says
+from support.upstream.google_cloud import PROJECT_ID, TOKEN, Call, google_cloud, vertex
 from support.wire import HI, SSE, post
 
 pytestmark = sdk_warnings

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from fuzz.mutations import TEXT, WORD, HttpRequest, mutated
-from support.program import Server, serving
-from support.recording_upstream import recording_upstream
+from support.programs.program import Server, serving
+from support.upstream.recording import recording_upstream
 
 _REQUESTS = int(os.environ.get("HOOKGATE_FUZZ_REQUESTS", "3000"))
 _SEED = int(os.environ.get("HOOKGATE_FUZZ_SEED", "0"))

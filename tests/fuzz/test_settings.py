@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from fuzz.settings_mutations import mutated
-from support.hooks import SESSION, asking, write_file
+from support.hooks.settings import SESSION, asking, write_file
 
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.listener import state_of_hooks

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.hooks import (
+from support.hooks.settings import (
     SESSION,
     Json,
     asking,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.hooks import command, write_file
-from support.jsontext import json_values
+from support.bodies.jsontext import json_values
+from support.hooks.settings import command, write_file
 
 from hookgate.hooks import SettingsError, load_settings
 from hookgate.hooks.claude_code import Migration, migrate, read_claude

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.hooks import SESSION, Json, asking, engine, parallel
+from support.hooks.settings import SESSION, Json, asking, engine, parallel
 
 from hookgate.hooks import (
     AfterAgent,

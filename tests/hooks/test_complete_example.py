@@ -8,8 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.assistant import ADDRESS, CALL, EXAMPLE, MONDAY, REQUEST, TOOLS, TUESDAY, Assistant, Outcomes
-from support.node import need_node
+from support.clients.assistant import (
+    ADDRESS,
+    CALL,
+    EXAMPLE,
+    MONDAY,
+    REQUEST,
+    TOOLS,
+    TUESDAY,
+    Assistant,
+    Outcomes,
+)
+from support.clients.node import need_node
 
 from hookgate.hooks import Verdict
 from hookgate.hooks.settings import EVENTS

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import SESSION, command, engine, one_group, parallel, write_file
+from support.hooks.settings import SESSION, command, engine, one_group, parallel, write_file
 
 from hookgate.hooks import AfterTool, BeforeTool, Engine, load_settings
 from hookgate.hooks.engine import combined_output

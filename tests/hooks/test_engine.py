@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import (
+from support.hooks.settings import (
     SESSION,
     Json,
     asking,
@@ -24,7 +24,7 @@ from support.hooks import (
     texts_of,
     write_file,
 )
-from support.programs import children, eventually
+from support.programs.processes import children, eventually
 
 from hookgate.hooks import (
     BeforeModel,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import SESSION, asking, command, one_group, runtime, write_file
-from support.programs import eventually, is_watched
+from support.hooks.settings import SESSION, asking, command, one_group, runtime, write_file
+from support.programs.processes import eventually, is_watched
 
 from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.engine_reloader import Changes, EngineReloader

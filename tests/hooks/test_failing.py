@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import failing
-from support.failing import FAILURES, Failure, documented, hang, is_denied
-from support.hooks import SESSION, asking, engine, parallel, write_file
-from support.http import answering, http, peer, read_request, response, service
-from support.kinds import ask, running
+from support.hooks import failing
+from support.hooks.failing import FAILURES, Failure, documented, hang, is_denied
+from support.hooks.http import answering, http, peer, read_request, response, service
+from support.hooks.kinds import ask, running
+from support.hooks.settings import SESSION, asking, engine, parallel, write_file
 
 from hookgate.hooks import (
     AfterModel,

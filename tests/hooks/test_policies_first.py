@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import SESSION, Json, runtime, write_file
+from support.hooks.settings import SESSION, Json, runtime, write_file
 
 from hookgate.hooks import AfterModel, AfterTool, BeforeModel, Configuration, Engine, Event, load_settings
 from hookgate.hooks.events.base import SharedValue

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.hooks import asking, parallel
+from support.hooks.settings import asking, parallel
 
 from hookgate.hooks import Configuration, Engine, SessionContext
 from hookgate.hooks.runs import FairQueue

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import (
+from support.hooks.settings import (
     SESSION,
     asking,
     command,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.hooks import runtime
+from support.hooks.settings import runtime
 
 from hookgate.hooks import Withheld
 from hookgate.hooks.screening import HookScreen

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from support.hooks import SESSION, asking, command, one_group, write_file
+from support.hooks.settings import SESSION, asking, command, one_group, write_file
 
 from hookgate.hooks import AfterModel, Engine, SettingsError
 from hookgate.hooks.runner_factory import make_runners

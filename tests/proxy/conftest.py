@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from support.databases import postgres
+from support.gateway.databases import postgres
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

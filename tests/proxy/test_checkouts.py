@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import program
-from support.gateway import running_upstream
-from support.hooks import command, one_group, write_file
+from support.gateway.loopback import running_upstream
+from support.hooks.settings import command, one_group, write_file
+from support.programs import program
 from support.wire import HI, UNARY, post
 
 GUARD = command("echo 'not here' >&2; exit 2", name="guard")

@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 
 import pytest
-from support.hooks import command, one_group, write_file
-from support.program import run, serving
+from support.hooks.settings import command, one_group, write_file
+from support.programs.program import run, serving
 from support.wire import ask
 
 from hookgate.proxy import policy

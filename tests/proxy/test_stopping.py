@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.audits import reading
-from support.gateway import running_upstream, says, write_settings
-from support.in_flight import in_flight
-from support.life import gateway_with, until
-from support.program import serving
+from support.gateway.audits import reading
+from support.gateway.in_flight import in_flight
+from support.gateway.life import gateway_with, until
+from support.gateway.loopback import running_upstream, says, write_settings
+from support.programs.program import serving
 from support.wire import HI, KEY, UNARY, ask, connected, listens, post, request_bytes
 
 from hookgate.proxy.audit.reading import RecordFilter

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import running_gateway, write_settings
-from support.shims import Opened
+from support.clients.shims import Opened
+from support.gateway.loopback import running_gateway, write_settings
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.proxy.config import Config

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.environments import ADK
-from support.gateway import RunningGateway, listens, running_gateway, runs, says
+from support.clients.environments import ADK
+from support.gateway.loopback import RunningGateway, listens, running_gateway, runs, says
 
 pytestmark = pytest.mark.e2e
 

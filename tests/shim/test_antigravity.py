@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.environments import ANTIGRAVITY
-from support.gateway import RunningGateway, listens, running_gateway, runs, says, write_settings
+from support.clients.environments import ANTIGRAVITY
+from support.gateway.loopback import RunningGateway, listens, running_gateway, runs, says, write_settings
 
 pytestmark = pytest.mark.e2e
 

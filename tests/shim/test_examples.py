@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import Ran, run_command
-from support.environments import ADK, ANTIGRAVITY
-from support.gateway import running_gateway, runs, says
+from support.clients.environments import ADK, ANTIGRAVITY
+from support.gateway.loopback import running_gateway, runs, says
 from support.places import PROJECT
+from support.programs.commands import Ran, run_command
 
 pytestmark = pytest.mark.e2e
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from google import genai
 from google.genai import types
-from support.gateway import listens, running_gateway, running_upstream, runs, says, write_settings
-from support.python_sdk import MODEL, Way, every_way, pieces, python_client, sdk_warnings
-from support.sent import sent_parts
+from support.clients.python_sdk import MODEL, Way, every_way, pieces, python_client, sdk_warnings
+from support.gateway.loopback import listens, running_gateway, running_upstream, runs, says, write_settings
+from support.gateway.sent import sent_parts
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.shim import Shim, ShimError, Stopped

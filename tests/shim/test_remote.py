@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from support.gateway import running_gateway, says
+from support.gateway.loopback import running_gateway, says
 
 from hookgate.shim import Denied, EventRefused, Shim, ShimError, Stopped, ToolDenied
 

@@ -5,8 +5,8 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from support.gateway import listens, runs, says
-from support.shims import Opened
+from support.clients.shims import Opened
+from support.gateway.loopback import listens, runs, says
 
 from hookgate.shim import Denied, Shim, Stopped, ToolDenied
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from support.gateway import listens, runs, says
-from support.shims import Opened
+from support.clients.shims import Opened
+from support.gateway.loopback import listens, runs, says
 
 from hookgate.shim import Question, Stopped, ToolDenied, ToolFailed
 

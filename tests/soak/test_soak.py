@@ -20,10 +20,10 @@ import aiohttp
 import pytest
 from soak import attacks
 from soak.attacks import WORD
-from support.clients import CLIENTS, Shown
-from support.program import Server, serving
-from support.python_sdk import sdk_warnings
-from support.recording_upstream import recording_upstream
+from support.clients.interface import CLIENTS, Shown
+from support.clients.python_sdk import sdk_warnings
+from support.programs.program import Server, serving
+from support.upstream.recording import recording_upstream
 
 pytestmark = [sdk_warnings, pytest.mark.slow]
 

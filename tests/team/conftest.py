@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from support.commands import missing
-from support.event_order import SCRIPT
-from support.gateway import running_upstream
-from support.hooks import write_file
-from support.one_policy import model_calls
-from support.relay import Relay, relay_to
-from support.team_load import STREAM, hooks_in
+from support.clients.one_policy import model_calls
+from support.gateway.event_order import SCRIPT
+from support.gateway.loopback import running_upstream
+from support.gateway.team_load import STREAM, hooks_in
+from support.hooks.settings import write_file
+from support.programs.commands import missing
+from support.upstream.relay import Relay, relay_to
 from team import Team, free_address, running_team
 
 POSTGRES = [*Path("/usr/lib/postgresql").glob("*/bin/initdb")]

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp import web
-from support.http import service
-from support.keys import key_header
-from support.python_sdk import pieces, python_client, sdk_warnings
+from support.clients.python_sdk import pieces, python_client, sdk_warnings
+from support.gateway.keys import key_header
+from support.hooks.http import service
 from support.wire import HI, SSE, ask, post
 from team import SETTINGS as DEPLOYED
 from team import Team

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.audits import reading, report_of
-from support.python_sdk import sdk_warnings
-from support.relay import Relay
-from support.team_load import Load, load
+from support.clients.python_sdk import sdk_warnings
+from support.gateway.audits import reading, report_of
+from support.gateway.team_load import Load, load
+from support.upstream.relay import Relay
 from support.wire import HI, KEY, UNARY, ask, post
 from team import Gateway, Team
 

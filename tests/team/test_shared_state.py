@@ -12,13 +12,13 @@ from typing import Any
 
 import aiohttp
 import pytest
-from support.event_order import LAST, TURN, install, names
-from support.hooks import write_file
-from support.node import GeminiCli
-from support.one_policy import AGENTS, POLICY, Agent, check_policy
-from support.pushed import document, hook
-from support.python_sdk import pieces, python_client, sdk_warnings
-from support.team_load import HIDDEN, STOPPED, tool_turn, user
+from support.clients.node import GeminiCli
+from support.clients.one_policy import AGENTS, POLICY, Agent, check_policy
+from support.clients.python_sdk import pieces, python_client, sdk_warnings
+from support.gateway.event_order import LAST, TURN, install, names
+from support.gateway.pushed import document, hook
+from support.gateway.team_load import HIDDEN, STOPPED, tool_turn, user
+from support.hooks.settings import write_file
 from support.wire import HI, KEY, UNARY, ask, post
 from team import Team
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from support.clients.python_sdk import sdk_warnings
+from support.gateway.team_load import load
 from support.places import PROJECT
-from support.python_sdk import sdk_warnings
-from support.team_load import load
 from team import Team
 
 from hookgate.proxy.store.models import NEWEST, metadata

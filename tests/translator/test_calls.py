@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.bodies import responses
-from support.inspect import all_parts
+from support.bodies.generate_content import responses
+from support.translation.inspect import all_parts
 
 from hookgate.translator import ToolCallFilter, callable_names
 

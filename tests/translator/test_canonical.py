@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.bodies import distinct_requests, snake
+from support.bodies.generate_content import distinct_requests, snake
 
 from hookgate.translator import BodyError, check_request
 from hookgate.translator.checks import is_canonical_base64

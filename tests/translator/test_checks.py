@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.bodies import responses
+from support.bodies.generate_content import responses
 
 from hookgate.translator import BodyError, check_request, check_response, read_inputs
 from hookgate.translator.checks import MAX_CANDIDATES

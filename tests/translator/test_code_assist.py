@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.bodies import requests, responses, some, spelled
-from support.captured import RECORDED_REQUESTS
-from support.inspect import Json, exact, with_each_text
+from support.bodies.generate_content import requests, responses, some, spelled
+from support.translation.inspect import Json, exact, with_each_text
+from support.upstream.captured import RECORDED_REQUESTS
 
 from hookgate.translator import BodyError, apply_request, apply_response, show_request, text_response
 from hookgate.translator.code_assist import (

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.inspect import Json
+from support.translation.inspect import Json
 
 from hookgate.translator import INPUTS, BodyError, EditError, read_inputs
 

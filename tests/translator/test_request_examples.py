@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from support.inspect import Json
-from support.lens import MODEL, edited_request, messages_of
+from support.translation.inspect import Json
+from support.translation.lens import MODEL, edited_request, messages_of
 
 from hookgate.translator import BodyError, EditError, apply_request, check_request, show_request
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from support.bodies import NUMBERS, distinct_chats, distinct_requests, requests, snake
-from support.inspect import (
+from support.bodies.generate_content import NUMBERS, distinct_chats, distinct_requests, requests, snake
+from support.translation.inspect import (
     Json,
     all_parts,
     between_pairs,
@@ -19,7 +19,7 @@ from support.inspect import (
     with_each_text,
     without_words,
 )
-from support.lens import MODEL, drawn_redactor, edited_request, messages_of, through_javascript
+from support.translation.lens import MODEL, drawn_redactor, edited_request, messages_of, through_javascript
 
 from hookgate.translator import BodyError, apply_request, check_request, show_request
 

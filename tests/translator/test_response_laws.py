@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from support.bodies import distinct_responses, responses
-from support.inspect import (
+from support.bodies.generate_content import distinct_responses, responses
+from support.translation.inspect import (
     Json,
     all_parts,
     exact,
@@ -16,7 +16,7 @@ from support.inspect import (
     with_each_text,
     without_words,
 )
-from support.lens import drawn_redactor, edited_response, through_javascript
+from support.translation.lens import drawn_redactor, edited_response, through_javascript
 
 from hookgate.translator import BodyError, EditError, show_response, synthetic_response, text_response
 

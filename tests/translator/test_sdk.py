@@ -9,10 +9,10 @@ import pytest
 from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
-from support.bodies import NAMES, TEXTS, responses, some
-from support.captured import RESPONSES
-from support.inspect import Json, all_parts
-from support.lens import MODEL
+from support.bodies.generate_content import NAMES, TEXTS, responses, some
+from support.translation.inspect import Json, all_parts
+from support.translation.lens import MODEL
+from support.upstream.captured import RESPONSES
 
 from hookgate.translator import BodyError, apply_request, apply_response, show_request
 from hookgate.translator.fields import read

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from google.genai import types
 from pydantic import BaseModel
-from support.lens import MODEL
-from support.python_sdk import python_client, sdk_warnings
+from support.clients.python_sdk import python_client, sdk_warnings
+from support.translation.lens import MODEL
 from support.wire import ok, peer
 
 from hookgate.translator import text_response

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import chat, framing, interactions, responses
+from support.bodies import chat, interactions, responses
+from support.translation import framing
 
 from hookgate.translator import Framing
 from hookgate.translator.chat import CompletionChunks, decode_completion, encode_completion

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from support.inspect import exact
+from support.translation.inspect import exact
 
 from hookgate.translator import BodyError
 from hookgate.translator.strictjson import MAX_DEPTH, Bounds, dumps, encode_answer, loads, parse

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.bodies import NAMES, requests, snake
-from support.inspect import Json, exact, listed
-from support.lens import MODEL
+from support.bodies.generate_content import NAMES, requests, snake
+from support.translation.inspect import Json, exact, listed
+from support.translation.lens import MODEL
 
 from hookgate.translator import (
     EditError,

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from support.captured import REQUESTS, RESPONSES, STREAMS, requests_in, responses_in
-from support.inspect import Json, all_parts, exact, hidden_parts, texts, with_each_text
-from support.lens import MODEL, edited_request, edited_response, messages_of
+from support.translation.inspect import Json, all_parts, exact, hidden_parts, texts, with_each_text
+from support.translation.lens import MODEL, edited_request, edited_response, messages_of
+from support.upstream.captured import REQUESTS, RESPONSES, STREAMS, requests_in, responses_in
 
 from hookgate.translator import (
     JsonArray,

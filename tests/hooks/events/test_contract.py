@@ -17,8 +17,8 @@ from generators.contract_reference import (
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
-from support.captured import HOOK_INPUTS
 from support.places import DOCS
+from support.upstream.captured import HOOK_INPUTS
 
 from hookgate.hooks.events import (
     INPUTS,

@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import SESSION, Json, asking, command, engine, one_group, parallel, sequential, write_file
+from support.hooks.settings import (
+    SESSION,
+    Json,
+    asking,
+    command,
+    engine,
+    one_group,
+    parallel,
+    sequential,
+    write_file,
+)
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engine, Outcome, load_settings
 from hookgate.hooks.events.base import SharedValue

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from google.genai import types
-from support.genai_bodies import Sdk, camel_case, leaves_of
+from support.bodies.genai import Sdk, camel_case, leaves_of
+from support.bodies.planting import SECRET, left
 from support.places import DOCS
-from support.planting import SECRET, left
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection
 from hookgate.hooks.events.base import SharedValue

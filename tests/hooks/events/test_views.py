@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import SESSION, command, one_group, parallel, write_file
-from support.hooks import engine as engine_of
+from support.hooks.settings import SESSION, command, one_group, parallel, write_file
+from support.hooks.settings import engine as engine_of
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, SettingsError, load_settings
 from hookgate.hooks.events.base import SharedValue

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builtins import make_policy
-from support.limits import FLASH, PRO, Clock, Limited, caller, denial_reason, end
+from support.hooks.builtins import make_policy
+from support.hooks.limits import FLASH, PRO, Clock, Limited, caller, denial_reason, end
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.counters import MemoryCounters

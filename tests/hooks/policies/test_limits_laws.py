@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.limits import FLASH, PRO, Clock, Limited, caller, end
+from support.hooks.limits import FLASH, PRO, Clock, Limited, caller, end
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.counters import MemoryCounters

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import write_file
+from support.hooks.settings import write_file
 
 from hookgate.hooks import SettingsError, load_settings
 from hookgate.hooks.policies import BUILTINS

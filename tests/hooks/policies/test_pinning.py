@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builtins import make_policy
+from support.hooks.builtins import make_policy
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.pins import MAX_TOOLS, Declared, MemoryPins, Pins

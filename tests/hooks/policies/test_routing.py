@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.builtins import make_policy
+from support.hooks.builtins import make_policy
 
 from hookgate.hooks.policies.models import models_policy
 

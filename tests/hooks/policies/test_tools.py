@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builtins import ANNA, make_policy
-from support.hooks import write_file
+from support.hooks.builtins import ANNA, make_policy
+from support.hooks.settings import write_file
 
 from hookgate.hooks import BeforeToolSelection, load_settings
 from hookgate.hooks.policies import tools

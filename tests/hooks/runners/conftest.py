@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.persistent import Starting, mark, start
-from support.programs import nothing_left_behind
+from support.hooks.persistent import Starting, mark, start
+from support.programs.processes import nothing_left_behind
 
 
 @pytest.fixture

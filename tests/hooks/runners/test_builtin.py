@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from support.kinds import ask, hook_of, running
+from support.hooks.kinds import ask, hook_of, running
 
 from hookgate.hooks import HookError, SessionContext, SettingsError
 from hookgate.hooks.runner_factory import make_runners

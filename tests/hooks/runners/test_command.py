@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import SESSION, asking, command, one_group, write_file
-from support.programs import run_process
+from support.hooks.settings import SESSION, asking, command, one_group, write_file
+from support.programs.processes import run_process
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.hooks.runners.command import (

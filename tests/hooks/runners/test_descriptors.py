@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.programs import run_process
+from support.programs.processes import run_process
 
 from hookgate.hooks.runners.process import MAX_DESCRIPTORS, Program, raised_descriptor_limit
 

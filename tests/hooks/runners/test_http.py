@@ -11,9 +11,19 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from support.http import BROKEN_OFF, CANARY, answering, echo, http, peer, read_request, seen_input, service
-from support.kinds import GREETING, KEPT_HERE, KEY, ask, documented, running
-from support.programs import eventually
+from support.hooks.http import (
+    BROKEN_OFF,
+    CANARY,
+    answering,
+    echo,
+    http,
+    peer,
+    read_request,
+    seen_input,
+    service,
+)
+from support.hooks.kinds import GREETING, KEPT_HERE, KEY, ask, documented, running
+from support.programs.processes import eventually
 
 from hookgate.hooks import HookError
 from hookgate.hooks.runners.http import MAX_RESPONSE

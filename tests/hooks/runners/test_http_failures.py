@@ -8,8 +8,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-from support.http import BROKEN_OFF, echo, http, peer, read_request, response, service
-from support.kinds import ask, running
+from support.hooks.http import BROKEN_OFF, echo, http, peer, read_request, response, service
+from support.hooks.kinds import ask, running
 
 from hookgate.hooks import HookError
 from hookgate.hooks.runners import http as services

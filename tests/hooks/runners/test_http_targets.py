@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from support.http import CANARY, http, peer, read_request, service
-from support.kinds import ask, running
+from support.hooks.http import CANARY, http, peer, read_request, service
+from support.hooks.kinds import ask, running
 
 from hookgate.hooks import HookError, SettingsError
 from hookgate.hooks.runner_factory import make_runners

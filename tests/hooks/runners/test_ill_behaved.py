@@ -18,8 +18,8 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from support.hooks import SESSION, asking, command, texts_of, write_file
-from support.programs import MARK_VARIABLE, children, descriptors, eventually, marked
+from support.hooks.settings import SESSION, asking, command, texts_of, write_file
+from support.programs.processes import MARK_VARIABLE, children, descriptors, eventually, marked
 
 from hookgate.hooks import BeforeModel, BeforeToolSelection, Engine, Outcome
 from hookgate.hooks.runners import cleanup

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.kinds import GREETING, KEPT_HERE, KEY, ask, documented, hook_of, running
-from support.persistent import ECHO, PROLOGUE, Starting, alive, reason
-from support.programs import children, eventually
+from support.hooks.kinds import GREETING, KEPT_HERE, KEY, ask, documented, hook_of, running
+from support.hooks.persistent import ECHO, PROLOGUE, Starting, alive, reason
+from support.programs.processes import children, eventually
 
 from hookgate.hooks import HookError
 from hookgate.hooks.runners import Runner

@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 
 import pytest
-from support.kinds import ask
-from support.persistent import ECHO, SLOW_ONCE, Starting, alive, reason
-from support.programs import eventually
+from support.hooks.kinds import ask
+from support.hooks.persistent import ECHO, SLOW_ONCE, Starting, alive, reason
+from support.programs.processes import eventually
 
 from hookgate.hooks import HookError
 from hookgate.hooks.errors import HookUnavailableError

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from support.kinds import ask
-from support.persistent import ECHO, SLOW_ONCE, Starting, alive, dead, reason
-from support.programs import children, eventually
+from support.hooks.kinds import ask
+from support.hooks.persistent import ECHO, SLOW_ONCE, Starting, alive, dead, reason
+from support.programs.processes import children, eventually
 
 from hookgate.hooks import HookError
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.persistent import mark
-from support.programs import MARK_VARIABLE, eventually, marked, run_process
+from support.hooks.persistent import mark
+from support.programs.processes import MARK_VARIABLE, eventually, marked, run_process
 
 from hookgate.hooks import HookError
 from hookgate.hooks.output import ProcessResult

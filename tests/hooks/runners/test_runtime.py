@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.functions import DENIAL, Denier, deny, deny_later
-from support.hooks import SESSION, Json, asking, engine, one_group, parallel, sequential, write_file
+from support.hooks.functions import DENIAL, Denier, deny, deny_later
+from support.hooks.settings import SESSION, Json, asking, engine, one_group, parallel, sequential, write_file
 
 from hookgate.hooks import AfterModel, Engine, Run, SettingsError, load_settings
 from hookgate.hooks.events.base import SharedValue

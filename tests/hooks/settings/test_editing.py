@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.hooks import command
-from support.jsontext import Layout, Written, commented, json_objects, json_values, layouts
+from support.bodies.jsontext import Layout, Written, commented, json_objects, json_values, layouts
+from support.hooks.settings import command
 
 from hookgate.hooks import SettingsError
 from hookgate.hooks.settings import files

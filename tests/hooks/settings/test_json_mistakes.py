@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.jsontext import Layout, commented, json_objects, layouts
+from support.bodies.jsontext import Layout, commented, json_objects, layouts
 
 from hookgate.hooks import SettingsError
 from hookgate.hooks.settings.files import parse_settings

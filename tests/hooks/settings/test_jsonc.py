@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.jsontext import Layout, commented, json_objects, layouts
+from support.bodies.jsontext import Layout, commented, json_objects, layouts
 
 from hookgate.hooks.settings import files
 from hookgate.hooks.settings.positions import Positions

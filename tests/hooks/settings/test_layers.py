@@ -7,7 +7,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from support.hooks import command, one_group, write_file
+from support.hooks.settings import command, one_group, write_file
 
 from hookgate.hooks import Configuration, SettingsError
 from hookgate.hooks.settings import (

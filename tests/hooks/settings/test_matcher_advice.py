@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.hooks import command, one_group, write_file
+from support.hooks.settings import command, one_group, write_file
 
 from hookgate.hooks.settings import SettingsSource, Subject, read_sources
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import command, one_group, write_file
+from support.hooks.settings import command, one_group, write_file
 
 from hookgate.hooks import SettingsError
 from hookgate.hooks.settings import Layer, SettingsSource, Subject, load_sources, read_sources

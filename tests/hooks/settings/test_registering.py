@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import functions
-from support.functions import DENIAL, Denier, deny, deny_later
-from support.hooks import SESSION, asking, command, one_group, write_file
+from support.hooks import functions
+from support.hooks.functions import DENIAL, Denier, deny, deny_later
+from support.hooks.settings import SESSION, asking, command, one_group, write_file
 from support.places import DOCS
 
 from hookgate.hooks import (

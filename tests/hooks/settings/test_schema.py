@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from support.hooks import command, one_group, write_file
+from support.hooks.settings import command, one_group, write_file
 from support.pages import PAGES, blocks
 from support.places import PROJECT
 

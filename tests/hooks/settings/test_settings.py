@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import command, one_group, write_file
+from support.hooks.settings import command, one_group, write_file
 
 from hookgate.hooks import Configuration, Engine, SettingsError, load_settings
 from hookgate.hooks.settings import EVENTS, CommandConfig, Layer, SettingsSource, load_sources

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from support.gateway import says
-from support.panel import BEARER, TOKEN, panel_gateway
+from support.gateway.loopback import says
+from support.gateway.panel import BEARER, TOKEN, panel_gateway
 from support.wire import HI, UNARY, Answer, ask, connected, post, request_bytes
 
 from hookgate.proxy.admin.access import (

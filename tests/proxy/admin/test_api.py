@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import runs, says
-from support.panel import BEARER, Paneled, panel_gateway
+from support.gateway.loopback import runs, says
+from support.gateway.panel import BEARER, Paneled, panel_gateway
 from support.wire import SSE, UNARY, Answer, ask, post, prompt
 
 CHANGES = {"X-Hookgate-Panel": "1", **BEARER}

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import program
-from support.gateway import running_upstream, write_settings
+from support.gateway.loopback import running_upstream, write_settings
+from support.programs import program
 from support.wire import HI, UNARY, ask, post
 
 TOKEN = "canary-token-8c1d0f"  # noqa: S105  # a canary, no secret

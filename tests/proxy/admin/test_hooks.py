@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from support.hooks import SESSION, asking, command, one_group, write_file
+from support.hooks.settings import SESSION, asking, command, one_group, write_file
 
 from hookgate.hooks.layers_in_force import NotInForce
 from hookgate.hooks.settings import SettingsSource

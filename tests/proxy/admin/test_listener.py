@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from support.gateway import running_upstream, says, write_settings
-from support.life import gateway_with
+from support.gateway.life import gateway_with
+from support.gateway.loopback import running_upstream, says, write_settings
 from support.wire import HI, SSE, UNARY, ask, connected, post, request_bytes
 
 from hookgate.hooks import AfterModel, Engine, SessionContext

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import says
-from support.life import until
-from support.panel import BEARER, panel_gateway
+from support.gateway.life import until
+from support.gateway.loopback import says
+from support.gateway.panel import BEARER, panel_gateway
 from support.wire import HI, UNARY, Wire, ask, connected, post, request_bytes
 
 from hookgate.proxy.admin.live_feed import MAX_READERS, MAX_ROWS, MAX_WAITING, LiveFeed, Reader

@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from support.panel import BEARER, panel_gateway
+from support.gateway.panel import BEARER, panel_gateway
 from support.wire import ask
 
 PAGES = {each.name: each.read_text() for each in (files("hookgate.proxy.admin") / "pages").iterdir()}

@@ -8,9 +8,9 @@ from typing import Any
 
 import aiohttp
 import pytest
-from support.gateway import runs
-from support.openid_provider import CLIENT, SECRET, openid_provider
-from support.panel import BEARER, Paneled, panel_gateway
+from support.gateway.loopback import runs
+from support.gateway.panel import BEARER, Paneled, panel_gateway
+from support.upstream.openid_provider import CLIENT, SECRET, openid_provider
 from support.wire import SSE, UNARY, Answer, ask, post, prompt
 from yarl import URL
 

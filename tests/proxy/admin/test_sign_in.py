@@ -16,8 +16,9 @@ import aiohttp
 import jwt
 import pytest
 from aiohttp import web
-from support.gateway import says
-from support.openid_provider import (
+from support.gateway.loopback import says
+from support.gateway.panel import BEARER, Paneled, panel_gateway
+from support.upstream.openid_provider import (
     CLIENT,
     EC,
     OTHER,
@@ -28,7 +29,6 @@ from support.openid_provider import (
     public_jwk,
     signed,
 )
-from support.panel import BEARER, Paneled, panel_gateway
 from support.wire import Answer, ask, post
 
 from hookgate.proxy.admin import access, sign_in

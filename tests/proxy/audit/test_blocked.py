@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.audits import audited_gateway, reading
-from support.gateway import running_upstream, says
-from support.program import run
+from support.gateway.audits import audited_gateway, reading
+from support.gateway.loopback import running_upstream, says
+from support.programs.program import run
 from support.wire import KEY, SSE, UNARY, Answer, ask, post, prompt
 
 from hookgate.proxy.cli.audit import export_records

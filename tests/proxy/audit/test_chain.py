@@ -7,7 +7,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.audits import entries_of, record_of
+from support.gateway.audits import entries_of, record_of
 
 from hookgate.proxy.audit.chain import (
     ChainRecord,

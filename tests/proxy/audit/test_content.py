@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.audits import audited_gateway, reading, report_of
-from support.builtins import SENSITIVE
-from support.chat import MODEL, chunk, sse
-from support.gateway import running_upstream, runs, says
-from support.life import until
-from support.program import run
+from support.bodies.chat import MODEL, chunk, sse
+from support.gateway.audits import audited_gateway, reading, report_of
+from support.gateway.life import until
+from support.gateway.loopback import running_upstream, runs, says
+from support.hooks.builtins import SENSITIVE
+from support.programs.program import run
 from support.wire import SSE, STREAM, STREAM_HEAD, UNARY, ask, connected, peer, post, prompt
 
 from hookgate.proxy.admin.calls import hook_changes

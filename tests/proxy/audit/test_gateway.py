@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy.exc import OperationalError
-from support.audits import audited_gateway, reading, report_of
-from support.databases import cut, postgres
-from support.gateway import running_upstream, runs, says
-from support.life import until
-from support.program import run, serving
+from support.gateway.audits import audited_gateway, reading, report_of
+from support.gateway.databases import cut, postgres
+from support.gateway.life import until
+from support.gateway.loopback import running_upstream, runs, says
+from support.programs.program import run, serving
 from support.wire import HI, KEY, SSE, UNARY, Answer, ask, connected, peer, post, spoken, sse
 
 from hookgate.proxy.audit import trail

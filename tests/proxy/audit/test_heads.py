@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from support.audits import entries_of, opened, record_of
-from support.databases import postgres
+from support.gateway.audits import entries_of, opened, record_of
+from support.gateway.databases import postgres
 
 from hookgate.proxy.audit.heads import HEADS_FILE, HeadsFile, load_heads
 from hookgate.proxy.audit.ledger import Ledger, writer_locks

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.audits import entries_of, ledger_in, opened, record_of, report_of
-from support.program import run
+from support.gateway.audits import entries_of, ledger_in, opened, record_of, report_of
+from support.programs.program import run
 
 from hookgate.proxy.audit.chain import Entry, audit_entry
 from hookgate.proxy.audit.journal import Journal, journal_path, read_journal

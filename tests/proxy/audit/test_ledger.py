@@ -12,8 +12,8 @@ from threading import Thread
 
 import pytest
 from sqlalchemy.exc import OperationalError
-from support.audits import entries_of, ledger_in, opened, record_of, report_of
-from support.databases import cut, postgres
+from support.gateway.audits import entries_of, ledger_in, opened, record_of, report_of
+from support.gateway.databases import cut, postgres
 
 from hookgate.proxy.audit import stored
 from hookgate.proxy.audit.heads import HEADS_FILE, Head, HeadsFile, load_heads

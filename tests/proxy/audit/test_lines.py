@@ -8,10 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.audits import audited_gateway, report_of
-from support.gateway import running_upstream
-from support.life import until
-from support.program import COMMAND, environment
+from support.gateway.audits import audited_gateway, report_of
+from support.gateway.life import until
+from support.gateway.loopback import running_upstream
+from support.programs.program import COMMAND, environment
 from support.wire import HI, UNARY, post, prompt
 
 from hookgate.proxy.audit import jsonl

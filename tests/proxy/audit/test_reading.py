@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, insert, select, update
-from support.audits import entries_of, ledger_in, opened, reading, record_of
-from support.databases import postgres
+from support.gateway.audits import entries_of, ledger_in, opened, reading, record_of
+from support.gateway.databases import postgres
 
 from hookgate.hooks import SessionContext
 from hookgate.proxy.audit import reading as queries

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from support.audits import entries_of, ledger_in, opened, reading, record_of, report_of
-from support.databases import postgres
-from support.gateway import running_upstream
-from support.life import until
-from support.program import Server, run, serving
+from support.gateway.audits import entries_of, ledger_in, opened, reading, record_of, report_of
+from support.gateway.databases import postgres
+from support.gateway.life import until
+from support.gateway.loopback import running_upstream
+from support.programs.program import Server, run, serving
 from support.wire import HI, UNARY, connected, post
 
 from hookgate.proxy.audit import AuditError

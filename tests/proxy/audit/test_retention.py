@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, text
 from sqlalchemy.exc import OperationalError
-from support.audits import entries_of, ledger_in, opened, record_of, report_of
-from support.databases import postgres
-from support.life import until
+from support.gateway.audits import entries_of, ledger_in, opened, record_of, report_of
+from support.gateway.databases import postgres
+from support.gateway.life import until
 
 from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit import chain, retention

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy.exc import OperationalError
-from support.audits import (
+from support.gateway.audits import (
     Audited,
     audited_gateway,
     entries_of,
@@ -24,9 +24,9 @@ from support.audits import (
     record_of,
     report_of,
 )
-from support.databases import cut, postgres
-from support.gateway import running_upstream, runs, says
-from support.life import until
+from support.gateway.databases import cut, postgres
+from support.gateway.life import until
+from support.gateway.loopback import running_upstream, runs, says
 from support.wire import HI, SSE, UNARY, connected, post
 
 from hookgate.proxy.audit import Audit, AuditError, ledger

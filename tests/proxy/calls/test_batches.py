@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, listens, runs, says
-from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
+from support.gateway.loopback import gateway_before, listens, runs, says
+from support.hooks.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
 from support.wire import HI, KEY, ask, ok, peer, post, response, spoken
 
 from hookgate.proxy.calls import pacing

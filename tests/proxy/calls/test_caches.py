@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 from google.genai.errors import ClientError
-from support.gateway import gateway_before, listens, runs
-from support.policies import CARD, REFUSAL, no_rockets, only_weather
-from support.python_sdk import python_client, sdk_warnings
-from support.routes import PLACE
+from support.clients.python_sdk import python_client, sdk_warnings
+from support.gateway.loopback import gateway_before, listens, runs
+from support.gateway.routes import PLACE
+from support.hooks.policies import CARD, REFUSAL, no_rockets, only_weather
 from support.wire import KEY, UNARY, connected, ok, peer, post, prompt, request_bytes
 
 from hookgate.proxy.app import serve_on

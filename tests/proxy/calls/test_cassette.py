@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, running_gateway, says
+from support.gateway.loopback import gateway_before, running_gateway, says
 from support.places import EXAMPLES
 from support.wire import KEY, STREAM, UNARY, post, prompt
 

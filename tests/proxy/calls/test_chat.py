@@ -4,12 +4,24 @@ import json
 from typing import Any
 
 import pytest
-from support.chat import HI, IMAGE, MODEL, called, chunk, declared, ended, planted, sse, text_chunk, tool_call
-from support.dialects import BOTH, REDACT, no_rockets_at_all, no_shell
-from support.gateway import gateway_before, listens, running_gateway, runs, says
-from support.interactions import Json
-from support.planting import SECRET
-from support.policies import CANNED, REFUSAL, answer_itself
+from support.bodies.chat import (
+    HI,
+    IMAGE,
+    MODEL,
+    called,
+    chunk,
+    declared,
+    ended,
+    planted,
+    sse,
+    text_chunk,
+    tool_call,
+)
+from support.bodies.interactions import Json
+from support.bodies.planting import SECRET
+from support.gateway.dialects import BOTH, REDACT, no_rockets_at_all, no_shell
+from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
+from support.hooks.policies import CANNED, REFUSAL, answer_itself
 from support.wire import KEY, STREAM_HEAD, Answer, ask, ok, peer, post
 
 from hookgate.proxy.config import Config

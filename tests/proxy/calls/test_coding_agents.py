@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from support.gateway import gateway_before, listens, runs
-from support.policies import REFUSAL, no_tool_results
+from support.gateway.loopback import gateway_before, listens, runs
+from support.hooks.policies import REFUSAL, no_tool_results
 from support.wire import KEY, SSE, UNARY, post
 
 from hookgate.proxy.app import serve_on

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from google.genai.decisions import CreateDecisionRequest
-from support.dialects import REDACT
-from support.gateway import gateway_before, listens, runs
-from support.planting import SECRET
+from support.bodies.planting import SECRET
+from support.gateway.dialects import REDACT
+from support.gateway.loopback import gateway_before, listens, runs
 from support.wire import KEY, ok, peer, post
 
 Json = dict[str, Any]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.captured import HOOK_INPUTS
-from support.gateway import gateway_before, listens, running_gateway, runs, says
+from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
+from support.upstream.captured import HOOK_INPUTS
 from support.wire import HI, KEY, UNARY, Answer, peer, post
 
 from hookgate.proxy.config import Config, LimitSettings

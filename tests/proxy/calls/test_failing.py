@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.failing import FAILURES, hang, is_denied, spawning
-from support.gateway import gateway_before, listens, running_gateway, runs
-from support.hooks import write_file
-from support.life import gateway_with
+from support.gateway.life import gateway_with
+from support.gateway.loopback import gateway_before, listens, running_gateway, runs
+from support.hooks.failing import FAILURES, hang, is_denied, spawning
+from support.hooks.settings import write_file
 from support.wire import SSE, STREAM, UNARY, ask, ok, peer, post, prompt, spoken
 
 from hookgate.hooks.settings import SettingsSource, load_sources

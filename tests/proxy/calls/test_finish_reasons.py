@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from google.genai import types
-from support.gateway import gateway_before, listens
+from support.gateway.loopback import gateway_before, listens
 from support.wire import HI, KEY, UNARY, ok, peer, post
 
 Json = dict[str, Any]

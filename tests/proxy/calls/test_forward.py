@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.gateway import FORWARDS_FILES, gateway_before
-from support.http import peer as talking
-from support.program import serving
+from support.gateway.loopback import FORWARDS_FILES, gateway_before
+from support.hooks.http import peer as talking
+from support.programs.program import serving
 from support.wire import KEY, connected, peer, response
 
 from hookgate.proxy.calls.forward import MAX_UNSEEN

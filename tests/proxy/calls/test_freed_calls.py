@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from support.gateway import running_gateway, runs, says
+from support.gateway.loopback import running_gateway, runs, says
 from support.wire import HI, SSE, UNARY, post
 
 from hookgate.hooks import BeforeModel, HookError, Run

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, listens, running_gateway, runs, says
+from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
 from support.wire import KEY, SSE, STREAM, UNARY, Answer, ask, ok, peer, post, prompt, response
 
 from hookgate.proxy.calls.answer import EDIT_NOT_JSON

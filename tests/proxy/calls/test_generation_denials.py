@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import RunningGateway, listens, running_gateway, runs, says
+from support.gateway.loopback import RunningGateway, listens, running_gateway, runs, says
 from support.wire import HI, SSE, STREAM, UNARY, Answer, connected, post, prompt
 
 DECLARED = {"tools": [{"functionDeclarations": [{"name": "f"}]}]}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, running_gateway, runs, says
+from support.gateway.loopback import gateway_before, running_gateway, runs, says
 from support.wire import HI, KEY, SSE, STREAM, UNARY, Answer, ask, connected, ok, peer, post, response
 
 WATCHED = {"BeforeModel": [says()], "AfterModel": [{**says(), "stream": "event"}]}

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, listens, running_gateway, runs, says
+from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
 from support.wire import SSE, STREAM, UNARY, Answer, connected, ok, peer, post
 
 from hookgate.proxy.routes.table import match

@@ -5,9 +5,9 @@ from typing import Any
 
 import aiohttp
 import pytest
-from support.gateway import gateway_before, running_gateway, runs, says
-from support.interactions import CREATED, completed, started, stopped, streamed
-from support.live import LIVE, ScriptedModel, live
+from support.bodies.interactions import CREATED, completed, started, stopped, streamed
+from support.gateway.live import LIVE, ScriptedModel, live
+from support.gateway.loopback import gateway_before, running_gateway, runs, says
 from support.wire import KEY, UNARY, ask, ok, peer, post
 
 from hookgate.proxy.config import Config

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 from google.genai import interactions, types
-from support.gateway import gateway_before, runs
+from support.gateway.loopback import gateway_before, runs
 from support.wire import KEY, UNARY, ok, peer, post
 
 from hookgate.proxy.config import Config

@@ -7,9 +7,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from support import chat, interactions, responses
-from support.dialects import no_shell
-from support.gateway import gateway_before, runs, says
+from support.bodies import chat, interactions, responses
+from support.gateway.dialects import no_shell
+from support.gateway.loopback import gateway_before, runs, says
 from support.wire import (
     SSE,
     STREAM,

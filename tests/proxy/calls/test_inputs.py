@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, listens, runs, says
-from support.policies import CARD, REDACTED, REFUSAL, answer_itself
-from support.routes import PLACE
+from support.gateway.loopback import gateway_before, listens, runs, says
+from support.gateway.routes import PLACE
+from support.hooks.policies import CARD, REDACTED, REFUSAL, answer_itself
 from support.wire import ok, peer, post
 
 from hookgate.proxy.config import Config

@@ -8,9 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel
-from support.dialects import BOTH, REDACT, no_rockets_at_all
-from support.gateway import gateway_before, listens, running_gateway, runs, says
-from support.interactions import (
+from support.bodies.interactions import (
     ANSWER,
     CREATED,
     HI,
@@ -30,8 +28,10 @@ from support.interactions import (
     text,
     text_of,
 )
-from support.planting import SECRET
-from support.policies import CANNED, REFUSAL, answer_itself
+from support.bodies.planting import SECRET
+from support.gateway.dialects import BOTH, REDACT, no_rockets_at_all
+from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
+from support.hooks.policies import CANNED, REFUSAL, answer_itself
 from support.wire import KEY, STREAM_HEAD, ask, ok, peer, post
 
 from hookgate.proxy.config import Config

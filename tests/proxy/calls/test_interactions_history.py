@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.dialects import REDACT
-from support.gateway import gateway_before, listens, running_upstream, runs, says
-from support.interactions import (
+from support.bodies.interactions import (
     ANSWER,
     CREATED,
     HI,
@@ -24,8 +22,10 @@ from support.interactions import (
     started,
     stopped,
 )
-from support.planting import SECRET
-from support.program import serving
+from support.bodies.planting import SECRET
+from support.gateway.dialects import REDACT
+from support.gateway.loopback import gateway_before, listens, running_upstream, runs, says
+from support.programs.program import serving
 from support.wire import KEY, STREAM_HEAD, Answer, ask, connected, ok, peer, post, request_bytes
 
 from hookgate.proxy.config import Config, StoreSettings

@@ -4,9 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from support.dialects import BOTH, REDACT
-from support.gateway import gateway_before, listens, running_gateway, runs
-from support.interactions import (
+from support.bodies.interactions import (
     ANSWER,
     CREATED,
     HI,
@@ -24,7 +22,9 @@ from support.interactions import (
     text,
     text_of,
 )
-from support.planting import SECRET
+from support.bodies.planting import SECRET
+from support.gateway.dialects import BOTH, REDACT
+from support.gateway.loopback import gateway_before, listens, running_gateway, runs
 from support.wire import ask, ok, peer, post, response
 
 

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, listens, runs
+from support.gateway.loopback import gateway_before, listens, runs
 from support.wire import HI, KEY, UNARY, ok, peer, post, prompt
 
 from hookgate.proxy.calls import pacing

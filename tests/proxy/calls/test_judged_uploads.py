@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
-from support.gateway import gateway_before, listens, runs, says
-from support.policies import CARD, REFUSAL, answer_itself, no_rockets
+from support.gateway.loopback import gateway_before, listens, runs, says
+from support.hooks.policies import CARD, REFUSAL, answer_itself, no_rockets
 from support.wire import KEY, UNARY, Answer, connected, ok, peer, post, request_bytes
 
 from hookgate.proxy.app import serve_on

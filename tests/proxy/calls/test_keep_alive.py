@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, running_gateway, runs, says
+from support.gateway.loopback import gateway_before, running_gateway, runs, says
 from support.wire import SSE, STREAM, UNARY, Wire, connected, peer, post, prompt
 
 from hookgate.proxy.config import Config, StreamSettings

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import RunningGateway, running_gateway, runs, says
+from support.gateway.loopback import RunningGateway, running_gateway, runs, says
 from support.wire import HI, SSE, STREAM, UNARY, ask, connected
 
 EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["unary", "sse", "array"])

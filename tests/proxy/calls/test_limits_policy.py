@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.databases import postgres
-from support.gateway import (
+from support.gateway.databases import postgres
+from support.gateway.loopback import (
     RunningGateway,
     gateway_before,
     running_upstream,
@@ -19,7 +19,7 @@ from support.gateway import (
     upstreams_at,
     write_settings,
 )
-from support.program import run, serving
+from support.programs.program import run, serving
 from support.wire import (
     HI,
     KEY,

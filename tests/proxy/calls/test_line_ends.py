@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, running_gateway, says
+from support.gateway.loopback import gateway_before, running_gateway, says
 from support.wire import SSE, STREAM, STREAM_HEAD, UNARY, peer, post, prompt
 
 LINES = "one\u2028two\u2029three\x85four\x0b\x0c\x1c\x1d\x1efive"

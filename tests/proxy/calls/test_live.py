@@ -14,9 +14,8 @@ from google import genai
 from google.genai import types
 from google.genai.errors import APIError
 from google.oauth2.credentials import Credentials
-from support.audits import audited_gateway, reading
-from support.gateway import gateway_before, listens, runs, says
-from support.live import (
+from support.gateway.audits import audited_gateway, reading
+from support.gateway.live import (
     END,
     JUDGES,
     LIVE,
@@ -33,7 +32,8 @@ from support.live import (
     with_tls,
     written,
 )
-from support.policies import CARD, REFUSAL, no_rockets, only_weather
+from support.gateway.loopback import gateway_before, listens, runs, says
+from support.hooks.policies import CARD, REFUSAL, no_rockets, only_weather
 from support.wire import KEY, ask
 from websockets.exceptions import InvalidStatus
 

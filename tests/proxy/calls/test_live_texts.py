@@ -5,9 +5,19 @@ from typing import Any
 
 import pytest
 from aiohttp import WSMsgType
-from support.gateway import listens, runs
-from support.live import END, MODEL, REDACT, SETUP, SPEECH, ScriptedModel, client_text, session, written
-from support.policies import CARD, REFUSAL
+from support.gateway.live import (
+    END,
+    MODEL,
+    REDACT,
+    SETUP,
+    SPEECH,
+    ScriptedModel,
+    client_text,
+    session,
+    written,
+)
+from support.gateway.loopback import listens, runs
+from support.hooks.policies import CARD, REFUSAL
 
 Json = dict[str, Any]
 FIRST, SECOND = CARD[:9], CARD[9:]

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.audits import audited_gateway, reading
-from support.gateway import gateway_before, runs, says
+from support.gateway.audits import audited_gateway, reading
+from support.gateway.loopback import gateway_before, runs, says
 from support.wire import HI, SSE, STREAM_HEAD, UNARY, ask, ok, peer, post, prompt, spoken, sse
 
 from hookgate.proxy.calls import answer as answers

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
-from support.chat import HI, IMAGE, MODEL, tool_call
-from support.dialects import REDACT
-from support.gateway import gateway_before, listens, running_gateway, says
-from support.interactions import Json
-from support.planting import SECRET
+from support.bodies.chat import HI, IMAGE, MODEL, tool_call
+from support.bodies.interactions import Json
+from support.bodies.planting import SECRET
+from support.gateway.dialects import REDACT
+from support.gateway.loopback import gateway_before, listens, running_gateway, says
 from support.wire import ok, peer, post
 
 from hookgate.proxy.config import Config

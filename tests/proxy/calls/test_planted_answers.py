@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from support import chat, interactions, responses
+from support.bodies import chat, interactions, responses
 
 from hookgate.translator import BatchState, BodyError, Framing, check_response
 from hookgate.translator.chat import CompletionChunks, decode_completion, encode_completion

@@ -14,10 +14,10 @@ import pytest
 from aiohttp import web
 from google import genai
 from google.genai import types
-from support.builtins import SENSITIVE, redacted
-from support.gateway import gateway_before
-from support.genai_bodies import Leaf, Sdk, camel_case, leaves_of
-from support.planting import SECRET, leaves, left, merged, refused_alone, undocumented
+from support.bodies.genai import Leaf, Sdk, camel_case, leaves_of
+from support.bodies.planting import SECRET, leaves, left, merged, refused_alone, undocumented
+from support.gateway.loopback import gateway_before
+from support.hooks.builtins import SENSITIVE, redacted
 from support.wire import SSE, UNARY, post, prompt
 
 from hookgate.proxy.app import serve_on

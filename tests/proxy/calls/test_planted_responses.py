@@ -13,9 +13,9 @@ import pytest
 import typing_extensions
 from openai.types.responses import Response, ResponseStreamEvent, response_create_params
 from pydantic import BaseModel
-from support.builtins import redacted
-from support.planting import SECRET, undocumented
-from support.responses import HI, MODEL, state, text_events
+from support.bodies.planting import SECRET, undocumented
+from support.bodies.responses import HI, MODEL, state, text_events
+from support.hooks.builtins import redacted
 
 from hookgate.translator import BodyError, check_request, check_response
 from hookgate.translator.responses import (

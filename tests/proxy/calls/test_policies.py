@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.gateway import running_gateway
+from support.gateway.loopback import running_gateway
 from support.wire import KEY, STREAM, UNARY, post, prompt
 
 Json = dict[str, Any]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from support.builtins import SENSITIVE
-from support.gateway import gateway_before, listens, running_gateway, runs
-from support.policies import answer_itself
-from support.secrets import PLANTED, planted, redacted
-from support.secrets import cut as chunked
+from support.gateway.loopback import gateway_before, listens, running_gateway, runs
+from support.hooks.builtins import SENSITIVE
+from support.hooks.policies import answer_itself
+from support.texts.secrets import PLANTED, planted, redacted
+from support.texts.secrets import cut as chunked
 from support.wire import (
     KEY,
     SSE,

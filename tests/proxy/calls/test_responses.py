@@ -6,14 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.chat import planted
-from support.dialects import BOTH, REDACT, no_rockets_at_all, no_shell
-from support.gateway import gateway_before, listens, running_gateway, runs, says
-from support.interactions import Json
-from support.keys import denial_reason, issue, issuing_gateway, key_header
-from support.planting import SECRET
-from support.policies import CANNED, REFUSAL, answer_itself
-from support.responses import (
+from support.bodies.chat import planted
+from support.bodies.interactions import Json
+from support.bodies.planting import SECRET
+from support.bodies.responses import (
     HI,
     IMAGE,
     MODEL,
@@ -28,6 +24,10 @@ from support.responses import (
     text_events,
     whole,
 )
+from support.gateway.dialects import BOTH, REDACT, no_rockets_at_all, no_shell
+from support.gateway.keys import denial_reason, issue, issuing_gateway, key_header
+from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
+from support.hooks.policies import CANNED, REFUSAL, answer_itself
 from support.wire import KEY, STREAM_HEAD, Answer, ask, ok, peer, post
 
 from hookgate.proxy.calls import generation

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, listens, running_gateway, runs, says
+from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
 from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ok, peer, post, spoken, sse
 from support.wire import ask as get
 

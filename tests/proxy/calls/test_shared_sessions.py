@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.audits import audited_gateway
-from support.gateway import gateway_before, running_upstream, runs, says
+from support.gateway.audits import audited_gateway
+from support.gateway.loopback import gateway_before, running_upstream, runs, says
 from support.wire import HI, KEY, UNARY, Answer, ask, post
 
 from hookgate.proxy.config import Config, ToolCallSettings

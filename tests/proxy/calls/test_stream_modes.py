@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.gateway import gateway_before, runs, says
+from support.gateway.loopback import gateway_before, runs, says
 from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, spoken, sse
 
 from hookgate.hooks import Configuration, Engine, SessionContext

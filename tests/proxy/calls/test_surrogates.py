@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.chat import HI as CHAT_HI
-from support.gateway import gateway_before, listens
-from support.policies import CARD
+from support.bodies.chat import HI as CHAT_HI
+from support.gateway.loopback import gateway_before, listens
+from support.hooks.policies import CARD
 from support.wire import SSE, STREAM_HEAD, UNARY, ok, peer, post, spoken
 
 from hookgate.translator.strictjson import Bounds, parse, with_whole_characters

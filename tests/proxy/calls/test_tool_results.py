@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from google.genai import types
-from support.gateway import gateway_before, listens, runs, says
-from support.genai_bodies import camel_case, leaves_of
-from support.planting import SECRET
+from support.bodies.genai import camel_case, leaves_of
+from support.bodies.planting import SECRET
+from support.gateway.loopback import gateway_before, listens, runs, says
 from support.wire import KEY, UNARY, ok, peer, post
 
 from hookgate.proxy.config import Config

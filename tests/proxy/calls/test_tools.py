@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, running_gateway, runs
+from support.gateway.loopback import gateway_before, running_gateway, runs
 from support.wire import KEY, SSE, STREAM_HEAD, UNARY, Answer, ask, ok, peer, post, prompt, spoken, sse
 
 from hookgate.hooks.session import CallState

@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import WSMsgType, web
-from support.gateway import gateway_before
-from support.live import LIVE, live
+from support.gateway.live import LIVE, live
+from support.gateway.loopback import gateway_before
 from support.wire import KEY, ask
 
 from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from support.gateway import FORWARDS_FILES, gateway_before
-from support.http import peer as talking
+from support.gateway.loopback import FORWARDS_FILES, gateway_before
+from support.hooks.http import peer as talking
 from support.wire import Answer, connected, ok
 
 from hookgate.proxy.calls.forward import UploadUrls

@@ -5,10 +5,10 @@ import json
 from typing import Any
 
 import pytest
-from support.chat import MODEL
-from support.dialects import REDACT
-from support.gateway import gateway_before, running_gateway
-from support.planting import SECRET
+from support.bodies.chat import MODEL
+from support.bodies.planting import SECRET
+from support.gateway.dialects import REDACT
+from support.gateway.loopback import gateway_before, running_gateway
 from support.wire import UNARY, ok, peer, post
 
 TEXT = f"The first line of a file.\nkey {SECRET}\n".encode() * 3

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import chat, program
-from support.commands import run_command
-from support.gateway import says
-from support.panel import TOKEN, Paneled, panel_gateway
+from support.bodies import chat
+from support.gateway.loopback import says
+from support.gateway.panel import TOKEN, Paneled, panel_gateway
 from support.places import PROJECT
-from support.program import Ended, run
+from support.programs import program
+from support.programs.commands import run_command
+from support.programs.program import Ended, run
 from support.wire import HI, SSE, UNARY, post
 
 from hookgate.proxy.cli.agents.command import _Check

@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.audits import entries_of, ledger_in, opened, record_of
-from support.program import COMMAND, environment, run
-from support.terminal import in_terminal
+from support.gateway.audits import entries_of, ledger_in, opened, record_of
+from support.programs.program import COMMAND, environment, run
+from support.programs.terminal import in_terminal
 
 from hookgate.proxy.audit.chain import now
 from hookgate.proxy.cli.audit import parse_moment

@@ -8,9 +8,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 from generators.settings_reference import settings_reference
-from support.hooks import command, one_group, write_file
+from support.hooks.settings import command, one_group, write_file
 from support.places import PROJECT
-from support.program import run, serving
+from support.programs.program import run, serving
 
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.catalogue import SETTINGS, sections

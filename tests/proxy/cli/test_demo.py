@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.gateway import running_gateway
+from support.gateway.loopback import running_gateway
 from support.pages import block_of
-from support.program import run
+from support.programs.program import run
 
 from hookgate.proxy.cli import demo
 from hookgate.proxy.cli.init import examples_folder

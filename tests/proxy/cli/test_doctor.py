@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.hooks import command, one_group, write_file
-from support.program import Ended, run, serving
+from support.hooks.settings import command, one_group, write_file
+from support.programs.program import Ended, run, serving
 
 from hookgate.proxy.cli.doctor import _check_state
 from hookgate.proxy.config import Config

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import command, one_group, write_file
+from support.hooks.settings import command, one_group, write_file
 
 from hookgate.hooks.settings import EVENTS
 from hookgate.proxy.cli.main import run_command

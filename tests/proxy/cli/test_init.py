@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from support.places import DOCS
-from support.program import environment, run, serving
+from support.programs.program import environment, run, serving
 from support.wire import HI, KEY, UNARY, post, prompt
 
 from hookgate.hooks import BeforeTool, BeforeToolSelection, Engine, SessionContext, load_settings

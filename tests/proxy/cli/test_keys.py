@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import running_upstream
-from support.keys import UPSTREAM_KEY, denial_reason, key_header, until_answered
-from support.program import Ended, run, serving
+from support.gateway.keys import UPSTREAM_KEY, denial_reason, key_header, until_answered
+from support.gateway.loopback import running_upstream
+from support.programs.program import Ended, run, serving
 from support.wire import HI, SSE, UNARY, ask, post
 
 from hookgate.proxy.keys.secrets import create_key

@@ -12,10 +12,10 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
-from support.gateway import write_settings
-from support.hooks import write_file
-from support.life import until
-from support.program import Ended, environment, run, serving
+from support.gateway.life import until
+from support.gateway.loopback import write_settings
+from support.hooks.settings import write_file
+from support.programs.program import Ended, environment, run, serving
 from support.wire import HI, SSE, UNARY, post
 
 from hookgate.proxy import __version__

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import running_upstream
-from support.hooks import command
-from support.program import Ended, run, serving
-from support.pushed import allowing, document, hook, push
+from support.gateway.loopback import running_upstream
+from support.gateway.pushed import allowing, document, hook, push
+from support.hooks.settings import command
+from support.programs.program import Ended, run, serving
 from support.wire import HI, UNARY, ask, connected, post
 
 GEMINI_2, GEMINI_3 = allowing("gemini-2.5-*"), allowing("gemini-3-*")

@@ -7,10 +7,10 @@ from typing import Any
 from unittest.mock import ANY
 
 import pytest
-from support.audits import audited_gateway
-from support.builtins import SENSITIVE
-from support.gateway import running_upstream, write_settings
-from support.program import run
+from support.gateway.audits import audited_gateway
+from support.gateway.loopback import running_upstream, write_settings
+from support.hooks.builtins import SENSITIVE
+from support.programs.program import run
 from support.wire import KEY, SSE, UNARY, post, prompt
 
 from hookgate.proxy.cli.audit import export_records as export_audit

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.audits import audited_gateway
-from support.databases import postgres
-from support.gateway import running_upstream
-from support.program import run
-from support.routes import PLACE
+from support.gateway.audits import audited_gateway
+from support.gateway.databases import postgres
+from support.gateway.loopback import running_upstream
+from support.gateway.routes import PLACE
+from support.programs.program import run
 from support.wire import SSE, STREAM, UNARY, post, prompt
 
 from hookgate.hooks.policies import limits

@@ -9,9 +9,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.keys import denial_reason, until_answered
+from support.gateway.keys import denial_reason, until_answered
 from support.places import EXAMPLES
-from support.program import COMMAND, environment, serving
+from support.programs.program import COMMAND, environment, serving
 
 BLOCKS = re.findall(r"(?:^    .*\n)+", (EXAMPLES / "team" / "README.md").read_text(), re.MULTILINE)
 

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from support.google_cloud import google_cloud
-from support.program import run
+from support.programs.program import run
+from support.upstream.google_cloud import google_cloud
 
 from hookgate.proxy.cli.main import run_command
 from hookgate.proxy.config import ConfigError, read_config

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from generators.settings_reference import settings_reference
 from pydantic import ValidationError
-from support.program import run
+from support.programs.program import run
 
 from hookgate.proxy.config import Config, ConfigError, NamedKey, read_config
 from hookgate.proxy.config.catalogue import NAMED, config_schema

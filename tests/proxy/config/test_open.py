@@ -4,7 +4,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from support.program import environment, run, start
+from support.programs.program import environment, run, start
 
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import conflicts

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.program import run, serving
+from support.programs.program import run, serving
 
 from hookgate.proxy.config.reading import read_config, settings_warnings
 

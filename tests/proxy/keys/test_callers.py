@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.gateway import RunningGateway, running_gateway, runs
-from support.python_sdk import python_client, sdk_warnings
+from support.clients.python_sdk import python_client, sdk_warnings
+from support.gateway.loopback import RunningGateway, running_gateway, runs
 from support.wire import HI, UNARY, Answer, ask, post
 
 from hookgate.proxy.cli import keys

@@ -1,7 +1,7 @@
 """Requests with two different credentials are refused: limits and the upstream could use different ones."""
 
 import pytest
-from support.gateway import running_gateway
+from support.gateway.loopback import running_gateway
 from support.wire import UNARY, ask, post
 
 from hookgate.proxy.config import Config

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.audits import reading
-from support.gateway import listens, runs, says
-from support.keys import (
+from support.gateway.audits import reading
+from support.gateway.keys import (
     ACCEPTING,
     UPSTREAM_KEY,
     denial_reason,
@@ -20,6 +19,7 @@ from support.keys import (
     rotate,
     until_answered,
 )
+from support.gateway.loopback import listens, runs, says
 from support.wire import HI, SSE, UNARY, ask, peer, post, response
 
 from hookgate.proxy.audit.reading import RecordFilter

@@ -13,8 +13,8 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from support.databases import postgres
-from support.keys import (
+from support.gateway.databases import postgres
+from support.gateway.keys import (
     UPSTREAM_KEY,
     denial_reason,
     id_of,

@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import listens
-from support.keys import ACCEPTING, denial_reason, id_of, issue, issuing_gateway, key_header, key_table
+from support.gateway.keys import (
+    ACCEPTING,
+    denial_reason,
+    id_of,
+    issue,
+    issuing_gateway,
+    key_header,
+    key_table,
+)
+from support.gateway.loopback import listens
 from support.wire import HI, SSE, UNARY, ask, peer, post, spoken, sse
 
 from hookgate.hooks import CallEnd

@@ -9,8 +9,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-from support.keys import Issuing, issue, issuing_gateway, key_header, key_table
-from support.live import LIVE, ScriptedModel, live
+from support.gateway.keys import Issuing, issue, issuing_gateway, key_header, key_table
+from support.gateway.live import LIVE, ScriptedModel, live
 
 Json = dict[str, Any]
 SETUP = {"setup": {"model": "models/gemini-live"}}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, listens, running_gateway, says
+from support.gateway.loopback import gateway_before, listens, running_gateway, says
 from support.wire import HI, SSE, UNARY, Answer, connected, peer, post
 
 CANARY = "AIza-canary-0815"

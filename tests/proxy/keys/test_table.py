@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from support.keys import issue, key_table
+from support.gateway.keys import issue, key_table
 
 
 def test_keys_are_listed_by_age_and_those_of_one_second_by_owner(url: str | None, tmp_path: Path) -> None:

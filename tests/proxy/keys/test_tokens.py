@@ -15,9 +15,9 @@ import jwt
 import pytest
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from support.gateway import listens
-from support.keys import ACCEPTING, UPSTREAM_KEY, denial_reason, issue, issuing_gateway, key_header
-from support.openid_provider import openid_provider
+from support.gateway.keys import ACCEPTING, UPSTREAM_KEY, denial_reason, issue, issuing_gateway, key_header
+from support.gateway.loopback import listens
+from support.upstream.openid_provider import openid_provider
 from support.wire import HI, UNARY, post
 
 from hookgate.proxy.config import Config, ConfigError, read_config

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, running_gateway, says
-from support.program import serving
+from support.gateway.loopback import gateway_before, running_gateway, says
+from support.programs.program import serving
 from support.wire import SSE, UNARY, ask, connected, post, prompt
 
 from hookgate.proxy.config import ClientSettings, Config, LogSettings

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from generators.metrics_reference import metrics_reference
-from support.counted import Counted
-from support.gateway import running_upstream, says, write_settings
-from support.life import gateway_with
+from support.gateway.counted import Counted
+from support.gateway.life import gateway_with
+from support.gateway.loopback import running_upstream, says, write_settings
+from support.operating.promql import used
 from support.places import PROJECT
-from support.promql import used
 from support.wire import HI, SSE, post
 
 from hookgate.hooks import Engine

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
-from support.builtins import SENSITIVE
-from support.counted import Counted, comes_to
-from support.gateway import running_upstream, runs, says
-from support.life import gateway_with, until
-from support.policies import answer_itself, no_rockets, stop_at_rockets
+from support.gateway.counted import Counted, comes_to
+from support.gateway.life import gateway_with, until
+from support.gateway.loopback import running_upstream, runs, says
+from support.hooks.builtins import SENSITIVE
+from support.hooks.policies import answer_itself, no_rockets, stop_at_rockets
 from support.wire import KEY, SSE, UNARY, ask, connected, peer, post, prompt
 
 from hookgate.proxy.config import Config

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from support.counted import Counted
-from support.gateway import running_upstream, write_settings
-from support.program import Server, serving
+from support.gateway.counted import Counted
+from support.gateway.loopback import running_upstream, write_settings
+from support.programs.program import Server, serving
 from support.wire import HI, UNARY, ask, post
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.gateway import gateway_before
-from support.hooks import write_file
-from support.life import nothing_left
+from support.gateway.life import nothing_left
+from support.gateway.loopback import gateway_before
+from support.hooks.settings import write_file
 from support.wire import HI, SSE, UNARY, ask, peer, post, spoken
 
 from hookgate.proxy.cli.main import run_command

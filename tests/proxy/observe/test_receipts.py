@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, running_gateway, runs, says
-from support.panel import BEARER, panel_gateway
-from support.policies import answer_itself, no_rockets, redact, stop_at_rockets
+from support.gateway.loopback import gateway_before, running_gateway, runs, says
+from support.gateway.panel import BEARER, panel_gateway
+from support.hooks.policies import answer_itself, no_rockets, redact, stop_at_rockets
 from support.wire import HI, KEY, SSE, UNARY, ask, peer, post, prompt, sse
 
 from hookgate.proxy.admin.listener import AdminListener

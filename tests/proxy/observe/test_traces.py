@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.collector import Collector, Span, collecting
-from support.counted import Counted
-from support.gateway import running_upstream, runs
-from support.life import gateway_with, until
-from support.policies import no_rockets, redact
-from support.program import environment, serving
+from support.gateway.counted import Counted
+from support.gateway.life import gateway_with, until
+from support.gateway.loopback import running_upstream, runs
+from support.hooks.policies import no_rockets, redact
+from support.operating.collector import Collector, Span, collecting
+from support.programs.program import environment, serving
 from support.wire import KEY, SSE, UNARY, peer, post, prompt
 
 from hookgate.proxy.config import TracingSettings

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.counted import Counted
-from support.databases import postgres
-from support.gateway import running_upstream
-from support.hooks import command, write_file
-from support.life import until
-from support.program import run
-from support.pushed import (
+from support.gateway.counted import Counted
+from support.gateway.databases import postgres
+from support.gateway.life import until
+from support.gateway.loopback import running_upstream
+from support.gateway.pushed import (
     Replica,
     allowing,
     change_table,
@@ -25,6 +23,8 @@ from support.pushed import (
     replica,
     unreachable,
 )
+from support.hooks.settings import command, write_file
+from support.programs.program import run
 from support.wire import HI, SSE, UNARY, post
 
 from hookgate.proxy.policy import pushed as following

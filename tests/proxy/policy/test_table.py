@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from support.pushed import change_table, policy_table, revision_after
+from support.gateway.pushed import change_table, policy_table, revision_after
 
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.policy.table import StaleRevisionError

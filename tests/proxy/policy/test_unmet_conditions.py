@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hooks import command, one_group, write_file
-from support.program import run, serving
+from support.hooks.settings import command, one_group, write_file
+from support.programs.program import run, serving
 
 from hookgate.hooks.settings import SettingsSource, load_sources
 from hookgate.proxy.config import ClientSettings, Config

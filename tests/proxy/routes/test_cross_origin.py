@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.gateway import listens, running_gateway, says
+from support.gateway.loopback import listens, running_gateway, says
 from support.wire import KEY, SSE, UNARY, Answer, connected, post, prompt, request_bytes
 
 from hookgate.proxy.config import ClientSettings, Config

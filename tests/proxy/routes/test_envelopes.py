@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from support.builtins import SENSITIVE
-from support.gateway import gateway_before, listens, runs
-from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
+from support.gateway.loopback import gateway_before, listens, runs
+from support.hooks.builtins import SENSITIVE
+from support.hooks.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
 from support.wire import STREAM_HEAD, ok, peer, post, spoken, sse
 
 UNARY, SSE = "/v1internal:generateContent", "/v1internal:streamGenerateContent?alt=sse"

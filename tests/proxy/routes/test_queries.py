@@ -1,7 +1,7 @@
 """Query parameters of served routes: which are forwarded, and the removal of the key."""
 
 import pytest
-from support.routes import CALL, refused
+from support.gateway.routes import CALL, refused
 
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routes.table import match

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.routes import CALL, refused
+from support.gateway.routes import CALL, refused
 
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routes.table import match

@@ -3,8 +3,8 @@
 from typing import get_args
 
 import pytest
+from support.gateway.routes import CALL, PLACE, refused
 from support.places import DOCS
-from support.routes import CALL, PLACE, refused
 
 from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.routes.table import TABLE, match

@@ -9,8 +9,8 @@ import pytest
 from google import genai
 from google.auth.credentials import Credentials
 from google.genai import types
+from support.gateway.routes import treatment
 from support.places import DOCS
-from support.routes import treatment
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of methods that are experimental
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from support.gateway import RunningGateway, running_gateway, runs
+from support.gateway.loopback import RunningGateway, running_gateway, runs
 from support.wire import connected, prompt
 
 FORBIDDEN = "the-forbidden-prompt"

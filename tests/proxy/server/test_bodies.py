@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from support.gateway import running_gateway, running_upstream, runs, says
-from support.life import gateway_with, until
+from support.gateway.life import gateway_with, until
+from support.gateway.loopback import running_gateway, running_upstream, runs, says
 from support.wire import HI, KEY, SSE, UNARY, connected, post, request_bytes
 
 from hookgate.proxy.app import serve_on

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 import trustme
-from support.gateway import gateway_before, says
-from support.life import nothing_left
+from support.gateway.life import nothing_left
+from support.gateway.loopback import gateway_before, says
 from support.wire import HI, SSE, STREAM_HEAD, UNARY, Answer, ok, post, response, spoken, sse
 
 from hookgate.proxy.config import Config, UpstreamSettings

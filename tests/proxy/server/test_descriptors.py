@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from support.gateway import running_upstream
-from support.life import until
-from support.program import Server, run, serving
+from support.gateway.life import until
+from support.gateway.loopback import running_upstream
+from support.programs.program import Server, run, serving
 from support.wire import UNARY, ask, connected, post, prompt, request_bytes
 
 from hookgate.hooks import load_settings

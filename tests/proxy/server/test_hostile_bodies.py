@@ -8,7 +8,7 @@ import zlib
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, running_gateway, says
+from support.gateway.loopback import gateway_before, running_gateway, says
 from support.wire import KEY, SSE, UNARY, peer, post
 
 from hookgate.proxy.config import Config, LimitSettings

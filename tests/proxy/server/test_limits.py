@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp import web
 from aiohttp.streams import StreamReader
-from support.gateway import running_gateway, running_upstream, runs, says
-from support.life import gateway_with, nothing_left, until
+from support.gateway.life import gateway_with, nothing_left, until
+from support.gateway.loopback import running_gateway, running_upstream, runs, says
 from support.wire import HI, KEY, SSE, UNARY, Wire, connected, ok, post, request_bytes
 
 from hookgate.proxy.app import serve_on

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from support.gateway import RunningGateway, running_upstream, runs
-from support.life import gateway_with
+from support.gateway.life import gateway_with
+from support.gateway.loopback import RunningGateway, running_upstream, runs
 from support.wire import UNARY, Wire, connected, post, prompt
 
 from hookgate.proxy.config import LimitSettings

@@ -15,10 +15,10 @@ import trustme
 from cryptography.hazmat.primitives import serialization as how
 from google import genai
 from google.genai import types
-from support.gateway import running_upstream, says
-from support.life import gateway_with, nothing_left, until
-from support.live import END, JUDGES, LIVE, SETUP, ScriptedModel, live
-from support.programs import is_watched
+from support.gateway.life import gateway_with, nothing_left, until
+from support.gateway.live import END, JUDGES, LIVE, SETUP, ScriptedModel, live
+from support.gateway.loopback import running_upstream, says
+from support.programs.processes import is_watched
 from support.wire import KEY, connected
 
 from hookgate.proxy.config import LimitSettings

@@ -12,8 +12,8 @@ import pytest
 from aiohttp import WSMsgType
 from hypothesis import given
 from hypothesis import strategies as st
-from support.gateway import gateway_before, runs
-from support.live import LIVE, ScriptedModel, live
+from support.gateway.live import LIVE, ScriptedModel, live
+from support.gateway.loopback import gateway_before, runs
 from support.wire import KEY
 
 from hookgate.proxy.config import Config, LimitSettings

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, Table, event, func, select, update
-from support.databases import cut, postgres
+from support.gateway.databases import cut, postgres
 
 from hookgate.hooks import SessionContext
 from hookgate.proxy.errors import ApiError

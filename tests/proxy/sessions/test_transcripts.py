@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import listens, running_gateway, runs, says
-from support.policies import CARD, REDACTED, redact
+from support.gateway.loopback import listens, running_gateway, runs, says
+from support.hooks.policies import CARD, REDACTED, redact
 from support.wire import KEY, SSE, UNARY, post
 
 from hookgate.proxy.config import Config, TranscriptSettings

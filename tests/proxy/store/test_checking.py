@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.databases import postgres
+from support.gateway.databases import postgres
 
 from hookgate.proxy.store import StoreError
 from hookgate.proxy.store.checking import check_database, check_state_folder

@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import Connection, insert, select
-from support.databases import cut, drop, postgres
+from support.gateway.databases import cut, drop, postgres
 
 from hookgate.hooks.runners.inprocess import Counters
 from hookgate.proxy.config import StoreSettings

@@ -18,7 +18,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from pydantic import ValidationError
 from sqlalchemy import Connection, MetaData, Table, create_engine, inspect
-from support.databases import postgres
+from support.gateway.databases import postgres
 
 from hookgate.proxy.config import StoreSettings
 from hookgate.proxy.store import Store, StoreError

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from support.databases import cut, drop, postgres
+from support.gateway.databases import cut, drop, postgres
 
 from hookgate.hooks.policies.pins import MAX_TOOLS, Declared, Pins
 from hookgate.proxy.config import StoreSettings

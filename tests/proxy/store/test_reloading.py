@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.gateway import write_settings
+from support.gateway.loopback import write_settings
 
 from hookgate.proxy import policy
 from hookgate.proxy.config import StoreSettings

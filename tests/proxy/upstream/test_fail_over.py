@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from support.audits import reading
-from support.counted import Counted
-from support.gateway import says
-from support.google_cloud import PROJECT_ID, TOKEN, Call, GoogleCloud, google_cloud, vertex
-from support.http import service
-from support.keys import issue, issuing_gateway, key_header
+from support.gateway.audits import reading
+from support.gateway.counted import Counted
+from support.gateway.keys import issue, issuing_gateway, key_header
+from support.gateway.loopback import says
+from support.hooks.http import service
+from support.upstream.google_cloud import PROJECT_ID, TOKEN, Call, GoogleCloud, google_cloud, vertex
 from support.wire import HI, SSE, UNARY, Answer, ask, connected, post, prompt
 
 from hookgate.proxy.audit.reading import RecordFilter

@@ -15,12 +15,12 @@ import pytest
 import trustme
 from aiohttp import web
 from google.auth.compute_engine import _metadata
-from support.audits import reading
-from support.collector import collecting
-from support.counted import Counted
-from support.gateway import listens
-from support.google_cloud import PROJECT_ID, TOKEN, WORKLOAD, GoogleCloud, google_cloud, vertex
-from support.keys import issue, issuing_gateway, key_header
+from support.gateway.audits import reading
+from support.gateway.counted import Counted
+from support.gateway.keys import issue, issuing_gateway, key_header
+from support.gateway.loopback import listens
+from support.operating.collector import collecting
+from support.upstream.google_cloud import PROJECT_ID, TOKEN, WORKLOAD, GoogleCloud, google_cloud, vertex
 from support.wire import HI, SSE, UNARY, ask, post
 
 from hookgate.proxy.audit.reading import RecordFilter

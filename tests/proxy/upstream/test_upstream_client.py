@@ -21,10 +21,10 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
-from support.gateway import running_upstream, upstreams_at
-from support.http import peer as talking
-from support.life import until
-from support.live import LIVE, live
+from support.gateway.life import until
+from support.gateway.live import LIVE, live
+from support.gateway.loopback import running_upstream, upstreams_at
+from support.hooks.http import peer as talking
 from support.wire import ok, peer, response
 
 from hookgate.proxy.config import UpstreamSettings

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.gateway import upstreams_at
+from support.gateway.loopback import upstreams_at
 from support.wire import peer, response
 
 from hookgate.proxy.cli.main import run_command

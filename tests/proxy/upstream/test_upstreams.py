@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import trustme
-from support.gateway import gateway_before, upstreams_at
-from support.http import peer, read_request
-from support.life import nothing_left, until
+from support.gateway.life import nothing_left, until
+from support.gateway.loopback import gateway_before, upstreams_at
+from support.hooks.http import peer, read_request
 from support.wire import HI, UNARY, post
 
 from hookgate.proxy.config import UpstreamSettings

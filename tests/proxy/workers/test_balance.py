@@ -7,7 +7,7 @@ import socket
 from collections import Counter
 from contextlib import ExitStack
 
-from support.life import until
+from support.gateway.life import until
 
 from hookgate.proxy.workers.sockets import BalancedAcceptor, ConnectionCounts, counts_file
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.audits import reading, report_of
-from support.databases import postgres
-from support.gateway import running_upstream, write_settings
-from support.in_flight import in_flight
-from support.life import until
-from support.program import Server, run, serving
+from support.gateway.audits import reading, report_of
+from support.gateway.databases import postgres
+from support.gateway.in_flight import in_flight
+from support.gateway.life import until
+from support.gateway.loopback import running_upstream, write_settings
+from support.programs.program import Server, run, serving
 from support.wire import HI, KEY, UNARY, Wire, ask, connected, request_bytes
 
 from hookgate.proxy.audit.reading import RecordFilter

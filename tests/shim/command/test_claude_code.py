@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from support.event_service import NOWHERE, event_service, hookgate
+from support.gateway.event_service import NOWHERE, event_service, hookgate
 
 from hookgate.hooks.settings import claude_names as names
 from hookgate.shim.command import naming

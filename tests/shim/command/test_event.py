@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import trustme
-from support.event_service import NOWHERE, event_service, hookgate
-from support.gateway import running_gateway, says
+from support.gateway.event_service import NOWHERE, event_service, hookgate
+from support.gateway.loopback import running_gateway, says
 
 from hookgate.hooks.settings import ADVISORY, EVENTS
 from hookgate.shim import conversation

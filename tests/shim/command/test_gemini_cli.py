@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.event_service import hookgate
-from support.gateway import RunningGateway, listens, running_gateway, says
-from support.node import NODE_DIR, GeminiCli
-from support.sent import sent_parts
+from support.clients.node import NODE_DIR, GeminiCli
+from support.gateway.event_service import hookgate
+from support.gateway.loopback import RunningGateway, listens, running_gateway, says
+from support.gateway.sent import sent_parts
 
 from hookgate.hooks.settings import EVENTS
 

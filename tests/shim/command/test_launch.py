@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.event_service import NOWHERE, event_service, hookgate, variables
-from support.gateway import listens, running_gateway, says
-from support.program import COMMAND
+from support.gateway.event_service import NOWHERE, event_service, hookgate, variables
+from support.gateway.loopback import listens, running_gateway, says
+from support.programs.program import COMMAND
 
 SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
 READY = "import signal, sys, time\n{}\nprint('ready', flush=True)\nfor _ in range(600): time.sleep(0.05)"

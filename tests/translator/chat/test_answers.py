@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
-from support.chat import JUNK, MODEL, completions, misshapen, tool_call
-from support.interactions import Json, copied
+from support.bodies.chat import JUNK, MODEL, completions, misshapen, tool_call
+from support.bodies.interactions import Json, copied
 
 from hookgate.translator import BodyError, ToolCallFilter, check_response, synthetic_response, text_response
 from hookgate.translator.chat import decode_completion, encode_completion, new_completion

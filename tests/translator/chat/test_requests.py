@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.chat import HI, IMAGE, JUNK, MODEL, declared, misshapen, requests, tool_call
-from support.interactions import Json, copied
+from support.bodies.chat import HI, IMAGE, JUNK, MODEL, declared, misshapen, requests, tool_call
+from support.bodies.interactions import Json, copied
 
 from hookgate.translator import BodyError, apply_tool_config, check_request, show_request
 from hookgate.translator.chat import ChatRequest

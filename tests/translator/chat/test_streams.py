@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
-from support import framing
-from support.chat import MODEL, called, chunk, completions, ended, sse, text_chunk, tool_call
-from support.dialects import PIECES, SECRET, decided, redacted_stream
-from support.interactions import Json, copied
+from support.bodies.chat import MODEL, called, chunk, completions, ended, sse, text_chunk, tool_call
+from support.bodies.interactions import Json, copied
+from support.gateway.dialects import PIECES, SECRET, decided, redacted_stream
+from support.translation import framing
 
 from hookgate.translator import BodyError, ToolCallFilter
 from hookgate.translator.chat import CompletionChunks, decode_completion, encode_completion, new_completion

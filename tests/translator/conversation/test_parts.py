@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.bodies import requests
-from support.inspect import exact
+from support.bodies.generate_content import requests
+from support.translation.inspect import exact
 
 from hookgate.translator import (
     EditError,

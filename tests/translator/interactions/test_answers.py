@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.interactions import Json, copied, interactions
+from support.bodies.interactions import Json, copied, interactions
 
 from hookgate.translator import BodyError, apply_response, show_response, synthetic_response
 from hookgate.translator.fields import strings_in

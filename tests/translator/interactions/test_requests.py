@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from pydantic import ValidationError
-from support.interactions import MODEL, Json, copied, requests, steps
+from support.bodies.interactions import MODEL, Json, copied, requests, steps
 
 from hookgate.translator import (
     BodyError,

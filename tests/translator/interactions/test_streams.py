@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import framing
-from support.dialects import PIECES, SECRET, decided, redacted_stream
-from support.interactions import (
+from support.bodies.interactions import (
     CREATED,
     Json,
     called,
@@ -22,6 +20,8 @@ from support.interactions import (
     started,
     stopped,
 )
+from support.gateway.dialects import PIECES, SECRET, decided, redacted_stream
+from support.translation import framing
 
 from hookgate.hooks.policies.redact.detectors.detector import WORD, Detector
 from hookgate.translator import BodyError, ToolCallFilter

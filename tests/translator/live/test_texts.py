@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.builtins import redacted
+from support.hooks.builtins import redacted
 
 from hookgate.translator import apply_request, show_request
 from hookgate.translator.fields import EditError, read, read_list, read_object

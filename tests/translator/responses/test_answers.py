@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.responses import Response
-from support.chat import JUNK, misshapen
-from support.interactions import Json, copied
-from support.responses import MODEL, TOKENS, call_item, message, output_text, responses, summary
+from support.bodies.chat import JUNK, misshapen
+from support.bodies.interactions import Json, copied
+from support.bodies.responses import MODEL, TOKENS, call_item, message, output_text, responses, summary
 
 from hookgate.translator import BodyError, ToolCallFilter, check_response, synthetic_response, text_response
 from hookgate.translator.fields import strings_in

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.chat import JUNK, misshapen
-from support.interactions import Json, copied
-from support.responses import (
+from support.bodies.chat import JUNK, misshapen
+from support.bodies.interactions import Json, copied
+from support.bodies.responses import (
     HI,
     MODEL,
     call_item,

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from openai import omit
 from openai.lib.streaming.responses._responses import ResponseStreamState
 from openai.types.responses import Response, ResponseStreamEvent
-from support import framing
-from support.dialects import PIECES, SECRET, decided, redacted_stream
-from support.interactions import Json, copied
-from support.responses import (
+from support.bodies.interactions import Json, copied
+from support.bodies.responses import (
     MODEL,
     added,
     call_item,
@@ -28,6 +26,8 @@ from support.responses import (
     text_events,
     whole,
 )
+from support.gateway.dialects import PIECES, SECRET, decided, redacted_stream
+from support.translation import framing
 
 from hookgate.translator import BodyError, ToolCallFilter, text_response
 from hookgate.translator.fields import strings_in

@@ -5,8 +5,8 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.bodies import responses
-from support.inspect import hidden_parts
+from support.bodies.generate_content import responses
+from support.translation.inspect import hidden_parts
 
 from hookgate.translator import apply_response, cut_events, join_events, show_response
 from hookgate.translator.streaming.events import join_texts

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.inspect import Json
+from support.translation.inspect import Json
 
 from hookgate.translator.fields import with_texts, without_texts
 from hookgate.translator.streaming.edits import common_prefix, common_suffix, respread

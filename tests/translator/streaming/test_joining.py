@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.bodies import responses
+from support.bodies.generate_content import responses
 
 from hookgate.translator.streaming.events import TextChannel, cut_texts, join_texts
 

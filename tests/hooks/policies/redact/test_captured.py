@@ -5,8 +5,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.builtins import SENSITIVE
-from support.captured import RESPONSES, STREAMS, responses_in
+from support.hooks.builtins import SENSITIVE
+from support.upstream.captured import RESPONSES, STREAMS, responses_in
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact.policy import redact_policy

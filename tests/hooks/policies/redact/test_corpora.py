@@ -5,8 +5,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from support.corpora import CORPORA, left_of, material, secrets
-from support.secrets import cut, redacted
+from support.texts.corpora import CORPORA, left_of, material, secrets
+from support.texts.secrets import cut, redacted
 
 from hookgate.hooks.policies.redact import Scanner
 

@@ -8,8 +8,8 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from support.builtins import SENSITIVE
-from support.secrets import redacted
+from support.hooks.builtins import SENSITIVE
+from support.texts.secrets import redacted
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact import Scanner, words_detectors

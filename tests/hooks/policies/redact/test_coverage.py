@@ -15,9 +15,9 @@ from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from support.builtins import SENSITIVE, make_policy
-from support.planting import SECRET, documented, left, undocumented
-from support.secrets import PLANTED, planted
+from support.bodies.planting import SECRET, documented, left, undocumented
+from support.hooks.builtins import SENSITIVE, make_policy
+from support.texts.secrets import PLANTED, planted
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact import DETECTORS, Scanner

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.captured import RECORDED_REQUESTS
-from support.secrets import LOOKALIKES, PLANTED, pieces, planted, redacted
+from support.texts.secrets import LOOKALIKES, PLANTED, pieces, planted, redacted
+from support.upstream.captured import RECORDED_REQUESTS
 
 from hookgate.hooks.policies.redact import (
     DETECTORS,

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.secrets import PLANTED, cut, mask, pieces, planted, prose, redacted
+from support.texts.secrets import PLANTED, cut, mask, pieces, planted, prose, redacted
 
 from hookgate.hooks.policies.redact import (
     DETECTORS,

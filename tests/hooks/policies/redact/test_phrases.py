@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.secrets import redacted
+from support.texts.secrets import redacted
 
 from hookgate.hooks.policies.redact import Scanner, words_detectors
 from hookgate.hooks.policies.redact.options import RedactOptions

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builtins import ANNA, SENSITIVE, make_policy
-from support.hooks import write_file
+from support.hooks.builtins import ANNA, SENSITIVE, make_policy
+from support.hooks.settings import write_file
 
 from hookgate.hooks import SessionContext, SettingsError, load_settings
 from hookgate.hooks.policies.redact.policy import redact_policy

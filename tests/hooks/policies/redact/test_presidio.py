@@ -4,7 +4,7 @@ import importlib.util
 from typing import Any
 
 import pytest
-from support.builtins import make_policy
+from support.hooks.builtins import make_policy
 
 from hookgate.hooks.policies.redact import DETECTORS, Scanner
 from hookgate.hooks.policies.redact.answers import AnswerScreen

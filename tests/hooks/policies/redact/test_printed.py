@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
-from support.secrets import PLANTED, cut, mask, planted, redacted
+from support.texts.secrets import PLANTED, cut, mask, planted, redacted
 
 from hookgate.hooks.policies.redact import Scanner
 from hookgate.hooks.policies.redact.redaction import Redaction, Search

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.secrets import redacted
+from support.texts.secrets import redacted
 
 from hookgate.hooks.policies.redact import DETECTORS, Scanner, fields, pattern_detector
 from hookgate.hooks.policies.redact.fields import redacted_data

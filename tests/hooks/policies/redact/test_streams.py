@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.builtins import SENSITIVE
+from support.hooks.builtins import SENSITIVE
 
 from hookgate.hooks import SessionContext, Withheld
 from hookgate.hooks.policies.redact.policy import redact_policy

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.builtins import make_policy
+from support.hooks.builtins import make_policy
 
 from hookgate.hooks.policies.conditions import Runs
 from hookgate.hooks.policies.shell import read_line

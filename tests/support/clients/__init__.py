@@ -1,0 +1,1 @@
+"""Real clients and agents, and how tests run them."""

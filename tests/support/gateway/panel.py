@@ -1,0 +1,102 @@
+"""A whole gateway with its admin listener and panel, on loopback, before an embedded upstream."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.gateway.loopback import running_upstream, upstreams_at, write_settings
+
+from hookgate.hooks.engine_reloader import EngineReloader
+from hookgate.proxy import policy
+from hookgate.proxy.admin import listener as operators
+from hookgate.proxy.admin.access import panel_link
+from hookgate.proxy.admin.listener import AdminListener
+from hookgate.proxy.admin.panel import Panel, open_panel
+from hookgate.proxy.app import serve_on
+from hookgate.proxy.audit.trail import open_audit_trail
+from hookgate.proxy.calls.gateway import Gateway
+from hookgate.proxy.config import Config, EffectiveConfig
+from hookgate.proxy.config.reading import Sources
+from hookgate.proxy.observe.metrics import Metrics
+
+TOKEN = "a-token-of-some-length"  # noqa: S105  # of gateways that end with their tests
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@dataclass(frozen=True)
+class Paneled:
+    """`url` is where clients call, `admin` where operators look; `settings` is the file with the hooks."""
+
+    url: str
+    admin: str
+    settings: Path
+    reloader: EngineReloader
+    panel: Panel
+
+    @property
+    def link(self) -> str:
+        """Where a browser is signed in."""
+        return panel_link(self.admin, TOKEN)
+
+
+@asynccontextmanager
+async def panel_gateway(
+    folder: Path,
+    hooks: dict[str, Any] | None = None,
+    script: Any = None,
+    *,
+    admin: dict[str, Any] | None = None,
+    audit: dict[str, Any] | None = None,
+    keys: dict[str, Any] | None = None,
+    logs: dict[str, Any] | None = None,
+    prices: dict[str, Any] | None = None,
+    sign_in: dict[str, Any] | None = None,
+    policy_file: Path | None = None,
+    store_url: str | None = None,
+) -> AsyncIterator[Paneled]:
+    """The gateway with hooks per event. `admin` and those after it are sections of its configuration.
+
+    It has an admin token unless `admin` says otherwise.
+    """
+    settings = write_settings(folder, hooks or {})
+    sources = Sources(policy=(policy_file,) if policy_file else (), hooks=(settings,), state=folder / "state")
+    sections = {
+        "admin": {"token": TOKEN} if admin is None else admin,
+        "audit": {"enabled": False} if audit is None else audit,
+        "keys": keys or {},
+        "logs": logs or {},
+        "prices": prices or {},
+    }
+    config = Config.model_validate(sections)
+    reloader = policy.load_policy(sources)
+    metrics = Metrics()
+    operated = AdminListener(metrics)
+    operated.reloader = reloader
+    async with (
+        running_upstream(script) as (upstream_url, _),
+        operators.serve_admin(operated, "127.0.0.1", 0) as admin_url,
+        upstreams_at(upstream_url) as upstreams,
+        open_audit_trail(config.audit, None, sources.state) as audit_trail,
+    ):
+        gateway = Gateway(reloader, upstreams, config, metrics, audit=audit_trail)
+        operated.receipts = gateway.receipts
+        if sign_in is not None:  # the panel's URL was not known before
+            config = Config.model_validate({**sections, "sign_in": {"url": admin_url, **sign_in}})
+        effective = EffectiveConfig(config, {f"keys.{name}": "hookgate.toml" for name in config.keys}, None)
+        async with (
+            open_panel(
+                effective,
+                sources,
+                reloader,
+                gateway.receipts,
+                store_url,
+                admin_url,
+                record=audit_trail.record_change if audit_trail else None,
+            ) as operated.panel,
+            serve_on(gateway.handle, "127.0.0.1", 0) as url,
+        ):
+            assert operated.panel
+            yield Paneled(url, admin_url, settings, reloader, operated.panel)
+        await reloader.close()

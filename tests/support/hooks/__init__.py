@@ -1,0 +1,1 @@
+"""Hooks, policies and runners for tests."""

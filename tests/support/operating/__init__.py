@@ -1,0 +1,1 @@
+"""What operators use beside a gateway: Helm, Prometheus, OpenTelemetry."""

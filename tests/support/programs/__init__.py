@@ -1,0 +1,1 @@
+"""The `hookgate` command and other programs, as users start them."""

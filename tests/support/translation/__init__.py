@@ -1,0 +1,1 @@
+"""Checks and views that the laws of the translator use."""

@@ -1,0 +1,1 @@
+"""Stand-ins for servers: upstreams, Google Cloud, an OpenID provider, and captured traffic."""
