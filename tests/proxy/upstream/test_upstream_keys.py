@@ -109,6 +109,12 @@ async def test_an_answer_that_quotes_the_gateways_key_arrives_without_it(status:
     assert answer.headers["X-Goog-Debug"] == f"key {MASKED}!"
 
 
+async def test_a_key_in_the_name_of_a_header_is_masked() -> None:
+    _, answer, _ = await exchange(response(200, b"{}", {f"X-Goog-{OWN}": "quoted"}))
+    assert answer.headers[f"X-Goog-{MASKED}"] == "quoted"
+    assert OWN not in "".join(answer.headers)
+
+
 async def test_an_answer_whose_key_could_not_be_masked_is_refused() -> None:
     with pytest.raises(ApiError, match="it is compressed, although the gateway did not ask for that"):
         await exchange(response(200, b"x", {"Content-Encoding": "br"}), decompress=False)

@@ -45,8 +45,8 @@ class KeyMask:
         return self._without_escaped_key(data) if self._has_escapes(data) else data
 
     def headers(self, headers: CIMultiDict[str]) -> CIMultiDict[str]:
-        """Return the headers of an answer with the key masked; usually the same object."""
-        masked = CIMultiDict((name, self.text(value)) for name, value in headers.items())
+        """Return the headers of an answer with the key masked, in names as well; usually the same object."""
+        masked = CIMultiDict((self.text(name), self.text(value)) for name, value in headers.items())
         return headers if masked == headers else masked
 
     async def stream(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
