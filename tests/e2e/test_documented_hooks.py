@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 from support.clients.node import need_node
+from support.conversation import answer_text
 from support.gateway.loopback import RunningGateway, running_gateway
 
 MODEL = "gemini-2.5-flash"
@@ -136,10 +137,6 @@ async def gateway_after_request(
             yield gateway, response.status, await response.json()
 
 
-def text_of(answer: Any) -> str:
-    return "".join(part.get("text", "") for part in answer["candidates"][0]["content"]["parts"])
-
-
 async def test_the_temperature_is_lowered_for_code_and_nothing_else_changes(tmp_path: Path) -> None:
     need_node(packages=False)
     settings = project(
@@ -172,7 +169,7 @@ async def test_a_mocked_response_is_the_answer_and_the_model_is_not_called(tmp_p
     command = "$GEMINI_PROJECT_DIR/.gemini/hooks/mock-response.sh"
     settings = project(tmp_path, "BeforeModel", command, **{"mock-response.sh": MOCK_RESPONSE})
     async with gateway_after_request(settings, conversation("Hello?")) as (gateway, status, answer):
-        assert (status, text_of(answer)) == (200, "A mocked response, for a test.")
+        assert (status, answer_text(answer)) == (200, "A mocked response, for a test.")
         assert answer["candidates"][0]["finishReason"] == "STOP"
         assert not gateway.recorded
 

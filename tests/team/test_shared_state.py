@@ -15,9 +15,10 @@ import pytest
 from support.clients.node import GeminiCli
 from support.clients.one_policy import AGENTS, POLICY, Agent, check_policy
 from support.clients.python_sdk import pieces, python_client, sdk_warnings
+from support.conversation import tool_turns, user_turn
 from support.gateway.event_order import LAST, TURN, install, names
 from support.gateway.pushed import document, hook
-from support.gateway.team_load import HIDDEN, STOPPED, tool_turn, user
+from support.gateway.team_load import HIDDEN, STOPPED
 from support.hooks.settings import write_file
 from support.wire import HI, KEY, UNARY, ask, post
 from team import Team
@@ -67,16 +68,16 @@ async def test_what_hooks_did_to_a_conversation_holds_at_whichever_gateway_its_c
     urls = [f"http://{gateway.address}" for gateway in team.gateways]
     session = {**KEY, "x-hookgate-session": "in-turn"}
     for url in (*urls, *urls):
-        contents = tool_turn("secret", "the plan")
+        contents = tool_turns("secret", "the plan")
         answer = await post(url, UNARY, {"contents": contents}, session)
         assert HIDDEN in answer.body.decode()
         assert "the plan" not in answer.body.decode()
     ran = {"cwd": "/", "transcript_path": "/t", "tool_name": "last", "tool_input": {}, "tool_response": {}}
     other = {**KEY, "x-hookgate-session": "to-be-stopped"}
-    await post(urls[0], UNARY, {"contents": [user("hi")]}, other)
+    await post(urls[0], UNARY, {"contents": [user_turn("hi")]}, other)
     await post(urls[1], "/hookgate/v1/events/AfterTool", ran, other)
     for url in urls:
-        assert STOPPED in (await post(url, UNARY, {"contents": [user("hi")]}, other)).body.decode()
+        assert STOPPED in (await post(url, UNARY, {"contents": [user_turn("hi")]}, other)).body.decode()
 
 
 async def test_the_receipt_of_each_gateway_is_found_through_the_balancer(team: Team) -> None:

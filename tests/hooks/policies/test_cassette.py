@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.conversation import model_turn
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.cassette import cassette_policy
@@ -144,10 +145,6 @@ async def test_another_request_is_not_recorded(tmp_path: Path, other: Json) -> N
     assert recording["key"] not in said["reason"]
 
 
-def model(*parts: Json) -> Json:
-    return {"role": "model", "parts": list(parts)}
-
-
 def texts(*texts: str, **more: Any) -> list[Json]:
     return [{"text": text, **more} for text in texts]
 
@@ -155,16 +152,21 @@ def texts(*texts: str, **more: Any) -> list[Json]:
 @pytest.mark.parametrize(
     "said",
     [
-        [model(*texts("Hm.", thought=True), *texts("I look.", ""), CALL)],
-        [model(*texts("H", "m.", thought=True), *texts("I ", "look."), CALL)],
-        [model(*texts("Hm.", thought=True)), model(*texts("", "I ")), model(*texts("look.")), model(CALL)],
-        [model(*texts("Hm.", thought=True), *texts("I "), CALL, *texts("look."))],
+        [model_turn(*texts("Hm.", thought=True), *texts("I look.", ""), CALL)],
+        [model_turn(*texts("H", "m.", thought=True), *texts("I ", "look."), CALL)],
+        [
+            model_turn(*texts("Hm.", thought=True)),
+            model_turn(*texts("", "I ")),
+            model_turn(*texts("look.")),
+            model_turn(CALL),
+        ],
+        [model_turn(*texts("Hm.", thought=True), *texts("I "), CALL, *texts("look."))],
     ],
     ids=["at once", "in parts", "in turns", "around a call"],
 )
 async def test_it_does_not_count_in_how_many_pieces_a_model_spoke(tmp_path: Path, said: list[Json]) -> None:
     question, *_, result = BODY["contents"]
-    whole = model(*texts("Hm.", thought=True), *texts("I look."), CALL)
+    whole = model_turn(*texts("Hm.", thought=True), *texts("I look."), CALL)
     await record(tmp_path, {"contents": [question, whole, result]})
     again = {"contents": [question, *said, result]}
     assert replayed(await ask(policy(tmp_path, mode="replay", redact=False), again)) == ANSWER

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from support.conversation import function_call, function_result, model_turn, user_turn
 from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
 from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ok, peer, post, spoken, sse
 from support.wire import ask as get
@@ -16,33 +17,16 @@ EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["whole"
 Json = dict[str, Any]
 
 
-def user(text: str) -> Json:
-    return {"role": "user", "parts": [{"text": text}]}
-
-
-def call(name: str, call_id: str = "", **args: Any) -> Json:
-    return {"functionCall": {"name": name, "args": args, **({"id": call_id} if call_id else {})}}
-
-
-def result(name: str, output: Any, call_id: str = "") -> Json:
-    identified = {"id": call_id} if call_id else {}
-    return {"functionResponse": {"name": name, "response": {"output": output}, **identified}}
-
-
-def model(*parts: Json) -> Json:
-    return {"role": "model", "parts": list(parts)}
-
-
 def tool_turn(*results: Json, calls: tuple[Json, ...] = ()) -> list[Json]:
-    return [user("do it"), model(*calls), {"role": "user", "parts": list(results)}]
+    return [user_turn("do it"), model_turn(*calls), {"role": "user", "parts": list(results)}]
 
 
-TOOL_TURN = tool_turn(result("read_file", "a secret"), calls=(call("read_file", path="x"),))
+TOOL_TURN = tool_turn(function_result("read_file", "a secret"), calls=(function_call("read_file", path="x"),))
 
 
 async def ask(gateway: Any, said: Any, target: str = UNARY) -> Answer:
     """A call with a whole body, with these turns, or with a text of the user."""
-    contents = said if isinstance(said, list) else [user(said)]
+    contents = said if isinstance(said, list) else [user_turn(said)]
     return await post(
         gateway.url, target, said if isinstance(said, dict) else {"contents": contents}, SESSION
     )
@@ -76,17 +60,17 @@ async def test_a_conversation_fires_its_events_in_order_and_each_once(role: str)
     fired: list[Json] = []
     names = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent")
     hooks = {name: [listens(fired)] for name in names}
-    read = {"chunks": [[call("read_file", path="x")]]}
+    read = {"chunks": [[function_call("read_file", path="x")]]}
     async with running_gateway(hooks, answers(read, {"text": "It says hello."})) as gateway:
-        first = [user("read x")]
+        first = [user_turn("read x")]
         await ask(gateway, first)
         turn = [
             *first,
-            model(call("read_file", path="x")),
-            {"role": role, "parts": [result("read_file", "hello")]},
+            model_turn(function_call("read_file", path="x")),
+            {"role": role, "parts": [function_result("read_file", "hello")]},
         ]
         await ask(gateway, turn)
-        await ask(gateway, [*turn, model({"text": "It says hello."}), user("thanks")])
+        await ask(gateway, [*turn, model_turn("It says hello."), user_turn("thanks")])
     reported = [event["hook_event_name"] for event in fired]
     assert reported == [*names, "BeforeAgent", "AfterAgent"]
     start, agent, before, after, ended, *_ = fired
@@ -128,7 +112,7 @@ async def test_a_turn_is_judged_whatever_format_it_asks_for(
 ) -> None:
     hooks = {event: [says({"decision": "deny", "reason": "no"})]}
     async with running_gateway(hooks, config=Config(shims=ShimSettings(believed=believed))) as gateway:
-        answer = await post(gateway.url, UNARY, {"contents": [user("forbidden")], **settings}, SESSION)
+        answer = await post(gateway.url, UNARY, {"contents": [user_turn("forbidden")], **settings}, SESSION)
         assert not gateway.generated
     assert (answer.status, answer.error["message"]) == (403, "no")
 
@@ -138,8 +122,8 @@ async def test_a_turn_is_judged_whatever_format_it_asks_for(
     [
         {"systemInstruction": {"parts": [{"text": "forbidden"}]}},
         {"system_instruction": {"parts": {"text": "forbidden"}}, "contents": []},
-        {"systemInstruction": {"parts": [{"text": "forbidden"}]}, "contents": [user("")]},
-        {"contents": [model({"text": "forbidden"})]},
+        {"systemInstruction": {"parts": [{"text": "forbidden"}]}, "contents": [user_turn("")]},
+        {"contents": [model_turn("forbidden")]},
     ],
 )
 async def test_content_outside_of_user_turns_is_judged_if_there_is_no_user_text(
@@ -156,9 +140,9 @@ async def test_an_agents_own_question_about_a_turn_is_no_second_one() -> None:
     fired: list[Json] = []
     hooks = {"BeforeAgent": [listens(fired)], "AfterAgent": [listens(fired)]}
     async with running_gateway(hooks) as gateway:
-        await post(gateway.url, UNARY, {"contents": [user("hi")], **JSON_SETTINGS[0]}, SESSION)
+        await post(gateway.url, UNARY, {"contents": [user_turn("hi")], **JSON_SETTINGS[0]}, SESSION)
         await ask(gateway, "hi")
-        await post(gateway.url, UNARY, {"contents": [user("hi")], **JSON_SETTINGS[0]}, SESSION)
+        await post(gateway.url, UNARY, {"contents": [user_turn("hi")], **JSON_SETTINGS[0]}, SESSION)
         await ask(gateway, "hi")
     assert [event["hook_event_name"] for event in fired].count("BeforeAgent") == 1
 
@@ -166,7 +150,7 @@ async def test_an_agents_own_question_about_a_turn_is_no_second_one() -> None:
 async def test_what_a_hook_adds_to_a_turn_waits_for_the_call_after_a_question_about_it() -> None:
     hooks = {"BeforeAgent": [says(additionalContext="context")]}
     async with running_gateway(hooks) as gateway:
-        await post(gateway.url, UNARY, {"contents": [user("hi")], **JSON_SETTINGS[0]}, SESSION)
+        await post(gateway.url, UNARY, {"contents": [user_turn("hi")], **JSON_SETTINGS[0]}, SESSION)
         await ask(gateway, "hi")
     assert ["context" in str(request.body) for request in gateway.generated] == [False, True]
 
@@ -178,7 +162,7 @@ async def tell(gateway: Any, event: str, **fields: Any) -> None:
 async def test_with_a_shim_nothing_fires_twice() -> None:
     fired: list[Json] = []
     hooks = {name: [listens(fired)] for name in ("SessionStart", "BeforeAgent", "BeforeTool", "AfterAgent")}
-    async with running_gateway(hooks, answers({"chunks": [[call("t")]]})) as gateway:
+    async with running_gateway(hooks, answers({"chunks": [[function_call("t")]]})) as gateway:
         await tell(gateway, "SessionStart", source="startup")
         await tell(gateway, "BeforeAgent", prompt="hi")
         await ask(gateway, "hi")
@@ -188,7 +172,7 @@ async def test_with_a_shim_nothing_fires_twice() -> None:
 async def test_a_launcher_that_tells_of_the_session_alone_leaves_the_rest_to_the_wire() -> None:
     fired: list[Json] = []
     hooks = {name: [listens(fired)] for name in ("SessionStart", "BeforeAgent", "BeforeTool")}
-    async with running_gateway(hooks, answers({"chunks": [[call("t")]]})) as gateway:
+    async with running_gateway(hooks, answers({"chunks": [[function_call("t")]]})) as gateway:
         await tell(gateway, "SessionStart", source="startup")
         await ask(gateway, "hi")
     assert [event["hook_event_name"] for event in fired] == ["SessionStart", "BeforeAgent", "BeforeTool"]
@@ -197,8 +181,10 @@ async def test_a_launcher_that_tells_of_the_session_alone_leaves_the_rest_to_the
 async def test_a_shim_may_announce_what_it_reports() -> None:
     fired: list[Json] = []
     hooks = {name: [listens(fired)] for name in ("BeforeAgent", "BeforeTool")}
-    async with running_gateway(hooks, answers({"chunks": [[call("t")]]})) as gateway:
-        await post(gateway.url, UNARY, {"contents": [user("hi")]}, {**SESSION, "x-hookgate-shim": "tools, x"})
+    async with running_gateway(hooks, answers({"chunks": [[function_call("t")]]})) as gateway:
+        await post(
+            gateway.url, UNARY, {"contents": [user_turn("hi")]}, {**SESSION, "x-hookgate-shim": "tools, x"}
+        )
     assert [event["hook_event_name"] for event in fired] == ["BeforeAgent"]
 
 
@@ -248,14 +234,14 @@ async def test_a_tool_that_was_denied_and_so_did_not_run_is_not_flagged(
     async with running_gateway({"BeforeTool": [says({"decision": "deny"})]}) as gateway:
         await tell(gateway, "BeforeAgent", prompt="do it")
         await tell(gateway, "BeforeTool", tool_name="t", tool_input={})
-        await ask(gateway, tool_turn(blocked, calls=(call("t"),)))
+        await ask(gateway, tool_turn(blocked, calls=(function_call("t"),)))
     assert "without its shim" not in caplog.text
 
 
 async def test_small_results_of_a_large_request_take_no_thread_each(steps_in_threads: list[Any]) -> None:
     fired: list[Any] = []
-    results = [result(f"t{number}", "a" * 1_000) for number in range(300)]
-    calls = tuple(call(f"t{number}") for number in range(300))
+    results = [function_result(f"t{number}", "a" * 1_000) for number in range(300)]
+    calls = tuple(function_call(f"t{number}") for number in range(300))
     async with running_gateway({"AfterTool": [listens(fired)]}) as gateway:
         answer = await ask(gateway, tool_turn(*results, calls=calls))
     assert answer.status == 200
@@ -282,7 +268,7 @@ async def test_context_of_session_and_prompt_is_reported_now_and_in_later_calls(
     }
     async with running_gateway(hooks) as gateway:
         await ask(gateway, "hi")
-        await ask(gateway, [user("hi"), model({"text": "yes?"}), user("go on")])
+        await ask(gateway, [user_turn("hi"), model_turn("yes?"), user_turn("go on")])
     first, second = (request.body["contents"] for request in gateway.generated)
     hi = [{"text": "hi"}] + [
         {"text": f"<hook_context>{text}</hook_context>"} for text in ("in &lt;a&gt;", "on b")
@@ -292,7 +278,7 @@ async def test_context_of_session_and_prompt_is_reported_now_and_in_later_calls(
 
 
 async def test_added_context_does_not_change_earlier_turns() -> None:
-    turns = [user("hi"), model({"text": "yes?"}), user("go on")]
+    turns = [user_turn("hi"), model_turn("yes?"), user_turn("go on")]
     async with running_gateway({"SessionStart": [says(additionalContext="c")]}) as gateway:
         await ask(gateway, turns)
     contents = gateway.generated[0].body["contents"]
@@ -314,7 +300,9 @@ NO_RM = {"BeforeTool": [runs(no_rm)]}
 
 @EVERY_WAY
 async def test_a_denied_call_is_answered_to_the_model_which_continues(target: str) -> None:
-    bad = {"chunks": [[{"text": "I clean up."}], [call("run_shell_command", "c-1", command="rm -rf /")]]}
+    bad = {
+        "chunks": [[{"text": "I clean up."}], [function_call("run_shell_command", "c-1", command="rm -rf /")]]
+    }
     script = {"rules": [{"when": {"tool_response": "run_shell_command"}, "answer": {"text": "Then not."}}]}
     script["rules"].append({"answer": bad})
     async with running_gateway(NO_RM, script) as gateway:
@@ -335,7 +323,7 @@ async def test_a_denied_call_is_answered_to_the_model_which_continues(target: st
 
 
 async def test_a_model_that_insists_is_asked_a_limited_number_of_times() -> None:
-    bad = {"chunks": [[call("run_shell_command", command="rm -rf /")]]}
+    bad = {"chunks": [[function_call("run_shell_command", command="rm -rf /")]]}
     config = Config(tools=ToolCallSettings(ask_again_at_most=1))
     async with running_gateway(NO_RM, answers(bad), config=config) as gateway:
         answer = await ask(gateway, "clean up", SSE)
@@ -346,7 +334,7 @@ async def test_a_model_that_insists_is_asked_a_limited_number_of_times() -> None
 @EVERY_WAY
 async def test_rewritten_arguments_reach_the_agent(target: str) -> None:
     hooks = {"BeforeTool": [says(tool_input={"path": "y"})]}
-    script = answers({"chunks": [[call("read_file", "c-1", path="x", limit=1)]]})
+    script = answers({"chunks": [[function_call("read_file", "c-1", path="x", limit=1)]]})
     async with running_gateway(hooks, script) as gateway:
         answer = await ask(gateway, "read", target)
     [found] = [part for part in parts(answer) if "functionCall" in part]
@@ -355,9 +343,9 @@ async def test_rewritten_arguments_reach_the_agent(target: str) -> None:
 
 async def test_a_hook_is_shown_what_the_request_says_of_the_tool() -> None:
     seen: list[Json] = []
-    script = answers({"chunks": [[call("read_file"), call("glob")]]})
+    script = answers({"chunks": [[function_call("read_file"), function_call("glob")]]})
     declarations = [{"name": "read_file", "description": "Reads a file."}, {"name": "glob"}]
-    body = {"contents": [user("read")], "tools": [{"functionDeclarations": declarations}]}
+    body = {"contents": [user_turn("read")], "tools": [{"functionDeclarations": declarations}]}
     async with running_gateway({"BeforeTool": [listens(seen)]}, script) as gateway:
         await ask(gateway, body)
     assert [event.get("tool_description") for event in seen] == ["Reads a file.", None]
@@ -365,7 +353,7 @@ async def test_a_hook_is_shown_what_the_request_says_of_the_tool() -> None:
 
 async def test_a_stop_before_a_tool_ends_the_answer_with_its_reason() -> None:
     hooks = {"BeforeTool": [says({"continue": False, "stopReason": "enough"})]}
-    async with running_gateway(hooks, answers({"chunks": [[call("t")]]})) as gateway:
+    async with running_gateway(hooks, answers({"chunks": [[function_call("t")]]})) as gateway:
         answer = await ask(gateway, "go", SSE)
     assert answer_text(answer) == "enough"
 
@@ -373,18 +361,20 @@ async def test_a_stop_before_a_tool_ends_the_answer_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("output", "shown"),
     [
-        pytest.param({"decision": "deny", "reason": "hidden"}, [result("read_file", "hidden")], id="hidden"),
+        pytest.param(
+            {"decision": "deny", "reason": "hidden"}, [function_result("read_file", "hidden")], id="hidden"
+        ),
         pytest.param(
             {"hookSpecificOutput": {"tool_result": {"llmContent": "masked"}}},
-            [result("read_file", "masked")],
+            [function_result("read_file", "masked")],
             id="replaced",
         ),
         pytest.param(
             {"hookSpecificOutput": {"additionalContext": "note"}},
-            [result("read_file", "a secret"), {"text": "<hook_context>note</hook_context>"}],
+            [function_result("read_file", "a secret"), {"text": "<hook_context>note</hook_context>"}],
             id="extended",
         ),
-        pytest.param({}, [result("read_file", "a secret")], id="as it was"),
+        pytest.param({}, [function_result("read_file", "a secret")], id="as it was"),
     ],
 )
 async def test_a_tools_result_is_shown_as_hooks_leave_it_now_and_later(output: Json, shown: Any) -> None:
@@ -392,7 +382,7 @@ async def test_a_tools_result_is_shown_as_hooks_leave_it_now_and_later(output: J
     hooks = {"AfterTool": [runs(lambda event: fired.append(event) or output)]}
     async with running_gateway(hooks) as gateway:
         await ask(gateway, TOOL_TURN)
-        await ask(gateway, [*TOOL_TURN, model({"text": "so"}), user("and?")])
+        await ask(gateway, [*TOOL_TURN, model_turn("so"), user_turn("and?")])
     for request in gateway.generated:
         assert request.body["contents"][2]["parts"] == shown
     assert len(fired) == 1
@@ -411,8 +401,18 @@ async def test_a_hooks_result_also_replaces_the_error_beside_the_tools() -> None
 
 async def test_parallel_calls_are_matched_by_id_and_by_order() -> None:
     fired: list[Json] = []
-    calls = (call("a", "1", n=1), call("a", "2", n=2), call("b", n=3), call("b", n=4))
-    results = (result("a", "two", "2"), result("b", "three"), result("a", "one", "1"), result("b", "four"))
+    calls = (
+        function_call("a", "1", n=1),
+        function_call("a", "2", n=2),
+        function_call("b", n=3),
+        function_call("b", n=4),
+    )
+    results = (
+        function_result("a", "two", "2"),
+        function_result("b", "three"),
+        function_result("a", "one", "1"),
+        function_result("b", "four"),
+    )
     async with running_gateway({"AfterTool": [listens(fired)]}) as gateway:
         await ask(gateway, tool_turn(*results, calls=calls))
     seen = [(event["tool_input"]["n"], event["tool_response"]["llmContent"]) for event in fired]
@@ -433,8 +433,8 @@ async def test_a_refused_final_answer_is_asked_for_again_with_the_reason(target:
         answer = await ask(gateway, "tell me", target)
         _, again = gateway.generated
     assert again.body["contents"][-2:] == [
-        model({"text": "a very long answer indeed"}),
-        user("Be brief."),
+        model_turn("a very long answer indeed"),
+        user_turn("Be brief."),
     ]
     assert answer_text(answer).endswith("Short.")
     reasons = [body["candidates"][0].get("finishReason") for body in bodies(answer)]
@@ -473,7 +473,11 @@ async def test_a_hook_that_refused_an_answer_sees_this_after_a_refused_call_as_w
 
 async def test_a_stop_after_a_tool_ends_the_turn_with_its_reason() -> None:
     hooks = {"AfterTool": [runs(lambda _: {"continue": False, "stopReason": "enough"})]}
-    turns = [user("go"), model(call("read")), {"role": "user", "parts": [result("read", "text")]}]
+    turns = [
+        user_turn("go"),
+        model_turn(function_call("read")),
+        {"role": "user", "parts": [function_result("read", "text")]},
+    ]
     async with running_gateway(hooks) as gateway:
         answer = await ask(gateway, turns)
     assert (answer_text(answer), gateway.generated) == ("enough", [])
@@ -483,23 +487,39 @@ def result_turn(*parts: Json) -> Json:
     return {"role": "user", "parts": list(parts)}
 
 
-SECRET = result("read_file", "a secret")
-READ = call("read_file", path="x")
+SECRET = function_result("read_file", "a secret")
+READ = function_call("read_file", path="x")
 HIDING: dict[str, Any] = {"AfterTool": [says({"decision": "deny", "reason": "hidden"})]}
 
 LOOKS = {
-    "the turn itself": [[user("do it"), model(READ), result_turn(SECRET)]],
+    "the turn itself": [[user_turn("do it"), model_turn(READ), result_turn(SECRET)]],
     "compressed later": [
-        [user("do it"), model(READ), result_turn(SECRET)],
-        [user("in short"), model(READ), result_turn(SECRET), model({"text": "so"}), user("and?")],
+        [user_turn("do it"), model_turn(READ), result_turn(SECRET)],
+        [
+            user_turn("in short"),
+            model_turn(READ),
+            result_turn(SECRET),
+            model_turn("so"),
+            user_turn("and?"),
+        ],
     ],
-    "words behind it": [[user("do it"), model(READ), result_turn(SECRET), user("well?")]],
-    "words in the model's mouth": [[user("do it"), model(READ), result_turn(SECRET), model({"text": "It"})]],
-    "resumed": [[user("do it"), model(READ), result_turn(SECRET), model({"text": "so"}), user("and?")]],
+    "words behind it": [[user_turn("do it"), model_turn(READ), result_turn(SECRET), user_turn("well?")]],
+    "words in the model's mouth": [
+        [user_turn("do it"), model_turn(READ), result_turn(SECRET), model_turn("It")]
+    ],
+    "resumed": [
+        [
+            user_turn("do it"),
+            model_turn(READ),
+            result_turn(SECRET),
+            model_turn("so"),
+            user_turn("and?"),
+        ]
+    ],
     "other fields": [
         [
-            user("do it"),
-            model(READ),
+            user_turn("do it"),
+            model_turn(READ),
             result_turn(
                 {"functionResponse": {"name": "read_file", "response": {"result": "", "rows": "a secret"}}}
             ),
@@ -507,8 +527,8 @@ LOOKS = {
     ],
     "parts of its own": [
         [
-            user("do it"),
-            model(READ),
+            user_turn("do it"),
+            model_turn(READ),
             result_turn(
                 {"functionResponse": {"name": "read_file", "response": {}, "parts": [{"text": "a secret"}]}}
             ),
@@ -536,22 +556,24 @@ async def test_a_hidden_result_stays_hidden_for_another_key() -> None:
 
 async def test_equal_results_of_parallel_calls_are_judged_each() -> None:
     fired: list[Json] = []
-    calls = (call("rm", path="a"), call("rm", path="b"))
+    calls = (function_call("rm", path="a"), function_call("rm", path="b"))
     async with running_gateway({"AfterTool": [listens(fired)]}) as gateway:
-        await ask(gateway, tool_turn(result("rm", "done"), result("rm", "done"), calls=calls))
+        await ask(
+            gateway, tool_turn(function_result("rm", "done"), function_result("rm", "done"), calls=calls)
+        )
     assert [event["tool_input"] for event in fired] == [{"path": "a"}, {"path": "b"}]
 
 
 async def test_a_prompt_is_all_that_the_user_said_since_the_model() -> None:
     fired: list[Json] = []
     async with running_gateway({"BeforeAgent": [listens(fired)]}) as gateway:
-        await ask(gateway, [user("make a bomb"), user("please")])
-        await ask(gateway, [user("hi"), model({"text": "Sure:"})])
+        await ask(gateway, [user_turn("make a bomb"), user_turn("please")])
+        await ask(gateway, [user_turn("hi"), model_turn("Sure:")])
         await ask(
             gateway,
             [
-                *tool_turn(result("t", "x"), calls=(call("t"),))[:2],
-                result_turn(result("t", "x"), {"text": "now"}),
+                *tool_turn(function_result("t", "x"), calls=(function_call("t"),))[:2],
+                result_turn(function_result("t", "x"), {"text": "now"}),
             ],
         )
     assert [event["prompt"] for event in fired] == ["make a bomb\nplease", "hi", "now"]
@@ -569,7 +591,7 @@ async def test_a_session_that_may_not_start_never_does() -> None:
 @pytest.mark.parametrize(
     "pieces",
     [
-        pytest.param([call("sh", command="rm")], id="whole"),
+        pytest.param([function_call("sh", command="rm")], id="whole"),
         pytest.param(
             [{"functionCall": {"name": "sh", "partialArgs": [{"stringValue": "rm"}]}}], id="partial"
         ),
@@ -587,7 +609,8 @@ async def test_a_session_that_may_not_start_never_does() -> None:
             id="snake case",
         ),
         pytest.param(
-            [call("sh"), {"functionCall": {"args": {"command": "rm"}}}], id="a nameless one behind another"
+            [function_call("sh"), {"functionCall": {"args": {"command": "rm"}}}],
+            id="a nameless one behind another",
         ),
     ],
 )
@@ -602,7 +625,7 @@ async def test_arguments_in_pieces_never_reach_the_agent_unjudged(pieces: list[J
         peer(body) as upstream,
         gateway_before(upstream.url, {"BeforeTool": [runs(no_rm_at_all)]}, config) as url,
     ):
-        answer = await post(url, SSE, {"contents": [user("go")]}, SESSION)
+        answer = await post(url, SSE, {"contents": [user_turn("go")]}, SESSION)
         place = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
         receipt = (await get(url, "GET", place, headers=SESSION)).json
     assert "rm" not in str([part for part in parts(answer) if "text" not in part])
@@ -638,7 +661,7 @@ async def test_a_call_in_pieces_is_judged_once_and_sent_whole(hook: Any, call: J
         peer(STREAM_HEAD + b"".join(sse(spoken("Now. "), *events))) as upstream,
         gateway_before(upstream.url, {"BeforeTool": [listens(seen), hook]}, config) as url,
     ):
-        answer = await post(url, SSE, {"contents": [user("go")]}, SESSION)
+        answer = await post(url, SSE, {"contents": [user_turn("go")]}, SESSION)
     calls_upstream = 1 if call else 2  # a denial is told to the model
     assert len(upstream.heard) == calls_upstream
     assert [event["tool_input"] for event in seen] == [{"run": ["echo"]}] * calls_upstream
@@ -655,7 +678,7 @@ async def test_a_call_that_is_cut_off_does_not_reach_the_agent() -> None:
         peer(STREAM_HEAD + b"".join(sse(*events))) as upstream,
         gateway_before(upstream.url, {"BeforeTool": [says()]}) as url,
     ):
-        answer = await post(url, SSE, {"contents": [user("go")]}, SESSION)
+        answer = await post(url, SSE, {"contents": [user_turn("go")]}, SESSION)
     assert answer.status == 502
     assert len(upstream.heard) == 1
 
@@ -668,7 +691,7 @@ async def test_arguments_in_pieces_of_a_tool_that_no_hook_selects_pass_unchanged
     hooks = {"BeforeTool": [{**listens([]), "when": {"tools": "sh"}}]}
     body = STREAM_HEAD + b"".join(sse(*events))
     async with peer(body) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, SSE, {"contents": [user("go")]}, SESSION)
+        answer = await post(url, SSE, {"contents": [user_turn("go")]}, SESSION)
     [*passed, last] = parts(answer)
     assert passed == [begun, rest]
     assert "in pieces" in last["text"]
@@ -681,7 +704,7 @@ async def test_a_claim_to_be_a_shim_is_believed_where_that_is_wanted(believed: b
     config = Config(shims=ShimSettings(believed=believed))
     headers = {**SESSION, "x-hookgate-shim": "tools, turns"}
     async with running_gateway({"BeforeAgent": [listens(fired)]}, config=config) as gateway:
-        await post(gateway.url, UNARY, {"contents": [user("hi")]}, headers)
+        await post(gateway.url, UNARY, {"contents": [user_turn("hi")]}, headers)
     assert len(fired) == (0 if believed else 1)
 
 
@@ -695,7 +718,7 @@ async def test_a_client_that_claims_a_shim_does_not_bypass_the_turn_hooks_of_a_p
     event: str,
 ) -> None:
     async with running_gateway({event: [DENY]}, layer="policy") as gateway:
-        answer = await post(gateway.url, UNARY, {"contents": [user("hi")]}, CLAIM)
+        answer = await post(gateway.url, UNARY, {"contents": [user_turn("hi")]}, CLAIM)
         assert not gateway.generated
     assert (answer.status, answer.error["message"]) == (403, "no")
 
@@ -704,15 +727,15 @@ async def test_a_client_that_claims_a_shim_does_not_bypass_the_turn_hooks_of_a_p
 async def test_a_client_that_claims_a_shim_does_not_bypass_the_tool_hooks_of_a_policy_file(
     target: str,
 ) -> None:
-    script = answers({"chunks": [[call("rm", path="/")]]})
+    script = answers({"chunks": [[function_call("rm", path="/")]]})
     config = Config(tools=ToolCallSettings(ask_again_at_most=1))
     async with running_gateway({"BeforeTool": [DENY]}, script, config, layer="policy") as gateway:
-        answer = await post(gateway.url, target, {"contents": [user("go")]}, CLAIM)
+        answer = await post(gateway.url, target, {"contents": [user_turn("go")]}, CLAIM)
     assert "functionCall" not in str(bodies(answer))
 
 
 async def test_one_reported_event_does_not_switch_off_the_tools_of_a_policy_file() -> None:
-    script = answers({"chunks": [[call("rm", path="/")]]})
+    script = answers({"chunks": [[function_call("rm", path="/")]]})
     config = Config(tools=ToolCallSettings(ask_again_at_most=1))
     guard = runs(lambda event: {"decision": "deny"} if event["tool_name"] == "rm" else None)
     async with running_gateway({"BeforeTool": [guard]}, script, config, layer="policy") as gateway:
@@ -734,7 +757,7 @@ async def test_a_client_that_claims_a_shim_does_not_bypass_the_final_answer_hook
     guard = runs(lambda event: {"decision": "deny"} if "secret" in event["prompt_response"] else None)
     script = answers({"text": "a secret"}, {"text": "nothing"})
     async with running_gateway({"AfterAgent": [guard]}, script, layer="policy") as gateway:
-        answer = await post(gateway.url, UNARY, {"contents": [user("go")]}, CLAIM)
+        answer = await post(gateway.url, UNARY, {"contents": [user_turn("go")]}, CLAIM)
     assert answer_text(answer) == "nothing"
 
 
@@ -748,8 +771,8 @@ async def test_context_that_a_shim_adds_is_not_added_to_the_call_as_well(event: 
 
 async def test_more_hidden_results_than_are_remembered_stay_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "KEPT_RESULTS", 5)
-    results = [result("read_file", f"secret {number}", f"c{number}") for number in range(20)]
-    calls = tuple(call("read_file", f"c{number}") for number in range(20))
+    results = [function_result("read_file", f"secret {number}", f"c{number}") for number in range(20)]
+    calls = tuple(function_call("read_file", f"c{number}") for number in range(20))
     async with running_gateway({"AfterTool": [DENY]}) as gateway:
         await ask(gateway, tool_turn(*results, calls=calls))
     assert "secret" not in str(gateway.generated[0].body)
@@ -757,7 +780,10 @@ async def test_more_hidden_results_than_are_remembered_stay_hidden(monkeypatch: 
 
 async def test_context_waits_for_the_user_s_own_call() -> None:
     hooks = {"SessionStart": [says(additionalContext="context")]}
-    question = {"contents": [user("which?")], "generationConfig": {"responseMimeType": "application/json"}}
+    question = {
+        "contents": [user_turn("which?")],
+        "generationConfig": {"responseMimeType": "application/json"},
+    }
     async with running_gateway(hooks) as gateway:
         await post(gateway.url, UNARY, question, SESSION)
         await ask(gateway, "hi")
@@ -769,7 +795,7 @@ async def test_a_refused_answer_without_a_reason_to_end_leaves_an_array_whole() 
     hooks = {"AfterAgent": [runs(lambda _: refuse.pop() if refuse else None)]}
     element = b'{"candidates":[{"content":{"role":"model","parts":[{"text":"a"}]}}]}'
     async with peer(ok(b"[" + element + b"\n]")) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, STREAM, {"contents": [user("go")]}, SESSION)
+        answer = await post(url, STREAM, {"contents": [user_turn("go")]}, SESSION)
     assert answer_text(answer) == "aa"
 
 
@@ -789,7 +815,7 @@ async def test_a_hundred_concurrent_sessions_have_separate_context_stops_and_his
 
     async def converse(gateway: Any, number: int) -> Answer:
         name = f"s-{number}"
-        said = [user(f"mine {number}"), model({"text": f"yours {number}"}), user("go on")]
+        said = [user_turn(f"mine {number}"), model_turn(f"yours {number}"), user_turn("go on")]
         headers = {**KEY, "x-hookgate-session": name}
         await post(gateway.url, UNARY, {"contents": said[:1]}, headers)
         await post(gateway.url, UNARY, {"contents": said}, headers)

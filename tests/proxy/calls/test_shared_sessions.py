@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.conversation import answer_text, tool_turns, user_turn
 from support.gateway.audits import audited_gateway
 from support.gateway.loopback import gateway_before, running_upstream, runs, says
 from support.wire import HI, KEY, UNARY, Answer, ask, post
@@ -67,20 +68,6 @@ async def say(url: str, *contents: Json, headers: dict[str, str] = SESSION) -> A
     return await post(url, UNARY, {"contents": list(contents)}, headers)
 
 
-def user(text: str) -> Json:
-    return {"role": "user", "parts": [{"text": text}]}
-
-
-def tool_turn(output: str) -> list[Json]:
-    called = {"role": "model", "parts": [{"functionCall": {"name": "t", "args": {}}}]}
-    result = {"functionResponse": {"name": "t", "response": {"output": output}}}
-    return [user("do it"), called, {"role": "user", "parts": [result]}]
-
-
-def text_of(answer: Answer) -> str:
-    return "".join(part["text"] for part in answer.json["candidates"][0]["content"]["parts"])
-
-
 STOPS = {"AfterTool": [says({"continue": False, "stopReason": "enough"})]}
 RAN = {"tool_name": "t", "tool_input": {}, "tool_response": {}}
 
@@ -89,22 +76,22 @@ async def test_a_stop_applies_at_every_gateway_until_a_new_turn_at_any(
     url: str | None, tmp_path: Path
 ) -> None:
     async with pair(url, tmp_path, STOPS) as gateways:
-        assert text_of(await say(gateways.other, user("hi"))) == "You said: hi"
+        assert answer_text((await say(gateways.other, user_turn("hi"))).json) == "You said: hi"
         await tell(gateways.one, "AfterTool", **RAN)
         for gateway in (gateways.other, gateways.one):
-            assert text_of(await say(gateway, user("hi"))) == "enough"
+            assert answer_text((await say(gateway, user_turn("hi"))).json) == "enough"
         await tell(gateways.other, "BeforeAgent", prompt="go on")
-        assert text_of(await say(gateways.one, user("go on"))) == "You said: go on"
+        assert answer_text((await say(gateways.one, user_turn("go on"))).json) == "You said: go on"
 
 
 async def test_a_stop_applies_to_a_call_without_hooks_at_another_gateway(
     url: str | None, tmp_path: Path
 ) -> None:
     async with pair(url, tmp_path, {}) as without, pair(url, tmp_path, STOPS) as gateways:
-        await say(without.one, user("hi"))
+        await say(without.one, user_turn("hi"))
         await tell(gateways.one, "AfterTool", **RAN)
-        answer = await say(without.one, *tool_turn("x"))
-        assert text_of(answer) == "enough"
+        answer = await say(without.one, *tool_turns("t", "x"))
+        assert answer_text(answer.json) == "enough"
 
 
 async def test_a_nameless_call_belongs_to_the_session_that_another_gateway_knows(
@@ -114,7 +101,7 @@ async def test_a_nameless_call_belongs_to_the_session_that_another_gateway_knows
         await tell(gateways.one, "BeforeAgent", prompt="hi")
         await tell(gateways.one, "AfterTool", **RAN)
         for gateway in (gateways.other, gateways.one):
-            assert text_of(await say(gateway, user("hi"), headers=KEY)) == "enough"
+            assert answer_text((await say(gateway, user_turn("hi"), headers=KEY)).json) == "enough"
 
 
 async def test_a_result_that_was_hidden_at_one_gateway_stays_hidden_at_the_other(
@@ -128,7 +115,7 @@ async def test_a_result_that_was_hidden_at_one_gateway_stays_hidden_at_the_other
 
     async with pair(url, tmp_path, {"AfterTool": [runs(hide)]}) as gateways:
         for gateway in (gateways.one, gateways.other, gateways.one):
-            assert (await say(gateway, *tool_turn("a secret"))).status == 200
+            assert (await say(gateway, *tool_turns("t", "a secret"))).status == 200
             part = gateways.last_contents[-1]["parts"][0]
             assert part["functionResponse"]["response"] == {"output": "hidden 1"}
     assert len(seen) == 1
@@ -145,10 +132,12 @@ async def test_the_start_of_a_session_is_derived_once_although_both_see_first_ca
         return {"hookSpecificOutput": {"additionalContext": "the rules"}}
 
     async with pair(url, tmp_path, {"SessionStart": [runs(start)]}) as gateways:
-        await asyncio.gather(*(say(url, user("hi")) for url in (gateways.one, gateways.other) for _ in "123"))
+        await asyncio.gather(
+            *(say(url, user_turn("hi")) for url in (gateways.one, gateways.other) for _ in "123")
+        )
         assert len(started) == 1
         for gateway in (gateways.one, gateways.other):  # the turn keeps its context
-            await say(gateway, user("hi"))
+            await say(gateway, user_turn("hi"))
             assert gateways.last_contents[0]["parts"][1:] == [
                 {"text": "<hook_context>the rules</hook_context>"}
             ]
@@ -160,7 +149,7 @@ async def test_context_waits_for_one_call_at_any_gateway(url: str | None, tmp_pa
         await tell(gateways.one, "BeforeTool", DELIVER, tool_name="t", tool_input={})
         counts = []
         for gateway in (gateways.other, gateways.one):
-            await say(gateway, user("hi"))
+            await say(gateway, user_turn("hi"))
             counts.append(len(gateways.last_contents[-1]["parts"]))
     assert counts == [2, 1]
 
@@ -171,16 +160,21 @@ async def test_a_tool_that_was_announced_at_one_gateway_is_known_at_the_other(
     config = Config(tools=ToolCallSettings(bypass="deny"))
     async with pair(url, tmp_path, {}, config) as gateways:
         await tell(gateways.one, "BeforeTool", tool_name="t", tool_input={})
-        assert text_of(await say(gateways.other, *tool_turn("a"))) == 'The tool t answered: {"output":"a"}'
-        bypassed = await say(gateways.one, *tool_turn("b"))
-        assert "ran without a BeforeTool event" in text_of(bypassed)
+        assert (
+            answer_text((await say(gateways.other, *tool_turns("t", "a"))).json)
+            == 'The tool t answered: {"output":"a"}'
+        )
+        bypassed = await say(gateways.one, *tool_turns("t", "b"))
+        assert "ran without a BeforeTool event" in answer_text(bypassed.json)
 
 
 async def test_the_session_of_another_key_is_not_reached(url: str | None, tmp_path: Path) -> None:
     async with pair(url, tmp_path, STOPS) as gateways:
         await tell(gateways.one, "AfterTool", **RAN)
         stranger = {**SESSION, "x-goog-api-key": "another"}
-        assert text_of(await say(gateways.other, user("hi"), headers=stranger)) == "You said: hi"
+        assert (
+            answer_text((await say(gateways.other, user_turn("hi"), headers=stranger)).json) == "You said: hi"
+        )
 
 
 async def test_the_receipt_of_one_gateway_is_found_at_the_other(url: str | None, tmp_path: Path) -> None:
@@ -250,7 +244,7 @@ def conversation(seed: int) -> list[tuple[str, str]]:
 async def converse(urls: list[str], seed: int) -> list[Any]:
     """The answers to a conversation whose requests go to the gateways in turn."""
     name = {"x-hookgate-session": f"named-{seed}"} if seed % 4 < 2 else {}
-    contents: list[Json] = [user(f"conversation {seed}")]
+    contents: list[Json] = [user_turn(f"conversation {seed}")]
     answers: list[Any] = []
     for number, (kind, text) in enumerate(conversation(seed)):
         url = urls[number % len(urls)]
@@ -260,13 +254,13 @@ async def converse(urls: list[str], seed: int) -> list[Any]:
             answers.append((await tell(url, kind, {**KEY, **shim}, **EVENTS[kind], **prompt)).json)
             continue
         if kind == "turn":
-            contents += [{"role": "model", "parts": [{"text": "said"}]}, user(text)]
+            contents += [{"role": "model", "parts": [{"text": "said"}]}, user_turn(text)]
         elif kind != "again":
             called = {"role": "model", "parts": [{"functionCall": {"name": kind, "args": {"n": number}}}]}
             result = {"functionResponse": {"name": kind, "response": {"output": f"{kind} {text}"}}}
             contents += [called, {"role": "user", "parts": [result]}]
         answer = await say(url, *contents, headers={**KEY, **name})
-        answers.append(text_of(answer))
+        answers.append(answer_text(answer.json))
     return answers
 
 

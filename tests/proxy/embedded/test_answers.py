@@ -4,6 +4,7 @@ import base64
 from typing import Any
 
 import pytest
+from support.conversation import user_turn
 
 from hookgate.proxy.embedded.answers import ModelCall, embedding, respond
 from hookgate.proxy.embedded.requests import canonical_request
@@ -18,10 +19,6 @@ WEATHER = {
     },
 }
 TIME = {"name": "get_time"}
-
-
-def user(*texts: str) -> dict[str, Any]:
-    return {"role": "user", "parts": [{"text": text} for text in texts]}
 
 
 def call(*contents: dict[str, Any], stream: bool = True, **fields: Any) -> ModelCall:
@@ -48,16 +45,18 @@ def tools(*declarations: dict[str, Any], **calling: Any) -> dict[str, Any]:
 
 
 def test_the_answer_echoes_the_last_user_text() -> None:
-    chunks = respond(call(user("first"), {"role": "model", "parts": [{"text": "no"}]}, user("a b c")), None)
+    chunks = respond(
+        call(user_turn("first"), {"role": "model", "parts": [{"text": "no"}]}, user_turn("a b c")), None
+    )
     assert text(chunks) == "You said: a b c"
 
 
 def test_the_last_of_several_parts_is_echoed() -> None:
-    assert text(respond(call(user("<context of the client>", "say hi")), None)) == "You said: say hi"
+    assert text(respond(call(user_turn("<context of the client>", "say hi")), None)) == "You said: say hi"
 
 
 def test_an_echo_is_at_most_200_characters_long() -> None:
-    assert text(respond(call(user("x" * 300)), None)) == "You said: " + "x" * 200
+    assert text(respond(call(user_turn("x" * 300)), None)) == "You said: " + "x" * 200
 
 
 def test_a_content_without_text_is_answered_too() -> None:
@@ -68,31 +67,31 @@ def test_a_content_without_text_is_answered_too() -> None:
 @pytest.mark.parametrize("words", [1, 2, 3, 7, 50])
 def test_a_text_of_several_words_takes_three_events_or_more(words: int) -> None:
     said = " ".join(f"w{index}" for index in range(words))
-    chunks = respond(call(user(said)), None)
+    chunks = respond(call(user_turn(said)), None)
     assert len(chunks) >= 3
     assert text(chunks) == f"You said: {said}"
 
 
 def test_white_space_survives_the_cutting_into_events() -> None:
     said = "\n  two\t\tlines \n\n of text  "
-    assert text(respond(call(user(said)), None)) == f"You said: {said}"
+    assert text(respond(call(user_turn(said)), None)) == f"You said: {said}"
 
 
 def test_only_the_last_event_has_a_finish_reason() -> None:
-    chunks = respond(call(user("a b c d")), None)
+    chunks = respond(call(user_turn("a b c d")), None)
     reasons = [chunk["candidates"][0].get("finishReason") for chunk in chunks]
     assert reasons == [None] * (len(chunks) - 1) + ["STOP"]
 
 
 def test_a_unary_answer_is_one_response_with_the_whole_text_in_one_part() -> None:
-    chunks = respond(call(user("one two three four five"), stream=False), None)
+    chunks = respond(call(user_turn("one two three four five"), stream=False), None)
     assert len(chunks) == 1
     assert parts(chunks) == [{"text": "You said: one two three four five"}]
     assert chunks[0]["candidates"][0]["finishReason"] == "STOP"
 
 
 def test_usage_is_cumulative_and_ends_where_the_unary_answer_is() -> None:
-    said = user("one two three four five six seven")
+    said = user_turn("one two three four five six seven")
     usages = [chunk["usageMetadata"] for chunk in respond(call(said), None)]
     counts = [usage["candidatesTokenCount"] for usage in usages]
     assert counts == sorted(set(counts))
@@ -102,37 +101,37 @@ def test_usage_is_cumulative_and_ends_where_the_unary_answer_is() -> None:
 
 def test_a_longer_prompt_counts_more_tokens_wherever_it_is() -> None:
     def prompt(**fields: Any) -> int:
-        usage: dict[str, int] = respond(call(user("hi"), **fields), None)[0]["usageMetadata"]
+        usage: dict[str, int] = respond(call(user_turn("hi"), **fields), None)[0]["usageMetadata"]
         return usage["promptTokenCount"]
 
-    assert prompt(systemInstruction=user("be brief")) > prompt()
+    assert prompt(systemInstruction=user_turn("be brief")) > prompt()
     assert prompt(tools=[{"functionDeclarations": [WEATHER]}]) > prompt()
 
 
 def test_the_same_request_gets_the_same_bytes_in_either_spelling() -> None:
-    camel = respond(call(user("hi"), generationConfig={"responseMimeType": "application/json"}), None)
-    snake = respond(call(user("hi"), generation_config={"response_mime_type": "application/json"}), None)
+    camel = respond(call(user_turn("hi"), generationConfig={"responseMimeType": "application/json"}), None)
+    snake = respond(call(user_turn("hi"), generation_config={"response_mime_type": "application/json"}), None)
     assert camel == snake
     assert text(camel) == '{"answer":"You said: hi"}'
 
 
 def test_another_request_gets_another_response_id() -> None:
-    ids = {respond(call(user(said)), None)[0]["responseId"] for said in ("a", "b", "a")}
+    ids = {respond(call(user_turn(said)), None)[0]["responseId"] for said in ("a", "b", "a")}
     assert len(ids) == 2
 
 
 def test_the_order_of_a_requests_fields_changes_nothing() -> None:
-    said = user("hi")
+    said = user_turn("hi")
     assert respond(call(said), None) == respond(call(dict(reversed(said.items()))), None)
 
 
 def test_the_model_version_is_the_model_that_was_called() -> None:
-    assert {chunk["modelVersion"] for chunk in respond(call(user("hi")), None)} == {"gemini-2.5-flash"}
+    assert {chunk["modelVersion"] for chunk in respond(call(user_turn("hi")), None)} == {"gemini-2.5-flash"}
 
 
 def test_thoughts_come_first_and_are_counted_and_signed() -> None:
     chunks = respond(
-        call(user("a b c"), generationConfig={"thinkingConfig": {"includeThoughts": True}}), None
+        call(user_turn("a b c"), generationConfig={"thinkingConfig": {"includeThoughts": True}}), None
     )
     first, *rest = parts(chunks)
     assert first["thought"] is True
@@ -145,14 +144,14 @@ def test_thoughts_come_first_and_are_counted_and_signed() -> None:
 
 def test_a_unary_answer_separates_the_thought_from_the_text() -> None:
     thinking = {"thinking_config": {"include_thoughts": True}}
-    thought, said = answer_parts(user("a b c"), stream=False, generation_config=thinking)
+    thought, said = answer_parts(user_turn("a b c"), stream=False, generation_config=thinking)
     assert thought["thought"] is True
     assert said["text"] == "You said: a b c"
     assert "thoughtSignature" in said
 
 
 def test_without_include_thoughts_there_are_none() -> None:
-    chunks = respond(call(user("a"), generationConfig={"thinkingConfig": {"thinkingBudget": 9}}), None)
+    chunks = respond(call(user_turn("a"), generationConfig={"thinkingConfig": {"thinkingBudget": 9}}), None)
     assert "thoughtsTokenCount" not in chunks[-1]["usageMetadata"]
     assert all(part.keys() == {"text"} for part in parts(chunks))
 
@@ -173,10 +172,10 @@ def test_a_schema_gets_a_minimal_instance(spelling: str) -> None:
         "required": ["name", "size", "score", "good", "tags", "inner"],
     }
     config = {"responseMimeType": "application/json", spelling: schema}
-    assert call(user("hi"), generationConfig=config).scene.requires_json
-    assert not call(user("hi")).scene.requires_json
+    assert call(user_turn("hi"), generationConfig=config).scene.requires_json
+    assert not call(user_turn("hi")).scene.requires_json
     expected = '{"name":"example","size":"small","score":1,"good":true,"tags":[],"inner":{"n":1}}'
-    assert text(respond(call(user("hi"), generationConfig=config), None)) == expected
+    assert text(respond(call(user_turn("hi"), generationConfig=config), None)) == expected
 
 
 def test_references_and_alternatives_of_json_schema_are_followed() -> None:
@@ -192,33 +191,33 @@ def test_references_and_alternatives_of_json_schema_are_followed() -> None:
     }
     config = {"responseMimeType": "application/json", "responseJsonSchema": schema}
     expected = '{"kind":"cat","age":1,"note":"example","undescribed":"example"}'
-    assert text(respond(call(user("hi"), generationConfig=config), None)) == expected
+    assert text(respond(call(user_turn("hi"), generationConfig=config), None)) == expected
 
 
 def test_a_schema_without_a_finite_instance_is_answered_all_the_same() -> None:
     schema = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}
     config = {"responseMimeType": "application/json", "responseJsonSchema": schema}
-    assert text(respond(call(user("hi"), generationConfig=config), None)).startswith('{"next":{')
+    assert text(respond(call(user_turn("hi"), generationConfig=config), None)).startswith('{"next":{')
 
 
 @pytest.mark.parametrize("mode", [{}, {"mode": "AUTO"}, {"mode": "VALIDATED"}])
 def test_a_function_that_the_text_names_is_called(mode: dict[str, str]) -> None:
-    (part,) = answer_parts(user("call get_weather please"), **tools(TIME, WEATHER, **mode))
+    (part,) = answer_parts(user_turn("call get_weather please"), **tools(TIME, WEATHER, **mode))
     assert part["functionCall"] == {"name": "get_weather", "args": {"city": "example"}}
     assert base64.b64decode(part["thoughtSignature"], validate=True)
 
 
 def test_the_phrase_use_a_tool_calls_the_first_function() -> None:
-    (part,) = answer_parts(user("Use a tool!"), **tools(TIME, WEATHER))
+    (part,) = answer_parts(user_turn("Use a tool!"), **tools(TIME, WEATHER))
     assert part["functionCall"] == {"name": "get_time", "args": {}}
 
 
 def test_a_text_that_asks_for_no_function_gets_text() -> None:
-    assert "functionCall" not in answer_parts(user("hi"), **tools(WEATHER))[0]
+    assert "functionCall" not in answer_parts(user_turn("hi"), **tools(WEATHER))[0]
 
 
 def test_mode_none_forbids_calls() -> None:
-    assert "functionCall" not in answer_parts(user("get_weather"), **tools(WEATHER, mode="NONE"))[0]
+    assert "functionCall" not in answer_parts(user_turn("get_weather"), **tools(WEATHER, mode="NONE"))[0]
 
 
 @pytest.mark.parametrize(
@@ -232,16 +231,16 @@ def test_mode_none_forbids_calls() -> None:
 )
 def test_mode_any_calls_an_allowed_function(said: str, allowed: list[str], called: str) -> None:
     config = tools(TIME, WEATHER, mode="ANY", allowedFunctionNames=allowed)
-    assert answer_parts(user(said), **config)[0]["functionCall"]["name"] == called
+    assert answer_parts(user_turn(said), **config)[0]["functionCall"]["name"] == called
 
 
 def test_validated_with_allowed_names_does_not_call_another_function() -> None:
     config = tools(TIME, WEATHER, mode="VALIDATED", allowedFunctionNames=["get_time"])
-    assert "functionCall" not in answer_parts(user("get_weather"), **config)[0]
+    assert "functionCall" not in answer_parts(user_turn("get_weather"), **config)[0]
 
 
 def test_the_longest_name_in_the_text_is_meant() -> None:
-    (part,) = answer_parts(user("forget_weather"), **tools(WEATHER, {"name": "forget_weather"}))
+    (part,) = answer_parts(user_turn("forget_weather"), **tools(WEATHER, {"name": "forget_weather"}))
     assert part["functionCall"]["name"] == "forget_weather"
 
 
@@ -249,20 +248,20 @@ def test_snake_case_declarations_are_understood() -> None:
     schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
     declared = [{"function_declarations": [{"name": "read_file", "parameters_json_schema": schema}]}]
     config = {"function_calling_config": {"mode": "ANY", "allowed_function_names": ["read_file"]}}
-    (part,) = answer_parts(user("hi"), tools=declared, tool_config=config)
+    (part,) = answer_parts(user_turn("hi"), tools=declared, tool_config=config)
     assert part["functionCall"] == {"name": "read_file", "args": {"path": "example"}}
 
 
 def test_a_tool_response_is_answered_with_text_even_in_mode_any() -> None:
     turn = {"role": "model", "parts": [{"functionCall": {"name": "get_weather", "args": {}}}]}
     response = {"functionResponse": {"name": "get_weather", "response": {"weather": "sunny", "n": [1, 2]}}}
-    history = (user("get_weather"), turn, {"role": "user", "parts": [response]})
+    history = (user_turn("get_weather"), turn, {"role": "user", "parts": [response]})
     chunks = respond(call(*history, **tools(WEATHER, mode="ANY")), None)
     assert text(chunks) == 'The tool get_weather answered: {"weather":"sunny","n":[1,2]}'
 
 
 def scripted(stream: bool, **answer: Any) -> list[dict[str, Any]]:
-    return respond(call(user("hi"), stream=stream), ScriptedAnswer.model_validate(answer))
+    return respond(call(user_turn("hi"), stream=stream), ScriptedAnswer.model_validate(answer))
 
 
 def test_a_scripted_text_is_streamed_in_words() -> None:
@@ -295,7 +294,7 @@ def test_scripted_responses_are_given_verbatim() -> None:
 
 
 def test_an_embedding_depends_only_on_the_content() -> None:
-    one, same, other = (embedding(user(said), 16)["values"] for said in ("a", "a", "b"))
+    one, same, other = (embedding(user_turn(said), 16)["values"] for said in ("a", "a", "b"))
     assert one == same != other
     assert len(one) == 16
     assert all(-1 <= number <= 1 for number in one)

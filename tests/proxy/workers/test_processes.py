@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.conversation import answer_text, user_turn
 from support.gateway.audits import reading, report_of
 from support.gateway.databases import postgres
 from support.gateway.in_flight import in_flight
@@ -86,17 +87,9 @@ class Workers:
         return await wire.answer()
 
 
-def user(text: str) -> Json:
-    return {"role": "user", "parts": [{"text": text}]}
-
-
-def text_of(answer: Any) -> str:
-    return "".join(part["text"] for part in answer.json["candidates"][0]["content"]["parts"])
-
-
 async def process_of(wire: Wire) -> int:
-    await wire.post(UNARY, {"contents": [user("who are you?")]}, KEY)
-    return int(text_of(await wire.answer()))
+    await wire.post(UNARY, {"contents": [user_turn("who are you?")]}, KEY)
+    return int(answer_text((await wire.answer()).json))
 
 
 @asynccontextmanager
@@ -158,16 +151,16 @@ async def test_a_conversation_may_arrive_at_any_worker(store: str | None, tmp_pa
         output = {"name": "t", "response": {"output": "write to jo@example.com"}}
         result = {"role": "user", "parts": [{"functionResponse": output}]}
         for wire in (one, other):
-            answer = await gateway.say(wire, user("do it"), call, result)
+            answer = await gateway.say(wire, user_turn("do it"), call, result)
             assert answer.status == 200
             [part] = gateway.recorded[-1].body["contents"][-1]["parts"]
             assert "jo@example.com" not in json.dumps(part)
         # A stop at one holds at the other.
         told = await gateway.tell(one, "AfterTool", tool_name="stop", tool_input={}, tool_response={})
         assert told.json["continue"] is False
-        assert text_of(await gateway.say(other, user("do it"), call, result)) == "enough"
+        assert answer_text((await gateway.say(other, user_turn("do it"), call, result)).json) == "enough"
         # The receipt of one is found at the other, and by operators.
-        answer = await gateway.say(one, user("hi"), headers=KEY)
+        answer = await gateway.say(one, user_turn("hi"), headers=KEY)
         receipt = answer.headers["x-hookgate-receipt"]
         path = f"/hookgate/v1/receipts/{receipt}"
         await other.write(request_bytes("GET", path, b"", KEY))
@@ -180,7 +173,7 @@ async def test_limits_count_what_arrives_at_all_workers(tmp_path: Path) -> None:
     limits = {"name": "limits", "type": "builtin", "builtin": "limits", "options": rules}
     async with workers(tmp_path, {**HOOKS, "BeforeModel": [*HOOKS["BeforeModel"], limits]}) as gateway:
         statuses = [
-            (await gateway.say(wire, user("hi"))).status
+            (await gateway.say(wire, user_turn("hi"))).status
             for wire in (*gateway.wires.values(), *gateway.wires.values())
         ]
     assert statuses == [200, 200, 200, 403]
@@ -191,7 +184,7 @@ async def test_operators_see_all_workers(tmp_path: Path) -> None:
         body = await ready(gateway.admin, 200)
         assert body["degraded"] == []
         receipts = {
-            (await gateway.say(wire, user("hi"))).headers["x-hookgate-receipt"]
+            (await gateway.say(wire, user_turn("hi"))).headers["x-hookgate-receipt"]
             for wire in gateway.wires.values()
         }
         page = (await ask(gateway.admin, "GET", "/metrics")).body.decode()
@@ -217,7 +210,10 @@ async def test_a_switch_of_the_panel_reaches_all_workers(tmp_path: Path) -> None
         [state] = {row["state"] for row in (await panel.answer()).json["hooks"] if row["name"] == "identify"}
         assert state == "off"
         for wire in gateway.wires.values():
-            assert text_of(await gateway.say(wire, user("who are you?"))) == "You said: who are you?"
+            assert (
+                answer_text((await gateway.say(wire, user_turn("who are you?"))).json)
+                == "You said: who are you?"
+            )
         gateway.server.signal(signal.SIGTERM)
         assert await gateway.ended == 0
     exported = (await run("audit", "export", "--state", str(tmp_path / "state"))).out

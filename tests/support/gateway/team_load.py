@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import aiohttp
 from support.clients.python_sdk import pieces, python_client
+from support.conversation import tool_turns, user_turn
 from support.wire import KEY, SSE, UNARY, prompt
 
 Json = dict[str, Any]
@@ -101,7 +102,7 @@ class Load:
 
     async def edited(self, client: aiohttp.ClientSession, session: str) -> None:
         """Send a conversation again and again whose result is hidden: the upstream says what it sees."""
-        contents = tool_turn("secret", f"the secret of {session}")
+        contents = tool_turns("secret", f"the secret of {session}")
         while not self.stopping:
             said = await self._say(client, session, contents)
             if said is not None and said != f'The tool secret answered: {{"output":"{HIDDEN}"}}':
@@ -111,7 +112,7 @@ class Load:
 
     async def stop(self, client: aiohttp.ClientSession, session: str) -> None:
         """Stop a conversation by a hook."""
-        await self._say(client, session, [user("hi")])
+        await self._say(client, session, [user_turn("hi")])
         event = {
             "cwd": "/",
             "transcript_path": "/t",
@@ -127,7 +128,7 @@ class Load:
     async def stopped(self, client: aiohttp.ClientSession, session: str) -> None:
         """Go on with a conversation that a hook has stopped."""
         while not self.stopping:
-            said = await self._say(client, session, [user("hi")])
+            said = await self._say(client, session, [user_turn("hi")])
             if said not in (None, STOPPED):
                 self.forgotten.append(f"a stop does not hold: {said}")
             self.stops += said is not None
@@ -147,18 +148,6 @@ class Load:
             return None
         self.receipts.append(str(receipt))
         return text
-
-
-def user(text: str) -> Json:
-    """A turn of the user."""
-    return {"role": "user", "parts": [{"text": text}]}
-
-
-def tool_turn(name: str, output: str) -> list[Json]:
-    """A conversation that ends with the result of a tool."""
-    called = {"role": "model", "parts": [{"functionCall": {"name": name, "args": {}}}]}
-    result = {"functionResponse": {"name": name, "response": {"output": output}}}
-    return [user("do it"), called, {"role": "user", "parts": [result]}]
 
 
 _numbers = count()

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.conversation import model_turn, user_turn
 
 from hookgate.hooks.policies.redact import Scanner, pattern_detector
 from hookgate.hooks.policies.redact.fields import redacted_request
@@ -88,43 +89,37 @@ def searched_parts(request: Any, clean: CleanDigests, caller: str = "anna") -> l
     return parts
 
 
-def user(text: str) -> Any:
-    return {"role": "user", "parts": [{"text": text}]}
-
-
-def model(text: str) -> Any:
-    return {"role": "model", "parts": [{"text": text}]}
-
-
 def test_only_the_new_turns_of_a_conversation_are_searched() -> None:
     clean = CleanDigests()
-    asked = {"contents": [user("hello")], "tools": [{"functionDeclarations": []}]}
+    asked = {"contents": [user_turn("hello")], "tools": [{"functionDeclarations": []}]}
     assert len(searched_parts(asked, clean)) == 2
     assert searched_parts(asked, clean) == []
-    goes_on = {**asked, "contents": [user("hello"), model("hi"), user("and now?")]}
-    assert searched_parts(goes_on, clean) == [[model("hi")], [user("and now?")]]
+    goes_on = {**asked, "contents": [user_turn("hello"), model_turn("hi"), user_turn("and now?")]}
+    assert searched_parts(goes_on, clean) == [[model_turn("hi")], [user_turn("and now?")]]
 
 
 def test_turns_of_one_speaker_are_known_together_because_a_secret_may_span_them() -> None:
     clean = CleanDigests()
-    assert searched_parts({"contents": [user("a se")]}, clean)
-    assert searched_parts({"contents": [user("cret")]}, clean) == [[user("cret")]]
-    both = {"contents": [user("a se"), user("cret")]}
+    assert searched_parts({"contents": [user_turn("a se")]}, clean)
+    assert searched_parts({"contents": [user_turn("cret")]}, clean) == [[user_turn("cret")]]
+    both = {"contents": [user_turn("a se"), user_turn("cret")]}
     assert searched_parts(both, clean) == [both["contents"]] * 2  # found, then replaced
 
 
 def test_a_turn_with_a_secret_is_searched_in_every_call_but_the_others_are_not() -> None:
     clean = CleanDigests()
-    contents = [user("a secret"), model("hi"), user("and now?")]
+    contents = [user_turn("a secret"), model_turn("hi"), user_turn("and now?")]
     searched_parts({"contents": contents}, clean)
-    assert searched_parts({"contents": contents}, clean) == [[user("a secret")]] * 2
+    assert searched_parts({"contents": contents}, clean) == [[user_turn("a secret")]] * 2
 
 
 def test_callers_do_not_share_what_is_known_and_scopes_do_not_either() -> None:
     clean = CleanDigests()
-    assert searched_parts({"contents": [user("hello")]}, clean, "anna")
-    assert [user("hello")] in searched_parts({"contents": [user("hello")]}, clean, "ben")
-    assert searched_parts({"contents": [], "systemInstruction": user("hello")}, clean) == [[user("hello")]]
+    assert searched_parts({"contents": [user_turn("hello")]}, clean, "anna")
+    assert [user_turn("hello")] in searched_parts({"contents": [user_turn("hello")]}, clean, "ben")
+    assert searched_parts({"contents": [], "systemInstruction": user_turn("hello")}, clean) == [
+        [user_turn("hello")]
+    ]
 
 
 def test_nothing_of_a_request_that_is_withheld_is_remembered() -> None:
@@ -133,7 +128,7 @@ def test_nothing_of_a_request_that_is_withheld_is_remembered() -> None:
     def refuse(kind: str, _: str) -> str:
         raise Withheld(kind)
 
-    request = {"contents": [user("hello"), model("a secret")]}
+    request = {"contents": [user_turn("hello"), model_turn("a secret")]}
     with pytest.raises(Withheld):
         redacted_request(Redaction(Search(SECRETS), refuse, known=RememberedParts(clean, "anna")), request)
     assert len(clean) == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.conversation import model_turn, user_turn
 from support.hooks.builtins import ANNA, SENSITIVE, make_policy
 from support.hooks.settings import write_file
 
@@ -19,14 +20,6 @@ Json = dict[str, Any]
 MAIL = "anna.berg@example.org"
 KEY = "AKIA" + "Q3EGRYH7XJ4WPL2D"
 OTHER_KEY = "AKIA" + "ZK4MNVT5RW7QXA3B"
-
-
-def user(*parts: Json) -> Json:
-    return {"role": "user", "parts": list(parts)}
-
-
-def model(*parts: Json) -> Json:
-    return {"role": "model", "parts": list(parts)}
 
 
 def before_model(body: Json) -> Json:
@@ -49,14 +42,14 @@ def test_every_kind_of_part_is_covered_and_the_rest_stays() -> None:
     call = {"functionCall": {"name": "send", "args": {"to": [MAIL], "n": 1}}, "thoughtSignature": "c2ln"}
     result = {"functionResponse": {"name": "read", "id": "1", "response": {"output": f"key {KEY}"}}}
     contents = [
-        user({"text": f"write to {MAIL}"}),
-        model({"text": f"so, {MAIL}", "thought": True}, {"text": f"I write to {MAIL}."}, call),
-        user(result, {"inlineData": {"mimeType": "image/png", "data": "aGk="}}),
+        user_turn(f"write to {MAIL}"),
+        model_turn({"text": f"so, {MAIL}", "thought": True}, {"text": f"I write to {MAIL}."}, call),
+        user_turn(result, {"inlineData": {"mimeType": "image/png", "data": "aGk="}}),
     ]
     before = copy.deepcopy(contents)
     assert sent_contents(contents) == [
-        user({"text": "write to [EMAIL]"}),
-        model(
+        user_turn("write to [EMAIL]"),
+        model_turn(
             {"text": "so, [EMAIL]", "thought": True},
             {"text": "I write to [EMAIL]."},
             {
@@ -64,7 +57,7 @@ def test_every_kind_of_part_is_covered_and_the_rest_stays() -> None:
                 "thoughtSignature": "c2ln",
             },
         ),
-        user(
+        user_turn(
             {"functionResponse": {"name": "read", "id": "1", "response": {"output": "key [AWS_ACCESS_KEY]"}}},
             {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
         ),
@@ -73,14 +66,14 @@ def test_every_kind_of_part_is_covered_and_the_rest_stays() -> None:
 
 
 def test_the_system_instruction_is_covered() -> None:
-    said = judge_request([user({"text": "hi"})], system={"parts": [{"text": f"You serve {MAIL}."}]})
+    said = judge_request([user_turn("hi")], system={"parts": [{"text": f"You serve {MAIL}."}]})
     edit = said["hookSpecificOutput"]
     assert edit["llm_request"]["raw"]["systemInstruction"] == {"parts": [{"text": "You serve [EMAIL]."}]}
     assert edit["findings"] == {"EMAIL": 1}
 
 
 def test_nothing_found_says_nothing() -> None:
-    assert judge_request([user({"text": "hello world"})]) is None
+    assert judge_request([user_turn("hello world")]) is None
 
 
 @pytest.mark.parametrize(
@@ -95,11 +88,11 @@ def test_nothing_found_says_nothing() -> None:
 )
 def test_each_scope_is_searched_separately(scope: str, kept: int) -> None:
     contents = [
-        user({"text": MAIL}),
-        model({"text": MAIL}),
-        model({"text": MAIL, "thought": True}),
-        model({"functionCall": {"name": "f", "args": {"a": MAIL}}}),
-        user({"functionResponse": {"name": "f", "response": {"a": MAIL}}}),
+        user_turn(MAIL),
+        model_turn(MAIL),
+        model_turn({"text": MAIL, "thought": True}),
+        model_turn({"functionCall": {"name": "f", "args": {"a": MAIL}}}),
+        user_turn({"functionResponse": {"name": "f", "response": {"a": MAIL}}}),
     ]
     new = sent_contents(contents, {"scopes": [scope]})
     assert [at for at, (a, b) in enumerate(zip(new, contents, strict=True)) if a != b] == [kept]
@@ -108,10 +101,10 @@ def test_each_scope_is_searched_separately(scope: str, kept: int) -> None:
 @pytest.mark.parametrize("at", range(1, len(KEY)))
 def test_a_secret_in_two_parts_or_two_turns_of_one_speaker_is_found(at: int) -> None:
     head, tail = f"it is {KEY[:at]}", f"{KEY[at:]} ok"
-    two_parts = sent_contents([user({"text": head}, {"text": tail})])
-    two_turns = sent_contents([model({"text": head}), model({"text": tail})])
-    assert two_parts == [user({"text": "it is [AWS_ACCESS_KEY]"}, {"text": " ok"})]
-    assert two_turns == [model({"text": "it is [AWS_ACCESS_KEY]"}), model({"text": " ok"})]
+    two_parts = sent_contents([user_turn({"text": head}, {"text": tail})])
+    two_turns = sent_contents([model_turn(head), model_turn(tail)])
+    assert two_parts == [user_turn({"text": "it is [AWS_ACCESS_KEY]"}, {"text": " ok"})]
+    assert two_turns == [model_turn("it is [AWS_ACCESS_KEY]"), model_turn(" ok")]
 
 
 def test_names_of_fields_numbers_and_passwords_by_their_name_are_found() -> None:
@@ -121,7 +114,7 @@ def test_names_of_fields_numbers_and_passwords_by_their_name_are_found() -> None
         "config": {"db_password": "tr0ub4dor&3xQ9z"},
         "count": 12345678,
     }
-    [new] = sent_contents([model({"functionCall": {"name": "f", "args": args}})])
+    [new] = sent_contents([model_turn({"functionCall": {"name": "f", "args": args}})])
     assert new["parts"][0]["functionCall"]["args"] == {
         "[EMAIL]": 1,
         "card": "[CARD]",
@@ -137,7 +130,7 @@ def test_pieces_of_clean_arguments_stay_beside_others() -> None:
         {"jsonPath": "$.n", "numberValue": 1},
         {"jsonPath": "$.b", "stringValue": KEY[9:]},
     ]
-    [new] = sent_contents([model({"functionCall": {"name": "f", "partialArgs": pieces}})])
+    [new] = sent_contents([model_turn({"functionCall": {"name": "f", "partialArgs": pieces}})])
     assert new["parts"][0]["functionCall"]["partialArgs"] == [
         pieces[0],
         {"jsonPath": "$.b", "stringValue": "[AWS_ACCESS_KEY]"},
@@ -148,32 +141,32 @@ def test_pieces_of_clean_arguments_stay_beside_others() -> None:
 
 def test_fields_whose_names_become_the_same_are_all_kept() -> None:
     args = {"a@example.org": 1, "b@example.org": 2}
-    [new] = sent_contents([model({"functionCall": {"name": "f", "args": args}})])
+    [new] = sent_contents([model_turn({"functionCall": {"name": "f", "args": args}})])
     assert list(new["parts"][0]["functionCall"]["args"].values()) == [1, 2]
 
 
 def test_inline_files_of_text_are_looked_through() -> None:
     data = base64.b64encode(f"key={KEY}".encode()).decode()
-    [new] = sent_contents([user({"inlineData": {"mimeType": "text/csv", "data": data}})])
+    [new] = sent_contents([user_turn({"inlineData": {"mimeType": "text/csv", "data": data}})])
     assert KEY not in base64.b64decode(new["parts"][0]["inlineData"]["data"]).decode()
 
 
 def test_files_that_come_with_a_result_are_looked_through() -> None:
     data = base64.b64encode(f"key={KEY}".encode()).decode()
     file = {"inlineData": {"mimeType": "text/plain", "data": data}}
-    [new] = sent_contents([user({"functionResponse": {"name": "f", "response": {}, "parts": [file]}})])
+    [new] = sent_contents([user_turn({"functionResponse": {"name": "f", "response": {}, "parts": [file]}})])
     [part] = new["parts"][0]["functionResponse"]["parts"]
     assert KEY not in base64.b64decode(part["inlineData"]["data"]).decode()
 
 
 def test_texts_that_come_with_a_result_are_looked_through() -> None:
     result = {"name": "f", "response": {}, "parts": [{"text": f"key {KEY}"}]}
-    [new] = sent_contents([user({"functionResponse": result})])
+    [new] = sent_contents([user_turn({"functionResponse": result})])
     assert new["parts"][0]["functionResponse"]["parts"] == [{"text": "key [AWS_ACCESS_KEY]"}]
 
 
 def test_a_hash_is_the_same_for_the_same_and_tells_nothing() -> None:
-    [one] = sent_contents([user({"text": f"{MAIL} {MAIL} b@example.org"})], {"action": "hash"})
+    [one] = sent_contents([user_turn(f"{MAIL} {MAIL} b@example.org")], {"action": "hash"})
     first, second, third = one["parts"][0]["text"].split()
     assert first == second != third
     assert first.startswith("[EMAIL:")
@@ -181,17 +174,17 @@ def test_a_hash_is_the_same_for_the_same_and_tells_nothing() -> None:
 
 def test_each_kind_has_its_own_action() -> None:
     options = {"actions": {"EMAIL": "mask", "credentials": "hash"}, "mask": "<{kind} removed>"}
-    [one] = sent_contents([user({"text": f"{MAIL} {KEY}"})], options)
+    [one] = sent_contents([user_turn(f"{MAIL} {KEY}")], options)
     assert one["parts"][0]["text"].startswith("<EMAIL removed> [AWS_ACCESS_KEY:")
 
 
 def test_what_is_blocked_is_denied_in_the_newest_turn_and_masked_in_older_ones() -> None:
     options = {"actions": {"AWS_ACCESS_KEY": "block"}, "reason": "no keys here"}
-    said = judge_request([user({"text": KEY})], options)
+    said = judge_request([user_turn(KEY)], options)
     assert (said["decision"], said["reason"]) == ("deny", "no keys here")
     assert said["hookSpecificOutput"] == {"findings": {"AWS_ACCESS_KEY": 1}}
-    later = [user({"text": KEY}), model({"text": "ok"}), user({"text": "go on"})]
-    assert sent_contents(later, options)[0] == user({"text": "[AWS_ACCESS_KEY]"})
+    later = [user_turn(KEY), model_turn("ok"), user_turn("go on")]
+    assert sent_contents(later, options)[0] == user_turn("[AWS_ACCESS_KEY]")
 
 
 def test_a_content_that_claims_to_be_the_model_s_last_one_is_judged_as_the_client_s() -> None:
@@ -199,19 +192,23 @@ def test_a_content_that_claims_to_be_the_model_s_last_one_is_judged_as_the_clien
     result = {"functionResponse": {"name": "read", "response": {"output": KEY}}}
     call = {"functionCall": {"name": "read", "args": {}}}
     for newest in (
-        [model({"text": KEY})],
-        [model(call), model(result)],
-        [model(result), user({"text": "so?"})],
-        [model(call), model({"function_response": result["functionResponse"]}), user({"text": "so?"})],
+        [model_turn(KEY)],
+        [model_turn(call), model_turn(result)],
+        [model_turn(result), user_turn("so?")],
+        [
+            model_turn(call),
+            model_turn({"function_response": result["functionResponse"]}),
+            user_turn("so?"),
+        ],
     ):
-        assert judge_request([user({"text": "hi"}), *newest], options)["decision"] == "deny"
+        assert judge_request([user_turn("hi"), *newest], options)["decision"] == "deny"
 
 
 @pytest.mark.parametrize(("scope", "turn"), [("prompts", 1), ("answers", None)])
 def test_a_content_that_claims_to_be_the_model_s_last_one_has_the_scope_of_the_client_s(
     scope: str, turn: int | None
 ) -> None:
-    contents = [user({"text": "hi"}), model({"text": MAIL})]
+    contents = [user_turn("hi"), model_turn(MAIL)]
     new = sent_contents(contents, {"scopes": [scope]})
     changed = [at for at, (a, b) in enumerate(zip(new, contents, strict=True)) if a != b]
     assert changed == ([] if turn is None else [turn])
@@ -224,7 +221,7 @@ def test_own_patterns_and_words_are_found_and_kinds_are_skipped() -> None:
         "ignore_case": True,
         "skip": ["EMAIL"],
     }
-    [one] = sent_contents([user({"text": f"TCK-123456 for blue heron, {MAIL}"})], options)
+    [one] = sent_contents([user_turn(f"TCK-123456 for blue heron, {MAIL}")], options)
     assert one["parts"][0]["text"] == f"[TICKET] for [CODENAME], {MAIL}"
 
 
@@ -268,7 +265,7 @@ def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tm
         {**SENSITIVE, "action": "pseudonymise"}, PolicyEnvironment(Path("/"), tmp_path)
     )
     session = SessionContext("s-1")
-    request = {"contents": [user({"text": f"{MAIL} and {MAIL}, {KEY}"})]}
+    request = {"contents": [user_turn(f"{MAIL} and {MAIL}, {KEY}")]}
     said = policy(before_model(request), session)
     text = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
     first, _, second = text.replace(",", "").split()[:3]
@@ -279,7 +276,7 @@ def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tm
     answer = {
         "candidates": [
             {
-                "content": model(
+                "content": model_turn(
                     {"text": f"to {first}"}, {"functionCall": {"name": "f", "args": {first: [text]}}}
                 )
             }
@@ -295,7 +292,7 @@ def test_pseudonyms_outlive_a_restart_and_are_another_gateways_own(tmp_path: Pat
     here, there = tmp_path / "a", tmp_path / "b"
     texts = [
         make_policy(redact_policy, {**SENSITIVE, "action": "pseudonymise"}, folder)(
-            before_model({"contents": [user({"text": MAIL})]})
+            before_model({"contents": [user_turn(MAIL)]})
         )["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
         for folder in (here, here, there)
     ]
@@ -308,11 +305,11 @@ def test_another_call_s_pseudonyms_do_not_come_back(tmp_path: Path) -> None:
         {**SENSITIVE, "action": "pseudonymise"}, PolicyEnvironment(Path("/"), tmp_path)
     )
     anna, bob = SessionContext("s-1"), SessionContext("s-1")
-    request = {"contents": [user({"text": MAIL})]}
+    request = {"contents": [user_turn(MAIL)]}
     said = policy(before_model(request), anna)
     token = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
-    policy(before_model({"contents": [user({"text": token})]}), bob)
-    answer = {"candidates": [{"content": model({"text": token})}]}
+    policy(before_model({"contents": [user_turn(token)]}), bob)
+    answer = {"candidates": [{"content": model_turn(token)}]}
     for make in bob.call_state.client_filters.values():
         [(_, answer)] = make().judge([answer], last=True)
     assert answer["candidates"][0]["content"]["parts"][0]["text"] == token
@@ -322,7 +319,7 @@ def test_a_whole_answer_is_redacted_with_its_calls_and_sources() -> None:
     raw = {
         "candidates": [
             {
-                "content": model(
+                "content": model_turn(
                     {"text": f"mail {MAIL}"}, {"functionCall": {"name": "f", "args": {"k": KEY}}}
                 ),
                 "finishReason": "STOP",
@@ -336,7 +333,7 @@ def test_a_whole_answer_is_redacted_with_its_calls_and_sources() -> None:
     said = make_policy(redact_policy, SENSITIVE)(event)["hookSpecificOutput"]
     [candidate] = said["llm_response"]["raw"]["candidates"]
     assert candidate == {
-        "content": model(
+        "content": model_turn(
             {"text": "mail [EMAIL]"}, {"functionCall": {"name": "f", "args": {"k": "[AWS_ACCESS_KEY]"}}}
         ),
         "finishReason": "STOP",
@@ -364,15 +361,13 @@ def test_results_and_arguments_that_a_shim_tells_of_are_hashed_as_requests_are()
 
 def test_a_body_made_of_suspects_does_not_pass() -> None:
     numbers = " ".join(["4111111111111112"] * 300)
-    said = judge_request([user({"text": numbers[:2500]}, {"text": numbers[2500:]})], {"limit": 100})
+    said = judge_request([user_turn({"text": numbers[:2500]}, {"text": numbers[2500:]})], {"limit": 100})
     assert said["decision"] == "deny"
     assert "option `limit`" in said["reason"]
 
 
 def test_the_well_known_test_card_is_found() -> None:
-    assert sent_contents([user({"text": "pay with 4111 1111 1111 1111"})]) == [
-        user({"text": "pay with [CARD]"})
-    ]
+    assert sent_contents([user_turn("pay with 4111 1111 1111 1111")]) == [user_turn("pay with [CARD]")]
 
 
 @pytest.mark.parametrize("stream", ["event", "window", "complete"])
@@ -384,7 +379,7 @@ def test_answers_can_be_judged_in_one_way_only(tmp_path: Path, stream: str) -> N
 
 
 async def test_a_long_text_is_looked_through_in_a_thread() -> None:
-    said = judge_request([user({"text": "All is well. " * 30_000 + MAIL})])
+    said = judge_request([user_turn({"text": "All is well. " * 30_000 + MAIL})])
     edit = (await said)["hookSpecificOutput"]
     assert edit["findings"] == {"EMAIL": 1}
 
@@ -392,9 +387,9 @@ async def test_a_long_text_is_looked_through_in_a_thread() -> None:
 @pytest.mark.parametrize(
     "contents",
     [
-        [user({"text": "hello"}, {"text": KEY})],
-        [user({"text": KEY}, {"text": "hello"})],
-        [user({"text": "hello"}), user({"text": KEY})],
+        [user_turn({"text": "hello"}, {"text": KEY})],
+        [user_turn({"text": KEY}, {"text": "hello"})],
+        [user_turn("hello"), user_turn(KEY)],
     ],
     ids=["behind-a-part", "before-a-part", "behind-a-turn"],
 )
@@ -416,7 +411,7 @@ def test_fields_next_to_a_text_do_not_hide_a_secret_in_it(contents: list[Json]) 
     ids=["text-and-call", "call-and-result", "results", "argument-in-pieces", "tool-call", "tool-result"],
 )
 def test_parts_with_more_fields_than_usual_are_covered(part: Json) -> None:
-    assert KEY not in str(sent_contents([user(part)]))
+    assert KEY not in str(sent_contents([user_turn(part)]))
 
 
 @pytest.mark.parametrize(
@@ -433,7 +428,7 @@ def test_parts_with_more_fields_than_usual_are_covered(part: Json) -> None:
     ids=["capitals", "suffix", "script", "unpadded", "lines", "url-alphabet", "latin-1"],
 )
 def test_text_files_are_covered_in_every_encoding(media_type: str, data: str) -> None:
-    [content] = sent_contents([user({"inlineData": {"mimeType": media_type, "data": data}})])
+    [content] = sent_contents([user_turn({"inlineData": {"mimeType": media_type, "data": data}})])
     new = content["parts"][0]["inlineData"]["data"]
     assert b"[AWS_ACCESS_KEY]" in base64.b64decode(new)
     assert KEY.encode() not in base64.b64decode(new)
@@ -441,17 +436,17 @@ def test_text_files_are_covered_in_every_encoding(media_type: str, data: str) ->
 
 def test_a_file_keeps_the_bytes_that_are_not_secret() -> None:
     data = base64.b64encode(f"caf\xe9 {KEY} \xff".encode("latin-1")).decode()
-    [content] = sent_contents([user({"inlineData": {"mimeType": "text/plain", "data": data}})])
+    [content] = sent_contents([user_turn({"inlineData": {"mimeType": "text/plain", "data": data}})])
     text = base64.b64decode(content["parts"][0]["inlineData"]["data"])
     assert text == b"caf\xe9 [AWS_ACCESS_KEY] \xff"
 
 
 def test_a_whole_answer_of_which_nothing_is_left_stays_an_answer() -> None:
-    raw = {"candidates": [{"content": model({"text": MAIL}), "index": 0}]}
+    raw = {"candidates": [{"content": model_turn(MAIL), "index": 0}]}
     event = {"hook_event_name": "AfterModel", "llm_response": {"raw": raw}}
     said = make_policy(redact_policy, {**SENSITIVE, "mask": ""})(event)
     assert said["hookSpecificOutput"]["llm_response"]["raw"] == {
-        "candidates": [{"content": model(), "index": 0}]
+        "candidates": [{"content": model_turn(), "index": 0}]
     }
 
 
@@ -464,7 +459,7 @@ def test_a_hash_is_taken_for_nothing(secret: str) -> None:
     policy = make_policy(redact_policy, {**SENSITIVE, "action": "hash"})
 
     def hashed(*texts: str) -> Any:
-        request = {"contents": [user(*({"text": text} for text in texts))]}
+        request = {"contents": [user_turn(*({"text": text} for text in texts))]}
         said = policy(before_model(request))
         return said and said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"]
 
@@ -480,7 +475,9 @@ def test_a_hash_is_taken_for_nothing(secret: str) -> None:
 def test_a_text_file_is_searched_whatever_its_declared_type(media_type: str | None, encoding: str) -> None:
     text = f"<svg><!-- caf\xe9 {KEY} --></svg>"
     blob = {"data": base64.b64encode(text.encode(encoding)).decode()}
-    [content] = sent_contents([user({"inlineData": blob | ({"mimeType": media_type} if media_type else {})})])
+    [content] = sent_contents(
+        [user_turn({"inlineData": blob | ({"mimeType": media_type} if media_type else {})})]
+    )
     new = base64.b64decode(content["parts"][0]["inlineData"]["data"])
     assert new == text.replace(KEY, "[AWS_ACCESS_KEY]").encode(encoding)
 
@@ -488,13 +485,13 @@ def test_a_text_file_is_searched_whatever_its_declared_type(media_type: str | No
 def test_a_file_that_is_not_text_keeps_its_bytes() -> None:
     picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 40 + KEY.encode()
     data = base64.b64encode(picture).decode()
-    assert judge_request([user({"inlineData": {"mimeType": "image/png", "data": data}})]) is None
+    assert judge_request([user_turn({"inlineData": {"mimeType": "image/png", "data": data}})]) is None
 
 
 @pytest.mark.parametrize("tail", [b"", b"A", b"\xff"])
 def test_a_text_that_ends_in_half_a_character_is_looked_through(tail: bytes) -> None:
     data = base64.b64encode(f"key {KEY} ".encode("utf-16-le") + tail).decode()
-    [content] = sent_contents([user({"inlineData": {"data": data}})])
+    [content] = sent_contents([user_turn({"inlineData": {"data": data}})])
     new = base64.b64decode(content["parts"][0]["inlineData"]["data"])
     assert new == "key [AWS_ACCESS_KEY] ".encode("utf-16-le") + tail
 
@@ -502,14 +499,14 @@ def test_a_text_that_ends_in_half_a_character_is_looked_through(tail: bytes) -> 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_a_text_with_half_a_surrogate_pair_is_looked_through(encoding: str) -> None:
     data = base64.b64encode(f"key {KEY} \ud800 ".encode(encoding, "surrogatepass")).decode()
-    [content] = sent_contents([user({"inlineData": {"data": data}})])
+    [content] = sent_contents([user_turn({"inlineData": {"data": data}})])
     new = base64.b64decode(content["parts"][0]["inlineData"]["data"])
     assert new == "key [AWS_ACCESS_KEY] \ud800 ".encode(encoding, "surrogatepass")
 
 
 def test_base64_behind_padding_in_the_middle_is_looked_through() -> None:
     data = base64.b64encode(b"a").decode() + base64.b64encode(f" {KEY} ".encode()).decode()
-    [content] = sent_contents([user({"inlineData": {"mimeType": "text/plain", "data": data}})])
+    [content] = sent_contents([user_turn({"inlineData": {"mimeType": "text/plain", "data": data}})])
     assert base64.b64decode(content["parts"][0]["inlineData"]["data"]) == b"a [AWS_ACCESS_KEY] "
 
 
@@ -520,7 +517,9 @@ def test_arguments_in_pieces_in_a_request_are_read_as_one(at: int, together: boo
         return {"jsonPath": "$.command", "stringValue": value, "willContinue": goes_on}
 
     def call(*pieces: Json, goes_on: bool) -> Json:
-        return model({"functionCall": {"name": "f", "partialArgs": list(pieces), "willContinue": goes_on}})
+        return model_turn(
+            {"functionCall": {"name": "f", "partialArgs": list(pieces), "willContinue": goes_on}}
+        )
 
     head, tail = piece(f"run {KEY[:at]}", True), piece(f"{KEY[at:]} now", False)
     if together:
@@ -533,7 +532,7 @@ def test_arguments_in_pieces_in_a_request_are_read_as_one(at: int, together: boo
 
 def test_a_long_text_that_continues_like_a_key_is_masked_everywhere() -> None:
     begun = "-----BEGIN RSA PRIVATE KEY-----\n" + "A" * 9000
-    raw = {"contents": [user({"text": "hi"})], "labels": {"note": begun}}
+    raw = {"contents": [user_turn("hi")], "labels": {"note": begun}}
     said = make_policy(redact_policy, SENSITIVE)(before_model(raw))
     assert "AAAA" not in str(said)
     assert said["hookSpecificOutput"]["findings"] == {"PRIVATE_KEY": 1}
@@ -541,14 +540,14 @@ def test_a_long_text_that_continues_like_a_key_is_masked_everywhere() -> None:
 
 def test_numbers_that_are_equal_are_looked_through_alike() -> None:
     args = [{"n": 4111111111111111.0}, {"n": 4111111111111111}]
-    [new] = sent_contents([model({"functionCall": {"name": "f", "args": {"all": args}}})])
+    [new] = sent_contents([model_turn({"functionCall": {"name": "f", "args": {"all": args}}})])
     assert new["parts"][0]["functionCall"]["args"] == {"all": [{"n": "[CARD]"}, {"n": "[CARD]"}]}
 
 
 def test_a_pattern_that_begins_a_text_is_found_in_every_string() -> None:
     """Many strings are searched at once, and none of them may hide where another begins or ends."""
     options = {"patterns": {"FIRST": r"\Aalpha$", "LAST": r"(?-m:^beta$)"}}
-    raw = {"contents": [user({"text": "hi"})], "labels": {"a": "x", "b": "alpha", "c": "beta", "d": "y"}}
+    raw = {"contents": [user_turn("hi")], "labels": {"a": "x", "b": "alpha", "c": "beta", "d": "y"}}
     said = make_policy(redact_policy, SENSITIVE | options)(before_model(raw))
     labels = said["hookSpecificOutput"]["llm_request"]["raw"]["labels"]
     assert labels == {"a": "x", "b": "[FIRST]", "c": "[LAST]", "d": "y"}
@@ -562,19 +561,21 @@ def test_a_policy_is_not_made_to_see_less(tmp_path: Path) -> None:
 
 
 def test_data_that_is_not_base64_is_searched_as_text() -> None:
-    [content] = sent_contents([user({"inlineData": {"data": f"key: {KEY}!"}})])
+    [content] = sent_contents([user_turn({"inlineData": {"data": f"key: {KEY}!"}})])
     assert content["parts"][0]["inlineData"]["data"] == "key: [AWS_ACCESS_KEY]!"
 
 
 def test_a_word_that_names_a_speaker_leaves_the_roles_alone() -> None:
-    new = sent_contents([user({"text": "my user"})], {"words": {"WHO": ["user"]}})
-    assert new == [user({"text": "my [WHO]"})]
+    new = sent_contents([user_turn("my user")], {"words": {"WHO": ["user"]}})
+    assert new == [user_turn("my [WHO]")]
 
 
 @pytest.mark.parametrize("unit", ["12345678A ", "4111111111111112 ", "password=abcdefg1 "])
 async def test_text_made_of_suspects_is_looked_through_in_a_thread(unit: str) -> None:
     policy: Any = redact_policy(SENSITIVE, PolicyEnvironment(Path("/")))
-    said = policy(before_model({"contents": [user({"text": unit * 2000 + MAIL})]}), SessionContext("s-1"))
+    said = policy(
+        before_model({"contents": [user_turn({"text": unit * 2000 + MAIL})]}), SessionContext("s-1")
+    )
     assert inspect.isawaitable(said)
     text = (await said)["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
     assert text == unit * 2000 + "[EMAIL]"
@@ -583,7 +584,8 @@ async def test_text_made_of_suspects_is_looked_through_in_a_thread(unit: str) ->
 async def test_an_ordinary_text_is_looked_through_at_once() -> None:
     policy: Any = redact_policy(SENSITIVE, PolicyEnvironment(Path("/")))
     assert isinstance(
-        policy(before_model({"contents": [user({"text": f"write to {MAIL}"})]}), SessionContext("s-1")), dict
+        policy(before_model({"contents": [user_turn(f"write to {MAIL}")]}), SessionContext("s-1")),
+        dict,
     )
 
 
@@ -601,10 +603,10 @@ PERSONAL = f"{MAIL} 4111 1111 1111 1111, 123-45-6789, 127.0.0.1"
     ],
 )
 def test_personal_data_is_redacted_on_request(options: Json, masked: str) -> None:
-    event = before_model({"contents": [user({"text": PERSONAL})]})
+    event = before_model({"contents": [user_turn(PERSONAL)]})
     said = make_policy(redact_policy, options)(event)
     contents = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"] if said else None
-    assert contents == (None if masked == PERSONAL else [user({"text": masked})])
+    assert contents == (None if masked == PERSONAL else [user_turn(masked)])
 
 
 @pytest.mark.parametrize("detect", [{}, {"detect": ["personal"], "skip": ["EMAIL"]}])
@@ -619,13 +621,13 @@ def test_the_name_of_a_field_counts_wherever_it_is_repeated() -> None:
     value = "kR9!vq82Lm#x"
     call = {"functionCall": {"name": "f", "args": {"password": "none"}}}
     again = {"functionCall": {"name": "f", "args": {"note": value, "inner": {"password": value}}}}
-    new = sent_contents([user(call, again)])
+    new = sent_contents([user_turn(call, again)])
     assert str(new).count(value) == 1
 
 
 def test_no_field_is_lost_whose_name_is_masked_like_others() -> None:
     addresses = {f"{name}@example.org": name for name in ("anna", "ben", "carl")}
-    [turn] = sent_contents([user({"functionCall": {"name": "f", "args": addresses}})])
+    [turn] = sent_contents([user_turn({"functionCall": {"name": "f", "args": addresses}})])
     assert turn["parts"][0]["functionCall"]["args"] == {
         "[EMAIL]": "anna",
         "[EMAIL]_2": "ben",
@@ -635,7 +637,7 @@ def test_no_field_is_lost_whose_name_is_masked_like_others() -> None:
 
 @pytest.mark.parametrize("begun", ["eyJ", "password = "])
 def test_what_may_be_a_secret_and_is_longer_than_any_is_masked(begun: str) -> None:
-    assert "aaaa" not in str(sent_contents([user({"text": f"So: {begun}{'a' * 9000}"})]))
+    assert "aaaa" not in str(sent_contents([user_turn(f"So: {begun}{'a' * 9000}")]))
 
 
 @pytest.mark.parametrize("scope", ["prompts", "answers", "thoughts"])
@@ -650,7 +652,7 @@ def test_a_part_that_is_not_an_object_is_redacted_in_the_scope_of_its_turn(
 ) -> None:
     """It is not a documented format, but it would be forwarded."""
     turn = {"role": role, "parts": [part, {"text": "hi"}, None]}
-    following = user({"text": "go on"})  # the model's turns at the end are the client's
+    following = user_turn("go on")  # the model's turns at the end are the client's
     options = {"scopes": [scope]}
     own = {"user": "prompts", "model": "answers"}[role]
     expected = {"role": role, "parts": [masked, {"text": "hi"}, None]} if scope == own else turn
