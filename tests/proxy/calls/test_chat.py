@@ -61,42 +61,6 @@ def user(content: Any) -> Json:
 
 
 @pytest.mark.parametrize(
-    "messages",
-    [
-        [user("a rocket")],
-        [user([{"type": "text", "text": "a ro"}, {"type": "text", "text": "cket"}])],
-        [{"role": "system", "content": "a rocket"}, user("hi")],
-        [user("hi"), {"role": "developer", "content": [{"type": "text", "text": "a rocket"}]}],
-        [user("hi"), {"role": "assistant", "content": "a rocket"}],
-        [user("hi"), {"role": "assistant", "refusal": "a rocket", "content": None}],
-    ],
-)
-@pytest.mark.parametrize("path", [PATH, VERTEX])
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_prompt_is_denied_in_every_form(messages: list[Json], path: str, stream: bool) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
-        answer = await post(gateway.url, path, {**HI, "messages": messages, "stream": stream}, BEARER)
-    assert (answer.status, answer.error["message"]) == (403, REFUSAL)
-    assert not gateway.recorded
-
-
-async def test_a_call_that_no_hook_edits_arrives_byte_for_byte_with_its_answer() -> None:
-    seen: list[Json] = []
-    body = {**HI, "model": "models/gemini-2.5-flash", "future": {"a_b": 1.0}, "temperature": None}
-    hooks = {"BeforeModel": [listens(seen)], "AfterModel": [listens(seen)]}
-    data = json.dumps(ANSWER, indent=1).encode()
-    async with peer(ok(data)) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, PATH, body, BEARER)
-    assert answer.body == data
-    assert json.loads(upstream.heard[0].split(b"\r\n\r\n")[1]) == body
-    assert b"Bearer test-key" in upstream.heard[0]
-    assert seen[0]["llm_request"]["model"] == "gemini-2.5-flash"
-    assert seen[0]["llm_request"]["messages"] == [{"role": "user", "content": "hi"}]
-    assert seen[1]["llm_response"]["text"] == "hello"
-    assert seen[1]["llm_response"]["usageMetadata"]["promptTokenCount"] == 3
-
-
-@pytest.mark.parametrize(
     "change",
     [
         {"messages": [user([{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}])]},
@@ -132,47 +96,6 @@ async def test_hooks_see_that_a_call_uses_a_cache(change: Json) -> None:
     assert (request["cachedContent"], request["history"]) == ("cachedContents/1", "unknown")
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"model": "m", "messages": [], "cached_content": "c", "google": {"cached_content": "a rocket"}}',
-        b'{"model": "m", "messages": [], "google": {"cached_content": "a rocket"}}',
-        b'{"model": "m", "messages": [{"role": "user", "content": "hi", "content": "a rocket"}]}',
-        b'{"model": "m", "messages": [{"role": "user", "content": "hi", "Content": "a rocket"}]}',
-        b'{"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": "true"}',
-        b'{"model": "m", "messages": [{"role": "user", "content": "hi"}], "Stream": true}',
-        b'{"model": "m/../n", "messages": [{"role": "user", "content": "hi"}]}',
-        b'{"model": "meta/llama", "messages": [{"role": "user", "content": "hi"}]}',
-        b'{"messages": [{"role": "user", "content": "hi"}]}',
-        b'{"model": "m", "messages": [], "contents": [{"parts": [{"text": "a rocket"}]}]}',
-        b'{"model": "m", "messages": [], "systemInstruction": {"parts": [{"text": "a rocket"}]}}',
-        b'{"model": "m", "messages": [{"role": "function", "name": "f", "content": "a rocket"}]}',
-        b'{"model": "m", "messages": [{"role": "assistant", "function_call": {"name": "a rocket"}}]}',
-    ],
-)
-async def test_a_body_that_two_parsers_could_read_differently_is_refused(body: bytes) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
-        answer = await post(gateway.url, PATH, body, BEARER)
-    assert answer.status in (400, 403)
-    assert not gateway.recorded
-
-
-async def test_the_policies_of_models_and_usage_apply() -> None:
-    models = {"type": "builtin", "builtin": "models", "options": {"allow": ["gemini-2.5-flash"]}}
-    bodies = [{**HI, "model": name} for name in ("gemini-2.5-pro", "google/gemini-2.5-flash", MODEL)]
-    async with (
-        peer(ok(json.dumps(ANSWER).encode())) as upstream,
-        gateway_before(upstream.url, {"BeforeModel": [models]}) as url,
-    ):
-        answers = [await post(url, PATH, body, KEY) for body in bodies]
-        receipt = (
-            await ask(url, "GET", f"/hookgate/v1/receipts/{answers[1].headers['x-hookgate-receipt']}", KEY)
-        ).json
-    assert [answer.status for answer in answers] == [403, 200, 200]
-    assert receipt["model"] == MODEL
-    assert (receipt["usage"]["input_tokens"], receipt["usage"]["output_tokens"]) == (3, 17)
-
-
 @pytest.mark.parametrize("asks", [False, True])
 async def test_tokens_of_a_stream_are_counted_and_reported_only_to_a_client_that_asks(asks: bool) -> None:
     body = {**HI, "stream": True, **({"stream_options": {"include_usage": True}} if asks else {})}
@@ -184,44 +107,6 @@ async def test_tokens_of_a_stream_are_counted_and_reported_only_to_a_client_that
     assert receipt["usage"]["output_tokens"] > 0
     assert (b'"usage"' in answer.body) is asks
     assert all(each["choices"] for each in chunks_of(answer)) is not asks
-
-
-async def test_a_hook_that_changes_the_model_keeps_its_collection() -> None:
-    hook = says(llm_request={"model": "gemini-2.5-pro"})
-    async with running_gateway({"BeforeModel": [hook]}) as gateway:
-        for model in (MODEL, f"models/{MODEL}", f"google/{MODEL}"):
-            await post(gateway.url, VERTEX, {**HI, "model": model}, BEARER)
-    names = [request.body["model"] for request in gateway.recorded]
-    assert names == ["gemini-2.5-pro", "models/gemini-2.5-pro", "google/gemini-2.5-pro"]
-
-
-async def test_a_condition_on_the_operation_applies() -> None:
-    seen: list[Json] = []
-    hook = {**listens(seen), "when": {"operations": ["streamChatCompletion"]}}
-    async with running_gateway({"BeforeModel": [hook]}) as gateway:
-        for stream in (False, True):
-            await post(gateway.url, PATH, {**HI, "stream": stream}, BEARER)
-    assert len(seen) == 1
-
-
-async def test_a_conversation_is_one_session() -> None:
-    seen: list[Json] = []
-    later = [user("hi"), {"role": "assistant", "content": "hello"}, user("more")]
-    async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
-        for messages in ([user("hi")], later, [user("other")]):
-            await post(gateway.url, PATH, {**HI, "messages": messages}, BEARER)
-    sessions = [event["session_id"] for event in seen]
-    assert sessions[0] == sessions[1] != sessions[2]
-
-
-async def test_a_selection_of_tools_reaches_the_upstream() -> None:
-    hook = says(toolConfig={"mode": "ANY", "allowedFunctionNames": ["read_file"]})
-    async with running_gateway({"BeforeToolSelection": [hook]}) as gateway:
-        answer = await post(gateway.url, PATH, {**HI, "tools": [declared("shell"), declared()]}, BEARER)
-    assert gateway.recorded[0].body["tools"] == [declared()]
-    assert gateway.recorded[0].body["tool_choice"] == {"type": "function", "function": {"name": "read_file"}}
-    [call] = answer.json["choices"][0]["message"]["tool_calls"]
-    assert call["function"]["name"] == "read_file"
 
 
 # ---- answers in the model's place
@@ -240,30 +125,6 @@ async def test_a_hook_answers_itself_whole_and_streamed() -> None:
 # ---- the answer
 
 
-async def test_unchanged_chunks_keep_their_bytes() -> None:
-    data = sse([text_chunk("hel"), text_chunk("lo"), *called(['{"a"', ": 1}"]), ended("tool_calls")])
-    hooks = {"BeforeTool": [listens([])], **BOTH}
-    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, PATH, {**HI, "stream": True}, KEY)
-    assert answer.body == data
-
-
-@pytest.mark.parametrize("mode", ["event", "window", "complete"])
-async def test_a_hook_edits_a_stream_in_each_mode(mode: str) -> None:
-    def shout(event: Json) -> Json:
-        text = event["llm_response"].get("text") or ""
-        return {
-            "hookSpecificOutput": {"llm_response": {"candidates": [{"content": {"parts": [text.upper()]}}]}}
-        }
-
-    data = sse([text_chunk("hel"), text_chunk("lo "), text_chunk("you"), ended()])
-    hooks = {"AfterModel": [runs(shout, stream=mode)]}
-    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, PATH, {**HI, "stream": True}, KEY)
-    assert text_of(answer) == "HELLO YOU"
-    assert answer.body.endswith(b"data: [DONE]\n\n")
-
-
 async def test_a_denial_in_the_middle_of_a_stream_ends_it_with_the_reason() -> None:
     def no_secret(event: Json) -> Json | None:
         return {"decision": "deny", "reason": REFUSAL} if "secret" in str(event["llm_response"]) else None
@@ -279,23 +140,6 @@ async def test_a_denial_in_the_middle_of_a_stream_ends_it_with_the_reason() -> N
         assert chunks_of(answer)[-1]["choices"][0]["finish_reason"] == "stop"
         assert answer.body.endswith(b"data: [DONE]\n\n")
     assert b"secret" not in answer.body
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_forbidden_call_does_not_reach_the_client(stream: bool) -> None:
-    call = tool_call('{"command": "cat /etc/passwd"}', name="shell")
-    message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    whole = {**ANSWER, "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
-    streamed = sse([*called(['{"command": "cat ', '/etc/passwd"}'], name="shell"), ended("tool_calls")])
-    bodies = [STREAM_HEAD, streamed] if stream else [ok(json.dumps(whole).encode())]
-    async with (
-        peer(*bodies) as upstream,
-        gateway_before(upstream.url, {"BeforeTool": [runs(no_shell)]}) as url,
-    ):
-        answer = await post(url, PATH, {**HI, "stream": stream}, KEY)
-    assert b"passwd" not in answer.body
-    assert b"no shell" in answer.body
-    assert b'"finish_reason":"stop"' in answer.body
 
 
 @pytest.mark.parametrize(
@@ -362,34 +206,6 @@ async def test_a_refused_call_is_reported_to_the_model_which_answers_again() -> 
         assert text.endswith("I did not.")
         assert b"tool_calls" not in answer.body
         assert answer.body.count(b"[DONE]") == stream
-
-
-async def test_an_edit_of_a_tools_result_reaches_the_model() -> None:
-    def hide(event: Json) -> Json:
-        assert event["tool_response"]["llmContent"] == "milk"
-        return {"hookSpecificOutput": {"additionalContext": "Checked."}}
-
-    messages = [
-        user("read"),
-        {"role": "assistant", "content": None, "tool_calls": [tool_call("{}")]},
-        {"role": "tool", "tool_call_id": "c1", "content": "milk"},
-    ]
-    async with running_gateway({"AfterTool": [runs(hide)]}) as gateway:
-        await post(gateway.url, PATH, {**HI, "messages": messages}, KEY)
-    sent = gateway.recorded[0].body["messages"]
-    assert sent[:2] == messages[:2]
-    assert "Checked." in json.dumps(sent)
-
-
-async def test_an_answer_that_hooks_could_not_judge_is_refused() -> None:
-    choice = {"index": 0, "message": {"role": "assistant", "audio": {"transcript": SECRET}}}
-    async with (
-        peer(ok(json.dumps({**ANSWER, "choices": [choice]}).encode())) as upstream,
-        gateway_before(upstream.url, {"AfterModel": [listens([])]}) as url,
-    ):
-        answer = await post(url, PATH, HI, KEY)
-    assert answer.status == 502
-    assert SECRET.encode() not in answer.body
 
 
 # ---- embeddings

@@ -17,10 +17,8 @@ from support.bodies.interactions import (
     Json,
     called,
     completed,
-    copied,
     delta,
     events_of,
-    no_shell,
     sse,
     started,
     stopped,
@@ -29,10 +27,10 @@ from support.bodies.interactions import (
     text_of,
 )
 from support.bodies.planting import SECRET
-from support.gateway.dialects import BOTH, REDACT, no_rockets_at_all
+from support.gateway.dialects import BOTH, REDACT
 from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
-from support.hooks.policies import CANNED, REFUSAL, answer_itself
-from support.wire import KEY, STREAM_HEAD, ask, ok, peer, post
+from support.hooks.policies import CANNED, answer_itself
+from support.wire import STREAM_HEAD, ok, peer, post
 
 from hookgate.proxy.config import Config
 from hookgate.proxy.routes.dialects.interactions import Interactions
@@ -42,41 +40,6 @@ ALLOWS_ALL = Config.model_validate({"routes": {"files": "forward", "unhooked": [
 
 
 # ---- the request
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"input": "a rocket"},
-        {"input": {"type": "text", "text": "a rocket"}},
-        {"input": [{"type": "text", "text": "a ro"}, {"type": "text", "text": "cket"}]},
-        {"input": [{"type": "user_input", "content": [{"type": "text", "text": "a rocket"}]}]},
-        {"input": [{"type": "from_the_future", "content": [{"type": "text", "text": "a rocket"}]}]},
-        {"input": "hi", "system_instruction": "a rocket"},
-        {"input": "hi", "systemInstruction": "a rocket"},
-    ],
-)
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_prompt_is_denied_in_every_form(body: Json, stream: bool) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
-        answer = await post(gateway.url, PATH, {**HI, **body, "stream": stream})
-    assert (answer.status, answer.error["message"]) == (403, REFUSAL)
-    assert not gateway.recorded
-
-
-async def test_a_call_that_no_hook_edits_arrives_byte_for_byte_with_its_answer() -> None:
-    seen: list[Json] = []
-    body = {"model": "models/gemini-2.5-flash", "input": "hi", "future": {"a_b": 1.0}, "store": False}
-    hooks = {"BeforeModel": [listens(seen)], "AfterModel": [listens(seen)]}
-    data = json.dumps(ANSWER, indent=1).encode()
-    async with peer(ok(data)) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, PATH, body)
-    assert answer.body == data
-    assert json.loads(upstream.heard[0].split(b"\r\n\r\n")[1]) == body
-    assert seen[0]["llm_request"]["model"] == "gemini-2.5-flash"
-    assert seen[0]["llm_request"]["messages"] == [{"role": "user", "content": "hi"}]
-    assert seen[1]["llm_response"]["text"] == "hello"
-    assert seen[1]["llm_response"]["usageMetadata"]["promptTokenCount"] == 3
 
 
 async def test_a_large_body_is_assembled_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,43 +106,6 @@ async def test_an_operator_may_allow_agents_but_no_webhook() -> None:
     assert len(upstream.heard) == 1
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"model": "m", "input": "hi", "input": "a rocket"}',
-        b'{"model": "m", "input": "hi", "in\\u0070ut": "a rocket"}',
-        b'{"model": "m", "input": "hi", "stream": "true"}',
-        b'{"model": "m/../n", "input": "hi"}',
-        b'{"input": "hi"}',
-        b'{"model": "m", "input": "hi", "contents": [{"parts": [{"text": "a rocket"}]}]}',
-        b'{"model": "m", "agent": "a", "input": "hi"}',
-        b'{"model": "m", "INPUT": "a rocket"}',
-        b'{"model": "m", "input": [{"type": "user_input", "Content": [{"text": "a rocket"}]}]}',
-        b'{"model": "m", "input": "hi", "web_hook_config": {"url": "https://example.org"}}',
-        b'{"model": "m", "input": "hi", "WebhookConfig": {"url": "https://example.org"}}',
-    ],
-)
-async def test_a_body_that_two_parsers_could_read_differently_is_refused(body: bytes) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}, config=ALLOWS_ALL) as gateway:
-        answer = await post(gateway.url, PATH, body)
-    assert answer.status in (400, 403)
-    assert not gateway.recorded
-
-
-async def test_the_policies_of_models_and_usage_apply() -> None:
-    models = {"type": "builtin", "builtin": "models", "options": {"allow": ["gemini-2.5-flash"]}}
-    async with running_gateway({"BeforeModel": [models]}) as gateway:
-        answers = [
-            await post(gateway.url, PATH, {**HI, "model": name}) for name in ("gemini-2.5-pro", HI["model"])
-        ]
-        path = f"/hookgate/v1/receipts/{answers[1].headers['x-hookgate-receipt']}"
-        receipt = (await ask(gateway.url, "GET", path, KEY)).json
-    assert [answer.status for answer in answers] == [403, 200]
-    assert receipt["model"] == "gemini-2.5-flash"
-    assert receipt["usage"]["input_tokens"] > 0
-    assert receipt["usage"]["output_tokens"] > 0
-
-
 async def test_an_answer_in_place_of_a_refused_one_names_the_model_that_a_hook_chose() -> None:
     hooks = {
         "BeforeModel": [runs(lambda _: {"hookSpecificOutput": {"llm_request": {"model": "chosen"}}})],
@@ -203,15 +129,6 @@ async def test_a_hook_answers_itself_whole_and_streamed() -> None:
 
 
 # ---- the answer
-
-
-async def test_unchanged_events_keep_their_bytes() -> None:
-    events = [CREATED, started(TEXT_STEP), delta("hel"), delta("lo"), stopped(), *called(['{"a"', ": 1}"], 1)]
-    data = sse([*events, completed("requires_action")])
-    hooks = {"BeforeTool": [listens([])], **BOTH}
-    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, PATH, {**HI, "stream": True})
-    assert answer.body == data
 
 
 @pytest.mark.parametrize("cut", range(0, len(SECRET) + 1, 3))
@@ -263,48 +180,6 @@ async def test_a_denial_in_the_middle_of_a_stream_is_a_last_step_with_the_reason
         },
     ]
     assert b"end" not in answer.body
-
-
-@pytest.mark.parametrize("mode", ["event", "window", "complete"])
-async def test_an_edit_reaches_the_client_in_every_stream_mode(mode: str) -> None:
-    def louder(event: Json) -> Json:
-        response = copied(event["llm_response"])
-        for candidate in response["candidates"]:
-            candidate["content"]["parts"] = [part.upper() for part in candidate["content"]["parts"]]
-        return {"hookSpecificOutput": {"llm_response": response}}
-
-    events = [CREATED, started(TEXT_STEP), delta("hel"), delta("lo"), stopped(), completed()]
-    hooks = {"AfterModel": [runs(louder, stream=mode)]}
-    async with peer(*streamed(events)) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, PATH, {**HI, "stream": True})
-    assert text_of(answer) == "HELLO"
-    assert [event["event_type"] for event in events_of(answer)] == [event["event_type"] for event in events]
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_forbidden_tool_call_never_reaches_the_agent(stream: bool) -> None:
-    call = {"type": "function_call", "id": "c0", "name": "shell", "arguments": {"command": "cat /etc/passwd"}}
-    whole = ok(json.dumps({**ANSWER, "status": "requires_action", "steps": [call]}).encode())
-    pieces = ['{"comm', 'and": "cat /e', 'tc/passwd"}']
-    data = streamed([CREATED, *called(pieces, 0, "shell"), completed("requires_action")])
-    hooks = {"BeforeTool": [runs(no_shell)]}
-    async with peer(*(data if stream else [whole])) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(
-            url, PATH, {**HI, "stream": stream, "tools": [{"type": "function", "name": "shell"}]}
-        )
-    assert b"passwd" not in answer.body
-    assert b"function_call" not in answer.body
-
-
-async def test_an_answer_of_an_older_revision_is_refused() -> None:
-    said = {"id": "v1_1", "status": "completed", "outputs": [text(SECRET)]}
-    async with (
-        peer(ok(json.dumps(said).encode())) as upstream,
-        gateway_before(upstream.url, {"AfterModel": [listens([])]}) as url,
-    ):
-        answer = await post(url, PATH, HI)
-    assert answer.status == 502
-    assert SECRET.encode() not in answer.body
 
 
 # ---- every field of the API's own types
@@ -411,13 +286,3 @@ async def test_a_secret_in_any_field_of_an_answer_does_not_reach_the_client() ->
         assert SECRET.encode() not in answer.body
         assert ENCODED.encode() not in answer.body
         assert b'"event_type":"error"' not in answer.body, answer.body
-
-
-async def test_a_selection_of_tools_reaches_the_upstream() -> None:
-    tools = [{"type": "function", "name": name} for name in ("shell", "read_file")]
-    hook = says(toolConfig={"mode": "ANY", "allowedFunctionNames": ["read_file"]})
-    async with running_gateway({"BeforeToolSelection": [hook]}) as gateway:
-        answer = await post(gateway.url, PATH, {**HI, "tools": tools})
-    choice = gateway.recorded[0].body["generation_config"]["tool_choice"]
-    assert choice == {"allowed_tools": {"mode": "any", "tools": ["read_file"]}}
-    assert [step["name"] for step in answer.json["steps"]] == ["read_file"]

@@ -14,7 +14,6 @@ from support.bodies.responses import (
     IMAGE,
     MODEL,
     call_item,
-    called,
     declared,
     message,
     output_text,
@@ -24,7 +23,7 @@ from support.bodies.responses import (
     text_events,
     whole,
 )
-from support.gateway.dialects import BOTH, REDACT, no_rockets_at_all, no_shell
+from support.gateway.dialects import BOTH, REDACT, no_shell
 from support.gateway.keys import denial_reason, issue, issuing_gateway, key_header
 from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
 from support.hooks.policies import CANNED, REFUSAL, answer_itself
@@ -83,45 +82,6 @@ def user(content: Any) -> Json:
 
 
 # ---- the request
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"input": "a rocket"},
-        {"input": [user("a rocket")]},
-        {"input": [user([{"type": "input_text", "text": "a ro"}, {"type": "input_text", "text": "cket"}])]},
-        {"input": "hi", "instructions": "a rocket"},
-        {"input": [{"role": "system", "content": "a rocket"}, user("hi")]},
-        {"input": [user("hi"), {"role": "developer", "content": "a rocket"}]},
-        {"input": [user("hi"), message(output_text("a rocket"))]},
-        {"input": [user("hi"), message({"type": "refusal", "refusal": "a rocket"})]},
-        {"input": [user("hi"), {"type": "reasoning", "summary": summary("a rocket")}]},
-    ],
-)
-@pytest.mark.parametrize("path", [PATH, VERTEX])
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_prompt_is_denied_in_every_form(body: Json, path: str, stream: bool) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
-        answer = await post(gateway.url, path, {**HI, **body, "stream": stream}, BEARER)
-    assert (answer.status, answer.error["message"]) == (403, REFUSAL)
-    assert not gateway.recorded
-
-
-async def test_a_call_that_no_hook_edits_arrives_byte_for_byte_with_its_answer() -> None:
-    seen: list[Json] = []
-    body = {**HI, "model": "models/gemini-2.5-flash", "future": {"a_b": 1.0}, "temperature": None}
-    hooks = {"BeforeModel": [listens(seen)], "AfterModel": [listens(seen)]}
-    data = json.dumps(ANSWER, indent=1).encode()
-    async with peer(ok(data)) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, PATH, body, BEARER)
-    assert answer.body == data
-    assert json.loads(upstream.heard[0].split(b"\r\n\r\n")[1]) == body
-    assert b"Bearer test-key" in upstream.heard[0]
-    assert seen[0]["llm_request"]["model"] == "gemini-2.5-flash"
-    assert seen[0]["llm_request"]["messages"] == [{"role": "user", "content": "hi"}]
-    assert seen[1]["llm_response"]["text"] == "hello"
-    assert seen[1]["llm_response"]["usageMetadata"]["promptTokenCount"] == 3
 
 
 @pytest.mark.parametrize(
@@ -187,53 +147,6 @@ async def test_stored_responses_are_refused(method: str, path: str) -> None:
     assert not gateway.recorded
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"model": "m", "input": "hi", "input": "a rocket"}',
-        b'{"model": "m", "input": [{"role": "user", "content": "hi", "content": "a rocket"}]}',
-        b'{"model": "m", "input": [{"role": "user", "content": "hi", "Content": "a rocket"}]}',
-        b'{"model": "m", "input": "hi", "Input": "a rocket"}',
-        b'{"model": "m", "input": "hi", "Instructions": "a rocket"}',
-        b'{"model": "m", "input": "hi", "stream": "true"}',
-        b'{"model": "m", "input": "hi", "Stream": true}',
-        b'{"model": "m", "input": "hi", "previousResponseId": "r"}',
-        b'{"model": "m", "input": "hi", "PREVIOUS_RESPONSE_ID": "r"}',
-        b'{"model": "m/../n", "input": "hi"}',
-        b'{"model": "meta/llama", "input": "hi"}',
-        b'{"input": "hi"}',
-        b'{"model": "m", "contents": [{"parts": [{"text": "a rocket"}]}]}',
-        b'{"model": "m", "input": "hi", "messages": [{"role": "user", "content": "a rocket"}]}',
-        b'{"model": "m", "input": [{"type": "item_reference", "id": "msg_1"}]}',
-        b'{"model": "m", "input": [{"type": "mcp_call", "output": "a rocket"}]}',
-        b'{"model": "m", "input": [{"type": "custom_tool_call_output", "output": "a rocket"}]}',
-        b'{"model": "m", "input": {"role": "user", "content": "a rocket"}}',
-        b'{"model": "m", "input": "hi", "tools": [{"type": "web_search"}]}',
-    ],
-)
-async def test_a_body_that_hooks_could_not_judge_is_refused(body: bytes) -> None:
-    async with running_gateway({"BeforeModel": [runs(no_rockets_at_all)]}) as gateway:
-        answer = await post(gateway.url, PATH, body, BEARER)
-    assert answer.status in (400, 403), answer.body
-    assert not gateway.recorded
-
-
-async def test_the_policies_of_models_and_usage_apply() -> None:
-    models = {"type": "builtin", "builtin": "models", "options": {"allow": ["gemini-2.5-flash"]}}
-    bodies = [{**HI, "model": name} for name in ("gemini-2.5-pro", "google/gemini-2.5-flash", MODEL)]
-    async with (
-        peer(ok(json.dumps(ANSWER).encode())) as upstream,
-        gateway_before(upstream.url, {"BeforeModel": [models]}) as url,
-    ):
-        answers = [await post(url, PATH, body, KEY) for body in bodies]
-        receipt = (
-            await ask(url, "GET", f"/hookgate/v1/receipts/{answers[1].headers['x-hookgate-receipt']}", KEY)
-        ).json
-    assert [answer.status for answer in answers] == [403, 200, 200]
-    assert receipt["model"] == MODEL
-    assert (receipt["usage"]["input_tokens"], receipt["usage"]["output_tokens"]) == (3, 17)
-
-
 async def test_tokens_of_a_stream_are_counted() -> None:
     data = sse(whole(text_events(["hi"]), usage=USAGE, tools=ANSWER["tools"]))
     async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, BOTH) as url:
@@ -242,57 +155,6 @@ async def test_tokens_of_a_stream_are_counted() -> None:
         receipt = (await ask(url, "GET", path, KEY)).json
     assert answer.body == data
     assert (receipt["usage"]["input_tokens"], receipt["usage"]["output_tokens"]) == (3, 17)
-
-
-async def test_a_hook_that_changes_the_model_keeps_its_collection() -> None:
-    hook = says(llm_request={"model": "gemini-2.5-pro"})
-    async with running_gateway({"BeforeModel": [hook]}) as gateway:
-        for model in (MODEL, f"models/{MODEL}", f"google/{MODEL}"):
-            await post(gateway.url, VERTEX, {**HI, "model": model}, BEARER)
-    names = [request.body["model"] for request in gateway.recorded]
-    assert names == ["gemini-2.5-pro", "models/gemini-2.5-pro", "google/gemini-2.5-pro"]
-
-
-async def test_a_condition_on_the_operation_applies() -> None:
-    seen: list[Json] = []
-    hook = {**listens(seen), "when": {"operations": ["streamResponse"]}}
-    async with running_gateway({"BeforeModel": [hook]}) as gateway:
-        for stream in (False, True):
-            await post(gateway.url, PATH, {**HI, "stream": stream}, BEARER)
-    assert len(seen) == 1
-
-
-async def test_a_conversation_is_one_session() -> None:
-    seen: list[Json] = []
-    later = [user("hi"), message(output_text("hello")), user("more")]
-    async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
-        for given in ("hi", [user("hi")], later, [user("other")]):
-            await post(gateway.url, PATH, {**HI, "input": given}, BEARER)
-    sessions = [event["session_id"] for event in seen]
-    assert sessions[0] == sessions[1] == sessions[2] != sessions[3]
-
-
-async def test_a_selection_of_tools_reaches_the_upstream() -> None:
-    hook = says(toolConfig={"mode": "ANY", "allowedFunctionNames": ["read_file"]})
-    async with running_gateway({"BeforeToolSelection": [hook]}) as gateway:
-        answer = await post(gateway.url, PATH, {**HI, "tools": [declared("shell"), declared()]}, BEARER)
-    assert gateway.recorded[0].body["tools"] == [declared()]
-    assert gateway.recorded[0].body["tool_choice"] == {"type": "function", "name": "read_file"}
-    assert [item["name"] for item in answer.json["output"]] == ["read_file"]
-
-
-async def test_an_edit_of_a_tools_result_reaches_the_model() -> None:
-    def note(event: Json) -> Json:
-        assert event["tool_response"]["llmContent"] == "milk"
-        return {"hookSpecificOutput": {"additionalContext": "Checked."}}
-
-    result = {"type": "function_call_output", "call_id": "c1", "output": "milk"}
-    items = [user("read"), call_item("{}"), result]
-    async with running_gateway({"AfterTool": [runs(note)]}) as gateway:
-        await post(gateway.url, PATH, {**HI, "input": items}, KEY)
-    sent = gateway.recorded[0].body["input"]
-    assert sent[:2] == items[:2]
-    assert "Checked." in json.dumps(sent)
 
 
 # ---- answers in the model's place
@@ -309,31 +171,6 @@ async def test_a_hook_answers_itself_whole_and_streamed() -> None:
 # ---- the answer
 
 
-async def test_unchanged_events_keep_their_bytes() -> None:
-    data = sse(whole(text_events(["hel", "lo"]), called(['{"a"', ": 1}"], 1)))
-    hooks = {"BeforeTool": [listens([])], **BOTH}
-    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, PATH, {**HI, "stream": True}, KEY)
-    assert answer.body == data
-
-
-@pytest.mark.parametrize("mode", ["event", "window", "complete"])
-async def test_a_hook_edits_a_stream_in_each_mode(mode: str) -> None:
-    def shout(event: Json) -> Json:
-        text = event["llm_response"].get("text") or ""
-        return {
-            "hookSpecificOutput": {"llm_response": {"candidates": [{"content": {"parts": [text.upper()]}}]}}
-        }
-
-    data = sse(whole(text_events(["hel", "lo "]), text_events(["you"], 1, id_="msg_2")))
-    hooks = {"AfterModel": [runs(shout, stream=mode)]}
-    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, PATH, {**HI, "stream": True}, KEY)
-    assert (text_of(answer), final_text(answer)) == ("HELLO YOU", "HELLO YOU")
-    assert b"hel" not in answer.body
-    assert b"you" not in answer.body
-
-
 async def test_a_denial_in_the_middle_of_a_stream_ends_it_with_the_reason() -> None:
     def no_secret(event: Json) -> Json | None:
         return {"decision": "deny", "reason": REFUSAL} if "secret" in str(event["llm_response"]) else None
@@ -347,20 +184,6 @@ async def test_a_denial_in_the_middle_of_a_stream_ends_it_with_the_reason() -> N
     assert text_of(answer) == final_text(answer) == f"hello {REFUSAL}"
     assert events_of(answer)[-1]["type"] == "response.completed"
     assert b"secret" not in answer.body
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_forbidden_call_does_not_reach_the_client(stream: bool) -> None:
-    events, item = called(['{"command": "cat ', '/etc/passwd"}'], name="shell")
-    full = {**ANSWER, "output": [item]}
-    bodies = [STREAM_HEAD, sse(whole((events, item)))] if stream else [ok(json.dumps(full).encode())]
-    async with (
-        peer(*bodies) as upstream,
-        gateway_before(upstream.url, {"BeforeTool": [runs(no_shell)]}) as url,
-    ):
-        answer = await post(url, PATH, {**HI, "stream": stream}, KEY)
-    assert b"passwd" not in answer.body
-    assert "no shell" in final_text(answer)
 
 
 async def test_a_refused_call_is_reported_to_the_model_which_answers_again() -> None:
@@ -402,17 +225,6 @@ async def test_a_stream_that_an_error_ends_releases_no_part_of_a_secret() -> Non
             answer = await post(url, PATH, {**HI, "stream": True}, KEY)
         assert SECRET[:12].encode() not in answer.body
         assert b'"c"' in answer.body
-
-
-async def test_an_answer_that_hooks_could_not_judge_is_refused() -> None:
-    item = {"type": "custom_tool_call", "name": "shell", "input": SECRET}
-    async with (
-        peer(ok(json.dumps({**ANSWER, "output": [item]}).encode())) as upstream,
-        gateway_before(upstream.url, {"AfterModel": [listens([])]}) as url,
-    ):
-        answer = await post(url, PATH, HI, KEY)
-    assert answer.status == 502
-    assert SECRET.encode() not in answer.body
 
 
 # ---- a secret in every field
