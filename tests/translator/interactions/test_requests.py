@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 from support.bodies.interactions import MODEL, Json, copied, requests, steps
 
@@ -244,3 +245,30 @@ def test_a_file_in_a_content_of_an_unknown_type_is_shown_as_a_file() -> None:
     [turn] = request.shown["contents"]
     assert turn["parts"][0]["fileData"]["fileUri"] == "https://files.example/a"
     assert request.edited("n", request.shown)["input"] == [content]
+
+
+@given(requests(), st.integers(0, 20), st.booleans())
+def test_a_step_that_is_added_or_removed_does_not_change_the_others(
+    body: Json, number: int, adds: bool
+) -> None:
+    request = InteractionRequest(body)
+    turns = copied(request.shown.get("contents", []))
+    steps = body.get("input")
+    assume(isinstance(steps, list) and len(turns) == len(steps) > 1)
+    at = number % len(turns)
+    added = {"role": "user", "parts": [{"text": "more"}]}
+    left = [*turns[:at], added, *turns[at:]] if adds else [*turns[:at], *turns[at + 1 :]]
+    assume(adds or turns.count(turns[at]) == 1)
+    new = request.edited(request.named, {**copied(request.shown), "contents": left})["input"]
+    if adds:
+        assert [step for step in new if step not in steps] == [user("more")]
+        new = [step for step in new if step in steps]
+        assert new == steps
+    else:
+        assert new == [*steps[:at], *steps[at + 1 :]]
+
+
+def test_the_place_in_an_error_is_that_in_the_input() -> None:
+    request = InteractionRequest({"model": "m", "input": [thought(), user("hi")]})
+    assert request.place("contents[1].parts[0]") == "input[1].content[0]"
+    assert request.place("tools") == "tools"

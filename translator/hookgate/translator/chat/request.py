@@ -14,6 +14,7 @@ from typing import Any
 
 from hookgate.translator.chat.contents import decode_message_contents, encode_contents
 from hookgate.translator.chat.messages import decode_message, encode_messages
+from hookgate.translator.conversation.items import encode_tools
 from hookgate.translator.fields import BodyError, JsonObject, camel, read_list, read_object
 from hookgate.translator.openai.calls import (
     MODES,
@@ -153,11 +154,10 @@ class ChatRequest:
         return calls
 
     def _encode_tools(self, request: JsonObject) -> JsonObject:
-        raw = dict(zip(map(dumps, self._tools), self.body.get("tools") or (), strict=True))
         offered = read_list(request, "tools")
         searches = [tool["googleSearch"] for tool in offered if tool.keys() == {"googleSearch"}]
         functions = [tool for tool in offered if tool.keys() != {"googleSearch"}]
-        tools = [each for tool in functions for each in _encode_tool(tool, raw)]
+        tools = encode_tools(functions, self._tools, self.body.get("tools") or [], _encode_tool)
         selection = encode_selection(
             self.body,
             self.shown,
@@ -251,9 +251,7 @@ def _decode_tool(tool: Any, path: str) -> JsonObject:
     return {**rest, "functionDeclarations": [function]}
 
 
-def _encode_tool(tool: JsonObject, raw: dict[bytes, Any]) -> list[JsonObject]:
-    if (original := raw.get(dumps(tool))) is not None:
-        return [original]
+def _encode_tool(tool: JsonObject) -> list[JsonObject]:
     declared = read_list(tool, "functionDeclarations")
     if declared or tool.keys() <= {"functionDeclarations"}:  # of which a hook left none
         rest = {key: value for key, value in tool.items() if camel(key) != "functionDeclarations"}

@@ -11,6 +11,7 @@ The input becomes `contents`, one turn for each step. The functions among the to
 from typing import Any
 
 from hookgate.translator.checks import check_spellings
+from hookgate.translator.conversation.items import ItemList, encode_tools
 from hookgate.translator.fields import (
     BodyError,
     JsonObject,
@@ -58,7 +59,7 @@ class InteractionRequest:
             raise BodyError("agent", "an interaction has a model or an agent, not both")
         self.streamed = body.get("stream") is True
         self._input = body.get("input")
-        self._steps: list[Any] = []
+        self._items = ItemList(self._input if isinstance(self._input, list) else [])
         self._tools: list[JsonObject] = []
         self._turns = self._decode_input()
         self.shown: JsonObject = {"contents": self._turns} if self._turns else {}
@@ -83,20 +84,18 @@ class InteractionRequest:
         if given is None:
             return []
         if isinstance(given, str):
-            self._steps = [given]
             return [{"role": "user", "parts": [{"text": given}]}]
         if isinstance(given, dict):
             if is_step(given):
                 raise BodyError("input", "steps must be in a list")
-            self._steps = [given]
             return [{"role": "user", "parts": decode_contents([given], "input")}]
         if not isinstance(given, list):
             raise BodyError("input", "the input must be a text, a content, or a list of contents or steps")
         if not any(map(is_step, given)):
-            self._steps = [given]
             return [{"role": "user", "parts": decode_contents(given, "input")}] if given else []
-        self._steps = given
-        return [decode_step(step, f"input[{number}]") for number, step in enumerate(given)]
+        for number, step in enumerate(given):
+            self._items.add_turn(number, decode_step(step, f"input[{number}]"))
+        return self._items.turns
 
     def _decode_config(self) -> None:
         config = read(self.body, "generationConfig")
@@ -138,6 +137,10 @@ class InteractionRequest:
         self._tools = [_decode_tool(tool, f"tools[{number}]") for number, tool in enumerate(tools)]
         self.shown["tools"] = self._tools
 
+    def place(self, path: str) -> str:
+        """Return the path in the body of a part of the request that hooks are shown."""
+        return self._items.place(path, "input")
+
     # ---- and back
 
     def edited(self, model: str, request: JsonObject) -> JsonObject:
@@ -174,8 +177,7 @@ class InteractionRequest:
             values["generation_config"] = config
         tools = read_list(request, "tools")
         if tools or body.get("tools") == []:
-            old = dict(zip(map(id, self._tools), body.get("tools") or (), strict=True))
-            values["tools"] = [each for tool in tools for each in _encode_tool(tool, old)]
+            values["tools"] = encode_tools(tools, self._tools, body.get("tools") or [], _encode_tool)
         values |= {
             snake_field(key): value for key, value in request.items() if snake_field(key) not in _SHOWN
         }
@@ -187,17 +189,7 @@ class InteractionRequest:
             return given
         if not isinstance(given, list) or not any(map(is_step, given)):
             return self._encode_contents(turns)
-        steps: list[JsonObject] = []
-        old = {id(turn): step for turn, step in zip(self._turns, self._steps, strict=True)}
-        aligned = len(turns) == len(self._turns)
-        for number, turn in enumerate(turns):
-            if id(turn) in old:
-                steps.append(old[id(turn)])
-            elif aligned and same(turn, self._turns[number]):
-                steps.append(self._steps[number])
-            else:
-                steps += encode_turn(turn)
-        return steps
+        return [step for _, steps in self._items.encode_turns(turns, encode_turn) for step in steps]
 
     def _encode_contents(self, turns: list[Any]) -> Any:
         """Return the input for edited turns, in the form of the original one if possible."""
@@ -296,9 +288,7 @@ def _decode_tool(tool: Any, path: str) -> JsonObject:
     return {_KINDS.get(name, kind): rest}
 
 
-def _encode_tool(tool: JsonObject, old: dict[int, Any]) -> list[Any]:
-    if id(tool) in old:
-        return [old[id(tool)]]
+def _encode_tool(tool: JsonObject) -> list[Any]:
     tools = [{"type": "function", **each} for each in read_list(tool, "functionDeclarations")]
     for key, value in tool.items():
         if (kind := camel(key)) == "functionDeclarations":

@@ -4,12 +4,11 @@ Messages of the system and of the developer become `systemInstruction`, one part
 become `contents`, one turn for each message.
 """
 
-import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from hookgate.translator.conversation.alignment import align_parts
+from hookgate.translator.conversation.items import ItemList
 from hookgate.translator.fields import BodyError, JsonObject, same
 
 INSTRUCTING = ("system", "developer")
@@ -19,21 +18,13 @@ _NEW = -1
 """The number of an instruction that hooks have added."""
 
 
-class MessageList:
-    """The messages of one request, each with its number."""
+class MessageList(ItemList):
+    """The messages of one request. Those that instruct the model are no turns."""
 
     def __init__(self, messages: list[Any]) -> None:
-        self._messages = messages
-        self._numbers: list[int] = []  # of the messages that are turns
-        self.turns: list[JsonObject] = []
-        """The `contents`."""
+        super().__init__(messages)
         self.instruction: list[JsonObject] = []
         """The parts of the `systemInstruction`, each of which says to which message it belongs."""
-
-    def add_turn(self, number: int, turn: JsonObject) -> None:
-        """Add a message that is shown as a turn."""
-        self._numbers.append(number)
-        self.turns.append(turn)
 
     def add_instruction(self, number: int, parts: list[JsonObject], path: str) -> None:
         """Add a message that instructs the model, with the parts for its content. Raises BodyError.
@@ -41,7 +32,7 @@ class MessageList:
         Each part has the number and the role of the message, and the first part also its other fields. If
         each part had them, a message of n fields and n texts would become n² values.
         """
-        message: JsonObject = self._messages[number]
+        message: JsonObject = self.items[number]
         if any("text" not in part for part in parts):
             raise BodyError(f"{path}.content", "a message of the system must be text")
         if any("message" in part for part in parts):
@@ -52,18 +43,6 @@ class MessageList:
         fields = named | {key: value for key, value in message.items() if key != "content"}
         first, *others = parts or [{"text": ""}]
         self.instruction += [{**first, "message": fields}, *({**part, "message": named} for part in others)]
-
-    def place(self, path: str, name: str) -> str:
-        """Return the path of a part of the request in the body, whose field `name` has the messages."""
-        found = re.match(r"contents\[(\d+)\]\.parts\[(\d+)\]", path)
-        if found is None or int(found[1]) >= len(self._numbers):
-            return path
-        return f"{name}[{self._numbers[int(found[1])]}].content[{found[2]}]"
-
-    def pairs(self) -> Iterator[tuple[JsonObject, JsonObject]]:
-        """Yield each turn with its message."""
-        for turn, number in zip(self.turns, self._numbers, strict=True):
-            yield turn, self._messages[number]
 
     def encode(
         self,
@@ -83,18 +62,13 @@ class MessageList:
             is_result: Returns whether a message is a tool result.
         """
         if same(turns, self.turns) and same(instruction, self.instruction):
-            return self._messages
+            return self.items
         instructing = deque(self._encode_instruction(instruction, close_instruction))
         out: list[Any] = []
         added: list[Any] = []  # what hooks put beside a result: it must not part the results of one turn
-        for turn, match in zip(turns, align_parts(self.turns, turns), strict=True):
-            number = 0 if match is None else self._numbers[match]
+        for number, encoded in self.encode_turns(turns, encode_turn):
             while instructing and instructing[0][0] < number:  # new ones come first
                 out.append(instructing.popleft()[1])
-            if match is not None and same(turn, self.turns[match]):
-                encoded = [self._messages[self._numbers[match]]]
-            else:
-                encoded = encode_turn(turn)
             results = [message for message in encoded if is_result(message)]
             if not results:
                 out += added
@@ -111,7 +85,7 @@ class MessageList:
         for part in parts:
             of = part.get("message")
             number = of.get("number") if isinstance(of, dict) else None
-            if not isinstance(number, int) or not 0 <= number < len(self._messages):
+            if not isinstance(number, int) or not 0 <= number < len(self.items):
                 number = _NEW
             if groups and number != _NEW and groups[-1][0] == number:
                 groups[-1][1].append(part)
@@ -123,7 +97,7 @@ class MessageList:
         encoded = []
         for number, group in groups:
             if number != _NEW and same(group, shown.get(number)):
-                encoded.append((number, self._messages[number]))
+                encoded.append((number, self.items[number]))
                 continue
             fields: JsonObject = {}
             for part in reversed(group):  # the first part has the fields, if no hook has moved it

@@ -12,6 +12,7 @@ other fields keep their names, so that hooks see them in the view `body`.
 from collections.abc import Iterator
 from typing import Any
 
+from hookgate.translator.conversation.items import encode_tools
 from hookgate.translator.fields import BodyError, JsonObject, camel, read_list, read_object, same
 from hookgate.translator.openai.calls import (
     MODES,
@@ -30,7 +31,6 @@ from hookgate.translator.openai.messages import INSTRUCTING, MessageList
 from hookgate.translator.openai.settings import GenerationSettings
 from hookgate.translator.responses.contents import decode_item_contents, encode_item_contents
 from hookgate.translator.responses.items import decode_input_item, encode_items, type_of_item
-from hookgate.translator.strictjson import dumps
 
 _CONFIG = {"max_output_tokens": "maxOutputTokens", "temperature": "temperature", "top_p": "topP"}
 _OWN = frozenset({"input", "instructions", "model", "stream", "tool_choice", "tools", *_CONFIG})
@@ -151,8 +151,8 @@ class ResponseRequest:
         return {"text": {**text, "format": wanted or {"type": "text"}}}
 
     def _encode_tools(self, request: JsonObject) -> JsonObject:
-        raw = dict(zip(map(dumps, self._tools), self.body.get("tools") or (), strict=True))
-        tools = [each for tool in read_list(request, "tools") for each in _encode_tool(tool, raw)]
+        offered, given = read_list(request, "tools"), self.body.get("tools") or []
+        tools = encode_tools(offered, self._tools, given, _encode_tool)
         return encode_selection(
             self.body,
             self.shown,
@@ -253,9 +253,7 @@ def _decode_tool(tool: Any, path: str) -> JsonObject:
     return {"functionDeclarations": [{key: value for key, value in tool.items() if key != "type"}]}
 
 
-def _encode_tool(tool: JsonObject, raw: dict[bytes, Any]) -> list[JsonObject]:
-    if (original := raw.get(dumps(tool))) is not None:
-        return [original]
+def _encode_tool(tool: JsonObject) -> list[JsonObject]:
     if tool.keys() - {"functionDeclarations", "function_declarations"}:
         raise BodyError("tools", f"a response cannot have a tool with {', '.join(tool)}")
     return [{"type": "function", **each} for each in read_list(tool, "functionDeclarations")]

@@ -38,7 +38,7 @@ class Interactions:
         return self._model, self._request.shown
 
     def place(self, path: str) -> str:
-        return path
+        return path if self._request is None else self._request.place(path)
 
     def encode_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         if self._request is None or self._request.body is not body:
