@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from support.bodies.interactions import MODEL, Json, copied, requests, steps
+from support.bodies.interactions import MODEL, Json, copied, numbered, requests, steps
 
 from hookgate.translator import (
     BodyError,
@@ -247,25 +247,21 @@ def test_a_file_in_a_content_of_an_unknown_type_is_shown_as_a_file() -> None:
     assert request.edited("n", request.shown)["input"] == [content]
 
 
-@given(requests(), st.integers(0, 20), st.booleans())
+@given(st.lists(steps(), min_size=2, max_size=6), st.integers(0, 5), st.booleans())
 def test_a_step_that_is_added_or_removed_does_not_change_the_others(
-    body: Json, number: int, adds: bool
+    given_steps: list[Json], number: int, adds: bool
 ) -> None:
-    request = InteractionRequest(body)
-    turns = copied(request.shown.get("contents", []))
-    steps = body.get("input")
-    assume(isinstance(steps, list) and len(turns) == len(steps) > 1)
-    at = number % len(turns)
-    added = {"role": "user", "parts": [{"text": "more"}]}
-    left = [*turns[:at], added, *turns[at:]] if adds else [*turns[:at], *turns[at + 1 :]]
+    body = numbered({"model": MODEL, "input": given_steps})
+    request, all_steps = InteractionRequest(body), body["input"]
+    turns, at = copied(request.shown["contents"]), number % len(all_steps)
+    added = [{"role": "user", "parts": [{"text": "more"}]}] if adds else []
+    left = [*turns[:at], *added, *turns[at + (not adds) :]]
+    assume(len(turns) == len(all_steps))  # otherwise, the input is a list of contents
     assume(adds or turns.count(turns[at]) == 1)
     new = request.edited(request.named, {**copied(request.shown), "contents": left})["input"]
-    if adds:
-        assert [step for step in new if step not in steps] == [user("more")]
-        new = [step for step in new if step in steps]
-        assert new == steps
-    else:
-        assert new == [*steps[:at], *steps[at + 1 :]]
+    others = [*all_steps[:at], *all_steps[at + (not adds) :]]
+    assert [step for step in new if step != user("more")] == others
+    assert len(new) == len(others) + adds
 
 
 def test_the_place_in_an_error_is_that_in_the_input() -> None:
