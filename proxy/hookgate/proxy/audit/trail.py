@@ -45,7 +45,7 @@ _UNREADABLE = "hookgate cannot read its audit ({}). Ask the operator of this gat
 _UNFINISHED = frozenset({AuditState.PENDING, AuditState.STARTED, AuditState.START_FAILED})
 """States after which the end of a call is still to be recorded."""
 
-_PAUSES = (0.02, 0.08, 0.2, 0)
+_PAUSES = (0.02, 0.08, 0.3, 0)
 """Seconds between attempts to read the records of a call, which may have just ended at another gateway."""
 
 

@@ -191,7 +191,7 @@ _IDLE_SECONDS = 5.0
 _CHECK_SECONDS = 5.0
 """Seconds between two checks of the lock while records are written. An idle writer checks it as well."""
 
-_JOURNAL_SECONDS = 0.1
+_JOURNAL_SECONDS = 0.2
 """Seconds between two transactions that move records of the journal to the database."""
 
 _HEAD_SECONDS = 5.0
