@@ -418,6 +418,7 @@ _ITEM_RESULTS = frozenset({"functionResponse", "function_response"})
 """Holders whose `response` is free-form JSON."""
 
 _WITH_ITEMS = _ITEM_LISTS | _ITEM_HOLDERS | _ITEM_RESULTS
+_WITH_ITEMS_OF_RESULT = _WITH_ITEMS - {"response"}
 
 _Place = tuple[Any, ...]
 """The place of a value: that of its parent, and its key or index. An empty tuple is the body itself."""
@@ -431,22 +432,59 @@ def check_items(body: Any, most: int, advice: str) -> None:
 
     Raises TooLargeError, which names the list with the first item that is too many.
     """
-    left = most
-    level: list[tuple[_Place, JsonObject]] = [((), body)] if type(body) is dict else []
+    if type(body) is dict and _exceeds_items(body, most):
+        raise TooLargeError(
+            _path(_place_beyond(body, most)), f"the body has more than {most} items; {advice}"
+        )
+
+
+def _exceeds_items(body: JsonObject, most: int) -> bool:
+    level = [body]
     while level:
+        below: list[JsonObject] = []
+        for obj in level:
+            if _WITH_ITEMS.isdisjoint(obj):  # most parts
+                continue
+            for _, items in _items_in(obj):
+                if type(items) is list:
+                    most -= len(items)
+                    below += [item for item in items if type(item) is dict]
+                else:
+                    below.append(items)
+            if most < 0:
+                return True
+        level = below
+    return False
+
+
+def _place_beyond(body: JsonObject, most: int) -> _Place:
+    """Return the place of the list with the first item that is too many. One of them is."""
+    level: list[tuple[_Place, JsonObject]] = [((), body)]
+    while True:
         below: list[tuple[_Place, JsonObject]] = []
         for place, obj in level:
-            for key in obj.keys() & _WITH_ITEMS:
-                value, here = obj[key], (place, key)
-                if type(value) is dict:
-                    below.append((here, without(value, "response") if key in _ITEM_RESULTS else value))
-                elif type(value) is list and key in _ITEM_LISTS:
-                    left -= len(value)
-                    if left < 0:
-                        message = f"the body has more than {most} items; {advice}"
-                        raise TooLargeError(_path(here), message)
-                    below += (((here, at), item) for at, item in enumerate(value) if type(item) is dict)
+            for key, items in _items_in(obj):
+                here = place, key
+                if type(items) is list:
+                    most -= len(items)
+                    if most < 0:
+                        return here
+                    below += (((here, at), item) for at, item in enumerate(items) if type(item) is dict)
+                else:
+                    below.append((here, items))
         level = below
+
+
+def _items_in(obj: JsonObject) -> Iterator[tuple[str, Any]]:
+    """Yield the lists of items in an object, and the objects in it that may have some, with their keys."""
+    for key in obj.keys() & _WITH_ITEMS:
+        value = obj[key]
+        if type(value) is dict and key not in _ITEM_RESULTS:
+            yield key, value
+        elif type(value) is dict and not _WITH_ITEMS_OF_RESULT.isdisjoint(value):
+            yield key, without(value, "response")
+        elif type(value) is list and key in _ITEM_LISTS:
+            yield key, value
 
 
 def _path(place: _Place) -> str:
