@@ -4,6 +4,7 @@ import inspect
 import threading
 from dataclasses import replace
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -190,11 +191,20 @@ async def test_the_tools_of_a_large_request_are_read_in_a_thread() -> None:
             self.ran += 1
             return step(*args)
 
-    steps = Large()
-    session = replace(ANNA, call_state=CallState(steps=steps))
     event = {
         "hook_event_name": "BeforeToolSelection",
         **BeforeToolSelection("m", {"tools": [HOSTED]}).fields("text"),
     }
-    output = await make_policy(tools_policy, {"allow": ["read_file"]}, session=session)(event)
-    assert (output["hookSpecificOutput"]["tools"], steps.ran) == ([], 1)
+    for options, ran in ({"allow": ["read_file"]}, 1), ({"allow": ["read_file"], "pin": "flag"}, 2):
+        steps = Large()
+        session = replace(ANNA, call_state=CallState(steps=steps))
+        output = await make_policy(tools_policy, options, session=session)(event)
+        assert (output["hookSpecificOutput"]["tools"], steps.ran) == ([], ran)
+
+
+def test_tools_that_a_selection_names_are_compared_in_linear_time() -> None:
+    kinds = [f"k{number}" for number in range(20_000)]
+    event = BeforeToolSelection("m", {"tools": [{kind: {} for kind in kinds}]})
+    began = process_time()
+    assert event.undeclared_names({"tools": kinds}) == []
+    assert process_time() - began < 1

@@ -44,8 +44,8 @@ async def test_all_texts_are_shown_as_one_turn_and_nothing_changes_without_edits
     assert (answer.json, body) == (ANSWER, BODY)
     [turn] = shown[0]["llm_request"]["contents"]
     assert [part["text"] for part in turn["parts"]] == [
-        *("hi", "q1", "polite?", "true_description", "yes", "q2", "which?", "a", "b"),
-        *("q3", "how?", "bad", "good"),
+        *("hi", "\nq1: ", "polite?", "\ntrue_description: ", "yes", "\nq2: ", "which?", "\na: ", "b"),
+        *("\nq3: ", "how?", "bad", "good"),
     ]
 
 
@@ -90,9 +90,34 @@ async def test_what_hooks_would_not_see_is_refused_by_its_place(change: Json, fi
     assert field in answer.error["message"]
 
 
+async def test_a_password_is_found_by_the_name_of_its_field() -> None:
+    password = "hT7kQ9zLw2Xv8Rn4"  # noqa: S105
+    question = {"type": "choice", "instructions": "which?", "criteria": {"db_password": password, "b": "c"}}
+    for questions in ({"q": question}, {"db_password": {**question, "instructions": password}}):
+        answer, upstream = await sent({"BeforeModel": [REDACT]}, {**BODY, "questions": questions})
+        assert answer.status == 200
+        assert password not in json.dumps(upstream)
+        assert upstream["questions"].keys() == questions.keys()
+        for name, sent_question in upstream["questions"].items():
+            assert sent_question["criteria"].keys() == questions[name]["criteria"].keys()
+            assert sent_question["criteria"]["b"] == "c"
+
+
+async def test_an_edited_name_is_written_back_without_what_it_was_shown_with() -> None:
+    def rename(event: Json) -> Json:
+        contents = planted(event["llm_request"]["contents"], lambda text: text.replace("q1", "q: 1"))
+        return {"hookSpecificOutput": {"llm_request": {"contents": contents}}}
+
+    _, upstream = await sent({"BeforeModel": [{**runs(rename), "view": "raw"}]}, BODY)
+    assert [*upstream["questions"]] == ["q: 1", "q2", "q3"]
+    assert upstream["questions"]["q2"] == BODY["questions"]["q2"]
+
+
 async def test_texts_that_would_become_one_name_refuse_the_call() -> None:
     def shout(event: Json) -> Json:
-        contents = planted(event["llm_request"]["contents"], lambda text: "A" if text in "ab" else text)
+        contents = planted(
+            event["llm_request"]["contents"], lambda text: "A" if text.strip("\n: ") in "ab" else text
+        )
         return {"hookSpecificOutput": {"llm_request": {"contents": contents}}}
 
     question = {"type": "choice", "instructions": "which?", "criteria": {"a": "x", "b": "y"}}

@@ -414,3 +414,26 @@ async def test_a_call_of_an_unknown_type_is_judged_as_one_that_the_client_runs(s
         assert b"rm -rf" in reply.body
         assert b"requires_action" in reply.body
     assert [(each["tool_name"], each["tool_input"]) for each in shown] == [("shell_call", UNKNOWN)]
+
+
+async def test_a_kind_that_is_named_like_a_function_does_not_keep_the_function() -> None:
+    options = {"allow": ["read_*"], "hosted": ["*"]}
+    hooks = {"BeforeToolSelection": [{"type": "builtin", "builtin": "tools", "options": options}]}
+    for kind in ("runShell", "run_shell"):
+        body = {
+            "contents": TURNS,
+            "tools": [{kind: {}}, {"functionDeclarations": [READ, {"name": "runShell"}]}],
+        }
+        assert (await upstream_body(hooks, UNARY, body))["tools"] == LEFT
+
+
+@pytest.mark.parametrize("kept", ["mcpServers", "run_shell"])
+async def test_a_tool_in_the_form_of_a_hooks_declaration_is_refused(kept: str) -> None:
+    """The policy would return one of several tools with its settings, which here are another tool's name."""
+    options = {"hosts": ["good.example"], "deny": [{"tool": "run_shell"}]}
+    hooks = {"BeforeToolSelection": [{"type": "builtin", "builtin": "tools", "options": options}]}
+    tools = [{"name": kept}, {"name": EVIL}, *TOOLS[:2], {"functionDeclarations": [{"name": "run_shell"}]}]
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        reply = await post(url, UNARY, {"contents": TURNS, "tools": tools}, KEY)
+    assert (reply.status, upstream.heard) == (400, [])
+    assert b"tools[0].name: a tool has no name" in reply.body

@@ -357,9 +357,14 @@ def _check_content(content: Any, path: str) -> None:
 
 
 def _check_tool(tool: Any, path: str) -> None:
-    """Refuse a tool with a function that has no name, which hooks could not select or remove."""
+    """Refuse a tool with a function that has no name, which hooks could not select or remove.
+
+    Hooks return functions as `{"name": …}`, so a tool of this form would be taken for a function, too.
+    """
     if not isinstance(tool, dict):
         raise BodyError(path, "a tool must be an object")
+    if isinstance(tool.get("name"), str):
+        raise BodyError(f"{path}.name", "a tool has no name; put functions into functionDeclarations")
     declared = read(tool, "functionDeclarations")
     if not isinstance(declared, list | dict | None):
         raise BodyError(f"{path}.functionDeclarations", "the declarations must be a list")

@@ -1,7 +1,8 @@
 """The body that creates a decision: an input, and questions about it that a model answers with numbers.
 
 All of its texts are one turn of the user, with a part for each: those of the input, then the IDs,
-instructions and criteria of the questions. Images, audio and other media are refused.
+instructions and criteria of the questions. A name is shown as in `\npassword: `, before its value, because it
+can say what the value is. Images, audio and other media are refused.
 """
 
 from collections.abc import Callable
@@ -65,10 +66,15 @@ def _object(
     given: JsonObject, path: str, convert: Convert, value: Callable[[Any, str, Convert], Any]
 ) -> JsonObject:
     """Return an object whose keys are texts, too. Raises EditError if two of them become equal."""
-    new = {convert(key): value(item, f"{path}.{key}", convert) for key, item in given.items()}
+    new = {_name(key, convert): value(item, f"{path}.{key}", convert) for key, item in given.items()}
     if len(new) != len(given):
         raise EditError(path, "texts that stay different, since they are the names of fields", [*new])
     return new
+
+
+def _name(key: str, convert: Convert) -> str:
+    """Return a name, which is shown on a line before its value, as a text of its own."""
+    return convert(f"\n{key}: ").removeprefix("\n").removesuffix(": ")
 
 
 def _question(question: Any, path: str, convert: Convert) -> JsonObject:

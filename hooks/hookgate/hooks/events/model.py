@@ -328,7 +328,7 @@ class BeforeToolSelection(Event):
         selection = read_tool_config(read(specific, "toolConfig") or {})
         kept = [each for each in read_tools(specific.get("tools") or []) if isinstance(each, str)]
         names = [*selection.get("allowedFunctionNames", ()), *kept]
-        declared, kinds = set(declared_names(self.body)), hosted_kinds(self.body)
+        declared, kinds = set(declared_names(self.body)), set(hosted_kinds(self.body))
         unknown = [name for name in dict.fromkeys(names) if name not in declared and camel(name) not in kinds]
         return unknown if declared else []
 

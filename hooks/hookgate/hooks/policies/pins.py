@@ -281,7 +281,8 @@ def _offered(tools: dict[str, Any]) -> list[str]:
 
 async def _changed(pins: Pins, tools: dict[str, Any], session: SessionContext) -> frozenset[str]:
     """Return the names of changed tools in a request, and keep them for the calls in its answer."""
-    noted = await pins.note(_declared(tools), session.session_id)
+    declared = await session.call_state.steps.run(_declared, tools)
+    noted = await pins.note(declared, session.session_id)
     for name in sorted(noted.new):
         log.warning(
             "the declaration of the tool %r has changed; seen in session %s", name, session.session_id

@@ -30,7 +30,7 @@ from hookgate.hooks.policies.pins import check_pins, tools_of
 from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
 from hookgate.translator import KNOWN_KINDS, declared_names, hosted_tools, hosted_uses
-from hookgate.translator.fields import JsonObject, is_larger, read, read_object, snake_field
+from hookgate.translator.fields import JsonObject, camel, is_larger, read, read_object, snake_field
 
 _NOT_LISTED = "The tool {name!r} is not on the list of tools that are allowed here."
 _DENIED = "The tool {name!r} is not allowed here."
@@ -147,7 +147,9 @@ def _selection(options: ToolsOptions, body: JsonObject, event: Mapping[str, Any]
     if len(allowed) == len(functions) and len(kept) == len(hosted):
         return None
     removed = {kind for kind, settings in hosted if kind in denied or not _may_reach(options, kind, settings)}
-    allowed += dict.fromkeys(kind for kind, _ in kept if kind not in removed)
+    # A client can name a kind like a function. In a selection, such a name is that of the function.
+    taken = {*removed, *map(camel, functions)}
+    allowed += dict.fromkeys(kind for kind, _ in kept if kind not in taken)
     # Without settings, a tool in a selection would stand for all of its kind.
     allowed += [{kind: settings} for kind, settings in kept if kind in removed and settings]
     return {"hookSpecificOutput": {"tools": allowed}}
