@@ -1,8 +1,8 @@
 """The body that creates a decision: an input, and questions about it that a model answers with numbers.
 
 All of its texts are one turn of the user, with a part for each: those of the input, then the IDs,
-instructions and criteria of the questions. A name is shown as in `\npassword: `, before its value, because it
-can say what the value is. Images, audio and other media are refused.
+instructions and criteria of the questions. A name is shown on a line before its value, as in `password: `,
+because it can say what the value is. Images, audio and other media are refused.
 """
 
 from collections.abc import Callable
