@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,17 @@ async def test_many_calls_are_reported_of_together_and_counted() -> None:
         reported = json.loads(data.partition(b"data: ")[2])
     assert reported["count"] == len(made)
     assert [row["id"] for row in reported["rows"]] == made[-MAX_ROWS:]
+
+
+async def test_calls_are_announced_a_tick_after_their_end_when_their_records_are_in_the_audit() -> None:
+    receipts = Receipts()
+    tick = 0.05
+    live = LiveFeed(receipts, dict, tick)
+    with live.reading() as reader:
+        began = time.monotonic()
+        ended(receipts)
+        assert await reader.next() is not None
+        assert time.monotonic() - began >= 2 * tick
 
 
 async def test_a_slow_reader_is_sent_away_and_the_others_stay() -> None:

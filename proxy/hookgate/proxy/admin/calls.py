@@ -1,6 +1,7 @@
 """The panel's lists of calls and sessions, from the audit or from the latest receipts."""
 
 import re
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -175,6 +176,10 @@ def _add(session: JsonObject, row: JsonObject) -> None:
         session["models"].append(row["model"])
 
 
+_RECORD_SECONDS = 0.5
+"""How long to wait for the record of a call that has ended; it is written a moment after the end."""
+
+
 class AuditedCalls:
     """All calls in the audit. A call that has just ended has a receipt before its record is written."""
 
@@ -191,10 +196,14 @@ class AuditedCalls:
         return CallPage([_row(each) for each in found[:limit]], older)
 
     def call(self, receipt: str) -> JsonObject | None:
+        kept = self._receipts.receipt_for(receipt)
         detail = self._reading.call(receipt)
+        until = time.monotonic() + _RECORD_SECONDS
+        while kept is not None and (detail is None or detail.end is None) and time.monotonic() < until:
+            time.sleep(_RECORD_SECONDS / 10)
+            detail = self._reading.call(receipt)
         if detail is not None and detail.end is not None:
             return {"facts": _facts(receipt, detail), "content": _content(detail)}
-        kept = self._receipts.receipt_for(receipt)
         if kept is not None:
             return {"facts": kept, "content": None}
         return None if detail is None else {"facts": _facts(receipt, detail), "content": _content(detail)}
