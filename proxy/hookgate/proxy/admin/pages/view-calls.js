@@ -19,7 +19,7 @@ export async function showCalls({ query, announce }) {
   const list = table("Calls, latest first", shown, page.calls);
   const body = list.querySelector("tbody");
   const empty = note(FILTERS.some((name) => wanted[name]) ? "No call matches this filter." : "No calls yet. They appear here as they end.");
-  const news = new News(body, shown, wanted, announce, page.calls.map((call) => call.id), () => { empty.hidden = true; });
+  const news = new News(body, shown, wanted, announce, page, () => { empty.hidden = true; });
   empty.hidden = page.calls.length > 0;
   return {
     title: "Calls",
@@ -67,21 +67,23 @@ function older(body, shown, wanted, page) {
 /** Adds calls that end while the list is open at its top, unless the user has paused it. */
 class News {
   #known;
+  #oldest;
   #paused = false;
   #waiting = [];
   #missed = 0;
   #unsaid = 0;
   #spoke = 0;
 
-  constructor(body, shown, wanted, announce, known, first) {
+  constructor(body, shown, wanted, announce, page, first) {
     Object.assign(this, { body, shown, wanted, announce, first });
-    this.#known = new Set(known);
+    this.#known = new Set(page.calls.map((call) => call.id));
+    this.#oldest = page.older ? page.calls.at(-1).at : 0; // what ended before is on the next pages
     this.told = el("p", { class: "news", hidden: true });
     this.button = el("button", { type: "button", "aria-pressed": "false", on: { click: () => this.#toggle() } }, "Pause");
   }
 
   add({ count: ended, rows }) {
-    const fresh = rows.filter((call) => !this.#known.has(call.id));
+    const fresh = rows.filter((call) => call.at > this.#oldest && !this.#known.has(call.id));
     fresh.forEach((call) => this.#known.add(call.id));
     for (const id of this.#known) {
       if (this.#known.size <= MOST_ROWS * 2) break;
