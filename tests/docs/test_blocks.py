@@ -30,7 +30,7 @@ NOT_READ = {
     ("README.md", "agent  ──>"): _DIAGRAM,
     ("README.md", "2. A redacted stream"): "the output of `hookgate demo`: test_demo.py",
     ("docs/agents/aider.md", "- name: aider/extra_params"): "the settings of aider: test_agents.py",
-    ("docs/architecture.md", "accept     connection"): _DIAGRAM,
+    ("docs/architecture.md", " 1 accept   connection"): _DIAGRAM,
     ("docs/architecture.md", "testing -> proxy"): _DIAGRAM,
     ("docs/architecture.md", "__main__"): "a table",
     ("docs/audit.md", '{"v": 1, "writer": W'): _NOTATION,

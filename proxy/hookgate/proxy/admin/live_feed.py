@@ -20,7 +20,7 @@ MAX_ROWS = 50
 TICK_SECONDS = 0.25
 """Seconds between events. Calls that ended since the last tick are announced at the next one.
 
-Pages read the audit after each event, and the record of a call may come to the database 0.2 seconds after its end.
+Pages read the audit after each event. A record may come to the database 0.2 seconds after its call's end.
 """
 _QUIET_TICKS = 40
 """Ticks without events after which a comment is sent, so that closed connections are noticed."""
