@@ -1,7 +1,7 @@
 """The context of a hook's run: the session, the caller, and the state of the current call."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -64,12 +64,15 @@ class CallEnd:
     """
 
     model: str
+    """The model that was asked."""
     input_tokens: int = 0
     """The number of prompt tokens, including cached ones."""
     output_tokens: int = 0
     """The number of answer tokens, including thoughts."""
     cost: float | None = None
     """The cost in the currency of the price table, or None if it has no price for the model."""
+    answered_by: str = ""
+    """The model that has answered, if it is another one than was asked."""
     continues: bool = False
     """Whether the call goes on, as a Live session does after each turn, or a model in the background."""
 
@@ -127,6 +130,10 @@ class CallState:
     """Whether the client requires an answer in JSON."""
     cut_off: bool = False
     """Whether the answer has ended prematurely, so that its texts may end in the middle of a secret."""
+    answered_by: str = ""
+    """The model that has answered, as the answer names it; empty if it is unknown, or there is no answer."""
+    rerouted: Mapping[str, str] = field(default_factory=dict)
+    """The models that answered the latest calls to other models, by the names of these."""
     expected: ExpectedUse = ExpectedUse()
     """What the call is expected to use; nothing if it uses no tokens, or if that is unknown."""
     steps: Steps = _STEPS

@@ -56,7 +56,7 @@ EVENTS_BY_POLICY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "cassette": ("BeforeModel", "AfterModel"),
         "limits": ("BeforeModel",),
-        "models": ("BeforeModel",),
+        "models": ("BeforeModel", "AfterModel"),
         "redact": ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool"),
         "tools": ("BeforeToolSelection", "BeforeTool", "AfterModel"),
     }

@@ -1,8 +1,9 @@
-"""Estimates of the tokens that a call will use, made from its request."""
+"""Estimates of the tokens that a call will use, made from its request, and whose price they cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hookgate.hooks.runners.inprocess import PriceTable
 from hookgate.hooks.session import ExpectedUse
 from hookgate.translator.fields import JsonObject, read, read_object
 
@@ -102,3 +103,8 @@ def _text_size(level: list[Any]) -> int:
                 below += item.values()
         level = below
     return size
+
+
+def priced_model(prices: PriceTable, model: str, answered_by: str | None) -> str:
+    """Return the model whose price a call costs: the one that answered, unless that has no price."""
+    return answered_by if answered_by and prices.knows(answered_by) else model

@@ -20,7 +20,7 @@ from hookgate.hooks.policies.counters import (
     held_at,
     is_held_key,
 )
-from hookgate.hooks.policies.estimates import estimate_output
+from hookgate.hooks.policies.estimates import estimate_output, priced_model
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.runners.inprocess import Counters, Policy, PolicyEnvironment, PriceTable
 from hookgate.hooks.session import CallEnd, ExpectedUse, SessionContext
@@ -41,10 +41,17 @@ Amounts = Mapping[Measure, float]
 """How much a call is expected to use, by measure."""
 
 
-def expected_amounts(expected: ExpectedUse, prices: PriceTable | None, model: str) -> Amounts:
-    """Return the tokens and the cost that a call is expected to use."""
+def expected_amounts(
+    expected: ExpectedUse, prices: PriceTable | None, model: str, rerouted: Mapping[str, str]
+) -> Amounts:
+    """Return the tokens and the cost that a call is expected to use.
+
+    `rerouted` contains the models that answer calls to others, by the names of these.
+    """
     tokens = expected.input_tokens, expected.output_tokens
-    cost = prices.cost(model, *tokens) if prices is not None and any(tokens) else None
+    cost = None
+    if prices is not None and any(tokens):
+        cost = prices.cost(priced_model(prices, model, rerouted.get(model)), *tokens)
     return {"tokens": sum(tokens), "cost": cost or 0}
 
 
@@ -94,7 +101,8 @@ class Account:
             return None
         async with self._lock:
             self.join(rules)
-            places = self._places([rule for rule in rules if rule.is_about(model)], expected or {})
+            answers = self._session.call_state.rerouted.get(model, model)
+            places = self._places(_rules_about(rules, model, answers), expected or {})
             await self._give_back(holder, but={place.key for place in places})
             full = await self._first_full(places) or await self._add(holder, places)
             if full:
@@ -167,7 +175,7 @@ class Account:
 
     def _end(self, end: CallEnd) -> None:
         """Count tokens and cost that were used, in the current windows. Then release what was held."""
-        applicable = [rule for rule in self._rules if rule.is_about(end.model)]
+        applicable = _rules_about(self._rules, end.model, end.answered_by or end.model)
         tokens = end.input_tokens + end.output_tokens
         if tokens and end.cost is None and any(rule.cost for rule in applicable):
             log.warning(
@@ -182,6 +190,11 @@ class Account:
             for key in filter(is_held_key, list(self._held)):
                 held = self._held.pop(key)
                 self._counters.add_later(key, -held.amount, held.expires)
+
+
+def _rules_about(rules: Iterable[LimitRule], model: str, answered_by: str) -> list[LimitRule]:
+    """Return the rules that apply to the model that is asked, or to the one that answers."""
+    return [rule for rule in rules if rule.is_about(model) or rule.is_about(answered_by)]
 
 
 _NO_TABLE = "needs a price table: name its file in hookgate.toml, as `file` in the section [prices]"
@@ -228,7 +241,7 @@ class _Limits:
         if session.call_state.runs_model and (rule := self._unpriced(model)) is not None:
             return _denial(rule, _NO_PRICE.format(rule=_rule_name(rule), model=model))
         expected = self._expected(event["llm_request"], session)
-        amounts = expected_amounts(expected, self._prices, model)
+        amounts = expected_amounts(expected, self._prices, model, session.call_state.rerouted)
         full = await self._account(session).take(self, self._rules, model, amounts)
         return _denial(full.count.rule, self._message(full)) if full else None
 

@@ -1,7 +1,10 @@
-"""The policy `models`: routes calls to models, allows or denies models, and changes their settings."""
+"""The policy `models`: routes calls to models, allows or denies models, and changes their settings.
+
+As a BeforeModel hook it judges the model that is asked; as an AfterModel hook the one that has answered.
+"""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
@@ -104,6 +107,8 @@ def route_model(rules: Iterable[RoutingRule], request: Mapping[str, Any], sessio
     return next((rule.to for rule in rules if rule.when.holds(request, session)), requested)
 
 
+_FINDING = "model not allowed"
+_ANSWERED = "The answer is withheld, because the model {model!r} gave it, which is not allowed here."
 _NOT_ALLOWED = "The model {model!r} is not allowed here{instead}."
 
 
@@ -123,6 +128,10 @@ class ModelsOptions(Options):
     rename: Mapping[ModelName, ModelName] = Field(default={}, strict=False)
     """Models to call instead of others, applied after `route`. `allow` and `deny` apply to the new name."""
 
+    answered_by: Literal["report", "refuse"] = "report"
+    """What an AfterModel hook does if a model has answered that may not be called: add a finding to the
+    receipt, or withhold the answer."""
+
     reason: str = ""
     """The reason that is given if a model is not allowed."""
 
@@ -141,6 +150,8 @@ def models_policy(options: Mapping[str, Any], environment: PolicyEnvironment) ->
     settings = read_options(ModelsOptions, options)
 
     def judge(event: dict[str, Any], session: SessionContext) -> dict[str, Any] | None:
+        if event["hook_event_name"] == "AfterModel":
+            return _judge_answer(settings, session.call_state.answered_by)
         if not session.call_state.runs_model:
             return None
         request = event["llm_request"]
@@ -154,6 +165,15 @@ def models_policy(options: Mapping[str, Any], environment: PolicyEnvironment) ->
         return {"hookSpecificOutput": {"llm_request": edit}} if edit else None
 
     return judge
+
+
+def _judge_answer(options: ModelsOptions, model: str) -> dict[str, Any] | None:
+    """Judge an answer by the model that it names as its own; empty if it names none."""
+    if not model or _allowed(options, model):
+        return None
+    if options.answered_by == "refuse":
+        return {"decision": "deny", "reason": options.reason or _ANSWERED.format(model=model)}
+    return {"hookSpecificOutput": {"findings": {_FINDING: 1}}}
 
 
 def _allowed(options: ModelsOptions, model: str) -> bool:

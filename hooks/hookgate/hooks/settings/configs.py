@@ -236,7 +236,7 @@ class HttpConfig(HookConfig):
 
 _POLICY_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
     "redact": {"view": "body", "stream": "held"},
-    "models": {"view": "raw"},
+    "models": {"view": "raw", "stream": "event"},
     "cassette": {"view": "raw", "stream": "complete"},
     "tools": {"view": "raw", "stream": "event"},
 }

@@ -182,8 +182,10 @@ def end_entry(
     """
     final = _start(record)
     changed = {name: value for name, value in final.items() if value != start[name]}
-    columns = entry_columns(final, str(record.outcome))
-    return Entry("end", record.id, now(), {**_end(record, receipt), **changed}, columns, content)
+    body = {**_end(record, receipt), **changed}
+    return Entry(
+        "end", record.id, now(), body, entry_columns({**final, **body}, str(record.outcome)), content
+    )
 
 
 def event_entry(record: CallRecord, receipt: JsonObject, content: JsonObject | None = None) -> Entry:
@@ -206,9 +208,10 @@ def interrupted_entry(call: str, start: JsonObject, writer: int) -> Entry:
 
 
 def entry_columns(start: JsonObject, outcome: str) -> Columns:
-    """Return the columns for a call with such a start, or for an event."""
+    """Return the columns for a call with such fields of its start and end, or for an event."""
     session = start.get("session") or {}
-    return Columns(session.get("id", ""), session.get("key", ""), start.get("model") or "", outcome)
+    model = start.get("answered_by") or start.get("model") or ""
+    return Columns(session.get("id", ""), session.get("key", ""), model, outcome)
 
 
 def _start(record: CallRecord) -> JsonObject:

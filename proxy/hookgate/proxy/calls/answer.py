@@ -1137,7 +1137,9 @@ class AnswerDelivery:
         An answer that is cut off ends the connection of the client as well. Raises ApiError if no answer
         arrives.
         """
-        self._meter = AnswerMeter(streamed=self._reply.framing is not None)
+        self._meter = AnswerMeter(
+            streamed=self._reply.framing is not None, note_model=self._record.note_answered_by
+        )
         status, attempts = 0, len(self._record.attempts)
         self._is_delivered = was_left = False
         for observer in self._call.observers:

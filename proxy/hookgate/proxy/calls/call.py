@@ -74,7 +74,7 @@ class Call:
             return
         route = with_gateway_credential(self.route, issued.team)
         refusal = services.upstreams.refusal(route)
-        self._admission = await services.issued_keys.admit(issued, self.route, refusal)
+        self._admission = await services.issued_keys.admit(issued, self.route, refusal, services.rerouted)
         if self._admission is not None:
             self.record.at_use, self.record.at_end = self._admission.at_use, self._admission.end
         self.route = route
@@ -151,7 +151,7 @@ class Call:
         session = open_session.session
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
-        session.call_state.steps = self.steps
+        session.call_state.steps, session.call_state.rerouted = self.steps, self.services.rerouted
         self._queue_start(session)
         return replace(judge, session=session), open_session
 

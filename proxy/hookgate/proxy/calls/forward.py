@@ -109,7 +109,8 @@ async def forward_unread(
             upload_urls = UploadUrls.from_request(request, route, call.services.upstreams.origins[route.api])
             response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, upload_urls))
             events = answer.headers.get(hdrs.CONTENT_TYPE, "").startswith("text/event-stream")
-            meter = AnswerMeter(streamed=is_judged and (events or route.streamed))
+            is_stream = is_judged and (events or route.streamed)
+            meter = AnswerMeter(streamed=is_stream, note_model=call.record.note_answered_by)
             if before_answer is not None:
                 await before_answer(answer.status)
             await response.prepare(request)

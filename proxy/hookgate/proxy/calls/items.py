@@ -146,7 +146,7 @@ class ItemsCall:
             )
             return web.Response(status=answer.status, headers=headers, body=error)
         body = await read_whole(answer.chunks())
-        meter = AnswerMeter()
+        meter = AnswerMeter(note_model=record.note_answered_by)
         meter.feed(body)
         meter.finish()
         record.usage += meter.usage

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from hookgate.hooks import CallEnd
+from hookgate.hooks.policies.estimates import priced_model
 from hookgate.proxy.calls.pacing import LongSteps, LoopSlices
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
@@ -13,7 +14,7 @@ from hookgate.proxy.keys.callers import Callers, load_named_keys
 from hookgate.proxy.observe.content import open_transcripts
 from hookgate.proxy.observe.logs import note_cause
 from hookgate.proxy.observe.record import AuditState, CallRecord, Receipts
-from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.observe.usage import Usage, read_prices
 from hookgate.proxy.routes.table import Route
 from hookgate.proxy.sessions.bypass import Bypasses
 from hookgate.proxy.sessions.interactions import KnownInteractions
@@ -26,6 +27,9 @@ if TYPE_CHECKING:  # they import SQLAlchemy, which only an enabled audit or issu
     from hookgate.proxy.keys.issued import IssuedKeys
 
 log = logging.getLogger("hookgate.gateway")
+
+_MAX_REROUTED = 1_000
+"""The maximum number of models for which it is remembered that others answer."""
 
 
 class GatewayServices:
@@ -59,6 +63,8 @@ class GatewayServices:
             load_named_keys(config.keys), refuses_unknown=refuses, issues=issued_keys is not None
         )
         self.prices = read_prices(config.prices.file)
+        self.rerouted: dict[str, str] = {}
+        """The models that answered the latest calls to other models, by the names of these."""
         self.slices = LoopSlices()
         self.long_steps = LongSteps()
         self.transcripts = open_transcripts(config.transcripts, find_sources(config.hooks).state)
@@ -72,26 +78,40 @@ class GatewayServices:
         used, record.settled_usage = counted - record.settled_usage, counted
         cost = None
         if self.prices:
-            tokens = used.input_tokens, used.output_tokens, used.cached_tokens
-            cost = self.prices.cost(record.model, *tokens)
+            model = priced_model(self.prices, record.model, record.answered_by)
+            cost = self.prices.cost(model, used.input_tokens, used.output_tokens, used.cached_tokens)
             record.cost = cost if cost is None or record.cost is None else record.cost + cost
-        end = CallEnd(record.model, used.input_tokens, used.output_tokens, cost, continues)
+        end = _call_end(record, used, cost, continues=continues)
         callbacks = [callback for state in record.call_states for callback in state.at_end]
         _notify([*callbacks, *record.at_use], end)
 
     def settle(self, record: CallRecord) -> None:
         """Settle a call that has ended: compute its cost, notify policies, and keep its receipt."""
+        self._note_answered_by(record)
         self.settle_usage(record, continues=record.continues_in_background)
         if record.at_end is not None:
-            used = record.counted_usage
-            end = CallEnd(record.model, used.input_tokens, used.output_tokens, record.cost)
-            _notify([record.at_end], end)
+            _notify([record.at_end], _call_end(record, record.counted_usage, record.cost))
         key = record.session.key if record.session else ""
         if key and record.was_answered_by_model:
             self.sessions.accept(key)
         receipt = self.receipts.add(record, self.sessions.keys.shares(key)[0])
         if self.audit is not None:
             self.audit.settle(record, receipt)
+
+    def _note_answered_by(self, record: CallRecord) -> None:
+        """Remember whether another model answers the calls to the one that was asked."""
+        asked, answered_by = record.model, record.answered_by
+        if not asked or not answered_by or self.rerouted.get(asked, asked) == answered_by:
+            return
+        self.rerouted.pop(asked, None)
+        if asked == answered_by:
+            return
+        if len(self.rerouted) >= _MAX_REROUTED:
+            del self.rerouted[next(iter(self.rerouted))]
+        self.rerouted[asked] = answered_by
+        unpriced = self.prices is not None and not self.prices.knows(answered_by)
+        price = "; the price table has no price for it, so that of the other one is used" if unpriced else ""
+        log.warning("calls to %s are answered by %s%s", asked, answered_by, price)
 
     async def receipt_for(self, receipt: str, key: str) -> JsonObject | None:
         """Return a receipt of a key, or None. It may be one of another gateway with the same audit."""
@@ -134,6 +154,11 @@ class GatewayServices:
         """Record a shim's event before it is answered. Raises ApiError if that fails."""
         if self.audit is not None:
             await self.audit.record_event(record, 200)
+
+
+def _call_end(record: CallRecord, used: Usage, cost: float | None, *, continues: bool = False) -> CallEnd:
+    answered_by = record.answered_by if record.was_rerouted else ""
+    return CallEnd(record.model, used.input_tokens, used.output_tokens, cost, answered_by, continues)
 
 
 def _notify(callbacks: Iterable[Callable[[CallEnd], None]], end: CallEnd) -> None:

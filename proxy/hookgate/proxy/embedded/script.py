@@ -72,6 +72,9 @@ class ScriptedAnswer(Pace):
     parts: list[Part] | None = None
     responses: list[dict[str, Any]] | None = Field(default=None, min_length=1)
     error: Failure | None = None
+    model: str | None = Field(
+        default=None, min_length=1
+    )  # that the answer is from; default: the requested one
     finish_reason: str = Field(default="STOP", alias="finishReason")
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ import re
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiohttp import web
 
@@ -247,12 +247,8 @@ def _embedded(request: Json) -> Json:
 
 
 async def _generate(request: web.Request, call: ModelCall, wrap: Wrap) -> web.StreamResponse:
-    answer = request.app[_PLAYER].pick(call.scene)
-    pace = answer or Pace()
-    await asyncio.sleep(pace.delay_ms / 1000)
-    if answer and answer.error:
-        raise EmbeddedApiError(answer.error.status, answer.error.message)
-    chunks = [wrap(chunk) for chunk in answers.respond(call, answer)]
+    call, responses, pace = await _responses(request, call)
+    chunks = [wrap(chunk) for chunk in responses]
     if call.stream:
         return await stream(request, chunks, pace)
     if pace.cut_after == 0:
@@ -264,7 +260,7 @@ async def _create_chat_completion(request: web.Request) -> web.StreamResponse:
     _require_key(request)
     body = parse_request_body(request)
     call = read_chat(body)
-    responses, pace = await _responses(request, call)
+    call, responses, pace = await _responses(request, call)
     if call.stream:
         with_usage = (body.get("stream_options") or {}).get("include_usage") is True
         return await stream_events(request, chat_stream(responses, call, with_usage=with_usage), pace)
@@ -275,22 +271,24 @@ async def _create_response(request: web.Request) -> web.StreamResponse:
     _require_key(request)
     body = parse_request_body(request)
     call = read_response_request(body)
-    responses, pace = await _responses(request, call)
+    call, responses, pace = await _responses(request, call)
     answer = response_answer(responses, call, body)
     if call.stream:
         return await stream_events(request, response_stream(responses, answer), pace)
     return await send(request, answer)
 
 
-async def _responses(request: web.Request, call: ModelCall) -> tuple[list[Json], Pace]:
-    """Return the responses of generateContent for a call, and the pace at which they are sent."""
+async def _responses(request: web.Request, call: ModelCall) -> tuple[ModelCall, list[Json], Pace]:
+    """Return a call with the model that answers, its responses of generateContent, and their pace."""
     _fail_on_demand(call.model)
     answer = request.app[_PLAYER].pick(call.scene)
     pace = answer or Pace()
     await asyncio.sleep(pace.delay_ms / 1000)
     if answer and answer.error:
         raise EmbeddedApiError(answer.error.status, answer.error.message)
-    return answers.respond(call, answer), pace
+    if answer and answer.model:
+        call = replace(call, model=answer.model)
+    return call, answers.respond(call, answer), pace
 
 
 async def _create_openai_embeddings(request: web.Request) -> web.StreamResponse:
@@ -308,7 +306,7 @@ async def _create_interaction(request: web.Request) -> web.StreamResponse:
     _require_key(request)
     body = parse_request_body(request)
     call = read_interaction(body)
-    responses, pace = await _responses(request, call)
+    call, responses, pace = await _responses(request, call)
     made = interaction_answer(responses, call)
     if body.get("store") is not False:
         kept = request.app[_INTERACTIONS]

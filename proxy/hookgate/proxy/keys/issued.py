@@ -6,7 +6,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.limits import Account, Amounts, Full, expected_amounts
 from hookgate.hooks.runners.inprocess import Counters, PriceTable
-from hookgate.hooks.session import CallEnd, ExpectedUse, SessionContext
+from hookgate.hooks.session import CallEnd, CallState, ExpectedUse, SessionContext
 from hookgate.proxy.config import Config, TokenSettings
 from hookgate.proxy.errors import ApiError, StoreError
 from hookgate.proxy.keys.callers import hash_of_key, short_key_name
@@ -213,11 +213,14 @@ class IssuedKeys:
 
     # ---- whether it may
 
-    async def admit(self, key: IssuedKey, route: Route, refusal: ApiError | None) -> "Admission | None":
+    async def admit(
+        self, key: IssuedKey, route: Route, refusal: ApiError | None, rerouted: Mapping[str, str]
+    ) -> "Admission | None":
         """Admit a call with a key, and count it. Returns None for a call that no scope concerns.
 
         `refusal` is the error if the gateway has no credential of its own for the route. Raises it for a
-        valid key, and ApiError (403) if the key does not allow the call.
+        valid key, and ApiError (403) if the key does not allow the call. `rerouted` contains the models that
+        answer calls to others, by the names of these.
         """
         if key.state != "valid" or key.scope is None:
             raise _refusal(key)
@@ -229,7 +232,7 @@ class IssuedKeys:
             raise refusal
         if problem := key.scope.refusal(route):
             raise ApiError(403, f"The key {key.name} {problem}.", "KEY_NOT_ALLOWED")
-        admission = Admission(self, key, key.scope, route)
+        admission = Admission(self, key, key.scope, route, rerouted)
         await admission.begin()
         return admission
 
@@ -237,9 +240,9 @@ class IssuedKeys:
         """Return an account of what a call uses."""
         return Account(self._counters, subject, lambda: datetime.now(UTC))
 
-    def expected_amounts(self, expected: ExpectedUse, model: str) -> Amounts:
+    def expected_amounts(self, expected: ExpectedUse, model: str, rerouted: Mapping[str, str]) -> Amounts:
         """Return the tokens and the cost that a call is expected to use."""
-        return expected_amounts(expected, self._prices, model)
+        return expected_amounts(expected, self._prices, model, rerouted)
 
     def knows_price(self, model: str) -> bool:
         """Return whether the price table has a price for a model."""
@@ -298,10 +301,18 @@ class Admission:
     call goes upstream.
     """
 
-    def __init__(self, keys: IssuedKeys, key: IssuedKey, scope: KeyScope, route: Route) -> None:
+    def __init__(
+        self,
+        keys: IssuedKeys,
+        key: IssuedKey,
+        scope: KeyScope,
+        route: Route,
+        rerouted: Mapping[str, str],
+    ) -> None:
         self._keys, self._key, self._scope, self._route = keys, key, scope, route
+        self._rerouted = rerouted
         # The name differs from those of owners, whose calls the policy `limits` counts.
-        subject = SessionContext("", key=f"issued:{key.id}")
+        subject = SessionContext("", key=f"issued:{key.id}", call_state=CallState(rerouted=rerouted))
         self._account = keys.account(subject) if scope.limits else None
         self.at_use = subject.call_state.at_end
         """Callbacks for what the call uses, which may be called several times."""
@@ -355,7 +366,7 @@ class Admission:
         if self._account is None:
             return
         try:
-            amounts = self._keys.expected_amounts(self._expected, model)
+            amounts = self._keys.expected_amounts(self._expected, model, self._rerouted)
             full = await self._account.take(self, self._scope.limits, model, amounts)
         except StoreError as error:
             log.error("%s", error)

@@ -6,7 +6,7 @@ a document's own fields count, in any dialect: arguments of functions may contai
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -50,14 +50,30 @@ _ENDS = frozenset(
 )
 _END_FIELDS = frozenset({"finishReason", "finish_reason"})
 _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_MODEL = re.compile(r"(?:[\w./-]{1,256}/)?([a-z][a-z0-9_.:@-]{0,63})", re.ASCII)
+"""Matches the name of a model; the group is the name without its collection, such as `models/`.
+
+Names of models are in lower case. Other texts, such as most tokens, must not come to receipts as names.
+"""
+
+
+def _ignore_model(_: str) -> None:
+    """Do nothing with the name of a model."""
 
 
 class AnswerMeter:
     """Reads one answer: feed all of its bytes, then call `finish`."""
 
-    def __init__(self, *, streamed: bool = False) -> None:
-        """`streamed` answers end with an event that says so. Any other answer is one document."""
-        self._streamed = streamed
+    def __init__(self, *, streamed: bool = False, note_model: Callable[[str], None] = _ignore_model) -> None:
+        """Create the meter of one answer.
+
+        Args:
+            streamed: Whether the answer ends with an event that says so. Any other answer is one document.
+            note_model: Called with the name of the model that the answer says it is from, and again if a
+                later document names another one.
+        """
+        self._streamed, self._note_model = streamed, note_model
+        self._model: object = None
         self._decoder: Framing | None = None
         self._whole = bytearray()
         self._is_whole: bool | None = None
@@ -86,6 +102,7 @@ class AnswerMeter:
         self._is_whole = False
         if len(data) > _MAX_PARSED:
             self._note_large(data)
+            self._read_model(document)
         else:
             self._note_document(document)
 
@@ -153,11 +170,13 @@ class AnswerMeter:
     def _note_document(self, document: JsonObject) -> None:
         self._has_event = True
         if (text := only_text(document)) is not None and _END_FIELDS.isdisjoint(document["candidates"][0]):
-            self._counts.add(document.get("usageMetadata"))  # most events
+            self._read_model(document)  # most events
+            self._counts.add(document.get("usageMetadata"))
             self._text_bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
             return
         answers = [document, *(each for name in _NESTED if isinstance(each := document.get(name), dict))]
         for answer in answers:
+            self._read_model(answer)
             self._counts.add(answer.get("usageMetadata"))
             self._counts.add(answer.get("usage"))
             self._has_ended = self._has_ended or _ends(answer)
@@ -169,6 +188,14 @@ class AnswerMeter:
         self._has_ended = self._has_ended or (isinstance(kind, str) and kind in _ENDS)
         if not isinstance(kind, str) or "delta" in document:  # other events repeat the text of deltas
             self._text_bytes += _text_size(document)
+
+    def _read_model(self, answer: JsonObject) -> None:
+        """Note the model that an answer names in any dialect. Anything but a name is ignored."""
+        name = answer.get("modelVersion") or answer.get("model")
+        if name and name != self._model:
+            self._model = name
+            if isinstance(name, str) and (found := _MODEL.fullmatch(name)):
+                self._note_model(found[1])
 
 
 def passing_use(size: int, media: int, *, is_answer: bool) -> Usage:

@@ -208,7 +208,7 @@ class Metrics:
     def note_end(self, record: CallRecord) -> None:
         """Add a call that has ended, whose record is complete."""
         self._open.pop(record.id, None)
-        route, model = (record.kind or NONE,), (self._models.label(record.model),)
+        route, model = (record.kind or NONE,), (self._models.label(record.answered_by or record.model),)
         unanswered = "interrupted" if record.dropped else "left"
         _add(self._calls, (*route, status_class(record.status, unanswered), record.outcome or NONE))
         self._duration.observe(route, record.seconds)

@@ -283,6 +283,9 @@ class CallRecord:
     call_states: list[CallState] = field(default_factory=list)
     """The state that policies keep about the call; a batch has several, one for each of its calls."""
     model: str = ""
+    """The model that was asked: the client's choice, or that of a hook."""
+    answered_by: str = ""
+    """The model that has answered, as the latest answer names it; empty if that is unknown."""
     revision: str = ""
     """The revision of the hooks' settings; empty if hooks do not apply to the route."""
     streamed: bool = False
@@ -345,6 +348,11 @@ class CallRecord:
         return self.usage + self.estimated_usage
 
     @property
+    def was_rerouted(self) -> bool:
+        """Whether another model has answered than the one that was asked, or than is known to be asked."""
+        return self.answered_by not in ("", self.model)
+
+    @property
     def continues_in_background(self) -> bool:
         """Whether the model goes on, so that what it uses is not known yet."""
         return self.in_background and self.usage == NO_USAGE
@@ -405,6 +413,12 @@ class CallRecord:
         if not self.call_states:
             self.session = session
         self.call_states.append(session.call_state)
+
+    def note_answered_by(self, model: str) -> None:
+        """Note the model that an answer of the upstream names as its own."""
+        self.answered_by = model
+        for state in self.call_states:
+            state.answered_by = model
 
     def note_runs(self, event: str, runs: Iterable[Run], size: int) -> None:
         """Add the runs of hooks for an event whose body has `size` bytes."""
@@ -528,6 +542,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
         "session": session_fields(record.session) if record.session else None,
         **({"issued_key": record.issued_key} if record.issued_key else {}),
         "model": record.model or None,
+        **({"answered_by": record.answered_by} if record.was_rerouted else {}),
         "revision": record.revision or None,
         "outcome": record.outcome,
         "status": record.status or None,

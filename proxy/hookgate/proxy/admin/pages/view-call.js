@@ -48,6 +48,7 @@ function receipt(call) {
     ["route", call.route && `${call.route.kind || "none"} ${call.route.path}`],
     ["event", call.event],
     ["model", call.model],
+    ["answered by", call.answered_by],
     ["session", session?.id && sessionLink(session.id, session.key)],
     ["key", session?.key],
     ["team", session?.team],

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from hookgate.hooks import BeforeTool, CallEnd, CallState, Engine
 from hookgate.hooks.events.reading import read_event
-from hookgate.hooks.policies.estimates import estimate_all
+from hookgate.hooks.policies.estimates import estimate_all, priced_model
 from hookgate.proxy.calls.answer import AnswerPipeline
 from hookgate.proxy.calls.batches import READS, answer_event
 from hookgate.proxy.calls.events import apply_outcome
@@ -18,6 +18,7 @@ from hookgate.proxy.calls.request import JudgedRequest, judge_request
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import Prices, Usage
 from hookgate.proxy.routes.dialects import ADAPTERS
@@ -121,8 +122,9 @@ class Replay:
         """Tell the policies that a call has ended, with its recorded usage."""
         model, cost = record.model, None
         if self._prices is not None:
-            cost = self._prices.cost(model, used.input_tokens, used.output_tokens, used.cached_tokens)
-        end = CallEnd(model, used.input_tokens, used.output_tokens, cost)
+            priced = priced_model(self._prices, model, record.answered_by)
+            cost = self._prices.cost(priced, used.input_tokens, used.output_tokens, used.cached_tokens)
+        end = CallEnd(model, used.input_tokens, used.output_tokens, cost, record.answered_by)
         for callback in (callback for state in record.call_states for callback in state.at_end):
             callback(end)
         record.end(200, 0)
@@ -200,7 +202,8 @@ class Replay:
                 may_retry=number < len(was.answers),
                 retries_unselected=True,
             )
-            outcome = await pipeline.judge_whole(dumps(answer))
+            meter = AnswerMeter(note_model=judge.record.note_answered_by)
+            outcome = await pipeline.judge_whole(dumps(answer), meter)
             pipeline.close()
             if not isinstance(outcome, AskAgain):
                 return
