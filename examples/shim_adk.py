@@ -19,7 +19,7 @@ def get_weather(city: str) -> str:
 
 
 async def main(url: str, prompt: str) -> None:
-    model = Gemini(model="gemini-2.5-flash", base_url=url)
+    model = Gemini(model="gemini-3.8-flash", base_url=url)
     agent = LlmAgent(name="helper", model=model, tools=[get_weather])
     runner = InMemoryRunner(agent=agent, app_name="weather", plugins=[HookgatePlugin(url)])
     await runner.run_debug(prompt)

@@ -21,7 +21,7 @@ def get_weather(city: str) -> str:
 async def main(url: str, prompt: str) -> None:
     gate = HookgateHooks(url)
     endpoint = types.GeminiAPIEndpoint(base_url=gate.base_url, api_key=os.environ["GEMINI_API_KEY"])
-    text = types.ModelTarget(name="gemini-2.5-flash", endpoint=endpoint)
+    text = types.ModelTarget(name="gemini-3.8-flash", endpoint=endpoint)
     kinds = [types.ModelType.IMAGE]
     image = types.ModelTarget(name="gemini-3.1-flash-lite-image", types=kinds, endpoint=endpoint)
     allowed = [policy.allow_all()]

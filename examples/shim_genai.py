@@ -18,7 +18,7 @@ def get_weather(city: str) -> str:
 def main(url: str, prompt: str) -> None:
     client = genai.Client()
     with instrument(client, url):
-        chat = client.chats.create(model="gemini-2.5-flash", config={"tools": [get_weather]})
+        chat = client.chats.create(model="gemini-3.8-flash", config={"tools": [get_weather]})
         print(chat.send_message(prompt).text)
 
 

@@ -29,7 +29,7 @@ defaults of [values.yaml](../deploy/helm/hookgate/values.yaml). Give others in a
         {"hooks": {"BeforeModel": [{"hooks": [{"type": "command", "command": "python3 /hooks/guard.py"}]}]}}
     config:
       limits: { drain_delay: 30 }
-      metrics: { models: [gemini-2.5-flash] }
+      metrics: { models: [gemini-3.8-flash] }
     networkPolicy:
       clients: { from: [{ namespaceSelector: { matchLabels: { agents: "true" } } }] }
       egress:

@@ -18,7 +18,7 @@ they have ended; gauges show the current state.
 - **Alerts:** [deploy/prometheus/alerts.yml](../deploy/prometheus/alerts.yml), a file for `rule_files`.
 
 Clients cannot choose the value of any label. To distinguish your models, list them in `metrics.models` or
-give them a price. The label is the listed name or pattern, so `gemini-2.5-pro*` is one label.
+give them a price. The label is the listed name or pattern, so `gemini-3.1-pro*` is one label.
 
 **Several gateways:** each gateway has its own admin listener. Scrape all gateways. Prometheus distinguishes
 them by `instance`, and `sum` over all gateways is correct. Reloads keep all counts; a restart resets them to

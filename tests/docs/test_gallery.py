@@ -96,7 +96,7 @@ CASES = [
     Case("stop-after-turns", agent(25), "has called 25 tools", "stop"),
     Case("answer-without-model", asks("ping"), "pong", "synthetic"),
     Case("answer-without-model", asks("ping me")),
-    Case("cheap-model-for-short-prompts", asks("hi"), "gemini-2.5-flash"),
+    Case("cheap-model-for-short-prompts", asks("hi"), "gemini-3.8-flash"),
     Case("cheap-model-for-short-prompts", asks("x" * 500), "gemini-2.5-pro"),
     Case("cap-output-tokens", asks("hi"), '"maxOutputTokens": 2048'),
     Case(

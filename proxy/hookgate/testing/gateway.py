@@ -57,7 +57,7 @@ class GatewayUnderTest:
         self,
         text: str,
         *,
-        model: str = "gemini-2.5-flash",
+        model: str = "gemini-3.8-flash",
         stream: bool = False,
         key: str = "test-key",
         **fields: Any,

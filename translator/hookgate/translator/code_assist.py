@@ -21,7 +21,7 @@ def unwrap_request(body: JsonObject) -> tuple[str, JsonObject]:
     if not isinstance(model, str):
         raise BodyError("model", "a Code Assist request names its model here, as a string")
     if "/" in model or model != model.strip():  # policies would not recognize the model by this name
-        raise BodyError("model", "the model must be a bare name, such as gemini-2.5-flash")
+        raise BodyError("model", "the model must be a bare name, such as gemini-3.8-flash")
     if not isinstance(inner, dict):
         raise BodyError("request", "a Code Assist request has its GenerateContentRequest here, as an object")
     return model, inner

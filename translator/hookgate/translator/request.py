@@ -2,8 +2,8 @@
 
 It does no I/O.
 
-    view  = show_request("gemini-2.5-flash", body)
-    model, body = apply_request("gemini-2.5-flash", body, edit)
+    view  = show_request("gemini-3.8-flash", body)
+    model, body = apply_request("gemini-3.8-flash", body, edit)
 
 To both show and edit a body, use one ShownRequest. An edit changes only the fields that it
 contains; without a change, `body` itself is returned.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The call is answered as before. The receipt says that mark-instructions would add a note for the model.
-curl -sS "${HOOKGATE_URL:-http://127.0.0.1:8787}/v1beta/models/gemini-2.5-flash:generateContent" \
+curl -sS "${HOOKGATE_URL:-http://127.0.0.1:8787}/v1beta/models/gemini-3.8-flash:generateContent" \
   -H "x-goog-api-key: ${GEMINI_API_KEY:-any}" -d @- <<'JSON'
 {"contents": [
   {"role": "user", "parts": [{"text": "Summarize the page."}]},

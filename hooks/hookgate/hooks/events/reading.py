@@ -11,7 +11,7 @@ from hookgate.hooks.events.tool import AfterTool, BeforeTool
 from hookgate.translator import apply_request, show_request, synthetic_response, write_tool_config
 from hookgate.translator.fields import JsonObject, read, without
 
-_MODEL = "gemini-2.5-flash"
+_MODEL = "gemini-3.8-flash"
 _BODY: JsonObject = {
     "contents": [{"role": "user", "parts": [{"text": "Hello."}]}],
     "tools": [{"functionDeclarations": [{"name": "read_file"}, {"name": "write_file"}]}],

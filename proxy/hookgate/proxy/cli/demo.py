@@ -45,7 +45,7 @@ async def run_demo(_: argparse.Namespace) -> int:
     return code
 
 
-MODEL = "gemini-2.5-flash"
+MODEL = "gemini-3.8-flash"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class RuleCondition(_Strict):
     """The conditions of a rule. It applies if all conditions that are set are met."""
 
     text: str | None = None  # a substring of the last user text
-    model: str | None = None  # a glob, for example "gemini-2.5-*"
+    model: str | None = None  # a glob, for example "gemini-3.*"
     stream: bool | None = None
     requires_json: bool | None = Field(default=None, alias="json")  # pydantic's models have a method `json`
     tool_response: Literal[True] | str | None = (

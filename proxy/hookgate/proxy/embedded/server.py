@@ -43,7 +43,7 @@ from hookgate.proxy.embedded.wire import (
 )
 from hookgate.proxy.errors import describe_os_error
 
-_MODELS = ("gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite", "gemini-embedding-001")
+_MODELS = ("gemini-3.1-pro-preview", "gemini-3.8-flash", "gemini-3.5-flash-lite", "gemini-embedding-001")
 _METHODS = ("generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents")
 _DIMENSIONS = 768
 _MAX_DIMENSIONS = 3072

@@ -163,7 +163,7 @@ AGENTS = (
         {"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_API_KEY": "{key}"},
         code='from google import genai\n\nbase = {{"base_url": "{url}"}}\n'
         'client = genai.Client(api_key="{key}", http_options=base)\n'
-        'print(client.models.generate_content(model="gemini-2.5-flash", contents="Say good morning.").text)',
+        'print(client.models.generate_content(model="gemini-3.8-flash", contents="Say good morning.").text)',
         notes=(
             "Set either the variables or the options.",
             "It ignores GOOGLE_VERTEX_BASE_URL. For Vertex AI, set the options.",
@@ -181,7 +181,7 @@ AGENTS = (
         {"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_API_KEY": "{key}"},
         code='import {{GoogleGenAI}} from "@google/genai";\n\n'
         'const client = new GoogleGenAI({{apiKey: "{key}", httpOptions: {{baseUrl: "{url}"}}}});\n'
-        'const asked = {{model: "gemini-2.5-flash", contents: "Say good morning."}};\n'
+        'const asked = {{model: "gemini-3.8-flash", contents: "Say good morning."}};\n'
         "const answer = await client.models.generateContent(asked);\n"
         "console.log(answer.text);",
         notes=(
@@ -200,7 +200,7 @@ AGENTS = (
         _SDK,
         {"GOOGLE_API_KEY": "{key}"},
         code="from google.adk.agents import LlmAgent\nfrom google.adk.models import Gemini\n\n"
-        'model = Gemini(model="gemini-2.5-flash", base_url="{url}")\n'
+        'model = Gemini(model="gemini-3.8-flash", base_url="{url}")\n'
         'agent = LlmAgent(name="helper", model=model)',
         notes=("The plugin `hookgate.shim.adk` reports its tools to the gateway.", _SDK_NOTE),
     ),
@@ -213,7 +213,7 @@ AGENTS = (
         _SDK,
         {"GOOGLE_API_KEY": "{key}"},
         code="from google.adk.agents import LlmAgent\nfrom google.adk.models.apigee_llm import ApigeeLlm\n\n"
-        'model = ApigeeLlm(model="apigee/gemini/v1beta/gemini-2.5-flash", proxy_url="{url}")\n'
+        'model = ApigeeLlm(model="apigee/gemini/v1beta/gemini-3.8-flash", proxy_url="{url}")\n'
         'agent = LlmAgent(name="helper", model=model)',
         notes=(_SDK_NOTE,),
     ),
@@ -226,7 +226,7 @@ AGENTS = (
         ("google-antigravity-sdk",),
         code="from google.antigravity import LocalAgentConfig, types\n\n"
         'endpoint = types.GeminiAPIEndpoint(base_url="{url}", api_key="{key}")\n'
-        'text = types.ModelTarget(name="gemini-2.5-flash", endpoint=endpoint)\n'
+        'text = types.ModelTarget(name="gemini-3.8-flash", endpoint=endpoint)\n'
         "kinds = [types.ModelType.IMAGE]\n"
         'image = types.ModelTarget(name="gemini-3.1-flash-lite-image", types=kinds, endpoint=endpoint)\n'
         "config = LocalAgentConfig(models=[text, image])",
@@ -271,7 +271,7 @@ AGENTS = (
         "The tests run langchain-google-genai 4.4 with this model.",
         _SDK,
         code="from langchain_google_genai import ChatGoogleGenerativeAI\n\n"
-        'model = ChatGoogleGenerativeAI(model="gemini-2.5-flash", api_key="{key}", base_url="{url}")\n'
+        'model = ChatGoogleGenerativeAI(model="gemini-3.8-flash", api_key="{key}", base_url="{url}")\n'
         'print(model.invoke("Say good morning.").content)',
         notes=(_SDK_NOTE,),
     ),
@@ -284,7 +284,7 @@ AGENTS = (
         ("litellm",),
         code="import litellm\n\n"
         'messages = [{{"role": "user", "content": "Say good morning."}}]\n'
-        'model, base = "gemini/gemini-2.5-flash", "{url}/v1beta"\n'
+        'model, base = "gemini/gemini-3.8-flash", "{url}/v1beta"\n'
         'answer = litellm.completion(model=model, api_base=base, api_key="{key}", messages=messages)\n'
         "print(answer.choices[0].message.content)",
         notes=("Without /v1beta at its end, the paths are refused: LiteLLM does not add a version.",),
@@ -299,7 +299,7 @@ AGENTS = (
         code="from pydantic_ai import Agent\nfrom pydantic_ai.models.google import GoogleModel\n"
         "from pydantic_ai.providers.google import GoogleProvider\n\n"
         'provider = GoogleProvider(api_key="{key}", base_url="{url}")\n'
-        'agent = Agent(GoogleModel("gemini-2.5-flash", provider=provider))\n'
+        'agent = Agent(GoogleModel("gemini-3.8-flash", provider=provider))\n'
         'print(agent.run_sync("Say good morning.").output)',
         notes=(_SDK_NOTE,),
     ),
@@ -313,7 +313,7 @@ AGENTS = (
         code="from google.genai.types import HttpOptions\n"
         "from llama_index.llms.google_genai import GoogleGenAI\n\n"
         'base = HttpOptions(base_url="{url}")\n'
-        'llm = GoogleGenAI(model="gemini-2.5-flash", api_key="{key}", http_options=base)\n'
+        'llm = GoogleGenAI(model="gemini-3.8-flash", api_key="{key}", http_options=base)\n'
         'print(llm.complete("Say good morning."))',
         notes=("It asks for the description of the model before its first call.", _SDK_NOTE),
     ),
@@ -325,7 +325,7 @@ AGENTS = (
         "The tests run @langchain/google-genai 2.3 with this model.",
         _NODE,
         code='import {{ChatGoogleGenerativeAI}} from "@langchain/google-genai";\n\n'
-        'const options = {{model: "gemini-2.5-flash", apiKey: "{key}", baseUrl: "{url}"}};\n'
+        'const options = {{model: "gemini-3.8-flash", apiKey: "{key}", baseUrl: "{url}"}};\n'
         "const model = new ChatGoogleGenerativeAI(options);\n"
         'console.log((await model.invoke("Say good morning.")).text);',
         notes=(_NODE_NOTE,),
@@ -338,7 +338,7 @@ AGENTS = (
         "The tests run @langchain/google 0.2 with this model.",
         _NODE,
         code='import {{ChatGoogle}} from "@langchain/google";\n\n'
-        'const options = {{model: "gemini-2.5-flash", apiKey: "{key}", endpoint: "{url}"}};\n'
+        'const options = {{model: "gemini-3.8-flash", apiKey: "{key}", endpoint: "{url}"}};\n'
         "const model = new ChatGoogle(options);\n"
         'console.log((await model.invoke("Say good morning.")).text);',
         notes=("The option is endpoint; baseUrl is ignored, and calls go past the gateway.", _NODE_NOTE),
@@ -352,7 +352,7 @@ AGENTS = (
         _NODE,
         code='import {{genkit}} from "genkit";\nimport {{googleAI}} from "@genkit-ai/google-genai";\n\n'
         'const ai = genkit({{plugins: [googleAI({{apiKey: "{key}", baseUrl: "{url}"}})]}});\n'
-        'const asked = {{model: googleAI.model("gemini-2.5-flash"), prompt: "Say good morning."}};\n'
+        'const asked = {{model: googleAI.model("gemini-3.8-flash"), prompt: "Say good morning."}};\n'
         "console.log((await ai.generate(asked)).text);",
         notes=(_NODE_NOTE,),
     ),
@@ -366,7 +366,7 @@ AGENTS = (
         code='import {{generateText}} from "ai";\n'
         'import {{createGoogleGenerativeAI}} from "@ai-sdk/google";\n\n'
         'const google = createGoogleGenerativeAI({{apiKey: "{key}", baseURL: "{url}/v1beta"}});\n'
-        'const asked = {{model: google("gemini-2.5-flash"), prompt: "Say good morning."}};\n'
+        'const asked = {{model: google("gemini-3.8-flash"), prompt: "Say good morning."}};\n'
         "console.log((await generateText(asked)).text);",
         notes=("Without /v1beta at its end, the paths are refused: the SDK does not add a version.",),
     ),
@@ -381,7 +381,7 @@ AGENTS = (
         'import {{createGoogleGenerativeAI}} from "@ai-sdk/google";\n\n'
         'const google = createGoogleGenerativeAI({{apiKey: "{key}", baseURL: "{url}/v1beta"}});\n'
         'const about = {{id: "helper", name: "helper", instructions: "Be brief."}};\n'
-        'const agent = new Agent({{...about, model: google("gemini-2.5-flash")}});\n'
+        'const agent = new Agent({{...about, model: google("gemini-3.8-flash")}});\n'
         'console.log((await agent.generate("Say good morning.")).text);',
         notes=("Without /v1beta at its end, the paths are refused: the SDK does not add a version.",),
     ),
@@ -395,7 +395,7 @@ AGENTS = (
         code='import {{GoogleGenerativeAI}} from "@google/generative-ai";\n\n'
         'const client = new GoogleGenerativeAI("{key}");\n'
         'const base = {{baseUrl: "{url}"}};\n'
-        'const model = client.getGenerativeModel({{model: "gemini-2.5-flash"}}, base);\n'
+        'const model = client.getGenerativeModel({{model: "gemini-3.8-flash"}}, base);\n'
         'console.log((await model.generateContent("Say good morning.")).response.text());',
         notes=(_NODE_NOTE,),
     ),
@@ -410,7 +410,7 @@ AGENTS = (
         code="from openai import OpenAI\n\n"
         'client = OpenAI(base_url="{url}/v1beta/openai/", api_key="{key}")\n'
         'messages = [{{"role": "user", "content": "Say good morning."}}]\n'
-        'answer = client.chat.completions.create(model="gemini-2.5-flash", messages=messages)\n'
+        'answer = client.chat.completions.create(model="gemini-3.8-flash", messages=messages)\n'
         "print(answer.choices[0].message.content)",
         notes=_OPENAI_NOTES,
         apis=("gemini", "vertex"),
@@ -426,7 +426,7 @@ AGENTS = (
         code='import OpenAI from "openai";\n\n'
         'const client = new OpenAI({{baseURL: "{url}/v1beta/openai/", apiKey: "{key}"}});\n'
         'const messages = [{{role: "user", content: "Say good morning."}}];\n'
-        'const answer = await client.chat.completions.create({{model: "gemini-2.5-flash", messages}});\n'
+        'const answer = await client.chat.completions.create({{model: "gemini-3.8-flash", messages}});\n'
         "console.log(answer.choices[0].message.content);",
         notes=_OPENAI_NOTES,
         apis=("gemini", "vertex"),
@@ -446,7 +446,7 @@ AGENTS = (
         },
         notes=(
             "The settings apply to every model of aider: name models of Gemini only, such as "
-            "gemini/gemini-2.5-flash.",
+            "gemini/gemini-3.8-flash.",
             "aider calls models with LiteLLM, and has its User-Agent.",
         ),
     ),

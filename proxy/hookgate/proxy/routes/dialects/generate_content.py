@@ -129,7 +129,7 @@ def named_model(route: Route, obj: JsonObject) -> str:
     model = route.model or _short_name(route, read(obj, "model"))
     if not model:
         raise body_refused(
-            "model: must be the name of a model, such as models/gemini-2.5-flash; if the name includes a "
+            "model: must be the name of a model, such as models/gemini-3.8-flash; if the name includes a "
             "project and a location, they must match those of the path"
         )
     return model
@@ -179,7 +179,7 @@ def _is_named(route: Route, model: str, named: object) -> bool:
 
 
 def _resource(route: Route, model: str) -> str:
-    """Return the full name of a model of the path, such as models/gemini-2.5-flash."""
+    """Return the full name of a model of the path, such as models/gemini-3.8-flash."""
     return route.for_model(model).path.split("/", 2)[2].removesuffix(f":{route.verb}")
 
 
