@@ -1,4 +1,4 @@
-"""Calls that another model answers than the one that was asked: records, prices, limits, the policy `models`."""
+"""Calls that another model answers than was asked: records, prices, limits, and the policy `models`."""
 
 import asyncio
 from pathlib import Path
