@@ -128,7 +128,10 @@ def _request_of(item: Any, path: str) -> JsonObject:
 
 
 class BatchState:
-    """The state of a batch, or of a list of batches, with their answers."""
+    """The state of a batch, or of a list of batches, with their answers.
+
+    Raises BodyError if an answer contains another one.
+    """
 
     def __init__(self, body: JsonObject) -> None:
         self._body = body
@@ -145,6 +148,15 @@ class BatchState:
         if not isinstance(value, dict):
             return value
         if _is_answer(value):
+            self.in_file = self.in_file or read(value, "responsesFile") is not None
+            found = len(self.answers)
+            for name, item in value.items():
+                if name != "candidates":
+                    self._without_answers(item)
+            if len(self.answers) > found:
+                raise BodyError(
+                    "candidates", "an answer contains another one, which hooks would not see as one"
+                )
             self.answers.append(value)
             return {}
         self.in_file = self.in_file or read(value, "responsesFile") is not None

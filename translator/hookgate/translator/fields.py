@@ -165,6 +165,19 @@ def write(obj: JsonObject, name: str, value: Any) -> JsonObject:
     return {**obj, spelling(obj, name): value}
 
 
+def renamed(obj: JsonObject, names: Mapping[str, str], path: str) -> JsonObject:
+    """Return an object with other names for some of its fields.
+
+    Raises BodyError, with the path of the object, if two fields would have the same name: one would hide the
+    other from hooks.
+    """
+    new = {names.get(key, key): value for key, value in obj.items()}
+    if len(new) < len(obj):
+        hidden = next(key for key in obj if key not in names and key in names.values())
+        raise BodyError(f"{path}.{hidden}", "the API has no such field, and hooks would take it for another")
+    return new
+
+
 def without(obj: JsonObject, name: str) -> JsonObject:
     """Return a copy of `obj` without the field, or `obj` itself if the field is missing."""
     spelled = spelling(obj, name)

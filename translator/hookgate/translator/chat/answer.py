@@ -21,12 +21,13 @@ from hookgate.translator.fields import (
     read,
     read_list,
     read_object,
+    renamed,
     same,
 )
 from hookgate.translator.openai.fields import check_openai_fields
 
 _TAKEN = frozenset({"candidates", "chunks", "usageMetadata"})
-_OF_CANDIDATE = frozenset({"content", "finishReason", "logprobsResult"})
+_OF_CANDIDATE = frozenset({"content", "finishMessage", "finishReason", "logprobsResult"})
 _OF_MESSAGE = frozenset({"content", "refusal", "tool_calls", *REASONING})
 
 _OF_PIECE = frozenset({"index", "function", "type", "id"})
@@ -72,7 +73,7 @@ def _decode_one(body: JsonObject) -> JsonObject:
     if (usage := body.get("usage")) is not None:
         if not isinstance(usage, dict):
             raise BodyError("usage", "the usage must be an object")
-        response["usageMetadata"] = {_COUNTS.get(key, key): value for key, value in usage.items()}
+        response["usageMetadata"] = renamed(usage, _COUNTS, "usage")
     return response
 
 
@@ -81,6 +82,7 @@ def _decode_choice(choice: Any, path: str) -> JsonObject:
     for key in choice:
         if key != "finish_reason" and camel(key) in _OF_CANDIDATE:
             raise BodyError(f"{path}.{key}", "a choice has no such field")
+    _check_index(choice, path)
     field = _holder(choice, path)
     message = _message_of(choice, field)
     check_openai_fields(message, f"{path}.{field}")
@@ -96,9 +98,16 @@ def _decode_choice(choice: Any, path: str) -> JsonObject:
         raise BodyError(f"{path}.finish_reason", "a reason must be a name, such as stop")
     if reason is not None:
         candidate["finishReason"] = _REASONS.get(reason, "OTHER")
+        if reason not in _REASONS:  # it could be any word
+            candidate["finishMessage"] = reason
     if choice.get("logprobs") is not None:
         candidate["logprobsResult"] = choice["logprobs"]
     return candidate
+
+
+def _check_index(choice: JsonObject, path: str) -> None:
+    if not isinstance(choice.get("index"), int | None):
+        raise BodyError(f"{path}.index", "an index must be an integer")
 
 
 def _holder(choice: JsonObject, path: str) -> str:
@@ -164,6 +173,7 @@ def _with_whole_calls(chunks: Sequence[Any]) -> list[JsonObject]:
             delta = read_object(choice, "delta") if isinstance(choice, dict) else {}
             calls = delta.get("tool_calls")
             if isinstance(calls, list) and calls:
+                _check_index(choice, f"chunks[{number}].choices")
                 whole = [_begun(call, choice.get("index"), begun, number) for call in calls]
                 kept = [call for call in whole if call is not None]
                 new = {**choice, "delta": {**delta, "tool_calls": kept}}
@@ -216,9 +226,10 @@ def _joined(responses: Sequence[JsonObject]) -> JsonObject:
     """Return one response for those of several chunks: all parts, and the other fields under `chunks`."""
     candidates: dict[Any, JsonObject] = {}
     joined: JsonObject = {}
+    final = _final_usage(responses)
+    if final is not None:
+        joined["usageMetadata"] = final["usageMetadata"]
     for response in responses:
-        if "usageMetadata" in response:
-            joined["usageMetadata"] = response["usageMetadata"]
         for candidate in response["candidates"]:
             index = candidate.get("index", 0)
             own = candidates.setdefault(index, {"index": index, "content": {"role": "model", "parts": []}})
@@ -227,7 +238,7 @@ def _joined(responses: Sequence[JsonObject]) -> JsonObject:
                 own["finishReason"] = candidate["finishReason"]
     rests = [
         {
-            **{key: value for key, value in response.items() if key != "usageMetadata"},
+            **{k: v for k, v in response.items() if k != "usageMetadata" or response is not final},
             "candidates": [
                 {key: value for key, value in each.items() if key not in ("content", "finishReason")}
                 for each in response["candidates"]
@@ -236,6 +247,11 @@ def _joined(responses: Sequence[JsonObject]) -> JsonObject:
         for response in responses
     ]
     return {"candidates": list(candidates.values()), **joined, "chunks": rests}
+
+
+def _final_usage(responses: Sequence[JsonObject]) -> JsonObject | None:
+    """Return the last response with a usage, which is that of all chunks; None if there is none."""
+    return next((each for each in reversed(responses) if "usageMetadata" in each), None)
 
 
 # ---- and back
@@ -295,6 +311,7 @@ def _split(responses: Sequence[JsonObject], was: JsonObject, edited: JsonObject)
         raise BodyError("chunks", "a hook's edit removed chunks of an answer")
     before = {each.get("index"): each for each in was["candidates"]}
     after = {each.get("index", 0): each for each in read_list(edited, "candidates")}
+    final = _final_usage(responses)
     new: list[JsonObject] = []
     for response, rest in zip(responses, rests, strict=True):
         candidates = [
@@ -303,7 +320,7 @@ def _split(responses: Sequence[JsonObject], was: JsonObject, edited: JsonObject)
             if each.get("index", 0) in after
         ]
         new.append({**rest, "candidates": candidates})
-        if "usageMetadata" in response:
+        if response is final:
             new[-1]["usageMetadata"] = read(edited, "usageMetadata")
     by_index: dict[Any, list[JsonObject]] = {}
     for one in new:
@@ -379,7 +396,7 @@ def _encode_choice(choice: JsonObject, before: JsonObject, after: JsonObject) ->
         elif key == "logprobs":
             new[key] = after.get("logprobsResult")
         elif key == "finish_reason":
-            new[key] = value
+            new[key] = (after.get("finishMessage") or "stop") if "finishMessage" in before else value
         elif key in after:
             new[key] = after[key]
     reason = after.get("finishReason")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hookgate.translator.conversation.candidates import candidate_of, group_parts, parts_of_answer
-from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object, same
+from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object, renamed, same
 from hookgate.translator.interactions.steps import decode_step, encode_turn, is_call_of_client
 
 _USERS = ("user_input", "function_result")
@@ -42,11 +42,10 @@ SYNTHETIC_ID = "hookgate"
 
 
 def decode_usage(usage: Any, path: str = "usage") -> JsonObject:
-    """Return a usage as usageMetadata. Raises BodyError, with the path, if it is not an object."""
+    """Return a usage as usageMetadata. Raises BodyError, with the path, if hooks could not inspect it."""
     if not isinstance(usage, dict):
         raise BodyError(path, "the usage must be an object, since hooks cannot inspect other types")
-    counts: JsonObject = usage
-    return {_COUNTS.get(key, key): value for key, value in counts.items()}
+    return renamed(usage, _COUNTS, path)
 
 
 def encode_usage(metadata: JsonObject) -> JsonObject:

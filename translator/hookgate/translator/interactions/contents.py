@@ -15,8 +15,17 @@ from hookgate.translator.fields import BodyError, JsonObject, camel, is_text, re
 MEDIA = ("image", "audio", "document", "video")
 _SHOWN_AS = frozenset(
     {
-        *("codeExecutionResult", "executableCode", "fileData", "functionCall", "functionResponse"),
-        *("inlineData", "parts", "role", "thought", "thoughtSignature", "toolCall", "toolResponse"),
+        *("codeExecutionResult", "executableCode", "fileData", "fileUri", "functionCall"),
+        *(
+            "functionResponse",
+            "inlineData",
+            "parts",
+            "role",
+            "thought",
+            "thoughtSignature",
+            "toolCall",
+            "toolResponse",
+        ),
     }
 )
 """Fields that mean something in generateContent, and do not exist in an interaction."""

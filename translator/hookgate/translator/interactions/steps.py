@@ -21,6 +21,7 @@ from hookgate.translator.fields import (
     read,
     read_list,
     read_object,
+    renamed,
     spelling,
     without,
 )
@@ -109,26 +110,18 @@ def _decode_call(step: JsonObject, path: str) -> JsonObject:
         raise BodyError(f"{path}.arguments", "the arguments of a call must be an object")
     if own and not isinstance(step.get("name"), str | None):
         raise BodyError(f"{path}.name", "the name of a function must be a string")
-    call: JsonObject = {}
-    for key, value in step.items():
-        if key == "arguments":
-            call["args"] = value
-        elif key != "signature" and not (own and key == "type"):
-            call[key] = value
+    kept = {key: value for key, value in step.items() if key != "signature" and not (own and key == "type")}
+    call = renamed(kept, {"arguments": "args"}, path)
     return _signed({"functionCall" if own else "toolCall": call}, step)
 
 
 def _decode_result(step: JsonObject, path: str) -> JsonObject:
     own = step["type"] == "function_result"
-    result: JsonObject = {}
+    kept = {key: value for key, value in step.items() if key != "signature" and not (own and key == "type")}
+    result = renamed(kept, {"result": "response", spelling(step, "callId"): "id"}, path)
     media: list[JsonObject] = []
-    for key, value in step.items():
-        if key == "result":
-            result["response"] = _decode_value(value, media, f"{path}.result")
-        elif key == spelling(step, "callId"):
-            result["id"] = value
-        elif key != "signature" and not (own and key == "type"):
-            result[key] = value
+    if "result" in step:
+        result["response"] = _decode_value(step["result"], media, f"{path}.result")
     if media:
         result["parts"] = media
     return _signed({"functionResponse" if own else "toolResponse": result}, step)

@@ -9,7 +9,16 @@ from typing import Any
 
 from hookgate.translator.conversation.alignment import align_parts
 from hookgate.translator.conversation.candidates import candidate_of, group_parts, parts_of_answer
-from hookgate.translator.fields import BodyError, JsonObject, camel, read, read_list, read_object, same
+from hookgate.translator.fields import (
+    BodyError,
+    JsonObject,
+    camel,
+    read,
+    read_list,
+    read_object,
+    renamed,
+    same,
+)
 from hookgate.translator.openai.fields import check_openai_fields
 from hookgate.translator.responses.items import decode_output_item, encode_items
 
@@ -33,11 +42,10 @@ SYNTHETIC_ID = "resp_hookgate"
 
 
 def usage_as_metadata(usage: Any, path: str) -> JsonObject:
-    """Return a usage as usageMetadata. Raises BodyError, with the path, if it is not an object."""
+    """Return a usage as usageMetadata. Raises BodyError, with the path, if hooks could not inspect it."""
     if not isinstance(usage, dict):
         raise BodyError(path, "the usage must be an object, since hooks cannot inspect other types")
-    counts: JsonObject = usage
-    return {_COUNTS.get(key, key): value for key, value in counts.items()}
+    return renamed(usage, _COUNTS, path)
 
 
 def metadata_as_usage(metadata: JsonObject) -> JsonObject:

@@ -32,7 +32,7 @@ _ARGUMENT_EVENTS = (ARGUMENTS, ALL_ARGUMENTS)
 BEGINNINGS = ("response.created", "response.in_progress", "response.queued")
 ENDINGS = ("response.completed", "response.failed", "response.incomplete")
 FAILURE = "error"
-_FAILED = ("code", "message", "param")
+_FAILED = frozenset({"code", "message", "param"})
 _AUDIO = "response.audio."
 
 
@@ -209,9 +209,10 @@ def _decode_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
         reason = _decode_state(event, response, logprobs)
     elif read_list(read_object(event, "response"), "output"):
         raise BodyError("response.output", "an event of this type has no output")
-    elif kind == FAILURE:
+    elif kind == FAILURE and not _FAILED.isdisjoint(event):
+        _refuse_error(event)
         response = {key: value for key, value in event.items() if key not in _FAILED}
-        response["error"] = {key: event[key] for key in _FAILED if key in event}
+        response["error"] = {key: event[key] for key in event if key in _FAILED}
     if own := _logprobs_of(response):
         logprobs += own
         response["logprobs"] = []
@@ -295,12 +296,19 @@ def _decode_state(event: JsonObject, response: JsonObject, logprobs: list[Any]) 
         ]
     response["response"] = shown
     if state.get("error") is not None:
+        _refuse_error(event)
         response["error"] = state["error"]
     if state.get("usage") is not None:
         response["usageMetadata"] = usage_as_metadata(state["usage"], "response.usage")
     if event["type"] not in ENDINGS:
         return None
     return reason_of_status(state) or ("STOP" if event["type"] == ENDINGS[0] else "OTHER")
+
+
+def _refuse_error(event: JsonObject) -> None:
+    """Refuse an error beside the one that is shown in its place. Raises BodyError."""
+    if "error" in event:
+        raise BodyError("error", "an event of this type has no such field beside its error")
 
 
 # ---- and back
@@ -351,6 +359,8 @@ def _with_rest(event: JsonObject, rest: JsonObject) -> JsonObject:
     """Return an event for what hooks left of its fields, with empty texts."""
     error = rest.get("error")
     new = {key: value for key, value in rest.items() if key not in ("candidates", "error", "usageMetadata")}
+    if event["type"] == FAILURE and "error" in event:
+        return new if error is None else {**new, "error": error}
     if event["type"] == FAILURE:
         return {**new, **(error if isinstance(error, dict) else {})}
     if isinstance(state := event.get("response"), dict) and isinstance(new.get("response"), dict):
