@@ -14,13 +14,16 @@ from typing import Any
 import pytest
 
 import hookgate.translator
-from hookgate.translator.batches import BatchState
+from hookgate.translator.batches import BatchBody, BatchState
 from hookgate.translator.chat.answer import decode_completion
+from hookgate.translator.chat.request import ChatRequest
 from hookgate.translator.fields import BodyError
 from hookgate.translator.interactions.answer import decode_interaction
 from hookgate.translator.interactions.events import decode_event
+from hookgate.translator.interactions.request import InteractionRequest
 from hookgate.translator.responses.answer import decode_response
 from hookgate.translator.responses.events import decode_response_event
+from hookgate.translator.responses.request import ResponseRequest
 
 Json = dict[str, Any]
 Decode = Callable[[Json], Json]
@@ -155,6 +158,80 @@ def decode_batch(body: Json) -> Json:
     return {"answers": state.answers, "rest": state.rest()}
 
 
+# ---- requests
+
+DECLARED = {"name": "f", "description": "d", "parameters": {"type": "object"}}
+CHAT_REQUEST: Json = {
+    "model": "m",
+    "messages": [
+        {"role": "system", "content": "s"},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "t"}, {"type": "image_url", "image_url": {"url": "u"}}],
+        },
+        {"role": "assistant", "content": "ok", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "1", "content": "r"},
+    ],
+    "tools": [{"type": "function", "function": DECLARED}],
+    "tool_choice": "auto",
+    "response_format": {"type": "json_object"},
+}
+RESPONSE_REQUEST: Json = {
+    "model": "m",
+    "instructions": "i",
+    "input": [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "t"}]},
+        *OUTPUT[:3],
+        {"type": "function_call_output", "call_id": "1", "output": "r"},
+    ],
+    "tools": [{"type": "function", **DECLARED}],
+    "text": {"format": {"type": "json_object"}},
+}
+INTERACTION_REQUEST: Json = {
+    "model": "m",
+    "system_instruction": "s",
+    "input": [
+        {"type": "user_input", "content": CONTENTS[:3]},
+        *STEPS[:4],
+        {"type": "function_result", "call_id": "1", "name": "f", "result": "r"},
+    ],
+    "tools": [{"type": "function", **DECLARED}],
+    "generation_config": {"temperature": 1},
+}
+BATCH_REQUEST: Json = {
+    "batch": {
+        "displayName": "n",
+        "inputConfig": {
+            "requests": {
+                "requests": [
+                    {"request": {"contents": [{"parts": [{"text": "t"}]}]}, "metadata": {"key": "k"}}
+                ]
+            }
+        },
+    }
+}
+
+
+def decode_request(read: Callable[[Json], Any]) -> Decode:
+    """Return a function that returns all that hooks are shown of a request."""
+
+    def decode(body: Json) -> Json:
+        request = read(body)
+        if not request.named:
+            raise BodyError("model", "the gateway refuses requests without the name of a model")
+        return {"model": request.named, **request.shown}
+
+    return decode
+
+
+def decode_new_batch(body: Json) -> Json:
+    """Return all that hooks are shown of a request for a batch."""
+    batch = BatchBody(body)
+    if batch.in_file:
+        raise BodyError("batch.inputConfig.fileName", "batches in files are refused")
+    return {"requests": batch.requests, "labels": batch.labels(), "model": batch.batch.get("model")}
+
+
 CASES: list[tuple[str, Decode, list[Json], list[str]]] = [
     ("chat", decode_completion, [COMPLETION, *CHUNKS], names_of("chat", "openai")),
     ("responses", decode_response, [RESPONSE], names_of("responses", "openai")),
@@ -162,6 +239,20 @@ CASES: list[tuple[str, Decode, list[Json], list[str]]] = [
     ("interaction", decode_interaction, [INTERACTION], names_of("interactions")),
     ("interaction events", decode_event, INTERACTION_EVENTS, names_of("interactions")),
     ("batch", decode_batch, [BATCH], names_of("batches")),
+    ("chat request", decode_request(ChatRequest), [CHAT_REQUEST], names_of("chat", "openai")),
+    (
+        "response request",
+        decode_request(ResponseRequest),
+        [RESPONSE_REQUEST],
+        names_of("responses", "openai"),
+    ),
+    (
+        "interaction request",
+        decode_request(InteractionRequest),
+        [INTERACTION_REQUEST],
+        names_of("interactions"),
+    ),
+    ("batch request", decode_new_batch, [BATCH_REQUEST], names_of("batches")),
 ]
 every_dialect = pytest.mark.parametrize(
     ("decode", "bodies", "names"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
@@ -196,6 +287,13 @@ def hides(decode: Decode, body: Json) -> bool:
         return SECRET not in json.dumps(decode(body))
     except BodyError:
         return False
+
+
+@every_dialect
+def test_the_bodies_themselves_are_shown(decode: Decode, bodies: list[Json], names: list[str]) -> None:
+    assert names
+    for body in bodies:
+        decode(body)
 
 
 @every_dialect

@@ -41,7 +41,7 @@ _RUN_BY_API = frozenset(
 """Calls of tools that the API itself runs. All others are run by the client."""
 
 _ROLES = (*(None, "assistant", "critic", "developer", "discriminator", "system", "tool", "unknown", "user"),)
-"""The roles of items in an output, which hooks are not shown."""
+"""The roles of items that are not messages of the input. Hooks are not shown them."""
 
 
 def type_of_item(item: Any, path: str) -> str:
@@ -62,6 +62,8 @@ def decode_input_item(item: Any, path: str, names: Mapping[str, str]) -> JsonObj
         raise BodyError(path, _REFERENCE)
     if kind not in _LIFTED:
         raise BodyError(f"{path}.type", _UNKNOWN.format(", ".join(_LIFTED)))
+    if kind != "message":
+        _check_role(item, path)
     if kind == "function_call_output":
         return {**_rest(item, kind), "role": "user", "parts": [_decode_result(item, path, names)]}
     if kind == "message":
@@ -78,8 +80,7 @@ def decode_output_item(item: Any, path: str) -> JsonObject:
     kind = type_of_item(item, path)
     if "type" not in item:  # some clients would go by its other fields
         raise BodyError(f"{path}.type", "an item of the output must have a type, such as message")
-    if item.get("role") not in _ROLES:
-        raise BodyError(f"{path}.role", "it must be a known role, such as assistant")
+    _check_role(item, path)
     if kind in _LIFTED and kind != "function_call_output":
         return _decode_model_item(item, kind, path, answered=True)
     if kind.endswith("_call") and kind not in _RUN_BY_API:
@@ -90,6 +91,11 @@ def decode_output_item(item: Any, path: str) -> JsonObject:
     if not isinstance(item.get("text"), str | None):
         raise BodyError(f"{path}.text", "it must be a string, since hooks cannot inspect other types")
     return {"type": kind, "role": "model", "parts": [dict(item)]}
+
+
+def _check_role(item: JsonObject, path: str) -> None:
+    if item.get("role") not in _ROLES:
+        raise BodyError(f"{path}.role", "it must be a known role, such as assistant")
 
 
 def _decode_model_item(item: JsonObject, kind: str, path: str, *, answered: bool) -> JsonObject:
