@@ -380,3 +380,25 @@ async def test_a_response_that_cannot_be_judged_or_asked_again_is_refused(output
     ):
         answer = await post(url, "/v1beta/openai/responses", {**responses.HI, "store": False})
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
+
+
+# ---- charsets
+
+UTF7_TYPE = "; charset=utf-7"
+
+
+@pytest.mark.parametrize("target", [*BODIES, STREAM])
+@pytest.mark.parametrize("status", [200, 400])
+async def test_the_client_reads_an_answer_in_the_charset_in_which_it_was_judged(
+    target: str, status: int
+) -> None:
+    body = b'{"candidates": [], "note": "+ACI-"}'  # a quotation mark in UTF-7
+    kind = "text/event-stream" if target == SSE and status == 200 else "application/json"
+    data = b"data: " + body + b"\r\n\r\n" if kind == "text/event-stream" else body
+    sent = response(
+        status, b"[" + body + b"]" if target == STREAM else data, {"Content-Type": kind + UTF7_TYPE}
+    )
+    async with peer(sent) as upstream, gateway_before(upstream.url, REDACT) as url:
+        answer = await post(url, target, BODIES.get(target, HI))
+    assert answer.status == status
+    assert answer.headers["content-type"].lower() == f"{kind}; charset=utf-8"

@@ -6,7 +6,7 @@ import pytest
 
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.keys.callers import check_credentials
-from hookgate.proxy.upstream.client import to_client, to_upstream, with_key
+from hookgate.proxy.upstream.client import in_utf8, to_client, to_upstream, with_judged_body, with_key
 
 PASSING = {
     "x-goog-api-key": "k",
@@ -90,6 +90,29 @@ def test_headers_that_a_client_needs_are_returned() -> None:
 )
 def test_headers_about_the_upstreams_connection_are_removed(name: str) -> None:
     assert to_client({name: "value"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("sent", "received"),
+    [
+        ("application/json", "application/json"),
+        ("application/json; charset=UTF-8", "application/json; charset=UTF-8"),
+        ('text/event-stream;charset="utf-8"', 'text/event-stream;charset="utf-8"'),
+        ("application/json; charset=utf-7", "application/json; charset=utf-8"),
+        ("application/json;charset=utf-8;charset=utf-7", "application/json; charset=utf-8"),
+        ("text/html; CharSet = 'utf-16'", "text/html; charset=utf-8"),
+        ("text/event-stream; x=y; charset=unicode_escape", "text/event-stream; charset=utf-8"),
+        ("application/json; charset*=utf-8''utf-7", "application/json; charset=utf-8"),
+    ],
+)
+def test_a_judged_body_is_in_utf8_whatever_its_sender_says(sent: str, received: str) -> None:
+    assert with_judged_body({"content-type": sent, "Date": "now"}) == {
+        "content-type": received,
+        "Date": "now",
+    }
+    assert in_utf8({"X-Goog-Upload-Header-Content-Type": sent}) == {
+        "X-Goog-Upload-Header-Content-Type": received
+    }
 
 
 # ---- keys

@@ -50,7 +50,7 @@ from hookgate.proxy.server.bodies import (
     unreadable_answer,
     work_of,
 )
-from hookgate.proxy.upstream.client import UpstreamAnswer, to_client
+from hookgate.proxy.upstream.client import UpstreamAnswer, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
 from hookgate.translator.checks import check_items
@@ -1190,7 +1190,7 @@ class AnswerDelivery:
             return await self._pass_error(answer, pipeline)
         if reply.framing is None:
             return await self._send_whole(answer, pipeline)
-        reply.set_headers(to_client(answer.headers))
+        reply.set_headers(with_judged_body(answer.headers))
         if pipeline.needs_parsing or reply.framing.needs_parsing:
             return await self._stream(answer, pipeline, reply.framing)
         await self._copy_stream(answer)
@@ -1204,7 +1204,7 @@ class AnswerDelivery:
                 return judged
             data = judged
             await self._show_answer(pipeline)
-        await self._reply.send_whole(answer.status, to_client(answer.headers), data)
+        await self._reply.send_whole(answer.status, with_judged_body(answer.headers), data)
         return None
 
     async def _copy_stream(self, answer: UpstreamAnswer) -> None:
@@ -1286,7 +1286,7 @@ class AnswerDelivery:
         body = await pipeline.redact_error(await read_whole(answer.chunks(), MAX_ERROR))
         if not isinstance(body, bytes):
             return body
-        if await self._reply.send_whole(answer.status, to_client(answer.headers), body):
+        if await self._reply.send_whole(answer.status, with_judged_body(answer.headers), body):
             return None
         problem = f"the upstream answered {answer.status} after the answer to the client had begun"
         self._call.services.note_upstream_failure(self._record, problem)

@@ -20,7 +20,7 @@ from hookgate.proxy.server.bodies import (
     read_whole,
     work_of,
 )
-from hookgate.proxy.upstream.client import UpstreamAnswer, to_client, to_upstream
+from hookgate.proxy.upstream.client import UpstreamAnswer, to_upstream, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import BatchState, EditError, show_request, text_response
 from hookgate.translator.fields import JsonObject, read
@@ -60,7 +60,7 @@ async def answer_batch(call: Call, judge: Judge, answer: UpstreamAnswer) -> web.
         body = await _judge_state(call, judge, body)
     for observer in call.observers:
         observer.on_client_bytes(body)
-    return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
+    return web.Response(status=answer.status, headers=with_judged_body(answer.headers), body=body)
 
 
 async def _judge_state(call: Call, judge: Judge, data: bytes) -> bytes:

@@ -29,7 +29,7 @@ from hookgate.proxy.routes.dialects.generate_content import (
 from hookgate.proxy.routes.table import Route
 from hookgate.proxy.server.bodies import MAX_ERROR, read_whole
 from hookgate.proxy.sessions.memory import tool_results
-from hookgate.proxy.upstream.client import UpstreamAnswer, to_client, to_upstream
+from hookgate.proxy.upstream.client import UpstreamAnswer, to_upstream, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import CACHES, BodyError, EditError, Inputs, check_request, read_inputs
 from hookgate.translator.fields import JsonObject, TooLargeError, read, read_list, read_object, write
@@ -139,7 +139,7 @@ class ItemsCall:
         call, record = self._call, self._call.record
         if call.route.verb == BATCH:
             return await answer_batch(call, self._judge, answer)
-        headers = to_client(answer.headers)
+        headers = with_judged_body(answer.headers)
         if not 200 <= answer.status < 300:
             error = await error_for_client(
                 self._judge, call.route.model, await read_whole(answer.chunks(), MAX_ERROR)

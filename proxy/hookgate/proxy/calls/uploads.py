@@ -19,7 +19,7 @@ from hookgate.proxy.errors import ApiError, body_refused, pluralize, policy_deni
 from hookgate.proxy.routes.uploads import UploadStep, file_text, media_type, read_upload_step
 from hookgate.proxy.server.bodies import content_coding, read_whole
 from hookgate.proxy.server.connection import error_response
-from hookgate.proxy.upstream.client import to_client, to_upstream
+from hookgate.proxy.upstream.client import in_utf8, to_upstream, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import BodyError, make_canonical
 from hookgate.translator.checks import check_keys
@@ -32,8 +32,9 @@ _ENDED = {"X-Goog-Upload-Status": "cancelled"}
 _REMEDY = "see routes.files, routes.file_types and routes.file_bytes in hookgate.toml"
 _NAME = re.compile(r"(?:files/)?[a-z0-9-]{0,64}")
 _TYPE = re.compile(
-    r"[A-Za-z0-9!#$&^_.+-]{1,64}/[A-Za-z0-9!#$&^_.+-]{1,64}(?:; ?charset=[A-Za-z0-9_-]{1,32})?"
+    r"[A-Za-z0-9!#$&^_.+-]{1,64}/[A-Za-z0-9!#$&^_.+-]{1,64}(?:; ?charset=(?i:utf-?8|us-ascii))?"
 )
+"""Matches a media type. Text in another charset would be another text than hooks judge."""
 
 
 class UploadCalls:
@@ -65,14 +66,14 @@ class UploadCalls:
             data = await self._start(step, judge)
         else:
             data = await self._data(step, await call.read_data(), judge)
-        headers = to_upstream(request.headers, "identity")
+        headers = in_utf8(to_upstream(request.headers, "identity"))
         try:
             async with call.send(route, headers, data) as answer:
                 body = await read_whole(answer.chunks())
         except UpstreamError as error:
             raise error.as_api_error() from None
         upload_urls = UploadUrls.from_request(request, route, call.services.upstreams.origins[route.api])
-        sent = to_client(answer.headers) | rewrite_upload_urls(answer.headers, upload_urls)
+        sent = with_judged_body(answer.headers) | rewrite_upload_urls(answer.headers, upload_urls)
         return web.Response(status=answer.status, headers=sent, body=body)
 
     # ---- the description of the file

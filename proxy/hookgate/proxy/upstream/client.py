@@ -67,6 +67,7 @@ _TO_CLIENT = frozenset(
     }
 )
 _BOTH_WAYS = ("x-goog-", "x-gemini-", "x-vertex-ai-")
+_TYPES = frozenset({"content-type", "x-goog-upload-header-content-type"})
 _PREFIXES_TO_UPSTREAM = (*_BOTH_WAYS, "x-android-", "x-ios-")
 """With `referer`, these prove that a restricted API key is used by its app or website."""
 # They change the form of the answer, like the query parameters that are refused, or hold the URL of an
@@ -91,13 +92,30 @@ def to_upstream(headers: Mapping[str, str], accept_encoding: str) -> dict[str, s
 
 
 def to_client(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the upstream's headers to forward to the client.
+    """Return the upstream's headers to forward to the client with an answer that is not judged.
 
     Headers that describe the body's length are not included: the gateway sets them. Neither are values with
     control characters, which no header may contain.
     """
     forwarded = _forwarded(headers.items(), _TO_CLIENT, _BOTH_WAYS)
     return {name: value for name, value in forwarded.items() if not has_controls(value)}
+
+
+def with_judged_body(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the upstream's headers to forward to the client with a judged body, which is in UTF-8."""
+    return in_utf8(to_client(headers))
+
+
+def in_utf8(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a judged body without other charsets: its receiver must read what was judged."""
+    return {name: _utf8_type(value) if name.lower() in _TYPES else value for name, value in headers.items()}
+
+
+def _utf8_type(value: str) -> str:
+    media_type, _, parameters = value.partition(";")
+    if "".join(parameters.split()).strip(";").lower() in ("", "charset=utf-8", 'charset="utf-8"'):
+        return value
+    return f"{media_type.strip()}; charset=utf-8"
 
 
 def has_controls(value: str) -> bool:
