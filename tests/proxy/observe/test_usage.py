@@ -184,6 +184,84 @@ def test_text_that_is_repeated_at_the_end_counts_once() -> None:
     assert meter.unreported(ExpectedUse()).output_tokens == 100
 
 
+LONG = "word " * 2_000
+TOKENS = len(LONG) // 8
+
+
+def answer_with(part: Any, **more: Any) -> Any:
+    """Return a whole answer with one part that reports hardly any tokens."""
+    usage = {"promptTokenCount": 1, "candidatesTokenCount": 1}
+    return {"candidates": [{"content": {"parts": [part]}}], "usageMetadata": usage, **more}
+
+
+HOLDERS = {
+    "text": {"text": LONG},
+    "thought": {"text": LONG, "thought": True},
+    "code": {"executableCode": {"code": LONG}},
+    "arguments": {"functionCall": {"name": "f", "args": {"x": LONG}}},
+    "pieces of arguments": {"functionCall": {"name": "f", "partialArgs": [{"stringValue": LONG}]}},
+    "a name": {"functionCall": {"name": LONG, "args": {}}},
+    "a call of a hosted tool": {"toolCall": {"toolType": "X", "args": {"x": LONG}}},
+    "a result of code": {"codeExecutionResult": {"output": LONG}},
+    "a result of a hosted tool": {"toolResponse": {"toolType": "X", "response": {"x": LONG}}},
+    "a result": {"functionResponse": {"name": "f", "response": {"x": LONG}}},
+    "a file of text": {"inlineData": {"mimeType": "text/plain", "data": "QUJD" * (len(LONG) // 3)}},
+}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("extra", [{}, {"type": "x"}, {"event_type": "x"}, {"z": "a" * 300_000}], ids=str)
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_text_counts_wherever_it_is(holder: str, extra: Any, streamed: bool) -> None:
+    document = {**extra, **answer_with(HOLDERS[holder])}
+    if streamed:
+        meter = measure(as_events([document]), 65_536)
+    else:
+        meter = AnswerMeter()
+        meter.note_whole(json.dumps(document).encode())
+    assert meter.unreported(ExpectedUse()).output_tokens >= TOKENS - 2
+
+
+def test_results_of_hosted_tools_that_are_reported_do_not_count_again() -> None:
+    usage = {"promptTokenCount": 1, "candidatesTokenCount": 50, "toolUsePromptTokenCount": 2_500}
+    meter = AnswerMeter()
+    meter.note_whole(json.dumps(answer_with(HOLDERS["a result of code"], usageMetadata=usage)).encode())
+    assert meter.unreported(ExpectedUse()).output_tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "bytes_", "reported"),
+    [
+        ("image/png", 2_000_000, 1_290),
+        ("image/png", 1_000, 258),
+        ("audio/L16;codec=pcm;rate=24000", 640_000, 250),
+    ],
+)
+def test_pictures_and_sound_do_not_count_more_than_they_cost(kind: str, bytes_: int, reported: int) -> None:
+    picture = {"inlineData": {"mimeType": kind, "data": "QUJD" * (bytes_ // 4)}}
+    meter = AnswerMeter()
+    meter.note_whole(json.dumps(answer_with(picture)).encode())
+    assert 0 < meter.unreported(ExpectedUse()).output_tokens <= reported
+
+
+def test_an_event_of_an_unknown_type_counts_if_it_has_more_text_than_the_others() -> None:
+    events = [{"type": f"x{number}", "text": LONG} for number in range(100)]
+    assert measure(as_events(events), 65_536).unreported(ExpectedUse()).output_tokens >= 68 * TOKENS
+
+
+@pytest.mark.parametrize("body", [[True], [1], ["x"], [None], [[]], [{"content": {"parts": [5]}}]])
+def test_a_malformed_answer_is_no_reason_to_fail(body: list[Any]) -> None:
+    assert measure(as_events([{"candidates": body}]), 65_536).usage == Usage()
+
+
+@pytest.mark.parametrize(
+    "word", ["AKIAQ3EGRYH7XJ4WPL2D", "two words", "x" * 41, "SECRETWORD", {"a": 1}, True]
+)
+def test_words_of_an_error_that_could_be_anything_are_not_quoted(word: Any) -> None:
+    meter = measure(as_events([{"error": {"code": word, "status": word, "type": word}}]), 65_536)
+    assert meter.failure == "the answer has an error"
+
+
 ENDS: dict[str, list[Any]] = {
     "generateContent": [{"candidates": [{"finishReason": "STOP"}]}],
     "blocked": [{"promptFeedback": {"blockReason": "SAFETY"}}],

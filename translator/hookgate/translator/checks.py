@@ -272,6 +272,8 @@ def check_response(body: Any) -> JsonObject:
     """
     if not isinstance(body, dict):
         raise BodyError("", "the answer must be a JSON object")
+    if not body.keys() <= _USUAL_FIELDS:
+        check_spellings(body)
     candidates = body.get("candidates")
     if not isinstance(candidates, list | dict | None):
         raise BodyError("candidates", "the candidates must be a list")
@@ -289,6 +291,8 @@ def check_response(body: Any) -> JsonObject:
 def _check_candidate(candidate: Any) -> None:
     if not isinstance(candidate, dict):
         raise BodyError("", "a candidate must be an object")
+    if not candidate.keys() <= _USUAL_FIELDS:
+        check_spellings(candidate)
     index = candidate.get("index")
     if type(index) is not int and index is not None:
         raise BodyError("index", "an index must be an integer")
@@ -312,6 +316,13 @@ def _check_candidate(candidate: Any) -> None:
 
 
 _PLAIN = frozenset({"parts", "role"})
+_USUAL_FIELDS = frozenset(
+    {
+        *("candidates", "createTime", "modelVersion", "responseId", "usageMetadata"),
+        *("content", "finishReason", "index", "safetyRatings"),
+    }
+)
+"""Fields of most answers and candidates, which have one spelling here."""
 
 
 def _check_results(content: JsonObject, path: str) -> None:

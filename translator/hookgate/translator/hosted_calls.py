@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hookgate.translator.fields import JsonObject, camel, parts_of, read, read_list, read_object
+from hookgate.translator.fields import JsonObject, camel, parts_of, read, read_list
 
 _WEB = ("googleSearch", "enterpriseWebSearch", "exaAiSearch", "googleSearchRetrieval", "parallelAiSearch")
 _STORES = ("retrieval", "fileSearch")
@@ -67,10 +67,11 @@ def hosted_uses(response: JsonObject) -> Iterator[HostedUse]:
         for part in parts_of(candidate):
             if isinstance(part, dict):
                 yield from _uses_in_part(part)
-        context = read_object(candidate, "urlContextMetadata")
-        if any(context.values()):
-            yield HostedUse(("urlContext",), context)
-        yield from _uses_in_grounding(read_object(candidate, "groundingMetadata"))
+        for context in read_list(candidate, "urlContextMetadata"):
+            if not isinstance(context, dict) or any(context.values()):
+                yield HostedUse(("urlContext",), context)
+        for grounding in read_list(candidate, "groundingMetadata"):
+            yield from _uses_in_grounding(grounding)
 
 
 def _uses_in_part(part: JsonObject) -> Iterator[HostedUse]:
@@ -94,7 +95,10 @@ def _kinds_of_call(call: Any) -> tuple[str, ...]:
     return () if kind in _NO_TOOLS else _TYPES.get(kind, (kind,))
 
 
-def _uses_in_grounding(grounding: JsonObject) -> Iterator[HostedUse]:
+def _uses_in_grounding(grounding: Any) -> Iterator[HostedUse]:
+    if not isinstance(grounding, dict):
+        yield HostedUse((*_WEB, *_STORES, *_MAPS), grounding)
+        return
     chunks = [each for each in read_list(grounding, "groundingChunks") if isinstance(each, dict)]
     found = [kinds for each in (grounding, *chunks) for name, kinds in _SOURCES.items() if read(each, name)]
     if any(grounding.values()) and not found:  # Vertex AI sends empty lists and objects without any tool

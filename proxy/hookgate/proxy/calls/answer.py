@@ -725,8 +725,8 @@ def _count_releasable(held: Sequence[Piece], window: int) -> int:
     return can_release.index(False) if False in can_release else len(can_release)
 
 
-_PIECES_AT_ONCE = 1000
-"""If more pieces of a stream are received at once, other calls run in between."""
+_CANDIDATES_AT_ONCE = 250
+"""If a stream has more candidates in pieces that are received at once, other calls run in between."""
 
 AnswerEnd = Literal["finish", "abandon"]
 """How an answer ends: "finish" if it is complete, "abandon" if it is cut off."""
@@ -911,6 +911,7 @@ class AnswerPipeline:
         self._steps.work = self._request_work  # an earlier event may have been large
         pieces: list[Piece] = []
         released: list[Piece] = []
+        weight = 0  # of `pieces`
         end: AnswerEnd | None = "finish" if last else None
         error: ApiError | None = None
         framing = self._framing
@@ -920,11 +921,11 @@ class AnswerPipeline:
             else:
                 frames = [*framing.feed(chunk), *(framing.finish() if last else ())]
             for received in frames:
-                if len(pieces) == _PIECES_AT_ONCE:
+                if weight >= _CANDIDATES_AT_ONCE:
                     passed = await self._advance(pieces, None)
                     if isinstance(passed, Cut):
                         return _after(released, passed)
-                    released, pieces = [*released, *passed], []
+                    released, pieces, weight = [*released, *passed], [], 0
                     await self._steps.pause()
                 frame = received
                 if not received.data and is_error(received.raw):
@@ -941,6 +942,7 @@ class AnswerPipeline:
                 if self._cited is not None and piece.body is not None:
                     self._cited.note_original(piece.response)
                 pieces.append(piece)
+                weight += len(read_list(piece.response, "candidates")) or 1
         except BodyError as unreadable:
             error, end = unreadable_answer(str(unreadable)), "abandon"
         except ApiError as raised:  # the pieces before it are judged first
@@ -1026,7 +1028,7 @@ class AnswerPipeline:
             if type(body) is not dict:
                 raise BodyError("", "it is not a JSON object")
             if self._meter is not None:
-                self._meter.note(frame.data, body)
+                self._meter.note(body)
             if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
                 return Piece(frame, None, {}, adapter, work)
             # GenerateContent returns the body itself; this saves a call for each event of a stream.
@@ -1204,6 +1206,8 @@ class AnswerDelivery:
                 return judged
             data = judged
             await self._show_answer(pipeline)
+        else:
+            await self._call.request.body_worker.run(work_of(data), self._meter.note_whole, data)
         await self._reply.send_whole(answer.status, with_judged_body(answer.headers), data)
         return None
 

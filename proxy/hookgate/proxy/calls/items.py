@@ -27,7 +27,7 @@ from hookgate.proxy.routes.dialects.generate_content import (
     with_model,
 )
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import MAX_ERROR, read_whole
+from hookgate.proxy.server.bodies import MAX_ERROR, read_whole, work_of
 from hookgate.proxy.sessions.memory import tool_results
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_upstream, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
@@ -147,8 +147,7 @@ class ItemsCall:
             return web.Response(status=answer.status, headers=headers, body=error)
         body = await read_whole(answer.chunks())
         meter = AnswerMeter(note_model=record.note_answered_by)
-        meter.feed(body)
-        meter.finish()
+        await call.request.body_worker.run(work_of(body), meter.note_whole, body)
         record.usage += meter.usage
         record.estimated_usage += meter.unreported(record.expected_use())
         return web.Response(status=answer.status, headers=headers, body=body)

@@ -6,7 +6,7 @@ a document's own fields count, in any dialect: arguments of functions may contai
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -19,12 +19,14 @@ from hookgate.translator.fields import JsonObject, read, read_list
 from hookgate.translator.streaming.events import only_text
 from hookgate.translator.streaming.framing import Framing, JsonArray, ServerSentEvents
 
-_MAX_PARSED = 256 * 1024
-"""The size in bytes of the largest document that is parsed.
+_MAX_KEPT = 256 * 1024
+"""The bytes of a whole answer that are kept while it passes.
 
-Of others, so much of their beginning is searched for texts, and their end for the usage.
+Of the beginning of a larger one, so much is searched for texts, and of its end `_TAIL` bytes for the usage.
 """
 _TAIL = 64 * 1024
+_MAX_PARSED = 4 * 1024 * 1024
+"""The size in bytes of the largest event that is parsed. Others are searched for texts and the usage."""
 _USAGE = re.compile(rb'"usage(?:Metadata)?"\s*:\s*(?=\{)')
 _DONE = b"[DONE]"
 _BYTES_PER_TOKEN = 8
@@ -38,9 +40,28 @@ _NESTED = ("response", "interaction")
 _TEXTS = frozenset(
     {
         *("text", "content", "delta", "arguments", "code", "refusal", "transcript"),
-        *("reasoning", "reasoning_content", "thought"),
+        *("reasoning", "reasoning_content", "thought", "finishMessage", "finish_message"),
     }
 )
+_CALLS = frozenset(
+    {
+        *("args", "arguments", "executableCode", "executable_code", "functionCall", "function_call"),
+        *("partialArgs", "partial_args", "toolCall", "tool_call"),
+    }
+)
+_RESULTS = frozenset(
+    {
+        *("codeExecutionResult", "code_execution_result", "functionResponse", "function_response"),
+        *("toolResponse", "tool_response"),
+    }
+)
+_MEDIA = frozenset({"inlineData", "inline_data"})
+_PICTURES = ("image/", "video/")
+_SOUND = "audio/"
+_BYTES_PER_MEDIA = 4096
+"""The bytes of pictures and sound in base64 that count as one token, fewer than models use for them."""
+_PICTURE_TOKENS = 258
+_MAX_KINDS = 32
 _TEXT = re.compile(rb'"(?:%b)"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)' % "|".join(_TEXTS).encode())
 _ENDS = frozenset(
     {
@@ -49,7 +70,17 @@ _ENDS = frozenset(
     }
 )
 _END_FIELDS = frozenset({"finishReason", "finish_reason"})
-_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_CODES = frozenset(
+    {
+        *("ABORTED", "ALREADY_EXISTS", "CANCELLED", "DATA_LOSS", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION"),
+        *("INTERNAL", "INVALID_ARGUMENT", "NOT_FOUND", "OUT_OF_RANGE", "PERMISSION_DENIED"),
+        *("RESOURCE_EXHAUSTED", "UNAUTHENTICATED", "UNAVAILABLE", "UNIMPLEMENTED", "UNKNOWN"),
+    }
+)
+"""The codes of Google's errors."""
+_LONGEST_WORD = 40
+_WORD = re.compile(r"[0-9]{1,3}|[a-z]+(?:_[a-z]+)*")
+"""Matches a status, or the type of an error of OpenAI's APIs. Other words could be anything, even a key."""
 _MODEL = re.compile(r"(?:[\w./-]{1,256}/)?([a-z][a-z0-9_.:@-]{0,63})", re.ASCII)
 """Matches the name of a model; the group is the name without its collection, such as `models/`.
 
@@ -78,7 +109,9 @@ class AnswerMeter:
         self._whole = bytearray()
         self._is_whole: bool | None = None
         self._counts = UsageCounts()
-        self._text_bytes = 0
+        self._text_bytes = self._result_bytes = self._media_tokens = 0
+        self._repeated: dict[str, int] = {}
+        """The bytes of text in events that repeat other events, by their types."""
         self._has_event = self._has_ended = False
         self._error = ""
 
@@ -91,20 +124,24 @@ class AnswerMeter:
             self._decoder = None if self._is_whole else JsonArray() if begin == b"[" else ServerSentEvents()
         if self._is_whole:
             self._whole += chunk
-            if len(self._whole) > _MAX_PARSED + _TAIL:
-                del self._whole[_MAX_PARSED:-_TAIL]
+            if len(self._whole) > _MAX_KEPT + _TAIL:
+                del self._whole[_MAX_KEPT:-_TAIL]
         elif self._decoder is not None:
             self._decode(chunk, self._decoder)
 
-    def note(self, data: bytes, document: JsonObject) -> None:
-        """Read a document that has been parsed: an event of a stream, or the whole answer that was fed."""
+    def note(self, document: JsonObject) -> None:
+        """Read a document that has been parsed: an event of a stream, or the whole answer that was fed.
+
+        The cost is proportional to its size.
+        """
         self._whole.clear()
         self._is_whole = False
-        if len(data) > _MAX_PARSED:
-            self._note_large(data)
-            self._read_model(document)
-        else:
-            self._note_document(document)
+        self._note_document(document)
+
+    def note_whole(self, data: bytes) -> None:
+        """Read all of a whole answer, of which `feed` keeps only a part. Costs in proportion to its size."""
+        if (document := _parsed(data)) is not None:
+            self.note(document)
 
     def finish(self) -> None:
         """Read what is left, after the last byte."""
@@ -129,9 +166,13 @@ class AnswerMeter:
         """
         reported = self.usage
         unknown = was_left and not reported.output_tokens
-        output = max(self._text_bytes // _BYTES_PER_TOKEN, expected.output_tokens if unknown else 0)
+        text_bytes = max(self._text_bytes, *self._repeated.values(), 0)
+        output = text_bytes // _BYTES_PER_TOKEN + self._media_tokens
+        output = max(output, expected.output_tokens if unknown else 0)
+        results = max(0, self._result_bytes // _BYTES_PER_TOKEN - self._counts.tool_tokens)
         return Usage(
-            0 if reported.input_tokens else expected.input_tokens, max(0, output - reported.output_tokens)
+            0 if reported.input_tokens else expected.input_tokens,
+            max(0, output - reported.output_tokens) + results,
         )
 
     @property
@@ -150,7 +191,7 @@ class AnswerMeter:
             self._decoder = None  # it is not a stream of documents
 
     def _read(self, data: bytes) -> None:
-        if len(data) > _MAX_PARSED:
+        if len(data) > (_MAX_KEPT if self._is_whole else _MAX_PARSED):
             self._note_large(data)
         elif (document := _parsed(data)) is not None:
             self._note_document(document)
@@ -161,7 +202,7 @@ class AnswerMeter:
 
     def _note_large(self, data: bytes) -> None:
         self._has_event = self._has_ended = True
-        self._text_bytes += sum(len(found[1]) for found in _TEXT.finditer(data[:_MAX_PARSED]))
+        self._text_bytes += sum(len(found[1]) for found in _TEXT.finditer(data))
         tail = data[-_TAIL:]
         for found in [*_USAGE.finditer(tail)][-1:]:
             usage, _ = _raw_decoded(tail[found.end() :])
@@ -172,7 +213,7 @@ class AnswerMeter:
         if (text := only_text(document)) is not None and _END_FIELDS.isdisjoint(document["candidates"][0]):
             self._read_model(document)  # most events
             self._counts.add(document.get("usageMetadata"))
-            self._text_bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
+            self._text_bytes += _size(text)
             return
         answers = [document, *(each for name in _NESTED if isinstance(each := document.get(name), dict))]
         for answer in answers:
@@ -186,8 +227,23 @@ class AnswerMeter:
         if kind == "error" and not self._error:
             self._error = _described(document)
         self._has_ended = self._has_ended or (isinstance(kind, str) and kind in _ENDS)
-        if not isinstance(kind, str) or "delta" in document:  # other events repeat the text of deltas
-            self._text_bytes += _text_size(document)
+        self._measure(document, kind)
+
+    def _measure(self, document: JsonObject, kind: object) -> None:
+        """Measure what a document contains. Events without deltas repeat the texts of those with deltas."""
+        sizes = _Sizes(document)
+        self._result_bytes += sizes.results
+        if (
+            not isinstance(kind, str)
+            or "delta" in document
+            or "candidates" in document
+            or "choices" in document
+        ):
+            self._text_bytes += sizes.text
+            self._media_tokens += sizes.media_tokens
+            return
+        key = kind if kind in self._repeated or len(self._repeated) < _MAX_KINDS else ""
+        self._repeated[key] = self._repeated.get(key, 0) + sizes.text
 
     def _read_model(self, answer: JsonObject) -> None:
         """Note the model that an answer names in any dialect. Anything but a name is ignored."""
@@ -242,31 +298,48 @@ def _ends(answer: JsonObject) -> bool:
 def _described(error: Any) -> str:
     """Return the code and the status of an error, without its message, which may quote the call."""
     facts = [error.get(name) for name in ("code", "status", "type")] if isinstance(error, dict) else []
-    words = [str(fact) for fact in facts if fact is not None and _WORD.fullmatch(str(fact))]
+    words = [word for word in map(str, facts) if word in _CODES or _is_word(word)]
     return f"the answer has an error{': ' if words else ''}{' '.join(words)}"
 
 
-def _text_size(document: JsonObject) -> int:
-    """Return the size in bytes of the texts that a document shows, including arguments of functions."""
-    return sum(
-        len(text) if text.isascii() else len(text.encode(errors="replace")) for text in _texts(document)
-    )
+def _is_word(text: str) -> bool:
+    return len(text) <= _LONGEST_WORD and text != "None" and _WORD.fullmatch(text) is not None
 
 
-def _texts(document: JsonObject) -> Iterator[str]:
-    level: list[Any] = [document]
-    while level:
-        below: list[Any] = []
-        for item in level:
-            if type(item) is list:
-                below += item
-            elif type(item) is dict:
-                for name, value in item.items():
-                    if type(value) is str:
-                        if name in _TEXTS:
-                            yield value
-                    elif name == "args":
-                        yield str(value)
-                    else:
-                        below.append(value)
-        level = below
+class _Sizes:
+    """What a document contains: bytes of text and of tools' results, and the tokens of pictures and sound."""
+
+    def __init__(self, document: JsonObject) -> None:
+        self.text = self.results = self.media_tokens = 0
+        level: list[Any] = [document]
+        while level:
+            below: list[Any] = []
+            for item in level:
+                if type(item) is list:
+                    below += item
+                elif type(item) is dict:
+                    for name, value in item.items():
+                        if type(value) is str:
+                            self.text += _size(value) if name in _TEXTS else 0
+                        elif name in _CALLS:
+                            self.text += _size(str(value))
+                        elif name in _RESULTS:
+                            self.results += _size(str(value))
+                        elif name in _MEDIA and type(value) is dict:
+                            self._add_media(value)
+                        else:
+                            below.append(value)
+            level = below
+
+    def _add_media(self, blob: JsonObject) -> None:
+        kind, size = str(read(blob, "mimeType")), _size(str(blob.get("data")))
+        if kind.startswith(_PICTURES):
+            self.media_tokens += max(_PICTURE_TOKENS, size // _BYTES_PER_MEDIA)
+        elif kind.startswith(_SOUND):
+            self.media_tokens += size // _BYTES_PER_MEDIA
+        else:
+            self.text += size * 3 // 4  # of the text that is in base64
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))

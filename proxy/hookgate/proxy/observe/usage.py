@@ -74,6 +74,11 @@ class UsageCounts:
         if (count := _count(value)) > self._counts.get(name, 0):
             self._counts[name] = count
 
+    @property
+    def tool_tokens(self) -> int:
+        """The tokens of results of tools that the API has run, which are part of the prompt."""
+        return max(self._counts.get(name, 0) for name in _TOOL_COUNTS)
+
     def usage(self) -> Usage:
         """Return the tokens, including thoughts and the prompts of tools, which some dialects count apart."""
         if not self._counts:
@@ -99,6 +104,7 @@ class UsageCounts:
         return Usage(min(inputs, _MAX_COUNT), min(outputs, _MAX_COUNT), cached)
 
 
+_TOOL_COUNTS = ("toolUsePromptTokenCount", "total_tool_use_tokens")
 _DETAILS = frozenset({"input_tokens_details", "prompt_tokens_details"})
 _CACHED = ("cachedContentTokenCount", "total_cached_tokens", "cached_tokens")
 _COUNTS = frozenset(

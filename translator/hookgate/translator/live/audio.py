@@ -6,9 +6,9 @@ from typing import Any
 from hookgate.translator.checks import is_canonical_base64
 from hookgate.translator.fields import camel, read, read_object
 
-_AUDIO = re.compile(
-    r"audio/[A-Za-z0-9.+-]{1,32}(?:; ?(?:rate|channels)=[0-9]{1,6}|; ?codecs?=[A-Za-z0-9]{1,8}){0,3}"
-)
+_TYPES = "aac|aiff|alaw|flac|l16|m4a|mp3|mp4|mpeg|mulaw|ogg|opus|pcm|pcma|pcmu|wav|wave|webm"
+_PARAMETERS = "; ?(?:rate|channels)=[0-9]{1,6}|; ?codecs?=[A-Za-z0-9]{1,8}"
+_AUDIO = re.compile(f"(?i:audio/(?:x-)?(?:{_TYPES}))(?:{_PARAMETERS}){{0,3}}")
 _FIELDS = frozenset({"mimeType", "data"})
 
 

@@ -302,13 +302,17 @@ def only_text(event: JsonObject) -> str | None:
     Most events of a stream have one, so this function is hot and calls no other.
     """
     candidates = event.get("candidates")
-    if type(candidates) is not list or len(candidates) != 1 or candidates[0].get("index"):
+    if type(candidates) is not list or len(candidates) != 1:
         return None
-    content = candidates[0].get("content")
+    candidate = candidates[0]
+    if type(candidate) is not dict or candidate.get("index"):
+        return None
+    content = candidate.get("content")
     parts = content.get("parts") if type(content) is dict else None
-    if type(parts) is not list or len(parts) != 1 or len(parts[0]) != 1:
+    if type(parts) is not list or len(parts) != 1:
         return None
-    text = parts[0].get("text")
+    part = parts[0]
+    text = part.get("text") if type(part) is dict and len(part) == 1 else None
     return text if type(text) is str else None
 
 

@@ -88,6 +88,8 @@ class Framing(ABC):
 class ServerSentEvents(Framing):
     """`alt=sse`. Lines may end in LF, CR or CRLF; an event may contain comments and several data lines.
 
+    Comments and blank lines that follow each other are one frame, because an upstream may send very many.
+
     Several data lines are forwarded as one, because a client that ignores some of them would read a different
     answer.
 
@@ -100,6 +102,7 @@ class ServerSentEvents(Framing):
     _FIELD = b"data:"
     _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
     _LINE_END = re.compile(rb"\r\n|\n|\r")
+    _SILENT = re.compile(rb"(?::[^\r\n]*|[\r\n]+)*+")
     _ENDS = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n", b"\r\r\n")
 
     def __init__(self) -> None:
@@ -116,12 +119,19 @@ class ServerSentEvents(Framing):
                 return [Frame(b"data: %b\r\n\r\n" % data, data, is_plain=True) for data in events]
         self._buffer += chunk
         frames: list[Frame] = []
-        start = 0
+        start = silent = 0  # where the next event begins, and the comments and blank lines before it
         while match := self._BLANK_LINE.search(self._buffer, max(start, self._searched)):
             if match.end() == len(self._buffer) and self._buffer.endswith(b"\r"):
                 break  # the CR may be half of a CRLF
-            frames.append(self._frame(bytes(self._buffer[start : match.end()])))
+            raw = bytes(self._buffer[start : match.end()])
+            if not self._SILENT.fullmatch(raw):
+                if silent < start:
+                    frames.append(Frame(bytes(self._buffer[silent:start]), b""))
+                frames.append(self._frame(raw))
+                silent = match.end()
             start = self._searched = match.end()
+        if silent < start:
+            frames.append(Frame(bytes(self._buffer[silent:start]), b""))
         del self._buffer[:start]
         # A blank line may begin in the last three bytes and be completed by the next chunk.
         self._searched = max(len(self._buffer) - 3, 0)
