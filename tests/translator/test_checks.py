@@ -8,6 +8,7 @@ from support.bodies.generate_content import responses
 
 from hookgate.translator import BodyError, check_request, check_response, read_inputs
 from hookgate.translator.checks import MAX_CANDIDATES
+from hookgate.translator.live.server import ServerMessage
 
 
 def answer(part: Any, **candidate: Any) -> dict[str, Any]:
@@ -127,3 +128,23 @@ def test_a_role_that_is_not_a_name_is_refused(role: Any) -> None:
         check_request({"contents": [content]})
     with pytest.raises(BodyError, match=r"content\.role: a role must be a name"):
         read_inputs("embedContent", {"content": content})
+
+
+@pytest.mark.parametrize("thought", ["false", "true", "", 0, 1, [], {}])
+def test_a_part_is_a_thought_or_not_for_all_readers(thought: Any) -> None:
+    """A client may read as the answer what hooks would take for a thought, and join it with other text."""
+    content = {"role": "model", "parts": [{"text": "a"}, {"text": "b", "thought": thought}]}
+    with pytest.raises(BodyError, match="must be true or false"):
+        check_response({"candidates": [{"content": content}]})
+    with pytest.raises(BodyError, match="must be true or false"):
+        check_request({"contents": [content]})
+    with pytest.raises(BodyError, match="must be true or false"):
+        ServerMessage({"serverContent": {"modelTurn": content}})
+
+
+@pytest.mark.parametrize("obj", [{"finishReason": "STOP", "finish_reason": "x"}, {"index": 0, "Index": 1}])
+def test_a_field_of_an_answer_has_one_spelling(obj: Any) -> None:
+    with pytest.raises(BodyError, match="twice"):
+        check_response({"candidates": [obj]})
+    with pytest.raises(BodyError, match="twice"):
+        check_response({**obj, "candidates": []})

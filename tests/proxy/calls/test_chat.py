@@ -164,7 +164,7 @@ async def test_a_client_does_not_add_the_arguments_of_one_call_to_another(others
     if answer.status == 502:
         return
     # As the AI SDK does it: the first choice of a chunk, and the first name of each index.
-    deltas = [each["choices"][0]["delta"] for each in chunks_of(answer)]
+    deltas = [each["choices"][0]["delta"] for each in chunks_of(answer) if "choices" in each]
     calls: dict[int, Json] = {}
     for call in (call for delta in deltas for call in delta.get("tool_calls") or ()):
         own = calls.setdefault(call["index"], {**call["function"], "arguments": ""})
@@ -370,3 +370,19 @@ async def test_the_embedded_upstream_knows_each_choice_of_tools() -> None:
             for choice in ("auto", shell, allowed)
         ]
     assert [answer.status for answer in answers] == [200, 200, 200]
+
+
+async def test_log_probabilities_do_not_spell_a_secret_beside_a_call() -> None:
+    """From the first call on, chunks are judged together, and the tokens would be apart from their text."""
+    tokens = ["my key is AKIA", "Q3EGRYH7", "XJ4WPL2D", " ok"]
+    probable = [{"content": [{"token": token, "logprob": -0.1, "top_logprobs": []}]} for token in tokens]
+    texts = [
+        {"choices": [{"index": 0, "delta": {"content": token}, "logprobs": each}]}
+        for token, each in zip(tokens, probable, strict=True)
+    ]
+    data = sse([*called([], name="shell"), *texts, ended("tool_calls")])
+    hooks = {"AfterModel": [{"type": "builtin", "builtin": "redact"}], "BeforeTool": [runs(lambda _: None)]}
+    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, PATH, {**HI, "stream": True, "logprobs": True}, KEY)
+    assert answer.status == 200
+    assert not any(piece in answer.body for piece in (b"Q3EGRYH7", b"XJ4WPL2D"))

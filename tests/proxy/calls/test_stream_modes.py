@@ -54,13 +54,13 @@ def stream_text(answer: Answer, index: int = 0) -> str:
     return "".join(texts)
 
 
-async def streamed(hooks: dict[str, Any], *says: Any, pause: float = 0.0) -> Answer:
+async def streamed(hooks: dict[str, Any], *says: Any, pause: float = 0.0, candidates: int = 1) -> Answer:
     """What a client gets of a stream of these events, with a pause between any two of them."""
     writes: list[Any] = [STREAM_HEAD]
     for event in sse(*says):
         writes += [event, pause] if pause else [event]
     async with peer(*writes) as upstream, gateway_before(upstream.url, hooks) as url:
-        return await post(url, SSE, HI)
+        return await post(url, SSE, {**HI, "generationConfig": {"candidateCount": candidates}})
 
 
 TEXT = f"The key is {SECRET}, keep it safe."
@@ -182,7 +182,7 @@ async def test_calls_and_candidates_keep_their_place_and_state() -> None:
         spoken("3456", 0),
         spoken("23456", 1, finishReason="STOP"),
     ]
-    answer = await streamed(masking("complete"), *events)
+    answer = await streamed(masking("complete"), *events, candidates=2)
     assert (stream_text(answer, 0), stream_text(answer, 1)) == (MASK, MASK)
     assert answer.events[2] == events[2]
 

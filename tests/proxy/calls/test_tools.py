@@ -260,7 +260,7 @@ async def test_for_several_candidates_the_model_is_not_asked_again() -> None:
     body = b"".join(sse({"candidates": [{**first, "index": 0}, second]}))
     async with peer(STREAM_HEAD + body) as upstream:
         async with gateway_before(upstream.url, READING, config=AGAIN) as url:
-            answer = await post(url, SSE, ASK)
+            answer = await post(url, SSE, {**ASK, "generationConfig": {"candidateCount": 2}})
         assert len(upstream.heard) == 1
     assert parts_of(answer, SSE) == [{"text": REFUSED}]
     assert answer.events[0]["candidates"][1] == second

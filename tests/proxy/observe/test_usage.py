@@ -205,6 +205,7 @@ HOLDERS = {
     "a result of code": {"codeExecutionResult": {"output": LONG}},
     "a result of a hosted tool": {"toolResponse": {"toolType": "X", "response": {"x": LONG}}},
     "a result": {"functionResponse": {"name": "f", "response": {"x": LONG}}},
+    "the address of a file": {"fileData": {"fileUri": LONG}},
     "a file of text": {"inlineData": {"mimeType": "text/plain", "data": "QUJD" * (len(LONG) // 3)}},
 }
 

@@ -79,7 +79,8 @@ def with_joined_silence(frames: list[Frame]) -> list[Frame]:
     """Return the frames with those that follow each other without data as one."""
     joined: list[Frame] = []
     for has_data, group in groupby(frames, lambda frame: bool(frame.data)):
-        joined += group if has_data else [Frame(b"".join(frame.raw for frame in group), b"")]
+        found = [*group]
+        joined += found if has_data else [Frame(b"".join(frame.raw for frame in found), b"")]
     return joined
 
 

@@ -288,6 +288,18 @@ def check_response(body: Any) -> JsonObject:
     return body
 
 
+def check_candidates(response: JsonObject, asked: int) -> None:
+    """Refuse a checked response with more candidates than the request asks for. Raises BodyError.
+
+    Clients join the texts of all candidates if they expect only one, so hooks would judge other texts.
+    """
+    candidates = response.get("candidates")
+    if type(candidates) is not list or (len(candidates) == 1 and not candidates[0].get("index")):
+        return
+    if len(candidates) > asked or any((each.get("index") or 0) >= asked for each in candidates):
+        raise BodyError("candidates", f"the request asks for {asked}, so there must not be others")
+
+
 def _check_candidate(candidate: Any) -> None:
     if not isinstance(candidate, dict):
         raise BodyError("", "a candidate must be an object")
@@ -365,6 +377,13 @@ def _check_content(content: Any, path: str) -> None:
             raise BodyError(
                 f"{path}.parts[{i}].text", "a text must be a string, since hooks cannot inspect other types"
             )
+        check_thought(part, f"{path}.parts[{i}]")
+
+
+def check_thought(part: JsonObject, path: str) -> None:
+    """Refuse a part that some readers take for a thought, and others for the answer. Raises BodyError."""
+    if not isinstance(part.get("thought"), bool | None):
+        raise BodyError(f"{path}.thought", "it must be true or false")
 
 
 def _check_tool(tool: Any, path: str) -> None:

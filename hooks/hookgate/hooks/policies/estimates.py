@@ -47,9 +47,14 @@ def estimate_all(requests: Sequence[JsonObject], generates: bool = True) -> Expe
 def estimate_output(config: Mapping[str, Any]) -> int:
     """Return the maximum output that a `generationConfig` allows, or a default if it has none."""
     settings = dict(config)
-    most, count = _number(read(settings, "maxOutputTokens")), _number(read(settings, "candidateCount"))
+    most = _number(read(settings, "maxOutputTokens"))
     tokens = min(most, _MOST_OUTPUT) if most > 0 else DEFAULT_OUTPUT
-    return tokens * (min(count, _MOST_CANDIDATES) if count > 1 else 1)
+    return tokens * min(candidate_count(settings), _MOST_CANDIDATES)
+
+
+def candidate_count(config: Mapping[str, Any]) -> int:
+    """Return how many candidates a `generationConfig` asks for."""
+    return max(1, _number(read(config, "candidateCount")))
 
 
 def _number(value: Any) -> int:

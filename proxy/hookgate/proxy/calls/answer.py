@@ -53,7 +53,7 @@ from hookgate.proxy.server.bodies import (
 from hookgate.proxy.upstream.client import UpstreamAnswer, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
-from hookgate.translator.checks import check_items
+from hookgate.translator.checks import check_candidates, check_items
 from hookgate.translator.citations import CITING, move_citations, with_moved_annotations, with_moved_citations
 from hookgate.translator.fields import (
     JsonObject,
@@ -794,6 +794,7 @@ class AnswerPipeline:
         self._judge, self._model, self._adapter = judge, request.model, adapter
         self._steps, self._worker, self._request_work = steps, steps.worker, steps.work
         self._llm_request, self._plan = request.llm_request, request.plan
+        self._candidates = request.candidates
         self._turn_end = _turn_end(judge, request, answer_rejected, may_retry) if ends_turn else None
         self._gate = _tool_gate(judge, request, may_retry, retries_unselected, self._turn_end)
         self._listener = listener
@@ -1033,7 +1034,8 @@ class AnswerPipeline:
                 return Piece(frame, None, {}, adapter, work)
             # GenerateContent returns the body itself; this saves a call for each event of a stream.
             response = body if type(adapter) is GenerateContent else adapter.decode_answer(body)
-            return Piece(frame, body, check_response(response), adapter, work)
+            check_candidates(check_response(response), self._candidates)
+            return Piece(frame, body, response, adapter, work)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
 

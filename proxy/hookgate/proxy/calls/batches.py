@@ -15,9 +15,11 @@ from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.server.bodies import (
     MAX_ANSWER,
     MAX_ERROR,
+    TOO_MANY,
     checked_answer,
     read_answer,
     read_whole,
+    unreadable_answer,
     work_of,
 )
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_upstream, with_judged_body
@@ -69,6 +71,8 @@ async def _judge_state(call: Call, judge: Judge, data: bytes) -> bytes:
     state = await worker.run(work, BatchState, body)
     if state.in_file:
         raise policy_denied(_IN_FILE, AfterModel.name)
+    if len(state.answers) > (most := call.services.config.limits.items):
+        raise unreadable_answer(f"it has more than {most} answers; {TOO_MANY}")
     answers: list[JsonObject] = []
     for answer in state.answers:
         await call.steps.pause()

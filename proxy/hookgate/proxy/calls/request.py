@@ -7,6 +7,7 @@ from hookgate.hooks import AfterAgent, AfterModel, BeforeModel, BeforeTool, Befo
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
+from hookgate.hooks.policies.estimates import candidate_count
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import Ended
 from hookgate.proxy.calls.session_events import run_session_events
@@ -15,7 +16,7 @@ from hookgate.proxy.observe.record import selecting_hooks
 from hookgate.proxy.sessions.memory import Result, prompt_of
 from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind
 from hookgate.translator import callable_names, declared_descriptions, show_request
-from hookgate.translator.fields import JsonObject, read_list
+from hookgate.translator.fields import JsonObject, read_list, read_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class JudgedRequest:
     """The AfterModel hooks that run for the answer."""
     llm_request: SharedValue
     """The request as shown to AfterModel hooks; empty if none of them is shown it."""
+    candidates: int = 1
+    """How many candidates the request asks for."""
     selection: ToolSelection | None = None
     """The tools that the answer may call; None if no hook selected any."""
     reported: Collection[ReportedKind] = ()
@@ -82,6 +85,7 @@ async def judge_request(  # noqa: PLR0913, PLR0917  # the request and its sessio
         model=event.model,
         plan=plan,
         llm_request=SharedValue(await steps.run(_shown_request, event, body) if shows_request else {}),
+        candidates=candidate_count(read_object(body, "generationConfig")),
         selection=selection,
         reported=reported,
         prompt=prompt_of(contents) if judge.listens_to(AfterAgent.name) else "",

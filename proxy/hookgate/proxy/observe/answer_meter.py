@@ -46,7 +46,7 @@ _TEXTS = frozenset(
 _CALLS = frozenset(
     {
         *("args", "arguments", "executableCode", "executable_code", "functionCall", "function_call"),
-        *("partialArgs", "partial_args", "toolCall", "tool_call"),
+        *("fileData", "file_data", "partialArgs", "partial_args", "toolCall", "tool_call"),
     }
 )
 _RESULTS = frozenset(

@@ -16,7 +16,7 @@ from hookgate.translator.streaming.joining import DONE, JoinedEvents, read_frame
 from hookgate.translator.strictjson import encode_answer, may_contain
 
 _END = b"data: %b\n\n" % DONE
-_CALLS, _USAGE = b'"tool_calls"', b'"usage"'
+_CALLS, _USAGE, _LOGPROBS = b'"tool_calls"', b'"usage"', b'"logprobs"'
 
 
 class _CallIndexes:
@@ -53,6 +53,11 @@ class _CallIndexes:
             index = free if given is None else max(given, free)
             self._indexes[choice, given], self._next[choice] = index, index + 1
         return call if index in (None, given) else {**call, "index": index}
+
+
+def _without_logprobs(choice: Any) -> Any:
+    has_any = isinstance(choice, dict) and choice.get("logprobs") is not None
+    return {**choice, "logprobs": None} if has_any else choice
 
 
 def _choice_index(choice: JsonObject) -> int:
@@ -102,6 +107,17 @@ class CompletionChunks(JoinedEvents):
         chunk = read_frame(frame.data)
         new = self._call_indexes.apply_to(chunk)
         return frame if new is chunk else Frame(_framed(new), encode_answer(new))
+
+    def _hold(self, frame: Frame) -> None:
+        """Hold a chunk without its log probabilities, whose tokens hooks could not judge as one text."""
+        if may_contain(frame.data, _LOGPROBS):
+            chunk = read_frame(frame.data)
+            choices = read_list(chunk, "choices")
+            kept = [_without_logprobs(choice) for choice in choices]
+            if not same_items(kept, choices):
+                new = {**chunk, "choices": kept}
+                frame = Frame(_framed(new), encode_answer(new))
+        super()._hold(frame)
 
     def _is_continued(self, data: bytes) -> bool:
         """Note which choices call functions, and which end. Raises BodyError for what is not a chunk."""

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from hookgate.translator.checks import check_spellings
+from hookgate.translator.checks import check_spellings, check_thought
 from hookgate.translator.fields import (
     BodyError,
     JsonObject,
@@ -196,6 +196,8 @@ def _model_turn(content: JsonObject) -> JsonObject:
         raise BodyError("serverContent.modelTurn.parts", "it must be a list of objects")
     if has_part(turn, "functionCall"):
         raise BodyError("serverContent.modelTurn", "a function call belongs in toolCall")
+    for part in read_list(turn, "parts"):
+        check_thought(part, "serverContent.modelTurn.parts")
     return turn
 
 
