@@ -491,3 +491,30 @@ async def test_an_answer_that_breaks_off_is_an_error_of_the_upstream(target: str
     async with peer(head) as upstream, gateway_before(upstream.url, {"BeforeModel": [says()]}) as url:
         answer = await (ask(url, "GET", target) if body is None else post(url, target, body))
     assert (answer.status, answer.error["status"]) == (502, "UNAVAILABLE")
+
+
+@pytest.mark.parametrize("target", [STATE, "/v1beta/batches"])
+@pytest.mark.parametrize("own", [[], None, [{"content": {"parts": [{"text": "ok"}]}}]])
+async def test_an_answer_in_an_answer_is_refused(own: Any, target: str) -> None:
+    """Hooks would judge the outer one alone, and clients read the inner ones."""
+    body = {**json.loads(calling("run_shell")), "candidates": own}
+    body = {"operations": [body]} if target != STATE else body
+    async with (
+        peer(ok(json.dumps(body).encode())) as upstream,
+        gateway_before(upstream.url, {"BeforeTool": [says({"decision": "deny", "reason": "no"})]}) as url,
+    ):
+        answer = await ask(url, "GET", target, KEY)
+    assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
+    assert b"run_shell" not in answer.body
+
+
+async def test_answers_beyond_the_limit_of_items_are_refused() -> None:
+    config = Config.model_validate({"limits": {"items": 100}})
+    body = {"other": [{"candidates": []}] * 101}
+    async with (
+        peer(ok(json.dumps(body).encode())) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [says()]}, config) as url,
+    ):
+        answer = await ask(url, "GET", STATE, KEY)
+    assert answer.status == 502
+    assert "limits.items" in answer.error["message"]

@@ -138,7 +138,7 @@ def test_one_keys_receipts_do_not_displace_those_of_another() -> None:
     first = answered_record("alice")
     receipts.add(first)
     for _ in range(kept.KEPT_RECEIPTS + 200):
-        receipts.add(CallRecord(session=session("mallory", "s"), call_states=[CallState()]))
+        receipts.add(CallRecord(session=session("mallory", "s"), call_state=CallState()))
     last = answered_record("alice")
     receipts.add(last)
     assert receipts.receipt_for(first.id, "alice") is not None

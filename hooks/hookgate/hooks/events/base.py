@@ -378,13 +378,13 @@ class Event:
         return {}
 
     def edited(self, edit: JsonObject, view: str) -> Self:
-        """Return the event with an edit from `changed` applied. Raises TranslatorError."""
+        """Return the event with an edit from `extract_edit` applied. Raises TranslatorError."""
         return self
 
     def edit_warning(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
         """Return a warning if a valid output probably does not do what its author intended, or "".
 
-        `edit` is its edit from `changed`. The warning continues the name of the hook.
+        `edit` is its edit from `extract_edit`. The warning continues the name of the hook.
         """
         return ""
 

@@ -129,7 +129,7 @@ class RedactionEffects:
         if not tallies:
             return None
         return cls(
-            restored=any(state.client_filters for state in record.call_states),
+            restored=record.call_state is not None and bool(record.call_state.client_filters),
             found=any(tally.event == AfterModel.name and tally.findings for tally in tallies),
             changed=any(tally.findings or tally.edits for tally in tallies),
         )

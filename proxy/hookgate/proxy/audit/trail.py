@@ -125,10 +125,11 @@ class Audit:
     async def record_event(self, record: CallRecord, status: int) -> None:
         """Write a shim's event to disk before it is answered. Raises ApiError (403) if that fails."""
         if record.audit_state is AuditState.PENDING:
-            record.end(status, 0)
-            record.advance_audit(AuditState.DONE)
             try:
+                # If the shim leaves meanwhile, the event is recorded at its end, without content.
                 content = None if self._contents is None else await self._contents.of_event(record)
+                record.end(status, 0)
+                record.advance_audit(AuditState.DONE)
                 await self.writer.append(event_entry(record, make_receipt(record), content))
             except AuditError as error:
                 if not error.under_way:

@@ -23,19 +23,19 @@ MAX_WAITING = 20_000
 
 _BATCH = 1000
 _PATIENCE = 0.01
-"""Seconds that records are held back to share a transaction, if no call waits for them."""
+"""Seconds that records are held back to share a write, if no call waits for them."""
 
 _ITERATIONS = 3
-"""Iterations of the event loop for which a call's records are held back, to share a transaction.
+"""Iterations of the event loop for which a call's records are held back, to share a write.
 
 Calls that arrive together queue their records within a few iterations. Waking the thread for each of them
 would cost more than writing the records.
 """
 
 _APART = 0.01
-"""Seconds between the beginnings of two transactions if several calls wait for them.
+"""Seconds between the beginnings of two writes if several calls wait for them.
 
-A transaction costs as much as the records of ten calls, so a gateway with many calls shares each among more.
+A write costs as much as the records of ten calls, so a gateway with many calls shares each among more.
 """
 
 
@@ -209,7 +209,7 @@ class Writer:
         """Create a writer. `deadline` is the time in seconds that a call waits for its records."""
         self._ledger, self._deadline, self._retention = ledger, deadline, retention
         self._queue = Queue()
-        self._callers = 0  # that wait for the next transaction
+        self._callers = 0  # that wait for the next write
         self._next_flush = 0.0  # the time of the event loop
         self._check_at = 0.0
         self._journal_at = 0.0
@@ -257,7 +257,7 @@ class Writer:
         await self.wait_for(self.begin(*entries))
 
     def begin(self, *entries: Entry) -> PendingRecords:
-        """Begin to write records in one transaction. Pass the result to `wait_for`.
+        """Begin to write records together. Pass the result to `wait_for`.
 
         Raises AuditError if the records cannot be queued.
         """
@@ -268,7 +268,7 @@ class Writer:
         if not self._queue.put(pending, bounded=True):
             raise AuditError("too many records are waiting to be written")
         self._callers += 1
-        if self._callers == 1:  # of those that wait for the next transaction
+        if self._callers == 1:  # of those that wait for the next write
             if (delay := self._next_flush - loop.time()) > 0:
                 loop.call_later(delay, self._flush, loop)
             else:

@@ -1,7 +1,7 @@
 """Judges one answer with AfterModel hooks and the tool gate, whole or as a stream, and delivers it.
 
-An answer passes through several stages: those of its hooks by stream mode, from single events to the whole
-answer, and then the gate. A whole answer is a stream of one piece. Data that arrives while a hook runs waits
+An answer passes through several stages, in the order of `AnswerPipeline._prepare`. A whole answer is a stream
+of one piece. Data that arrives while a hook runs waits
 in the connection and is then judged in one batch, so a slow hook runs less often.
 """
 
@@ -147,7 +147,7 @@ Passed: TypeAlias = list[Piece] | Cut
 
 
 class AnswerStage(Protocol):
-    """One step in judging a streamed answer. It may end the answer with a Cut, or by raising ApiError."""
+    """One step in judging an answer. It may end the answer with a Cut, or by raising ApiError."""
 
     def held_bytes(self) -> int:
         """Return the number of bytes that the stage holds back."""
@@ -484,8 +484,8 @@ class GateStage(_Stage):
 
     A call whose arguments are sent in pieces is held back until it is whole, and then sent so.
 
-    If the model is asked again, it is shown the text before its calls, so the client must receive this text,
-    too.
+    If the model is asked again, the client has received the pieces before that of the call, but not the text
+    in the same piece: the model, which is shown all of it, may say that again.
     """
 
     def __init__(self, gate: ToolGate, steps: Steps) -> None:
@@ -1124,7 +1124,7 @@ class AnswerDelivery:
         """Whether the tokens that the upstream reports are used by this call, and not by an earlier one."""
         self._is_delivered = False  # whether the current answer has been sent to its end
         self._meter: AnswerMeter
-        """The meter of the current attempt."""
+        """The meter of the current answer."""
 
     @property
     def usage(self) -> Usage:
@@ -1138,7 +1138,8 @@ class AnswerDelivery:
     ) -> AsyncIterator[UpstreamAnswer]:
         """Send a request upstream and yield its answer, which `deliver` sends to the client.
 
-        An answer that is cut off ends the connection of the client as well. Raises ApiError if no answer
+        An answer that is cut off after its beginning was sent ends the connection of the client as well, and
+        the block quietly. Raises ApiError if no answer
         arrives.
         """
         self._meter = AnswerMeter(

@@ -24,7 +24,7 @@ from hookgate.proxy.server.bodies import (
 )
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_upstream, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
-from hookgate.translator import BatchState, EditError, show_request, text_response
+from hookgate.translator import BatchState, BodyError, EditError, show_request, text_response
 from hookgate.translator.fields import JsonObject, read
 from hookgate.translator.strictjson import encode_answer
 
@@ -68,7 +68,10 @@ async def answer_batch(call: Call, judge: Judge, answer: UpstreamAnswer) -> web.
 async def _judge_state(call: Call, judge: Judge, data: bytes) -> bytes:
     worker, work = call.request.body_worker, work_of(data)
     body = await worker.run(work, read_answer, data, worker)
-    state = await worker.run(work, BatchState, body)
+    try:
+        state = await worker.run(work, BatchState, body)
+    except BodyError as error:
+        raise unreadable_answer(str(error)) from None
     if state.in_file:
         raise policy_denied(_IN_FILE, AfterModel.name)
     if len(state.answers) > (most := call.services.config.limits.items):

@@ -172,8 +172,7 @@ class Call:
 
     def _queue_start(self, session: SessionContext) -> None:
         """Note the session of a model call, and begin to write the start of the call to the audit."""
-        if not self.record.call_states:
-            note_session(session.session_id)
+        note_session(session.session_id)
         self.record.note_call(session)
         if self.services.audit is not None:
             self.services.audit.queue_start(self.record)

@@ -163,7 +163,7 @@ class GenerationCall:
                 keep_answer=any(observer.wants_answer for observer in call.observers),
                 listener=self._listener,
             )
-            outcome = None  # an answer that the upstream cuts off is delivered as far as it goes
+            outcome = None  # `ask_upstream` ends quietly if the upstream cuts off what is being sent
             try:
                 async with delivery.ask_upstream(route, headers, self._payload) as answer:
                     outcome = await delivery.deliver(answer, pipeline)

@@ -1,7 +1,7 @@
-"""Calls whose body contains requests that hooks judge one by one, and whose answers contain no model's text.
+"""Calls whose body contains requests that hooks judge one by one, and which hooks can only refuse.
 
 These are token counts, embeddings, decisions, requests that write cached contents, and those that create
-batches, whose answers are judged when they are read.
+batches. Their answers contain no model's text, except those about batches: see `batches.py`.
 
 A call is accepted or refused as a whole: one denied request refuses it, and the error contains its path. A
 synthetic answer is not possible, so a call that a hook denies, stops or answers is refused with 403.

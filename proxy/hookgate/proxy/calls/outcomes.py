@@ -1,4 +1,7 @@
-"""How hooks end a call, or have the model asked again. These are values, not exceptions."""
+"""How hooks end a call that generates content, or have the model asked again: values, not exceptions.
+
+Calls of other kinds, which hooks can only refuse, raise ApiError: `Judge.refuse_if_ended`.
+"""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -31,7 +34,7 @@ class AskAgain:
     """The model is called again with further turns that the client does not see."""
 
     turns: list[JsonObject]
-    """The turns to append: the model's turn, and the responses to its calls."""
+    """The turns to append: the model's turn, if it has any text or calls, and why it was refused."""
     answer_rejected: bool = False
     """Whether an AfterAgent hook rejected the final answer, rather than a tool call."""
 

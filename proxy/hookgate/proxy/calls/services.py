@@ -82,7 +82,7 @@ class GatewayServices:
             cost = self.prices.cost(model, used.input_tokens, used.output_tokens, used.cached_tokens)
             record.cost = cost if cost is None or record.cost is None else record.cost + cost
         end = _call_end(record, used, cost, continues=continues)
-        callbacks = [callback for state in record.call_states for callback in state.at_end]
+        callbacks = record.call_state.at_end if record.call_state else ()
         _notify([*callbacks, *record.at_use], end)
 
     def settle(self, record: CallRecord) -> None:

@@ -366,7 +366,11 @@ class TurnEndEvents:
     """Whether the model can be asked again."""
 
     async def turn_ended(self, text: str) -> Ended | AskAgain | None:
-        """Fire the event for the complete answer. If a hook rejects it, the model is asked again."""
+        """Fire the event for the complete answer, and return what comes instead of it.
+
+        If a hook rejects the answer, that is a further request to the model, if it can be asked again; if a
+        hook that fails closed has failed, it is the denial. Otherwise, returns None.
+        """
         event = AfterAgent(self.prompt, text, self.answer_rejected)
         outcome = await self.judge.fire(event)
         verdict = outcome.verdict

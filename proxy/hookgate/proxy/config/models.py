@@ -322,11 +322,14 @@ class StreamSettings(Section):
 
 class ToolCallSettings(Section):
     """The treatment of tool calls that are not allowed. If a BeforeTool hook denies a tool call, the model is
-    always informed and asked again, which costs the tokens of a whole request each time."""
+    informed and asked again, which costs the tokens of a whole request each time; but a text replaces the
+    call if the agent already has another call of the answer, if the answer has several candidates or is too
+    large, and in batches."""
 
     refused: Literal["tell", "ask_again"] = "tell"
     """For tools that BeforeToolSelection did not allow. `tell`: a text replaces the call. `ask_again`: the
-    model is informed and asked again, and the client does not see the first answer."""
+    model is informed and asked again, and the client receives only the new answer, and of a stream the events
+    before the call."""
 
     bypass: Literal["flag", "deny"] = "flag"
     """For tools that ran although the agent's shim did not announce them. `flag`: the run is counted and
@@ -334,7 +337,7 @@ class ToolCallSettings(Section):
 
     ask_again_at_most: Annotated[int, Field(ge=1, le=10)] = 2
     """How often the model is asked again in one call, by all hooks together. After that a text replaces the
-    tool call."""
+    tool call, and an answer that an AfterAgent hook denies is sent as it is."""
 
 
 class RouteSettings(Section):

@@ -80,7 +80,7 @@ class CallContent(CallObserver):
     request: JsonObject | None = None
     """The request as the client sent it, or a shim's event."""
     upstream_request: JsonObject | None = None
-    """The request as it was sent upstream, or the answer to a shim's event."""
+    """The request as it was first sent upstream, or the answer to a shim's event."""
     request_awaited: bool = False
     """Whether the audit stores the request with the end, because hooks were running at the start."""
     answer: KeptBytes = field(default_factory=KeptBytes)

@@ -135,7 +135,7 @@ class HookTally:
     mode: str
     runs: int = 0
     bytes: int = 0
-    """The total size of the bodies that it saw, as they were received."""
+    """The total size of the bodies that it saw, as received; the request's for events without one."""
     seconds: float = 0.0
     failures: int = 0
     causes: dict[str, int] = field(default_factory=dict)
@@ -280,8 +280,8 @@ class CallRecord:
     """Called with what the call has used since they were last called: at its end, or after each turn."""
     in_background: bool = False
     """Whether the model goes on after the answer, in which case a later call reports what was used."""
-    call_states: list[CallState] = field(default_factory=list)
-    """The state that policies keep about the call; a batch has several, one for each of its calls."""
+    call_state: CallState | None = None
+    """The state that policies keep about the call, once its session is known."""
     model: str = ""
     """The model that was asked: the client's choice, or that of a hook."""
     answered_by: str = ""
@@ -359,10 +359,7 @@ class CallRecord:
 
     def expected_use(self) -> ExpectedUse:
         """Return what all calls of the request are expected to use."""
-        expected = [state.expected for state in self.call_states]
-        return ExpectedUse(
-            sum(each.input_tokens for each in expected), sum(each.output_tokens for each in expected)
-        )
+        return ExpectedUse() if self.call_state is None else self.call_state.expected
 
     @property
     def began_monotonic(self) -> float:
@@ -409,16 +406,14 @@ class CallRecord:
         self.audit_state = state
 
     def note_call(self, session: SessionContext) -> None:
-        """Note that a model call belongs to this session; a batch consists of several calls."""
-        if not self.call_states:
-            self.session = session
-        self.call_states.append(session.call_state)
+        """Note that a call belongs to this session."""
+        self.session, self.call_state = session, session.call_state
 
     def note_answered_by(self, model: str) -> None:
         """Note the model that an answer of the upstream names as its own."""
         self.answered_by = model
-        for state in self.call_states:
-            state.answered_by = model
+        if self.call_state is not None:
+            self.call_state.answered_by = model
 
     def note_runs(self, event: str, runs: Iterable[Run], size: int) -> None:
         """Add the runs of hooks for an event whose body has `size` bytes."""

@@ -5,8 +5,9 @@
       "action": "mask", "actions": {"EMAIL": "pseudonymise", "PRIVATE_KEY": "block"},
       "words": {"CODENAME": ["Blue Heron"]}}}
 
-It supports BeforeModel (requests), AfterModel (answers), and BeforeTool and AfterTool (events from an agent's
-shim). A pseudonym in an answer is seen only by later hooks: the client receives the original text.
+It supports BeforeModel (requests), AfterModel (answers), and BeforeTool and AfterTool (calls and results of
+tools, from an agent's shim or derived). A pseudonym in an answer is seen only by later hooks: the client
+receives the original text.
 """
 
 import hashlib
@@ -235,7 +236,7 @@ class _Redact:
     def _tool(
         self, create_redaction: partial[Redaction], scope: Scope, field: str, original: JsonObject
     ) -> Output | None:
-        """Redact arguments or a result from a shim. They are masked, as pseudonyms would not be restored."""
+        """Redact arguments or a result of a tool. They are masked, as pseudonyms would not be restored."""
         if scope not in self._options.scopes:
             return None
         redaction = create_redaction(self._replacer.replacer_or_block(None))

@@ -125,7 +125,7 @@ class Replay:
             priced = priced_model(self._prices, model, record.answered_by)
             cost = self._prices.cost(priced, used.input_tokens, used.output_tokens, used.cached_tokens)
         end = CallEnd(model, used.input_tokens, used.output_tokens, cost, record.answered_by)
-        for callback in (callback for state in record.call_states for callback in state.at_end):
+        for callback in record.call_state.at_end if record.call_state else ():
             callback(end)
         record.end(200, 0)
 
