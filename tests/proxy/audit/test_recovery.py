@@ -119,6 +119,7 @@ async def test_a_call_that_was_under_way_is_marked(tmp_path: Path) -> None:
         await wire.post(f"/s/s1{UNARY}", HI)
         await asked.wait()
         with reading(tmp_path) as audit:
+            await until(audit.running)  # the start is on disk, and soon in the database
             [call] = audit.running()
         server.signal(signal.SIGKILL)
         assert await wire.ended()
