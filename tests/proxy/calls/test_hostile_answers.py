@@ -27,6 +27,7 @@ from support.wire import (
 from hookgate.proxy.calls import answer as answers
 from hookgate.proxy.calls import pacing
 from hookgate.proxy.calls.answer import AnswerPipeline, CitedTexts, Piece
+from hookgate.proxy.config import Config
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, stream_slices, work_of
 from hookgate.translator import Frame
@@ -402,3 +403,20 @@ async def test_the_client_reads_an_answer_in_the_charset_in_which_it_was_judged(
         answer = await post(url, target, BODIES.get(target, HI))
     assert answer.status == status
     assert answer.headers["content-type"].lower() == f"{kind}; charset=utf-8"
+
+
+# ---- memory
+
+
+async def test_large_answers_have_a_common_bound() -> None:
+    config = Config.model_validate({"limits": {"memory": 2_000_000, "body": 2_000_000, "text": 2_000_000}})
+    large = ok(json.dumps(spoken("a" * 1_500_000)).encode())
+    async with (
+        peer(large[:1_000_000], 0.3, large[1_000_000:]) as upstream,
+        gateway_before(upstream.url, REDACT, config) as url,
+    ):
+        answers = await asyncio.gather(*(post(url, UNARY, HI) for _ in range(4)))
+        alone = await post(url, UNARY, HI)
+    refused = [answer for answer in answers if answer.status != 200]
+    assert (len(refused), alone.status) == (3, 200)
+    assert all(answer.status == 502 and "limits.memory" in answer.error["message"] for answer in refused)

@@ -1202,7 +1202,7 @@ class AnswerDelivery:
         return None
 
     async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
-        data = await read_whole(self._chunks(answer))
+        data = await read_whole(self._chunks(answer), memory=self._call.answer_memory)
         if pipeline.needs_parsing:
             judged = await pipeline.judge_whole(data, self._meter)
             if not isinstance(judged, bytes):
@@ -1247,6 +1247,7 @@ class AnswerDelivery:
                         self._meter.feed(each)
                     if outcome := await self._send_passed(await pipeline.feed(each), framing):
                         return outcome
+                self._call.answer_memory.resize(pipeline.held_bytes())
             return await self._send_passed(await pipeline.feed(b"", last=True), framing)
         except UpstreamError:
             if outcome := await self._send_passed(await pipeline.abandon(), framing):

@@ -49,7 +49,7 @@ async def read_batch(call: Call, engine: Engine) -> web.StreamResponse:
 async def answer_batch(call: Call, judge: Judge, answer: UpstreamAnswer) -> web.Response:
     """Return the judged answer to a request that creates or reads batches. Raises ApiError."""
     succeeded = 200 <= answer.status < 300
-    body = await read_whole(answer.chunks(), MAX_ANSWER if succeeded else MAX_ERROR)
+    body = await read_whole(answer.chunks(), MAX_ANSWER if succeeded else MAX_ERROR, call.answer_memory)
     if succeeded and call.route.verb not in READS:
         # The upstream reports what a batch used when it has ended, in answers that may never be read.
         expected = call.record.expected_use()

@@ -15,7 +15,7 @@ from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routes.table import Route, with_gateway_credential
-from hookgate.proxy.server.bodies import read_bytes, read_request
+from hookgate.proxy.server.bodies import AnswerLease, read_bytes, read_request
 from hookgate.proxy.server.connection import Request
 from hookgate.proxy.sessions.sessions import SHIM_HEADER, OpenSession, ReportedKind, text_fingerprint
 from hookgate.proxy.upstream.client import UpstreamAnswer
@@ -59,6 +59,8 @@ class Call:
             self.named_session or request.id,
         )
         """Runs the steps of this call."""
+        self.answer_memory: AnswerLease
+        """The memory of the current answer."""
 
     def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
         """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
@@ -195,6 +197,19 @@ class Call:
             await self._admission.hold(self.record.expected_use())
         await self.services.record_start(self.record)
         await self.check_key_again()
+        with AnswerLease(self.request.body_worker) as self.answer_memory:
+            async with self._answer(route, headers, data, decompress=decompress) as answer:
+                yield answer
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        route: Route,
+        headers: Mapping[str, str],
+        data: bytes | AsyncIterable[bytes] | None,
+        *,
+        decompress: bool,
+    ) -> AsyncIterator[UpstreamAnswer]:
         upstreams, method = self.services.upstreams, self.request.method
         if route.credential_team is not None:
             attempts = FailOver(upstreams, self.record, method, route, self.steps.run, decompress=decompress)

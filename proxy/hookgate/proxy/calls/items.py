@@ -142,10 +142,12 @@ class ItemsCall:
         headers = with_judged_body(answer.headers)
         if not 200 <= answer.status < 300:
             error = await error_for_client(
-                self._judge, call.route.model, await read_whole(answer.chunks(), MAX_ERROR)
+                self._judge,
+                call.route.model,
+                await read_whole(answer.chunks(), MAX_ERROR),
             )
             return web.Response(status=answer.status, headers=headers, body=error)
-        body = await read_whole(answer.chunks())
+        body = await read_whole(answer.chunks(), memory=call.answer_memory)
         meter = AnswerMeter(note_model=record.note_answered_by)
         await call.request.body_worker.run(work_of(body), meter.note_whole, body)
         record.usage += meter.usage

@@ -69,7 +69,7 @@ class UploadCalls:
         headers = in_utf8(to_upstream(request.headers, "identity"))
         try:
             async with call.send(route, headers, data) as answer:
-                body = await read_whole(answer.chunks())
+                body = await read_whole(answer.chunks(), memory=call.answer_memory)
         except UpstreamError as error:
             raise error.as_api_error() from None
         upload_urls = UploadUrls.from_request(request, route, call.services.upstreams.origins[route.api])

@@ -277,7 +277,8 @@ class LimitSettings(Section):
 
     memory: Count = 512 * 1024 * 1024
     """Bytes of memory for all requests that are shown to hooks. A request that does not fit waits for
-    `limits.body_timeout`, and is then refused."""
+    `limits.body_timeout`, and is then refused. All large answers have as much again; one that does not fit
+    is refused."""
 
     header_timeout: Positive = 10
     """Seconds from the first byte of a request to the end of its headers."""

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from io import BytesIO
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -65,6 +65,8 @@ class BodyWorker:
         self.bounds = Bounds(limits.text, limits.values)
         self._large = ThreadPoolExecutor(1, "hookgate-bodies")
         self._very_large = ThreadPoolExecutor(1, "hookgate-large-bodies")
+        self.answer_bytes = 0
+        """The bytes that large answers take now."""
         self._reserved = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._short_until = -math.inf  # on the monotonic clock
@@ -205,6 +207,30 @@ class MemoryLease:
     def release(self) -> None:
         """Release the memory: the call has ended."""
         self.resize(0)
+
+
+class AnswerLease:
+    """The memory of one large answer, until the end of the block. A small answer takes none.
+
+    Answers are counted apart from requests: these wait for memory, which answers of other callers must not.
+    """
+
+    def __init__(self, body_worker: BodyWorker) -> None:
+        self._body_worker, self._size = body_worker, 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.resize(0)
+
+    def resize(self, size: int) -> None:
+        """Set the number of bytes. Raises ApiError (502) if they do not fit beside other answers."""
+        size = size if size > SMALL_BODY else 0
+        others = self._body_worker.answer_bytes - self._size
+        if others and size > self._size and others + size > self._body_worker.limits.memory:
+            raise unreadable_answer("it does not fit into limits.memory beside other large answers")
+        self._body_worker.answer_bytes, self._size = others + size, size
 
 
 _BUSY = (
@@ -386,14 +412,25 @@ MAX_ERROR = 1024 * 1024
 """The largest error of an upstream that is buffered, in bytes. Its number of values has no other limit."""
 
 
-async def read_whole(chunks: AsyncIterable[bytes], most: int = MAX_ANSWER) -> bytes:
-    """Return the body of an answer that is not streamed. Raises ApiError (502) if it exceeds `most` bytes."""
-    data = BytesIO()
+async def read_whole(
+    chunks: AsyncIterable[bytes], most: int = MAX_ANSWER, memory: AnswerLease | None = None
+) -> bytes:
+    """Return the body of an answer that is not streamed.
+
+    `memory`, if given, is set to what the body takes when it is parsed. Raises ApiError (502) if the body
+    exceeds `most` bytes, or does not fit beside other answers.
+    """
+    received = BytesIO()
     async for chunk in chunks:
-        data.write(chunk)
-        if data.tell() > most:
+        received.write(chunk)
+        if received.tell() > most:
             raise answer_too_large(most)
-    return data.getvalue()
+        if memory is not None:
+            memory.resize(received.tell())
+    data = received.getvalue()
+    if memory is not None:
+        memory.resize(work_of(data))
+    return data
 
 
 _SLICE = 64 * 1024
