@@ -38,7 +38,7 @@ def test_an_index_that_is_not_an_integer_is_refused(index: Any) -> None:
 def test_an_answer_has_a_limited_number_of_candidates(index: int) -> None:
     full = {"candidates": [{}] * MAX_CANDIDATES}
     assert check_response(full) is full
-    with pytest.raises(BodyError, match="candidates: there must be at most 128"):
+    with pytest.raises(BodyError, match="candidates: the request asks for at most 128"):
         check_response({"candidates": [{}] * (MAX_CANDIDATES + 1)})
     with pytest.raises(BodyError) as raised:
         check_response(answer({}, index=index))

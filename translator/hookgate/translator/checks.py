@@ -264,11 +264,11 @@ MAX_CANDIDATES = 128
 """The maximum number of candidates of an answer. The texts of each are judged separately."""
 
 
-def check_response(body: Any) -> JsonObject:
+def check_response(body: Any, most: int = MAX_CANDIDATES) -> JsonObject:
     """Return the response, or event of a stream, if its candidates are well-formed. Raises BodyError.
 
-    Otherwise they could reach the client without being inspected, or be joined with another candidate's text.
-    Unknown fields are allowed.
+    Otherwise they could reach the client without being inspected, or be joined with another candidate's text,
+    as clients do that expect only one. `most` is how many the request asks for. Unknown fields are allowed.
     """
     if not isinstance(body, dict):
         raise BodyError("", "the answer must be a JSON object")
@@ -277,30 +277,21 @@ def check_response(body: Any) -> JsonObject:
     candidates = body.get("candidates")
     if not isinstance(candidates, list | dict | None):
         raise BodyError("candidates", "the candidates must be a list")
-    if isinstance(candidates, list) and len(candidates) > MAX_CANDIDATES:
-        raise BodyError("candidates", f"there must be at most {MAX_CANDIDATES} candidates")
+    if isinstance(candidates, list) and len(candidates) > most:
+        raise BodyError("candidates", _TOO_MANY.format(most))
     for i, candidate in enumerate([candidates] if isinstance(candidates, dict) else candidates or ()):
         try:
-            _check_candidate(candidate)
+            _check_candidate(candidate, most)
         except BodyError as error:
             error.path = _joined(f"candidates[{i}]", error.path)
             raise
     return body
 
 
-def check_candidates(response: JsonObject, asked: int) -> None:
-    """Refuse a checked response with more candidates than the request asks for. Raises BodyError.
-
-    Clients join the texts of all candidates if they expect only one, so hooks would judge other texts.
-    """
-    candidates = response.get("candidates")
-    if type(candidates) is not list or (len(candidates) == 1 and not candidates[0].get("index")):
-        return
-    if len(candidates) > asked or any((each.get("index") or 0) >= asked for each in candidates):
-        raise BodyError("candidates", f"the request asks for {asked}, so there must not be others")
+_TOO_MANY = "the request asks for at most {}, so there must not be others"
 
 
-def _check_candidate(candidate: Any) -> None:
+def _check_candidate(candidate: Any, most: int) -> None:
     if not isinstance(candidate, dict):
         raise BodyError("", "a candidate must be an object")
     if not candidate.keys() <= _USUAL_FIELDS:
@@ -308,8 +299,8 @@ def _check_candidate(candidate: Any) -> None:
     index = candidate.get("index")
     if type(index) is not int and index is not None:
         raise BodyError("index", "an index must be an integer")
-    if index and not 0 <= index < MAX_CANDIDATES:
-        raise BodyError("index", f"an index must be below {MAX_CANDIDATES}, and not negative")
+    if index and not 0 <= index < most:
+        raise BodyError("index", _TOO_MANY.format(most))
     content = candidate.get("content")
     if content is None:
         return

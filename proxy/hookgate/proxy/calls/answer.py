@@ -41,6 +41,7 @@ from hookgate.proxy.server.bodies import (
     MAX_ERROR,
     SMALL_BODY,
     TOO_MANY,
+    VALUE_BYTES,
     BodyWorker,
     answer_too_large,
     check_frame,
@@ -53,7 +54,7 @@ from hookgate.proxy.server.bodies import (
 from hookgate.proxy.upstream.client import UpstreamAnswer, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
-from hookgate.translator.checks import check_candidates, check_items
+from hookgate.translator.checks import MAX_CANDIDATES, check_items
 from hookgate.translator.citations import CITING, move_citations, with_moved_annotations, with_moved_citations
 from hookgate.translator.fields import (
     JsonObject,
@@ -728,6 +729,9 @@ def _count_releasable(held: Sequence[Piece], window: int) -> int:
 _CANDIDATES_AT_ONCE = 250
 """If a stream has more candidates in pieces that are received at once, other calls run in between."""
 
+_FEW_VALUES = 64 * VALUE_BYTES
+"""The work below which a piece of a stream has few candidates."""
+
 AnswerEnd = Literal["finish", "abandon"]
 """How an answer ends: "finish" if it is complete, "abandon" if it is cut off."""
 
@@ -794,7 +798,7 @@ class AnswerPipeline:
         self._judge, self._model, self._adapter = judge, request.model, adapter
         self._steps, self._worker, self._request_work = steps, steps.worker, steps.work
         self._llm_request, self._plan = request.llm_request, request.plan
-        self._candidates = request.candidates
+        self._candidates = min(request.candidates, MAX_CANDIDATES)
         self._turn_end = _turn_end(judge, request, answer_rejected, may_retry) if ends_turn else None
         self._gate = _tool_gate(judge, request, may_retry, retries_unselected, self._turn_end)
         self._listener = listener
@@ -943,7 +947,7 @@ class AnswerPipeline:
                 if self._cited is not None and piece.body is not None:
                     self._cited.note_original(piece.response)
                 pieces.append(piece)
-                weight += len(read_list(piece.response, "candidates")) or 1
+                weight += 1 if work < _FEW_VALUES else len(read_list(piece.response, "candidates")) or 1
         except BodyError as unreadable:
             error, end = unreadable_answer(str(unreadable)), "abandon"
         except ApiError as raised:  # the pieces before it are judged first
@@ -1034,8 +1038,7 @@ class AnswerPipeline:
                 return Piece(frame, None, {}, adapter, work)
             # GenerateContent returns the body itself; this saves a call for each event of a stream.
             response = body if type(adapter) is GenerateContent else adapter.decode_answer(body)
-            check_candidates(check_response(response), self._candidates)
-            return Piece(frame, body, response, adapter, work)
+            return Piece(frame, body, check_response(response, self._candidates), adapter, work)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
 

@@ -211,7 +211,8 @@ class AnswerMeter:
     def _note_document(self, document: JsonObject) -> None:
         self._has_event = True
         if (text := only_text(document)) is not None and _END_FIELDS.isdisjoint(document["candidates"][0]):
-            self._read_model(document)  # most events
+            if document.get("modelVersion") != self._model:
+                self._read_model(document)
             self._counts.add(document.get("usageMetadata"))
             self._text_bytes += _size(text)
             return
