@@ -197,25 +197,17 @@ class Call:
             await self._admission.hold(self.record.expected_use())
         await self.services.record_start(self.record)
         await self.check_key_again()
-        with AnswerLease(self.request.body_worker) as self.answer_memory:
-            async with self._answer(route, headers, data, decompress=decompress) as answer:
-                yield answer
-
-    @asynccontextmanager
-    async def _answer(
-        self,
-        route: Route,
-        headers: Mapping[str, str],
-        data: bytes | AsyncIterable[bytes] | None,
-        *,
-        decompress: bool,
-    ) -> AsyncIterator[UpstreamAnswer]:
         upstreams, method = self.services.upstreams, self.request.method
-        if route.credential_team is not None:
-            attempts = FailOver(upstreams, self.record, method, route, self.steps.run, decompress=decompress)
-            async with attempts.final_answer(headers, data) as answer:
-                yield answer
-            return
-        with self.record.attempt() as attempt:
-            async with upstreams.open(attempt, method, route, headers, data, decompress=decompress) as answer:
-                yield answer
+        with AnswerLease(self.request.body_worker) as self.answer_memory:
+            if route.credential_team is not None:
+                attempts = FailOver(
+                    upstreams, self.record, method, route, self.steps.run, decompress=decompress
+                )
+                async with attempts.final_answer(headers, data) as answer:
+                    yield answer
+                return
+            with self.record.attempt() as attempt:
+                async with upstreams.open(
+                    attempt, method, route, headers, data, decompress=decompress
+                ) as answer:
+                    yield answer

@@ -69,7 +69,8 @@ _ENDS = frozenset(
         *("interaction.completed", "interaction.failed", "interaction.requires_action"),
     }
 )
-_END_FIELDS = frozenset({"finishReason", "finish_reason"})
+_PLAIN = frozenset({"content", "finishReason", "index", "safetyRatings"})
+"""Fields of candidates that contain no text besides the content."""
 _CODES = frozenset(
     {
         *("ABORTED", "ALREADY_EXISTS", "CANCELLED", "DATA_LOSS", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION"),
@@ -210,7 +211,9 @@ class AnswerMeter:
 
     def _note_document(self, document: JsonObject) -> None:
         self._has_event = True
-        if (text := only_text(document)) is not None and _END_FIELDS.isdisjoint(document["candidates"][0]):
+        if (text := only_text(document)) is not None and document["candidates"][0].keys() <= _PLAIN:
+            if document["candidates"][0].get("finishReason"):
+                self._has_ended = True
             if document.get("modelVersion") != self._model:
                 self._read_model(document)
             self._counts.add(document.get("usageMetadata"))
