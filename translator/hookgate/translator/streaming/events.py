@@ -37,8 +37,13 @@ class _Place(NamedTuple):
     text: int
 
 
+_ANSWER = TextChannel(0, thought=False)
+
+
 def join_texts(events: Sequence[JsonObject]) -> dict[TextChannel, str]:
     """Return the whole text of each channel of the events."""
+    if len(events) == 1 and (text := only_text(events[0])) is not None:  # as nearly always
+        return {_ANSWER: text}
     return {channel: "".join(pieces.values()) for channel, pieces in _pieces_by_channel(events).items()}
 
 
