@@ -140,7 +140,8 @@ class Cut:
     """The end of an answer before its own: its last pieces, which may still be sent, and what comes next."""
 
     pieces: list[Piece]
-    outcome: Ended | AskAgain
+    instead: Ended | AskAgain
+    """What comes instead of the rest."""
 
 
 Passed: TypeAlias = list[Piece] | Cut
@@ -599,7 +600,7 @@ class ListenerStage(_Stage):
         return pieces
 
 
-class RecordingStage(_Stage):
+class CopyStage(_Stage):
     """Passes the pieces that hooks have judged to a callback, for the transcript and the trace."""
 
     def __init__(self, keep: Callable[[list[Piece]], None]) -> None:
@@ -761,7 +762,7 @@ async def error_for_client(judge: Judge, model: str, data: bytes) -> bytes:
 
 def _after(before: list[Piece], passed: Passed) -> Passed:
     """Return pieces, and what passes after them."""
-    return Cut([*before, *passed.pieces], passed.outcome) if isinstance(passed, Cut) else [*before, *passed]
+    return Cut([*before, *passed.pieces], passed.instead) if isinstance(passed, Cut) else [*before, *passed]
 
 
 class AnswerPipeline:
@@ -838,7 +839,7 @@ class AnswerPipeline:
         self._prepare([EventStage(self._fire)] if self._plan.groups else [], is_whole=True)
         passed = await self._advance([piece], "finish")
         if isinstance(passed, Cut):
-            return passed.outcome
+            return passed.instead
         [judged] = passed
         if judged.response is not piece.response:
             moved = await self._worker.run(work, with_moved_citations, piece.response, judged.response)
@@ -879,7 +880,7 @@ class AnswerPipeline:
         if self._turn_end is not None:
             self._stages.append(TurnEndStage(self._turn_end, self._gate))
         if self._kept is not None:
-            self._stages.append(RecordingStage(self._keep))
+            self._stages.append(CopyStage(self._keep))
         if self._listener is not None:
             self._stages.append(ListenerStage(self._listener))
         self._stages += [EventStage(self._filter_whole)] if is_whole else self._client_filters()
@@ -980,7 +981,7 @@ class AnswerPipeline:
             except ApiError as error:
                 passed = Cut(await stage.abandon(), as_value(error))
             if isinstance(passed, Cut):
-                pieces, outcome, end = passed.pieces, passed.outcome, "abandon"
+                pieces, outcome, end = passed.pieces, passed.instead, "abandon"
             else:
                 pieces = passed
         return pieces if outcome is None else Cut(pieces, outcome)
@@ -1261,7 +1262,7 @@ class AnswerDelivery:
 
     async def _send_passed(self, passed: Passed, framing: Framing) -> Ended | AskAgain | None:
         """Send what has passed the pipeline. Returns what comes next if this is the end of the answer."""
-        pieces, outcome = (passed.pieces, passed.outcome) if isinstance(passed, Cut) else (passed, None)
+        pieces, outcome = (passed.pieces, passed.instead) if isinstance(passed, Cut) else (passed, None)
         for start in range(0, len(pieces), _SENT_AT_ONCE):
             if start:
                 await self._call.steps.pause()

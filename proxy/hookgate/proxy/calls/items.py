@@ -165,7 +165,7 @@ async def judge_item(
     judge.refuse_if_ended(before.verdict, BeforeModel.name)
     model, request = before.event.model, before.event.body
     if offers_tools(state.operation, request) and not item.is_label:
-        request = await judge.select_tools(model, request)
+        request = await judge.select_tools_or_refuse(model, request)
     return model, request
 
 

@@ -114,7 +114,7 @@ class Judge:
             self.record.note_verdict(event.name, outcome.verdict)
         return outcome
 
-    async def select_tools(self, model: str, body: JsonObject) -> JsonObject:
+    async def select_tools_or_refuse(self, model: str, body: JsonObject) -> JsonObject:
         """Return a request with the tools that BeforeToolSelection hooks select.
 
         Raises ApiError if a hook ends the call, because the answers of its method contain no model's text.
@@ -163,7 +163,7 @@ class Judge:
         if verdict.denied:
             raise policy_denied(verdict.reason or DENIED, event)
 
-    def end_call(self, verdict: Verdict) -> Ended | None:
+    def record_end(self, verdict: Verdict) -> Ended | None:
         """Record a verdict that is not of a hook, and return what it ends the call with."""
         self.record.note_verdict(BeforeModel.name, verdict)
         return self.ended_by(verdict, BeforeModel.name)

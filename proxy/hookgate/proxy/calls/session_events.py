@@ -440,4 +440,4 @@ async def check_bypass(
     unannounced = await open_session.change(lambda state: unannounced_tools(new, state, once=not denies))
     services.bypasses.note(unannounced, judge.session)
     call.record.bypasses += len(unannounced)
-    return judge.end_call(bypass_denial(unannounced)) if unannounced and denies else None
+    return judge.record_end(bypass_denial(unannounced)) if unannounced and denies else None
