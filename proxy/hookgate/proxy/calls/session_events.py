@@ -407,7 +407,7 @@ async def run_session_events(
             await open_session.change(lambda state: state.update_turn(turn))
     if open_session.state.refusal is not None:
         verdict = Verdict(stop=True, reason=open_session.state.refusal)
-        if ended := judge.end_call(verdict):
+        if ended := judge.record_end(verdict):
             return ended
     if "tools" in reported:
         results = await steps.run(tool_results, read_list(body, "contents"))
