@@ -110,8 +110,9 @@ def test_a_damaged_journal_is_read_up_to_the_damage(damage: bytes, tmp_path: Pat
         die(ledger)
 
 
+@pytest.mark.parametrize("truncates", [True, False])
 def test_a_record_that_could_not_be_written_whole_leaves_nothing_in_the_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    truncates: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path) as database:
         ledger = journaled_ledger(database, tmp_path)
@@ -124,10 +125,19 @@ def test_a_record_that_could_not_be_written_whole_leaves_nothing_in_the_journal(
                 raise OSError(errno.ENOSPC, "full")
             return write(file, data[:-50])
 
+        def fail(*_: Any) -> None:
+            raise OSError(errno.EIO, "broken")
+
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", write_some)
-            with pytest.raises(StoreError, match=r"\.journal: cannot be written: No space left on device"):
+            if not truncates:
+                patch.setattr(os, "ftruncate", fail)
+            with pytest.raises(StoreError, match=r"\.journal: cannot be written: (No space|Input/output)"):
                 ledger.write(rest)
+            if not truncates:  # nothing is appended to what is left of the record
+                patch.setattr(os, "write", write)
+                with pytest.raises(StoreError, match="Input/output"):
+                    ledger.write(rest)
         ledger.write(rest)
         assert len(read_journal(journal_path(tmp_path, ledger.writer), 0, tip)) == 4
         ledger.close()

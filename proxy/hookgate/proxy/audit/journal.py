@@ -28,6 +28,7 @@ class Journal:
         """Create the journal of the writer with this name."""
         self._path = journal_path(state, writer)
         self._size = 0
+        self._is_torn = False  # whether there may be bytes after `_size`
         with self._described_errors():
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o600)
@@ -41,15 +42,23 @@ class Journal:
         """Write records to disk: all of them, or none."""
         data = b"".join(map(_line, records))
         with self._described_errors():
+            if self._is_torn:
+                self._mend()
             try:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(self._file, rest) :]
                 os.fdatasync(self._file)
             except OSError:
-                os.ftruncate(self._file, self._size)
+                self._is_torn = True
+                self._mend()  # if this fails, too, it is done before the next records are written
                 raise
         self._size += len(data)
+
+    def _mend(self) -> None:
+        """Remove what was not written completely."""
+        os.ftruncate(self._file, self._size)
+        self._is_torn = False
 
     def clear(self) -> None:
         """Remove all records, which are in the database now."""
