@@ -107,6 +107,22 @@ def test_a_secret_in_two_parts_or_two_turns_of_one_speaker_is_found(at: int) -> 
     assert two_turns == [model_turn("it is [AWS_ACCESS_KEY]"), model_turn(" ok")]
 
 
+@pytest.mark.parametrize("holder", ["const", "default", "enum", "example", "examples", "value", "values"])
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_password_in_a_schema_is_found_by_the_name_of_its_property(holder: str, listed: bool) -> None:
+    password, mask = "tr0ub4dor&3xQ9z", "[ASSIGNMENT]"
+
+    def request(name: str, value: str) -> Json:
+        schema = {"type": "STRING", holder: [value, "other"] if listed else value}
+        function = {"name": "log_in", "parameters": {"type": "OBJECT", "properties": {name: schema}}}
+        return {"contents": [user_turn("hi")], "tools": [{"functionDeclarations": [function]}]}
+
+    policy = make_policy(redact_policy, SENSITIVE)
+    said: Any = policy(before_model(request("password", password)))
+    assert said["hookSpecificOutput"]["llm_request"]["raw"] == request("password", mask)
+    assert policy(before_model(request("place", password))) is None
+
+
 def test_names_of_fields_numbers_and_passwords_by_their_name_are_found() -> None:
     args = {
         MAIL: 1,

@@ -96,6 +96,9 @@ SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 _SECRET_NAMES = re.compile(r"pass|secret|token|key|credential|auth", re.IGNORECASE)
 """Names of fields whose values are searched together with the name, as an assignment: `password: …`."""
 
+_HOLDERS = frozenset({"const", "default", "enum", "example", "examples", "value", "values"})
+"""Names of fields with a value of the field around them, as in schemas: `password: {"default": …}`."""
+
 _MAX_CLEAN_LENGTH, _MAX_CLEAN_TEXTS = 64, 4096
 """The maximum length and number of the texts that are remembered to be clean, such as names of fields."""
 
@@ -264,7 +267,8 @@ class Redaction:
             if name in self._plain_names or type(value) is int:
                 continue
             if names_a_secret(name):
-                texts += [_as_assignment(name, text) for text in _strings(value)]
+                held = [value[key] for key in _HOLDERS & value.keys()] if type(value) is dict else [value]
+                texts += [_as_assignment(name, text) for each in held for text in _strings(each)]
             elif len(self._plain_names) < _MAX_CLEAN_TEXTS and len(name) <= _MAX_CLEAN_LENGTH:
                 self._plain_names.add(name)
         return texts
@@ -280,7 +284,7 @@ class Redaction:
         if isinstance(value, list):
             items = [self._redacted(item, name) for item in value]
             return value if same_items(items, value) else items
-        return self._object(value)
+        return self._object(value, name)
 
     def _number(self, value: float) -> Any:
         if abs(value) < _SMALLEST_NUMBER:
@@ -289,12 +293,13 @@ class Redaction:
         new = self.text(shown)
         return value if new == shown else new
 
-    def _object(self, value: dict[str, Any]) -> dict[str, Any]:
+    def _object(self, value: dict[str, Any], own_name: str) -> dict[str, Any]:
         new: dict[str, Any] = {}
         numbers: dict[str, int] = {}
         same = True
         for name, item in value.items():
-            new_name, redacted = self.text(name), self._redacted(item, name)
+            of_owner = name in _HOLDERS and names_a_secret(own_name)
+            new_name, redacted = self.text(name), self._redacted(item, own_name if of_owner else name)
             same = same and new_name == name and redacted is item
             new[_unique_name(new, new_name, numbers)] = redacted
         return value if same else new
