@@ -43,7 +43,8 @@ async def test_every_request_is_judged_and_the_rest_stays() -> None:
         assert (await post(url, TARGET, batch("a", "b"))).status == 200
         sent = json.loads(upstream.heard[0].partition(b"\r\n\r\n")[2])
     shown = [[turn["content"] for turn in event["llm_request"]["messages"]] for event in seen]
-    assert shown == [["a"], ["b"], ["d", "key", "a", "key", "b"]]  # its name and metadata as a last one
+    # Its name and metadata are a last one; a name is shown as such before its value.
+    assert shown == [["a"], ["b"], ["d", "\nkey: ", "a", "\nkey: ", "b"]]
     assert sent == batch("a", "b")
 
 
@@ -518,3 +519,15 @@ async def test_answers_beyond_the_limit_of_items_are_refused() -> None:
         answer = await ask(url, "GET", STATE, KEY)
     assert answer.status == 502
     assert "limits.items" in answer.error["message"]
+
+
+async def test_a_password_in_the_metadata_of_a_batch_is_found_by_its_name() -> None:
+    body = batch("a")
+    [item] = body["batch"]["inputConfig"]["requests"]["requests"]
+    item["metadata"] = {"db_password": "tr0ub4dor&3xQ9z", "place": "Oslo"}
+    hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact"}]}
+    async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, hooks) as url:
+        assert (await post(url, TARGET, body)).status == 200
+        sent = json.loads(upstream.heard[0].partition(b"\r\n\r\n")[2])
+    [item] = sent["batch"]["inputConfig"]["requests"]["requests"]
+    assert item["metadata"] == {"db_password": "[ASSIGNMENT]", "place": "Oslo"}

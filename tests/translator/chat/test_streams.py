@@ -108,6 +108,10 @@ def test_the_usage_that_a_client_has_not_requested_is_hidden_in_every_spelling(n
 
 @given(completions())
 def test_a_completion_can_be_streamed_in_chunks(body: Json) -> None:
+    choices = body.get("choices") or ()
+    if any((choice.get("message") or {}).get("tool_calls") for choice in choices):
+        # Chunks from the first call on are sent without log probabilities.
+        body = {**body, "choices": [{**choice, "logprobs": None} for choice in choices]}
     data = sse(completion_chunks(body))
     assert streamed(data, copied) == data
 

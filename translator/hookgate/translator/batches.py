@@ -24,8 +24,6 @@ from hookgate.translator.fields import (
     read,
     read_list,
     same_items,
-    strings_in,
-    with_strings,
     write,
 )
 
@@ -65,7 +63,7 @@ class BatchBody:
 
     def labels(self) -> JsonObject:
         """Return the labels as a request, or an empty object if there are none."""
-        turns = [{"role": "user", "parts": [{"text": text}]} for text in strings_in(self._labeled())]
+        turns = [{"role": "user", "parts": [{"text": text}]} for text in _labels_in(self._labeled())]
         return {"contents": turns} if turns else {}
 
     def edited(self, requests: Sequence[JsonObject], labels: JsonObject | None) -> JsonObject:
@@ -91,12 +89,39 @@ class BatchBody:
     def _relabeled(self, labels: JsonObject) -> list[Any]:
         before = self._labeled()
         turns = read_list(labels, "contents")
-        if len(turns) != sum(1 for _ in strings_in(before)):
+        if len(turns) != sum(1 for _ in _labels_in(before)):
             raise EditError("batch", "as many turns as its name and metadata have strings", turns)
         if not all(is_text(part) for turn in turns for part in read_list(turn, "parts")):
             raise EditError("batch", "only text as its name and metadata", turns)
-        after: list[Any] = with_strings(before, map(joined_text, turns))
+        after: list[Any] = _with_labels(before, map(joined_text, turns))
         return after
+
+
+def _labels_in(value: Any) -> Iterator[str]:
+    """Yield all strings of a value in order, with each key on a line before its value, as in `password: `."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield f"\n{key}: "
+            yield from _labels_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _labels_in(item)
+
+
+def _with_labels(value: Any, labels: Iterator[str]) -> Any:
+    """Return a value with the strings of `_labels_in` after an edit."""
+    if isinstance(value, str):
+        return next(labels)
+    if isinstance(value, dict):
+        return {
+            next(labels).removeprefix("\n").removesuffix(": "): _with_labels(item, labels)
+            for item in value.values()
+        }
+    if isinstance(value, list):
+        return [_with_labels(item, labels) for item in value]
+    return value
 
 
 def _child(obj: JsonObject, path: str, name: str) -> JsonObject:

@@ -210,17 +210,6 @@ def strings_in(value: Any) -> Iterator[str]:
             yield from strings_in(item)
 
 
-def with_strings(value: Any, strings: Iterator[str]) -> Any:
-    """Return the value with its strings replaced by strings from the iterator."""
-    if isinstance(value, str):
-        return next(strings)
-    if isinstance(value, dict):
-        return {next(strings): with_strings(item, strings) for item in value.values()}
-    if isinstance(value, list):
-        return [with_strings(item, strings) for item in value]
-    return value
-
-
 def is_text(part: Any) -> bool:
     """Return whether a part has text. Thoughts are text with a flag."""
     return isinstance(part, dict) and isinstance(part.get("text"), str)
