@@ -10,7 +10,8 @@ from hookgate.translator import BatchBody, BodyError, EditError
 REQUESTS = "batch.inputConfig.requests.requests"
 FIRST, SECOND = ({"contents": [{"role": "user", "parts": [{"text": text}]}]} for text in "ab")
 METADATA: Json = {"key": "k-1", "tags": ["x", {"deep": "y"}], "number": 3, "nothing": None}
-LABELS = ["name", "key", "k-1", "tags", "x", "deep", "y", "number", "nothing"]
+LABELS = ["name", "\nkey: ", "k-1", "\ntags: ", "x", "\ndeep: ", "y", "\nnumber: ", "\nnothing: "]
+"""Names are shown as such before their values."""
 
 
 def body_of(*items: Any, **batch: Any) -> Json:
