@@ -545,3 +545,24 @@ async def test_an_event_is_recorded_once_even_if_a_write_fails(record_event: Any
     with reading(tmp_path) as audited:
         assert [call.id for call in audited.calls(RecordFilter())].count(record.id) == 1
     assert report_of(tmp_path).sound
+
+
+@pytest.mark.parametrize("removed", ["audit.db", "audit-writers", "."])
+async def test_calls_are_refused_if_the_files_of_the_audit_are_removed(
+    removed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite and the journal would go on in files that nobody can find."""
+    monkeypatch.setattr(writing, "_CHECK_SECONDS", 0)
+    state, away = tmp_path / "state", tmp_path / "away"
+    state.mkdir()
+    async with writer_in(state) as writer:
+        await writer.append(*entries_of(record_of(1)))
+        (state / removed).resolve().rename(away)
+        writer.request_check()
+        await until(lambda: writer.refusal_reason)
+        with pytest.raises(AuditError):
+            await writer.append(*entries_of(record_of(2)))
+        away.rename((state / removed).resolve() if removed != "." else state)
+        await until(lambda: writer.refusal_reason is None)
+        await writer.append(*entries_of(record_of(3)))
+    assert report_of(state).problems == []

@@ -5,6 +5,7 @@ Calls wait until their start is on disk, but not for the database: a writer appe
 with one write and one flush, and soon moves many of them to the database in one transaction.
 """
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -59,6 +60,12 @@ class Journal:
         """Remove what was not written completely."""
         os.ftruncate(self._file, self._size)
         self._is_torn = False
+
+    def check(self) -> None:
+        """Check that the file exists, or its records would be lost. Raises StoreError."""
+        with self._described_errors():
+            if not os.path.samestat(self._path.stat(), os.fstat(self._file)):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
     def clear(self) -> None:
         """Remove all records, which are in the database now."""

@@ -72,7 +72,10 @@ class FileLocks:
         return True
 
     def check(self) -> None:
-        """Do nothing: file locks cannot be lost."""
+        """Check that the lock files exist: others would consider the writers dead. Raises StoreError."""
+        for number, file in self._held.items():
+            if _identity(self._path(number)) != _identity(file):
+                raise StoreError(_REMOVED.format(path=self._path(number)))
 
     def release(self, number: int) -> None:
         self._path(number).unlink(missing_ok=True)
@@ -159,6 +162,18 @@ _IN_USE = (
 )
 
 
+_REMOVED = "{path} was removed or replaced while the gateway runs; restart the gateway"
+
+
+def _identity(file: Path | int) -> tuple[int, int] | None:
+    """Return what identifies a file, or None if there is none at the path."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 Sink = Callable[[Sequence[NewRecord]], None]
 
 
@@ -190,6 +205,7 @@ class Ledger:
         self.number = 0
         self._seq, self._tip, self._registration = 0, NO_HASH, NO_HASH
         self._open_connection: Connection | None = None
+        self._file: tuple[int, int] | None = None  # the identity of the database file
 
     def register(self) -> JsonObject:
         """Register the writer, which begins the chain, and return the registration.
@@ -223,6 +239,8 @@ class Ledger:
             connection.execute(insert(audit_writers), row)
         if self._journals is not None:
             self._journal = Journal(self._journals, self.writer)
+        if self._database.is_file:
+            self._file = _identity(self._path)
         self.save_head()
         return document
 
@@ -280,14 +298,22 @@ class Ledger:
         return tried
 
     def check(self, *, writes: bool) -> None:
-        """Check that the writer's lock is held and, if `writes` is true, that the database is writable."""
+        """Check that the writer's lock is held and its files exist and, if `writes` is true, are writable."""
         self._locks.check()
+        if self._database.is_file and _identity(self._path) != self._file:
+            raise StoreError(_REMOVED.format(path=self._path))
+        if self._journal is not None:
+            self._journal.check()
         if not writes:
             return
         with self._transaction() as connection:
             connection.execute(
                 update(audit_writers).where(audit_writers.c.number == self.number).values(ended="")
             )
+
+    @property
+    def _path(self) -> Path:
+        return Path(self._database.engine.url.database or "")
 
     def retain(self, retention: Retention) -> bool:
         """Apply retention, and record what was removed. Returns True if there is more to remove."""
