@@ -234,7 +234,7 @@ async def test_a_policy_is_pushed_and_the_revision_is_in_the_database() -> None:
     ended = await hookgate(block_of("docs/policy-revisions.md", "hookgate policy push").text)
     assert ended.code == 0, ended
     listed = await hookgate("hookgate policy history")
-    assert "Only Gemini 2.5" in listed.out
+    assert "Only Gemini 3" in listed.out
 
 
 async def test_a_token_of_one_s_own_is_made_and_used(tmp_path: Path) -> None:

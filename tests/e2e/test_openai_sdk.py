@@ -134,4 +134,4 @@ async def test_models_are_listed() -> None:
         openai_client(gateway.url) as sdk,
     ):
         models = [model.id async for model in await sdk.models.list()]
-    assert "models/gemini-2.5-flash" in models
+    assert "models/gemini-3.8-flash" in models

@@ -61,7 +61,7 @@ async def test_counting_embedding_and_listing_models_work_as_well() -> None:
         counted = await client.aio.models.count_tokens(model=MODEL, contents="three small words")
         embedded = await client.aio.models.embed_content(model="gemini-embedding-001", contents="words")
         names = [model.name async for model in await client.aio.models.list()]
-        one = await client.aio.models.get(model=MODEL)
+        one = await client.aio.models.get(model="gemini-3.8-flash")
     assert counted.total_tokens
     assert len(embedded.embeddings[0].values) == 768
     assert one.name in names
