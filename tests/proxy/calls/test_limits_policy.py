@@ -155,6 +155,17 @@ async def test_what_a_call_used_is_counted_when_it_has_ended(most: Json, target:
     )
 
 
+async def test_what_is_cached_counts_as_a_prompt() -> None:
+    cache = {"model": "models/gemini-2.5-flash", "contents": [{"parts": [{"text": "word " * 400}]}]}
+    written = ok(json.dumps({"name": "cachedContents/c", "usageMetadata": {"totalTokenCount": 500}}).encode())
+    hooks = {"BeforeModel": [limits({"per": "key", "window": "month", "tokens": 600})]}
+    async with peer(written) as upstream, gateway_before(upstream.url, hooks) as url:
+        statuses = [(await post(url, "/v1beta/cachedContents", cache, KEY)).status for _ in range(4)]
+        counted = await post(url, UNARY.replace("generateContent", "countTokens"), HI, OTHER)
+    assert statuses == [200, 200, 403, 403]
+    assert counted.status == 200
+
+
 async def test_a_gateway_without_limits_opens_no_store(tmp_path: Path) -> None:
     hook = {"type": "builtin", "builtin": "models", "options": {}}
     async with gateway(tmp_path, hook) as running:

@@ -411,6 +411,28 @@ async def test_large_messages_of_both_sides_are_read_in_a_thread(monkeypatch: py
     assert in_loop == ["ServerMessage"]  # the end of the turn
 
 
+@pytest.mark.parametrize(("sent", "received"), [(1000, 1000), (4001, 4001), (1011, 1011)])
+async def test_the_reason_for_which_the_client_ends_a_session_is_not_passed_on(
+    sent: int, received: int
+) -> None:
+    """No hook judges it, nor the names of subprotocols that the client offers."""
+    ended: list[Any] = []
+    closing = asyncio.Event()
+
+    async def model(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+        await socket.send_bytes(b'{"setupComplete": {}}')
+        message = await socket.receive()
+        ended.extend([message.type, message.data, message.extra, socket.ws_protocol])
+        closing.set()
+
+    headers = {"Sec-WebSocket-Protocol": "live.v2, secret-text"}
+    async with session(model, {"BeforeModel": [REDACT]}, **headers) as client:
+        await client.socket.close(code=sent, message=CARD.encode())
+        await closing.wait()
+    assert ended == [WSMsgType.CLOSE, received, "", None]
+
+
 async def test_the_reason_for_which_the_model_ends_a_session_is_redacted() -> None:
     async def model(socket: web.WebSocketResponse) -> None:
         await socket.receive()

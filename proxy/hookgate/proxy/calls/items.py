@@ -37,7 +37,9 @@ from hookgate.translator.inputs import RequestItem, offers_tools
 from hookgate.translator.request import requires_json
 from hookgate.translator.strictjson import dumps
 
-_CONVERSATIONS = CACHES | {"countTokens", "computeTokens"}
+_FREE = frozenset({"countTokens", "computeTokens"})
+"""Methods that use no tokens."""
+_CONVERSATIONS = CACHES | _FREE
 _EMBEDDED_IN = {"batchEmbedContents": "requests", "createEmbedding": "input"}
 BATCH = "batchGenerateContent"
 """The method that creates a batch of requests that generate content."""
@@ -84,7 +86,7 @@ class ItemsCall:
         """Return the model and the body to send, after the hooks. Raises ApiError if the call is refused."""
         call, route, session = self._call, self._call.route, self._judge.session
         session.call_state.requests = len(inputs.counted)
-        if route.verb not in _CONVERSATIONS:
+        if route.verb not in _FREE:
             await call.expect_use(session, *inputs.counted, generates=route.verb == BATCH)
         models: set[str] = set()
         requests: list[JsonObject] = []

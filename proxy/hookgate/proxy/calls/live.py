@@ -120,17 +120,22 @@ class LiveSession:
         if self._tools.listens_to(AfterTool.name):
             self._results = ToolResultEvents(self._tools, "tools" not in reported)
         self._record.live = dict.fromkeys(_COUNTS, 0)
-        async with open_sockets(call) as (client, upstream, mask):
+        async with open_sockets(call, offers_protocols=False) as (client, upstream, mask):
             self._client, self._upstream, self._mask = client, upstream, mask
             client_side, upstream_side = Side(client), Side(upstream)
             receive = call.request.incoming.counted(self._from_client)
-            inward = relay(call.steps, client_side, upstream_side, receive)
+            inward = self._inward(relay(call.steps, client_side, upstream_side, receive))
             outward = self._outward(relay(call.steps, upstream_side, client_side, self._from_upstream, mask))
             try:
                 await run_until_closed(call, client, upstream, self._closing(inward), self._closing(outward))
             finally:
                 self._record.estimated_usage += self._unreported
         return client
+
+    async def _inward(self, relayed: Awaitable[Close]) -> Close:
+        """Return how the client ends the session, without its reason, which no hook judges."""
+        code, _ = await relayed
+        return code, b""
 
     async def _outward(self, relayed: Awaitable[Close]) -> Close:
         """Return how the upstream ends the session. Its reason is redacted like an error."""

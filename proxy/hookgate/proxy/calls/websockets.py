@@ -17,6 +17,7 @@ from hookgate.proxy.upstream.client import to_upstream
 from hookgate.proxy.upstream.key_mask import KeyMask
 
 _NO_CODE = 1005
+_CLOSE_CODES = range(1000, 5000)
 _MAX_PINGS = 100
 """The number of pings of one side that are remembered until they are answered."""
 
@@ -28,7 +29,7 @@ Close = tuple[int, bytes]
 
 async def tunnel(call: Call) -> web.StreamResponse:
     """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError if refused."""
-    async with open_sockets(call) as (client, upstream, mask):
+    async with open_sockets(call, offers_protocols=True) as (client, upstream, mask):
         client_side, upstream_side = Side(client), Side(upstream)
         receive = call.request.incoming.counted(make_copier(upstream))
         inward = relay(call.steps, client_side, upstream_side, receive)
@@ -39,18 +40,19 @@ async def tunnel(call: Call) -> web.StreamResponse:
 
 @asynccontextmanager
 async def open_sockets(
-    call: Call,
+    call: Call, *, offers_protocols: bool
 ) -> AsyncIterator[tuple[web.WebSocketResponse[bool], Socket, KeyMask | None]]:
     """Yield the WebSocket of the client and that to the upstream, with the mask for what the latter sends.
 
-    Raises ApiError if there is none.
+    `offers_protocols` says whether the client's offers of subprotocols, which could be any text, are passed
+    on. Raises ApiError if there is no connection.
     """
     request, upstreams = call.request, call.services.upstreams
     if not web.WebSocketResponse().can_prepare(request):
         raise request_refused("This path requires a WebSocket.")
     headers = to_upstream(request.headers, "identity")
     offered = [name.strip() for name in request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")]
-    wanted = [name for name in offered if name]
+    wanted = [name for name in offered if name and offers_protocols]
     await call.services.record_start(call.record)
     with call.record.attempt() as attempt:
         async with upstreams.connect(attempt, call.route, headers, wanted, MAX_MESSAGE) as (
@@ -181,4 +183,4 @@ def _sendable(code: int | None) -> int:
     """Return the close code to send; codes that stand for a missing code or close cannot be sent."""
     if code in (None, WSCloseCode.ABNORMAL_CLOSURE):
         return WSCloseCode.GOING_AWAY
-    return WSCloseCode.OK if code in (0, _NO_CODE) else int(code)
+    return int(code) if code != _NO_CODE and code in _CLOSE_CODES else WSCloseCode.OK
