@@ -25,7 +25,7 @@ from support.bodies.interactions import (
 from support.bodies.planting import SECRET
 from support.gateway.dialects import BOTH, REDACT
 from support.gateway.loopback import gateway_before, listens, running_gateway, runs
-from support.wire import ask, ok, peer, post, response
+from support.wire import KEY, UNARY, ask, ok, peer, post, prompt, response
 
 
 async def test_an_interaction_that_is_read_or_cancelled_is_judged() -> None:
@@ -243,3 +243,17 @@ async def test_an_interaction_in_the_background_is_judged_when_it_is_read() -> N
     assert "steps" not in created.json
     assert second.json["steps"][0]["content"][0]["text"] == "It is [AWS_ACCESS_KEY]."
     assert ended == []
+
+
+async def test_what_an_unknown_interaction_has_used_counts_once() -> None:
+    """Otherwise an agent could read with one key what it began in the background with another."""
+    done = {**ANSWER, "usage": {"total_input_tokens": 300, "total_output_tokens": 200, "total_tokens": 500}}
+    rule = {"per": "everyone", "window": "month", "tokens": 900}
+    hooks = {"BeforeModel": [{"type": "builtin", "builtin": "limits", "options": {"rules": [rule]}}]}
+    few = prompt("hi", generationConfig={"maxOutputTokens": 5})
+    async with peer(ok(json.dumps(done).encode())) as upstream, gateway_before(upstream.url, hooks) as url:
+        for _ in range(3):
+            assert (await ask(url, "GET", f"{PATH}/v1_a", KEY)).status == 200
+        assert (await post(url, UNARY, few, KEY)).status == 200
+        assert (await ask(url, "GET", f"{PATH}/v1_b", KEY)).status == 200
+        assert (await post(url, UNARY, few, KEY)).status == 403

@@ -121,24 +121,31 @@ class InteractionReading:
             named = await self._begin(answer, judge) if succeeded else {}
             self._record.model = _model_in(named)
             pipeline = self._pipeline(judge, earlier)
-            uncounted = None if earlier is None or earlier.counted else earlier
+            counts = earlier is None or not earlier.counted
             try:
                 outcome = await delivery.deliver(answer, pipeline)
             except (asyncio.CancelledError, ConnectionError):  # the client has left
-                if uncounted is not None and delivery.usage == Usage():
+                if counts and delivery.usage == Usage():
                     self._count_for_this_call(judge, delivery)
                 raise
             finally:
                 pipeline.close()
-                if uncounted is not None and delivery.usage != Usage():
-                    await self._count_use(judge, uncounted, delivery)
+                if counts and delivery.usage != Usage():
+                    await self._count_use(judge, earlier, delivery)
             if succeeded and self._framing is not None and self._framing.is_skipping:
                 return request_refused(_NO_EVENT)
             return outcome
 
-    async def _count_use(self, judge: Judge, earlier: "StoredInteraction", delivery: AnswerDelivery) -> None:
+    async def _count_use(
+        self, judge: Judge, earlier: "StoredInteraction | None", delivery: AnswerDelivery
+    ) -> None:
         """Count the tokens of an interaction for this call, unless another one has."""
-        if await self._call.services.interactions.count(earlier.key, earlier.name):
+        known, route = self._call.services.interactions, self._call.route
+        if earlier is None:
+            is_first = known.count_unknown(interaction_name(route, id_in_path(route)))
+        else:
+            is_first = await known.count(earlier.key, earlier.name)
+        if is_first:
             self._count_for_this_call(judge, delivery)
 
     def _count_for_this_call(self, judge: Judge, delivery: AnswerDelivery) -> None:

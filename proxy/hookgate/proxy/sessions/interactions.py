@@ -24,6 +24,9 @@ _REFUSED = (
     "({}). Ask the operator of this gateway; it accepts them again as soon as its store can be used."
 )
 
+_MAX_COUNTED = 10_000
+"""The maximum number of unknown interactions that are remembered to be counted."""
+
 MAX_TURN_BYTES = 256 * 1024
 """Bytes of a request's turns, or of an answer, that are stored. Larger ones are not."""
 
@@ -53,6 +56,8 @@ class KnownInteractions:
         self._open_table, self.keeps_content = open_table, keeps_content
         self._table: InteractionTable | None = None
         self._failing = False
+        self._counted: dict[str | None, None] = {}
+        """The unknown interactions whose tokens this gateway has counted, the oldest first."""
 
     @property
     def are_kept(self) -> bool:
@@ -94,6 +99,18 @@ class KnownInteractions:
     async def count(self, key: str, name: str) -> bool:
         """Return whether the tokens of an interaction have to be counted, which is the case only once."""
         return bool(await self._write(lambda table: table.count(key, name)))
+
+    def count_unknown(self, name: str | None) -> bool:
+        """Note that the tokens of an interaction that a caller does not know are counted.
+
+        Returns False if this gateway has counted them before, for any caller.
+        """
+        if name in self._counted:
+            return False
+        if len(self._counted) >= _MAX_COUNTED:
+            del self._counted[next(iter(self._counted))]
+        self._counted[name] = None
+        return True
 
     async def forget(self, key: str, name: str | None) -> None:
         """Remove an interaction. A failure is only logged."""
