@@ -12,6 +12,7 @@ from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.counters import MemoryCounters
 from hookgate.hooks.policies.limits import limits_policy
 from hookgate.hooks.runners.inprocess import PolicyEnvironment
+from hookgate.hooks.session import ExpectedUse
 
 Json = dict[str, Any]
 
@@ -259,6 +260,19 @@ async def test_a_long_session_counts_its_tokens_in_the_window_in_which_it_uses_t
     assert "140 of 100 tokens" in str(reported)
     limited.clock.move(minutes=1)
     assert await limited.begin(session) is None
+
+
+async def test_what_a_later_turn_may_use_is_held_as_well() -> None:
+    limited = Limited([{"per": "key", "window": "day", "tokens": 100}])
+    session, other = caller(), caller()
+    for size, reported in ((10, None), (90, None), (20, None), (100, "of which 100 are held")):
+        session.call_state.expected = ExpectedUse(size)
+        assert await limited.begin(session) is None
+        message = await limited.begin(other)
+        end(other)
+        assert message is None if reported is None else reported in str(message)
+    end(session)
+    assert await limited.begin(other) is None
 
 
 class Noting(MemoryCounters):

@@ -817,6 +817,34 @@ async def test_a_limit_of_tokens_ends_a_session_that_has_reached_it() -> None:
     assert (receipt["outcome"], receipt["usage"]["input_tokens"]) == ("denied", 200)
 
 
+async def test_turns_whose_tokens_a_server_does_not_report_are_estimated_and_limited() -> None:
+    rule = {"tokens": 1000, "per": "key", "window": "day", "name": "talk"}
+    limits = {"type": "builtin", "builtin": "limits", "options": {"rules": [rule]}}
+    model = ScriptedModel({"clientContent": [*written("x" * 3200), END]})
+    setup = {"setup": {**SETUP["setup"], "generationConfig": {"maxOutputTokens": 1}}}
+    async with session(model, {"BeforeModel": [limits]}, setup=setup) as client:
+        for _ in range(3):
+            await client.tell(client_text("hi"))
+            await client.hear()
+        await client.tell(client_text("more"))
+        end = await client.socket.receive()
+        receipt = await client.receipt()
+    assert (end.data, "'talk' has been reached" in (end.extra or "")) == (1008, True)
+    assert receipt["usage"]["estimated"]["output_tokens"] >= 1200
+
+
+async def test_a_usage_that_follows_a_turn_replaces_the_estimate_of_it() -> None:
+    late = [*written("x" * 3200), END, counted(100, 7)]
+    async with session(ScriptedModel({"clientContent": late}), {}) as client:
+        for _ in range(2):
+            await client.tell(client_text("hi"))
+            await client.hear()
+            await client.socket.receive()
+        await client.socket.close()
+        receipt = await client.receipt()
+    assert receipt["usage"] == {"input_tokens": 200, "output_tokens": 14, "cached_tokens": 0, "cost": None}
+
+
 async def test_results_of_tools_pass_after_tool_hooks_with_the_arguments_of_their_calls() -> None:
     def judge(event: Json) -> Json | None:
         seen.append(event)

@@ -152,10 +152,12 @@ class Account:
             if not place.amount:
                 continue
             held = self._held.get(place.key)
-            if held is None:
-                total = await self._counters.add(place.key, place.amount, place.expires)
+            own = held.amount if held else 0
+            if held is None or own < place.amount:  # a later turn, or an edit, may use more
+                total = await self._counters.add(place.key, place.amount - own, place.expires)
                 others = place.elsewhere + total - place.amount
-                held = self._held[place.key] = _Held(place.amount, place.expires, others)
+                holders = held.holders if held else set()
+                held = self._held[place.key] = _Held(place.amount, place.expires, others, holders)
             held.holders.add(holder)
             if place.count.measure == "requests":
                 if held.others + held.amount > place.count.most:

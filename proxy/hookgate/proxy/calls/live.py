@@ -35,7 +35,7 @@ from hookgate.proxy.calls.websockets import (
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.keys.callers import is_ephemeral
 from hookgate.proxy.observe.answer_meter import passing_use
-from hookgate.proxy.observe.usage import Usage, read_usage
+from hookgate.proxy.observe.usage import NO_USAGE, read_usage
 from hookgate.proxy.routes.dialects.generate_content import check_references, named_model, with_model
 from hookgate.proxy.server.bodies import TOO_MANY, checked_answer, unreadable_answer, work_of
 from hookgate.proxy.server.websocket_frames import MAX_MESSAGE
@@ -106,7 +106,9 @@ class LiveSession:
         self._has_speech = self._has_transcription = False  # among the messages that are held
         self._judged_bytes = 0
         self._turn = ModelTurn()
-        self._unreported = Usage()  # an estimate for what has passed since the last usage
+        self._config: JsonObject = {}  # the generationConfig of the setup
+        self._unreported = NO_USAGE  # an estimate for what has passed since the last usage
+        self._counted = NO_USAGE  # what of that has been counted already
 
     async def run(self) -> web.StreamResponse:
         """Run the session until either side closes. Raises ApiError if it does not begin."""
@@ -129,7 +131,7 @@ class LiveSession:
             try:
                 await run_until_closed(call, client, upstream, self._closing(inward), self._closing(outward))
             finally:
-                self._record.estimated_usage += self._unreported
+                self._record.estimated_usage += self._unreported - self._counted
         return client
 
     async def _inward(self, relayed: Awaitable[Close]) -> Close:
@@ -227,7 +229,8 @@ class LiveSession:
 
     async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
         """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""
-        await self._call.expect_use(self._judge.session, request)
+        await self._call.expect_use(self._judge.session, {**request, "generationConfig": self._config})
+        self._count_unreported()
         await self._call.check_key_limits(self._model)
         async with self._judging:
             shown = self._said.continued(request)
@@ -255,6 +258,7 @@ class LiveSession:
         if self._tools.listens_to(BeforeTool.name):
             self._judges.append(ToolCallEvents(self._tools, declared_descriptions(request)))
         self._model = self._record.model = model
+        self._config = read_object(request, "generationConfig")
         edited = sent.edited(request)
         setup = read(edited, "setup")
         return sent.with_body(with_transcriptions(with_model(route, model, setup)))
@@ -283,7 +287,9 @@ class LiveSession:
             raise unreadable_answer(f"a turn has more than {MAX_MESSAGE} bytes")
         if self._is_complete(server):
             await self._release()
-        if server.usage:  # a client that only speaks sends nothing that is judged
+        if server.turn_ends:
+            self._count_unreported()
+        if server.usage or server.turn_ends:  # a client that only speaks sends nothing that is judged
             await self._call.check_key_limits(self._model)
 
     def _server_message(self, message: object) -> ServerMessage:
@@ -296,7 +302,15 @@ class LiveSession:
         """Count the tokens of a message. A server counts those of each answer once, with its whole prompt."""
         if metadata:
             self._record.usage += read_usage(metadata)
-            self._unreported = Usage()
+            self._record.estimated_usage -= self._counted  # the usage includes it
+            self._unreported = self._counted = NO_USAGE
+            self._call.services.settle_usage(self._record, continues=True)
+
+    def _count_unreported(self) -> None:
+        """Count the estimate for what has passed since the last usage, because none may follow."""
+        if self._unreported != self._counted:
+            self._record.estimated_usage += self._unreported - self._counted
+            self._counted = self._unreported
             self._call.services.settle_usage(self._record, continues=True)
 
     def _is_complete(self, latest: ServerMessage) -> bool:
