@@ -1,6 +1,7 @@
 """Values are counted exactly before a text is parsed; long base64 strings are removed first."""
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -87,7 +88,8 @@ def test_counting_stops_with_the_first_slice_that_holds_too_many(monkeypatch: py
 
 # ---- base64
 
-IMAGE = "QUJD" * (LONG // 4 + 1)
+IMAGE = b64encode(b"\x01\xff\x02" * (LONG // 4 + 1)).decode()
+TEXT = "QUJD" * (LONG // 4 + 1)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ IMAGE = "QUJD" * (LONG // 4 + 1)
 def test_what_is_taken_out_is_put_back(value: Any, indent: int | None) -> None:
     data = json.dumps(value, indent=indent).encode()
     lifted = lift(data)
-    assert lifted.put_back(json.loads(lifted.text)) == value
+    assert lifted.put_back(json.loads(lifted.text), len(data)) == value
     assert json.loads(data) == value
 
 
@@ -116,6 +118,21 @@ def test_an_image_does_not_count_as_text_and_is_sent_unchanged() -> None:
     value = {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": IMAGE * 20}}]}]}
     parsed = parse(dumps(value), Bounds(text=1000, values=10))
     assert dumps(parsed.value) == dumps(value)
+
+
+@pytest.mark.parametrize(
+    ("data", "more"),
+    [(TEXT, {}), (TEXT, {"mimeType": "image/png"}), (IMAGE, {"mimeType": "text/plain"})],
+    ids=["by its content", "by its content, as an image", "by its type"],
+)
+def test_a_file_of_text_counts_as_text(data: str, more: Any) -> None:
+    body = dumps({"contents": [{"parts": [{"inlineData": {**more, "data": data}}]}]})
+    bounds = Bounds(text=len(data) * 3 // 4 - 1000, values=1000)
+    with pytest.raises(TooLargeError, match="bytes with files of text"):
+        parse(body, bounds)
+    with pytest.raises(TooLargeError, match="bytes with files of text"):
+        loads(body, bounds)
+    assert loads(body, Bounds(bounds.text + 2000, 1000)) == json.loads(body)
 
 
 def test_a_long_text_counts_as_text() -> None:

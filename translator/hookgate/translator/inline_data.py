@@ -11,6 +11,9 @@ import string
 from dataclasses import dataclass
 from typing import Any
 
+from hookgate.translator.fields import TooLargeError
+from hookgate.translator.text_files import may_be_text
+
 LONG = 256 * 1024
 """The length in bytes from which base64 strings are always extracted. Strings of half this length may be."""
 
@@ -27,12 +30,17 @@ class Lifted:
     text: bytes
     strings: dict[str, str]
 
-    def put_back(self, value: Any) -> Any:
-        """Put the strings back into the parsed value, in place, and return it."""
+    def put_back(self, value: Any, most_text: int) -> Any:
+        """Put the strings back into the parsed value, in place, and return it.
+
+        Raises TooLargeError if the text, with files among the strings that may be text, has more than
+        `most_text` bytes.
+        """
         if not self.strings:
             return value
         if isinstance(value, str):
             return self.strings.get(value, value)
+        size = len(self.text)
         level = [value]
         while level:
             below: list[Any] = []
@@ -41,10 +49,19 @@ class Lifted:
                 for key, item in items:
                     if isinstance(item, dict | list):
                         below.append(item)
-                    elif isinstance(item, str) and item in self.strings:
-                        holder[key] = self.strings[item]
+                    elif isinstance(item, str) and (data := self.strings.get(item)):
+                        holder[key] = data
+                        size += _text_size(data, holder)
+                if size > most_text:
+                    raise TooLargeError("", f"the body has more than {most_text} bytes with files of text")
             level = below
         return value
+
+
+def _text_size(data: str, blob: Any) -> int:
+    """Return the bytes of text in the base64 `data` of an object: none if it is not text."""
+    types = (each for each in blob.values() if isinstance(each, str)) if isinstance(blob, dict) else ()
+    return len(data) * 3 // 4 if may_be_text(data, types) else 0
 
 
 def lift(data: bytes) -> Lifted:

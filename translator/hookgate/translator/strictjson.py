@@ -128,7 +128,7 @@ def parse(data: bytes, bounds: Bounds) -> Parsed:
     values, keys, large_numbers = _survey(value)
     if large_numbers:
         value = _checked(data if lifted is None else lifted.text, value, keys, large_numbers=True)
-    return Parsed(value if lifted is None else lifted.put_back(value), values)
+    return Parsed(value if lifted is None else lifted.put_back(value, bounds.text), values)
 
 
 def loads(data: bytes, bounds: Bounds | None = None, depth: int = MAX_DEPTH) -> Any:
@@ -159,7 +159,7 @@ def _loads_exactly(data: bytes, bounds: Bounds | None, depth: int) -> Any:
     _, keys, large_numbers = _survey(value, depth)
     if large_numbers or not _shows_as_many(text, keys):
         value = _checked(text, value, keys, large_numbers=large_numbers)
-    return value if lifted is None else lifted.put_back(value)
+    return value if lifted is None or bounds is None else lifted.put_back(value, bounds.text)
 
 
 def _parsed(data: bytes, bounds: Bounds | None) -> tuple[Lifted | None, Any]:

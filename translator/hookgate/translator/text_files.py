@@ -5,7 +5,9 @@ Files are recognized by their content as well as by their media type, since a cl
 
 import codecs
 import re
+from base64 import b64encode
 from binascii import Error, a2b_base64
+from collections.abc import Iterable, Iterator
 
 _TEXT_TYPES = re.compile(
     r"text/|application/(?:[\w.-]+\+)?(?:json|xml|yaml)|application/x-(?:yaml|sh|ndjson)"
@@ -35,6 +37,19 @@ _HEAD = 4096
 
 _MAX_CONTROLS = 0.03
 
+_SLICE = 256 * 1024
+"""The size of the slices in which files are read, so that other threads can run between them."""
+
+
+def may_be_text(data: str, media_types: Iterable[str] = ()) -> bool:
+    """Return whether a file in base64 may be text, by one of these media types or by its beginning."""
+    if any(map(_TEXT_TYPES.match, media_types)):
+        return True
+    try:
+        return _encoding(_decoded(data[: _HEAD // 3 * 4])) is not None
+    except Error:
+        return True
+
 
 def decode_text_file(data: str, media_type: str = "") -> tuple[bytes, str] | None:
     """Return the bytes of a file and their encoding, or None if the file is not text.
@@ -56,14 +71,43 @@ def show_text_file(data: str, media_type: str = "") -> str | None:
         found = decode_text_file(data, media_type)
     except Error:
         return data
-    return None if found is None else found[0].decode(found[1], "replace")
+    return None if found is None else text_in(*found, "replace")
+
+
+def text_in(raw: bytes, encoding: str, errors: str) -> str:
+    """Return the text of bytes, as `bytes.decode` does. Raises UnicodeDecodeError."""
+    if len(raw) <= _SLICE:
+        return raw.decode(encoding, errors)
+    return "".join(codecs.iterdecode(_slices(raw), encoding, errors))
+
+
+def encode_base64(raw: bytes) -> str:
+    """Return bytes in base64."""
+    size = _SLICE // 3 * 3  # without padding in the middle
+    return b"".join(b64encode(piece) for piece in _slices(raw, size)).decode()
+
+
+def _slices(raw: bytes, size: int = _SLICE) -> Iterator[bytes]:
+    return (raw[start : start + size] for start in range(0, len(raw), size))
 
 
 def _decoded(data: str) -> bytes:
     """Decode base64, even after padding in the middle, as some decoders do. Raises binascii.Error."""
-    encoded = data.encode("ascii", "ignore").translate(_TO_STANDARD, _BLANKS).rstrip(b"=")
-    pieces = filter(None, encoded.split(b"="))
-    return b"".join(a2b_base64(piece + b"=" * (-len(piece) % 4)) for piece in pieces)
+    raw: list[bytes] = []
+    rest = b""
+    for start in range(0, len(data), _SLICE):
+        encoded = data[start : start + _SLICE].encode("ascii", "ignore").translate(_TO_STANDARD, _BLANKS)
+        *padded, rest = (rest + encoded).split(b"=")
+        raw += map(_decoded_piece, padded)
+        whole = len(rest) // 4 * 4
+        raw.append(a2b_base64(rest[:whole]))
+        rest = rest[whole:]
+    return b"".join([*raw, _decoded_piece(rest)])
+
+
+def _decoded_piece(piece: bytes) -> bytes:
+    """Decode base64 without padding. Raises binascii.Error."""
+    return a2b_base64(piece + b"=" * (-len(piece) % 4))
 
 
 def _encoding(raw: bytes) -> str | None:
@@ -75,7 +119,7 @@ def _encoding(raw: bytes) -> str | None:
     zeros = head[::2].count(0), head[1::2].count(0)
     if max(zeros) * 4 > len(head) and min(zeros) * 16 < len(head):  # ASCII in UTF-16 without a mark
         return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
-    controls = len(raw) - len(raw.translate(None, _CONTROLS))
+    controls = sum(len(piece) - len(piece.translate(None, _CONTROLS)) for piece in _slices(raw))
     return "utf-8" if controls <= len(raw) * _MAX_CONTROLS or _is_utf8(raw) else None
 
 

@@ -260,7 +260,7 @@ class LimitSettings(Section):
 
     text: Count = 16 * 1024 * 1024
     """Maximum size in bytes of such a request, or of an answer, not counting long runs of base64 such as
-    inline images. A context of a million tokens takes less than 10 MB."""
+    inline images, but counting files of text. A context of a million tokens takes less than 10 MB."""
 
     values: Count = 200_000
     """Maximum number of JSON values in such a request, or in an answer: objects, lists and their items. A

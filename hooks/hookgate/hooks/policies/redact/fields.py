@@ -4,7 +4,6 @@ Fields of JSON objects are redacted by handlers; those without a handler of thei
 """
 
 import re
-from base64 import b64encode
 from binascii import Error
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -23,7 +22,7 @@ from hookgate.translator.fields import (
     without,
     write,
 )
-from hookgate.translator.text_files import decode_text_file
+from hookgate.translator.text_files import decode_text_file, encode_base64, text_in
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9+/=_\s-]")
 """Characters that are not base64, although some decoders skip them."""
@@ -53,12 +52,12 @@ def _redacted_text(redaction: Redaction, data: str, raw: bytes, encoding: str) -
     end = len(raw) - len(raw) % width  # an incomplete last character is kept
     errors = "surrogateescape" if width == 1 else "surrogatepass"
     try:
-        text = raw[:end].decode(encoding, errors)
+        text = text_in(raw[:end], encoding, errors)
     except UnicodeDecodeError:  # not text in this encoding; in most others, secrets are ASCII
         width, end, encoding, errors = 1, len(raw), "utf-8", "surrogateescape"
-        text = raw.decode(encoding, errors)
+        text = text_in(raw, encoding, errors)
     new = redaction.text(text)
-    return data if new == text else b64encode(new.encode(encoding, errors) + raw[end:]).decode()
+    return data if new == text else encode_base64(new.encode(encoding, errors) + raw[end:])
 
 
 Handler = Callable[[Redaction, Any, Scope], Any]
