@@ -486,6 +486,18 @@ async def test_the_text_of_a_session_has_a_limit_and_speech_has_none() -> None:
     assert len(model.received) == 3
 
 
+async def test_text_that_is_judged_again_with_each_message_counts_each_time() -> None:
+    config = Config.model_validate({"routes": {"live": "judge"}, "limits": {"body": 20_000}})
+    model = ScriptedModel({"clientContent": [END]})
+    async with session(model, {}, config) as client:
+        await client.tell(client_text("a" * 8000))
+        await client.tell(client_text("a"), client_text("a"))
+        for _ in range(2):
+            assert await client.hear() == [END]
+        closed = await client.socket.receive()
+    assert (closed.data, "8001 before each" in (closed.extra or "")) == (1008, True)
+
+
 async def test_denied_speech_of_the_user_gets_no_answer() -> None:
     heard = {"serverContent": {"inputTranscription": {"text": "a rocket"}}}
     model = ScriptedModel({"realtimeInput": [heard, *spoken("Sure")]})

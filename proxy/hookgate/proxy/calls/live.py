@@ -185,7 +185,8 @@ class LiveSession:
         self._record.live["untranscribed_in"] += sent.audio_bytes
         edited = sent.message
         if sent.request is not None:
-            self._count_text(len(data))
+            await self._call.steps.pause()
+            self._count_text(len(data) + self._said.size)
             check_references(sent.request, self._call.services.config)
             try:
                 if sent.kind == "setup":
@@ -221,11 +222,14 @@ class LiveSession:
         return request if same_items(new, contents) else write(request, "contents", new)
 
     def _count_text(self, size: int) -> None:
-        """Count judged bytes. Policies may keep what they found in them, so their number is limited."""
+        """Count judged bytes, also those that are judged again, so that a session costs no more than a call."""
         self._judged_bytes += size
         most = self._call.services.config.limits.body
         if self._judged_bytes > most:
-            raise body_refused(f"the messages of a session must not exceed {most} bytes, not counting audio")
+            raise body_refused(
+                f"the messages of a session must not exceed {most} bytes, with {self._said.size} before "
+                "each that are judged again, not counting audio"
+            )
 
     async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
         """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""

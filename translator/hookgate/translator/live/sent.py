@@ -46,6 +46,11 @@ class ClientText:
     def __init__(self) -> None:
         self._text = ""
 
+    @property
+    def size(self) -> int:
+        """The number of characters that are shown again with the next message."""
+        return len(self._text)
+
     def continued(self, request: JsonObject) -> JsonObject:
         """Return a request with the text that it continues before its own, as other parts of the turn."""
         contents = read_list(request, "contents")
