@@ -490,10 +490,10 @@ async def test_text_that_is_judged_again_with_each_message_counts_each_time() ->
     config = Config.model_validate({"routes": {"live": "judge"}, "limits": {"body": 20_000}})
     model = ScriptedModel({"clientContent": [END]})
     async with session(model, {}, config) as client:
-        await client.tell(client_text("a" * 8000))
-        await client.tell(client_text("a"), client_text("a"))
-        for _ in range(2):
+        for text in ("a" * 8000, "a"):
+            await client.tell(client_text(text))
             assert await client.hear() == [END]
+        await client.tell(client_text("a"))
         closed = await client.socket.receive()
     assert (closed.data, "8001 before each" in (closed.extra or "")) == (1008, True)
 

@@ -222,7 +222,7 @@ class LiveSession:
         return request if same_items(new, contents) else write(request, "contents", new)
 
     def _count_text(self, size: int) -> None:
-        """Count judged bytes, also those that are judged again, so that a session costs no more than a call."""
+        """Count judged bytes, also those that are judged again: a session costs no more than one call."""
         self._judged_bytes += size
         most = self._call.services.config.limits.body
         if self._judged_bytes > most:
