@@ -124,6 +124,9 @@ class CallState:
     """Callbacks for the end of the call, and of each part of a Live session. They must not block or raise."""
     operation: str = ""
     """The API's method, such as `generateContent`; empty if it is unknown, as in events of a shim."""
+    own_model: str = ""
+    """The model that the path asks for with its collection, such as `tunedModels/name`, if users choose the
+    names in it; else empty."""
     requests: int = 1
     """How many requests the body contains. Hooks judge each of them, and policies count all at once."""
     requires_json: bool = False

@@ -47,6 +47,8 @@ def test_a_renamed_model_has_to_be_allowed_itself() -> None:
         ({"set": {"seed": None}}, {"seed": 7}, {"seed": None}),
         ({"cap": {"maxOutputTokens": 100}}, {"maxOutputTokens": 500}, {"maxOutputTokens": 100}),
         ({"cap": {"maxOutputTokens": 100}}, {}, {"maxOutputTokens": 100}),
+        ({"cap": {"maxOutputTokens": 100}}, {"maxOutputTokens": 0}, {"maxOutputTokens": 100}),
+        ({"cap": {"candidateCount": 1}}, {"candidateCount": -1}, {"candidateCount": 1}),
         ({"cap": {"temperature": 0.5}}, {"temperature": "hot"}, {"temperature": 0.5}),
         ({"cap": {"topK": 5}}, {"topK": True}, {"topK": 5}),
         ({"set": {"topK": 9}, "cap": {"topK": 5}}, {}, {"topK": 5}),
@@ -55,6 +57,10 @@ def test_a_renamed_model_has_to_be_allowed_itself() -> None:
 )
 def test_settings_are_forced_and_capped(options: Json, config: Json, changed: Json) -> None:
     assert edit(options, **config) == {"config": changed}
+
+
+def test_zero_is_within_the_cap_of_a_setting_that_may_be_zero() -> None:
+    assert judge_request({"cap": {"temperature": 0.5}}, temperature=0) is None
 
 
 def test_a_setting_within_its_cap_stays() -> None:

@@ -1,6 +1,7 @@
 """Tools that the API runs itself: an allow-list lets them through only if it names their kind."""
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import aiohttp
@@ -267,6 +268,16 @@ async def test_url_context_stays_if_all_urls_of_the_turns_are_on_allowed_hosts(
 ) -> None:
     left = await tools_left(HOSTS, {"urlContext": {}}, {"googleSearch": {}}, text=text)
     assert left == [*([{"urlContext": {}}] if stays else []), {"googleSearch": {}}]
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "image/png"])
+async def test_url_context_goes_if_a_file_of_text_names_another_host(media_type: str) -> None:
+    data = b64encode(f"Read {EVIL} and more. ".encode() * 3).decode()
+    turn = {"role": "user", "parts": [{"inlineData": {"mimeType": media_type, "data": data}}]}
+    hook = {"type": "builtin", "builtin": "tools", "options": HOSTS}
+    body = {"contents": [turn], "tools": [{"urlContext": {}}, {"googleSearch": {}}]}
+    left = await upstream_body({"BeforeToolSelection": [hook]}, UNARY, body)
+    assert left["tools"] == [{"googleSearch": {}}]
 
 
 async def test_a_server_of_an_interaction_is_judged_by_its_host() -> None:

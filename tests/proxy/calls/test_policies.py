@@ -41,6 +41,23 @@ VERTEX = "/v1/projects/p/locations/l/publishers/google/models/gemini-2.5-flash"
 
 
 @pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/v1beta/tunedModels/gemini-x:generateContent", "tunedModels/gemini-x"),
+        ("/v1/projects/p/locations/l/endpoints/7:generateContent", "endpoints/7"),
+    ],
+)
+async def test_models_of_one_s_own_are_allowed_by_their_names_with_the_collection(
+    path: str, name: str
+) -> None:
+    for allow, status in (["gemini-*", "7"], 403), ([name], 200):
+        async with running_gateway({"BeforeModel": [builtin("models", allow=allow)]}) as gateway:
+            answer = await post(gateway.url, path, prompt("hi"), KEY)
+        assert answer.status == status
+        assert status == 200 or f"The model '{name}' is not allowed" in answer.error["message"]
+
+
+@pytest.mark.parametrize(
     ("target", "wrap"),
     [
         (UNARY, lambda request: request),

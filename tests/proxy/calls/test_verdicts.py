@@ -6,7 +6,7 @@ import pytest
 from support.wire import prompt
 
 from hookgate.hooks import Configuration, Engine, Verdict
-from hookgate.proxy.calls.judge import DENIED, NOT_JSON, STOPPED, Judge
+from hookgate.proxy.calls.judge import DENIED, NOT_JSON, STOPPED, Judge, create_call_state
 from hookgate.proxy.calls.outcomes import Replacement
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.keys.callers import Callers, named_session
@@ -32,8 +32,9 @@ TOOL_JSON_TURN = {
 def judge_of(body: dict[str, Any], headers: dict[str, str] | None = None, route: Route = ROUTE) -> Judge:
     named = named_session(route, headers or {})
     caller = Callers().caller_for(route, headers or {})
-    session = caller.in_session(named or caller.conversation_id(read_list(body, "contents")))
-    return Judge.of_call(Engine(Configuration({})), CallRecord(), session, route.verb, body)
+    name = named or caller.conversation_id(read_list(body, "contents"))
+    session = caller.in_session(name, create_call_state(route, body))
+    return Judge.of_call(Engine(Configuration({})), CallRecord(), session, body)
 
 
 def spoken(text: str) -> dict[str, Any]:

@@ -292,6 +292,8 @@ def test_a_selection_of_tools_offers_only_these() -> None:
                 "tool_config",
                 "tools",
                 "Tools",
+                "max_output_tokens",
+                "n",
             )
             for change, path in (
                 ({"extra_body": {"google": {field: []}}}, "extra_body.google"),

@@ -6,10 +6,12 @@ other URL has the host `""`, which no list of hosts contains.
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from hookgate.hooks.policies.options import Globs, matches_name
-from hookgate.translator.fields import strings_in
+from hookgate.translator.fields import read, strings_in
+from hookgate.translator.text_files import show_text_file
 
 _PLAIN = re.compile(
     r"(?:(?:https?|wss?)://)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::[0-9]{1,5})?(?:[/?#][!-\[\]-~]*)?",
@@ -60,10 +62,26 @@ def _strings(value: Any, *, is_url: bool) -> Iterator[tuple[str, bool]]:
 
 
 def hosts_in_texts(value: Any) -> Iterator[str]:
-    """Yield the hosts of the URLs in all texts of a value, `""` for one whose host is not certain."""
-    for text in strings_in(value):
+    """Yield the hosts of the URLs in all texts of a value, `""` for one whose host is not certain.
+
+    Files of text in it are texts, too.
+    """
+    for text in chain(strings_in(value), _text_files(value)):
         for found in _IN_TEXT.finditer(text):
             yield host_of(found[0].rstrip(_AROUND))
+
+
+def _text_files(value: Any) -> Iterator[str]:
+    """Yield the text of all files in a value that are text."""
+    if isinstance(value, dict):
+        data, media_type = value.get("data"), read(value, "mimeType")
+        if isinstance(data, str) and isinstance(media_type, str):
+            yield show_text_file(data, media_type) or ""
+        for item in value.values():
+            yield from _text_files(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _text_files(item)
 
 
 def is_allowed(host: str, allowed: Globs) -> bool:

@@ -4,6 +4,7 @@ As a BeforeModel hook it judges the model that is asked; as an AfterModel hook t
 """
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
@@ -145,6 +146,10 @@ class ModelsOptions(Options):
     """Text that is added to the system instruction of every call."""
 
 
+_COUNTS = ("maxOutputTokens", "candidateCount")
+"""Settings for which the API may read 0 as its own maximum."""
+
+
 def models_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     settings = read_options(ModelsOptions, options)
@@ -157,9 +162,10 @@ def models_policy(options: Mapping[str, Any], environment: PolicyEnvironment) ->
         request = event["llm_request"]
         model = route_model(settings.route, request, session)
         model = settings.rename.get(model, model)
-        if not _allowed(settings, model):
+        own = session.call_state.own_model if model == request["model"] else ""
+        if not _allowed(settings, own or model):
             instead = f"; allowed are {', '.join(settings.allow)}" if settings.allow else ""
-            reason = settings.reason or _NOT_ALLOWED.format(model=model, instead=instead)
+            reason = settings.reason or _NOT_ALLOWED.format(model=own or model, instead=instead)
             return {"decision": "deny", "reason": reason}
         edit = _edit(settings, request, model)
         return {"hookSpecificOutput": {"llm_request": edit}} if edit else None
@@ -198,8 +204,10 @@ def _capped_settings(caps: Mapping[str, float], config: Mapping[str, Any]) -> di
     """Return the settings that are too large or missing, at their maximum value."""
     capped = {}
     for name, maximum in ((camel(name), maximum) for name, maximum in caps.items()):
-        value = config.get(name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or value > maximum:
+        value: Any = config.get(name)
+        least = 1 if name in _COUNTS else -inf
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not least <= value <= maximum:
             capped[name] = int(maximum) if maximum.is_integer() else maximum
     return capped
 

@@ -2,12 +2,11 @@
 
 from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hookgate.hooks import Engine, SessionContext
 from hookgate.hooks.policies.estimates import estimate_all
-from hookgate.proxy.calls.judge import Judge
+from hookgate.proxy.calls.judge import Judge, create_call_state
 from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.keys.callers import named_session
@@ -148,29 +147,27 @@ class Call:
         request in `body` is expected to use. Raises ApiError if sessions cannot be read.
         """
         name = self.named_session or session_in_body
-        judge, texts = await self.steps.run(self._describe, engine, body, name, generates)
-        open_session = await self.services.sessions.open(judge.session, texts)
+        session, texts = await self.steps.run(self._describe, body, name, generates)
+        open_session = await self.services.sessions.open(session, texts)
         session = open_session.session
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
-        session.call_state.steps, session.call_state.rerouted = self.steps, self.services.rerouted
         self._queue_start(session)
-        return replace(judge, session=session), open_session
+        return Judge.of_call(engine, self.record, session, body), open_session
 
     def _describe(
-        self, engine: Engine, body: JsonObject, name: str, generates: bool
-    ) -> tuple[Judge, list[str] | None]:
-        """Return the judge of a model call, and the fingerprints of its last turn if it names no session."""
+        self, body: JsonObject, name: str, generates: bool
+    ) -> tuple[SessionContext, list[str] | None]:
+        """Return the session of a model call, and the fingerprints of its last turn if it names none."""
         contents, caller = read_list(body, "contents"), self.caller
-        session = caller.in_session(name or self.earlier_session or caller.conversation_id(contents))
-        judge = Judge.of_call(engine, self.record, session, self.route.verb, body)
-        if generates:
-            session.call_state.expected = estimate_all([body])
+        state = create_call_state(self.route, body, generates=generates)
+        state.steps, state.rerouted = self.steps, self.services.rerouted
+        session = caller.in_session(name or self.earlier_session or caller.conversation_id(contents), state)
         if name:
-            return judge, None
+            return session, None
         last = contents[-1] if contents else None
         # Inputs are checked one by one later, so it may be anything.
-        return judge, [text_fingerprint(text) for text in texts_of(last)] if isinstance(last, dict) else []
+        return session, [text_fingerprint(text) for text in texts_of(last)] if isinstance(last, dict) else []
 
     def _queue_start(self, session: SessionContext) -> None:
         """Note the session of a model call, and begin to write the start of the call to the audit."""

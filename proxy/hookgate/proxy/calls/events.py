@@ -16,6 +16,7 @@ from hookgate.hooks.engine import combined_output
 from hookgate.hooks.events import INPUTS
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.output import Output
+from hookgate.hooks.session import CallState
 from hookgate.hooks.settings import ADVISORY
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.judge import DENIED, STOPPED, Judge
@@ -101,11 +102,10 @@ class EventService:
         for observer in call.observers:
             observer.on_request(body)
         event = await call.steps.run(_event, call.route.verb, body)
-        session = _session(call, body)
+        session = _session(call, body, CallState(steps=call.steps))
         if services.transcripts is not None:
             session = services.transcripts.located(session)
         note_session(session.session_id)
-        session.call_state.steps = call.steps
         record.note_call(session)
         record.event = event.name
         judge = Judge(engine, record, session)
@@ -183,13 +183,13 @@ def _output_for_transcript(output: Output) -> Output:
     return {key: value for key, value in output.items() if not (hidden and key == "systemMessage")}
 
 
-def _session(call: Call, body: JsonObject) -> SessionContext:
+def _session(call: Call, body: JsonObject, call_state: CallState) -> SessionContext:
     in_body = body.get("session_id")
     name = call.named_session or (session_name(in_body) if isinstance(in_body, str) and in_body else "")
     if not name:
         raise ApiError(400, "session_id: missing; an event requires a session", "EVENT_REFUSED")
     cwd, transcript_path = _path(body, "cwd"), _path(body, "transcript_path")
-    return call.caller.in_session(name, cwd=cwd, transcript_path=transcript_path)
+    return call.caller.in_session(name, call_state, cwd, transcript_path)
 
 
 def _path(body: JsonObject, field: str) -> str:

@@ -25,11 +25,14 @@ from hookgate.hooks import (
 )
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.merge import NO_VERDICT
+from hookgate.hooks.policies.estimates import estimate_all
 from hookgate.hooks.screening import HookScreen
+from hookgate.hooks.session import CallState, ExpectedUse
 from hookgate.hooks.settings import Layer
 from hookgate.proxy.calls.outcomes import Ended, Replacement
 from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.observe.record import BlockedOutput, CallRecord, denying_hooks
+from hookgate.proxy.routes.table import Route
 from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind
 from hookgate.translator import synthetic_response, text_response
 from hookgate.translator.fields import JsonObject, has_part, read_list, read_object
@@ -48,6 +51,19 @@ _SESSION_EVENTS = (SessionStart.name, BeforeAgent.name, AfterAgent.name, BeforeT
 E = TypeVar("E", bound=Event)
 
 
+def create_call_state(route: Route, body: JsonObject, *, generates: bool = False) -> CallState:
+    """Return the state of a call that begins, whose request, if it has only one, is `body`.
+
+    If it generates content, what the request is expected to use is estimated.
+    """
+    return CallState(
+        operation=route.verb,
+        own_model=route.own_model,
+        requires_json=requires_json(read_object(body, "generationConfig")),
+        expected=estimate_all([body]) if generates else ExpectedUse(),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Judge:
     """The hooks that judge one call, in its session, with one engine. Their runs go to the call's record."""
@@ -62,11 +78,9 @@ class Judge:
 
     @classmethod
     def of_call(
-        cls, engine: Engine, record: CallRecord, session: SessionContext, method: str, body: JsonObject
+        cls, engine: Engine, record: CallRecord, session: SessionContext, body: JsonObject
     ) -> "Judge":
-        """Return the judge of a call of an API method, whose request, if it has only one, is `body`."""
-        session.call_state.operation = method
-        session.call_state.requires_json = requires_json(read_object(body, "generationConfig"))
+        """Return the judge of a call whose request, if it has only one, is `body`."""
         contents = read_list(body, "contents")
         tool_turn = bool(contents) and has_part(contents[-1], "functionResponse")
         return cls(engine, record, session, tool_turn=tool_turn)

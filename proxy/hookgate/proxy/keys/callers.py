@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 from cachetools import LRUCache
 
 from hookgate.hooks import SessionContext
+from hookgate.hooks.session import CallState
 from hookgate.proxy.config.models import NamedKey
 from hookgate.proxy.config.values import read_secret
 from hookgate.proxy.errors import ApiError
@@ -101,9 +102,12 @@ class Caller:
     issued: "IssuedKey | None" = None
     """The key, if the gateway has issued it."""
 
-    def in_session(self, session_id: str, cwd: str = "", transcript_path: str = "") -> SessionContext:
-        """Return a session of this caller."""
-        return SessionContext(session_id, transcript_path, self.client, self.key, cwd, self.team)
+    def in_session(
+        self, session_id: str, call_state: CallState | None = None, cwd: str = "", transcript_path: str = ""
+    ) -> SessionContext:
+        """Return a session of this caller. Without `call_state`, the state of its call is new."""
+        state = call_state or CallState()
+        return SessionContext(session_id, transcript_path, self.client, self.key, cwd, self.team, state)
 
     def conversation_id(self, contents: list[Any]) -> str:
         """Return the session ID for a client that does not name one: a fingerprint of the first turn."""

@@ -1,6 +1,5 @@
 """Issued keys as requests present them, and what a key may be used for: routes, models, limits of usage."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -22,9 +21,6 @@ _UNCOUNTED = frozenset({"batches", "caches", *get_args(Unhooked)} - {"live"})
 
 _UNNAMED = frozenset({"caches", *get_args(Unhooked)})
 """The groups with calls that run a model which their path does not name."""
-
-_TUNED = re.compile(r"/v1[a-z0-9]*/tunedModels/")
-"""The paths of models that users have tuned. A scope names such a model with its collection."""
 
 
 class KeyScope(Options):
@@ -76,19 +72,11 @@ class KeyScope(Options):
         """
         group = route.group
         runs_no_model = group in ("models", "files") or (group == "batches" and not route.model)
-        # Users choose the names of their own models, which could be like those of others.
-        name = f"{_own_collection(route)}{model}" if model and model == route.model else model
+        name = route.own_model or model if model == route.model else model
         if runs_no_model or matches_name(self.models, name):
             return ""
         named = f"the model {name!r}" if name else "a path that does not name its model"
         return f"may not be used for {named}; it may be used for: {', '.join(self.models)}"
-
-
-def _own_collection(route: Route) -> str:
-    """Return the collection of the model in a path if users choose the names in it, else an empty string."""
-    if _TUNED.match(route.path):
-        return "tunedModels/"
-    return "endpoints/" if "/endpoints/" in route.template else ""
 
 
 TOKEN = "token"  # noqa: S105  # not a secret

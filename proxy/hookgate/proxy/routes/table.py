@@ -328,6 +328,15 @@ class Route:
         return self.verb in _STREAMED_VERBS
 
     @property
+    def own_model(self) -> str:
+        """The model in the path with its collection, if users choose the names in it; else an empty string.
+
+        Such a name could be like that of a Google model.
+        """
+        collection = self.path.rpartition("/")[0].rpartition("/")[2]
+        return f"{collection}/{self.model}" if collection in ("tunedModels", "endpoints") else ""
+
+    @property
     def body_chooses_stream(self) -> bool:
         """Whether the body says if the answer is streamed."""
         return self.verb in _STREAMS

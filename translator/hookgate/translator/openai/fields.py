@@ -13,7 +13,11 @@ from hookgate.translator.fields import BodyError, JsonObject, camel, same
 TAKEN = frozenset({"contents", "generationConfig", "systemInstruction", "toolConfig"})
 """Fields of a GenerateContentRequest that OpenAI's bodies do not have."""
 
-_NOT_EXTENSIONS = frozenset(name.lower() for name in (*TAKEN, "tools"))
+_SETTINGS = (
+    *("maxOutputTokens", "maxTokens", "maxCompletionTokens", "candidateCount", "n", "stopSequences", "stop"),
+    *("responseMimeType", "responseSchema", "responseJsonSchema", "responseFormat"),
+)
+_NOT_EXTENSIONS = frozenset(name.lower() for name in (*TAKEN, "tools", *_SETTINGS))
 """Fields of a GenerateContentRequest, in small letters, that Google's extensions must not have."""
 
 _SHOWN_AS = frozenset(

@@ -11,7 +11,7 @@ from hookgate.proxy.calls.answer import AnswerPipeline
 from hookgate.proxy.calls.batches import READS, answer_event
 from hookgate.proxy.calls.events import apply_outcome
 from hookgate.proxy.calls.items import BATCH, judge_item
-from hookgate.proxy.calls.judge import Judge
+from hookgate.proxy.calls.judge import Judge, create_call_state
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices
 from hookgate.proxy.calls.request import JudgedRequest, judge_request
@@ -32,7 +32,6 @@ from hookgate.proxy.sessions.memory import Result
 from hookgate.proxy.sessions.sessions import LocalSessions, OpenSession
 from hookgate.translator import BodyError, read_inputs
 from hookgate.translator.batches import BatchState
-from hookgate.translator.fields import JsonObject
 from hookgate.translator.inputs import INPUTS
 from hookgate.translator.strictjson import dumps
 
@@ -79,19 +78,18 @@ class Replay:
         if not start.stored:
             return
         self._clock.now = start.at
-        session = replace(start.session, call_state=CallState())
-        record = CallRecord(id=start.id, model=start.model, kind="judged", session=session)
+        record = CallRecord(id=start.id, model=start.model, kind="judged", session=start.session)
         record.revision = self._engine.revision
         opened = self._open[start.id] = _OpenCall(record)
         verb = start.route.verb
         try:
-            open_session = await self._sessions.open(session)
+            open_session = await self._sessions.open(start.session)
             if open_session.state.refusal is not None and verb not in _GENERATE:
                 return  # it was refused without running hooks
             if verb in INPUTS:
                 opened.judge = await self._judge_items(record, start)
             elif verb in READS:
-                opened.judge = self._judge_of(record, start, {})
+                opened.judge = self._judge_of(record, start, create_call_state(start.route, {}))
             else:
                 await self._judge_request(opened, start, open_session)
         except (ApiError, BodyError):
@@ -142,18 +140,20 @@ class Replay:
         record.end(200, 0)
         return record
 
-    def _judge_of(self, record: CallRecord, start: CallStart, body: JsonObject) -> Judge:
-        session = replace(start.session, call_state=CallState())
+    def _judge_of(self, record: CallRecord, start: CallStart, call_state: CallState) -> Judge:
+        """Return the judge of a call whose requests, if any, are judged one by one."""
+        session = replace(start.session, call_state=call_state)
         record.note_call(session)
-        return Judge.of_call(self._engine, record, session, start.route.verb, body)
+        return Judge(self._engine, record, session)
 
     async def _judge_request(self, opened: _OpenCall, start: CallStart, open_session: OpenSession) -> None:
         """Run the hooks of a request that generates content."""
         adapter, client_body = ADAPTERS[start.route.dialect](), start.request or {}
         model, body = decode_request_body(adapter, start.route, client_body)
-        judge = Judge.of_call(self._engine, opened.record, open_session.session, start.route.verb, body)
-        judge.record.note_call(judge.session)
-        judge.session.call_state.expected = estimate_all([body])
+        state = create_call_state(start.route, body, generates=True)
+        session = replace(open_session.session, call_state=state)
+        opened.record.note_call(session)
+        judge = Judge.of_call(self._engine, opened.record, session, body)
         reported = frozenset(open_session.state.reported_kinds(""))
         judged = await judge_request(
             judge,
@@ -173,10 +173,11 @@ class Replay:
     async def _judge_items(self, record: CallRecord, start: CallStart) -> Judge:
         """Run the hooks of the requests in a body. Raises ApiError if they refuse it."""
         verb, inputs = start.route.verb, read_inputs(start.route.verb, start.request or {})
-        judge = self._judge_of(record, start, {})
-        judge.session.call_state.requests = len(inputs.counted)
+        state = create_call_state(start.route, {})
+        state.requests = len(inputs.counted)
         if verb == BATCH or start.route.group == "embed":
-            judge.session.call_state.expected = estimate_all(inputs.counted, generates=verb == BATCH)
+            state.expected = estimate_all(inputs.counted, generates=verb == BATCH)
+        judge = self._judge_of(record, start, state)
         for item in inputs.requests:
             await judge_item(judge, item, named_model(start.route, item.holder), item.request)
         return judge
