@@ -334,7 +334,8 @@ class Route:
         Such a name could be like that of a Google model.
         """
         collection = self.path.rpartition("/")[0].rpartition("/")[2]
-        return f"{collection}/{self.model}" if collection in ("tunedModels", "endpoints") else ""
+        is_own = self.model and collection in ("tunedModels", "endpoints")
+        return f"{collection}/{self.model}" if is_own else ""
 
     @property
     def body_chooses_stream(self) -> bool:
