@@ -11,10 +11,10 @@ from benchmarks.payloads import agent_request, answer_stream
 from hookgate.translator import (
     ShownRequest,
     apply_response,
-    cut_events,
     join_events,
     show_request,
     show_response,
+    split_edit,
 )
 from hookgate.translator.strictjson import loads
 
@@ -81,7 +81,7 @@ def edit_stream(bodies: list[dict[str, Any]], edits: int) -> None:
 def edit_joined(bodies: list[dict[str, Any]], edit: Callable[[str], str]) -> None:
     """All events are shown as one answer, and its text comes back edited."""
     joined = join_events(bodies)
-    cut_events(bodies, joined, apply_response(joined, {"text": edit(show_response(joined)["text"])}))
+    split_edit(bodies, joined, apply_response(joined, {"text": edit(show_response(joined)["text"])}))
 
 
 def _numbered(event: int) -> dict[str, Any]:

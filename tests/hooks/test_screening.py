@@ -21,7 +21,7 @@ class Dropping:
     def __init__(self, failure: Exception | None = None) -> None:
         self.failure, self.asked = failure, 0
 
-    def judge(self, events: Sequence[Any], *, last: bool, cut_off: bool = False) -> list[tuple[int, Any]]:
+    def feed(self, events: Sequence[Any], *, last: bool, cut_off: bool = False) -> list[tuple[int, Any]]:
         self.asked += 1
         if self.failure is not None:
             raise self.failure
@@ -43,7 +43,7 @@ def screened(policy: Dropping, mode: str = "enforce") -> HookScreen:
 
 def test_text_that_a_policy_releases_is_sent() -> None:
     screen = screened(Dropping())
-    assert screen.judge(EVENTS, last=False) == [(1, "judged")]
+    assert screen.feed(EVENTS, last=False) == [(1, "judged")]
     assert screen.redact("value") == "redacted"
     run = screen.as_run()
     assert (run.failure, run.output) == (None, {"hookSpecificOutput": {"findings": {"KEY": 1}}})
@@ -55,22 +55,22 @@ def test_an_observed_policy_holds_nothing_back_and_is_not_called_again_after_a_r
 ) -> None:
     policy = Dropping(failure)
     screen = screened(policy, "observe")
-    assert screen.judge(EVENTS, last=False) == [(0, EVENTS[0]), (1, EVENTS[1])]
-    assert screen.judge(EVENTS, last=True) == [(2, EVENTS[0]), (3, EVENTS[1])]
+    assert screen.feed(EVENTS, last=False) == [(0, EVENTS[0]), (1, EVENTS[1])]
+    assert screen.feed(EVENTS, last=True) == [(2, EVENTS[0]), (3, EVENTS[1])]
     assert screen.redact("value") == "value"
     assert policy.asked == 1
 
 
 def test_an_observed_policy_that_would_change_something_does_not() -> None:
     screen = screened(Dropping(), "observe")
-    assert screen.judge(EVENTS, last=True) == [(0, EVENTS[0]), (1, EVENTS[1])]
+    assert screen.feed(EVENTS, last=True) == [(0, EVENTS[0]), (1, EVENTS[1])]
     assert screen.redact("value") == "value"
 
 
 @pytest.mark.parametrize("failure", [ValueError("no"), Withheld("not this", "KEY")])
 def test_an_answer_is_withheld_if_its_policy_refuses_or_fails(failure: Exception) -> None:
     screen = screened(Dropping(failure))
-    for act in (lambda: screen.judge(EVENTS, last=False), lambda: screen.redact("value")):
+    for act in (lambda: screen.feed(EVENTS, last=False), lambda: screen.redact("value")):
         with pytest.raises(Withheld):
             act()
     run = screen.as_run()

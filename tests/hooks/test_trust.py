@@ -243,7 +243,7 @@ def test_a_policy_that_waits_for_trust_screens_no_answer(
         assert screens == []
     else:
         with pytest.raises(Withheld):
-            screens[0].judge([{}], last=True)
+            screens[0].feed([{}], last=True)
         assert "is not trusted" in screens[0].as_run().error
 
 
@@ -256,7 +256,7 @@ def test_a_policy_whose_trust_cannot_be_checked_withholds_the_answer(project: Pa
     check.side_effect = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     [screen] = engine.screens(engine.plan(AfterModel({}, {}, "m"), SESSION), SESSION)
     with pytest.raises(Withheld):
-        screen.judge([{}], last=True)
+        screen.feed([{}], last=True)
     with pytest.raises(Withheld):
         screen.redact("an error")
     run = screen.as_run()
@@ -270,7 +270,7 @@ def test_the_refusal_of_an_untrusted_policy_is_no_internal_error(project: Path, 
     engine = Engine(load_sources([SettingsSource(path, "project")]), trust_check=store.refusal)
     [screen] = engine.screens(engine.plan(AfterModel({}, {}, "m"), SESSION), SESSION)
     with pytest.raises(Withheld, match="The hook 'guard' failed"):
-        screen.judge([{}], last=True)
+        screen.feed([{}], last=True)
     assert "The hook 'guard' failed" in screen.as_run().client_reason()
 
 

@@ -37,10 +37,11 @@ def test_a_batch_has_its_requests_by_their_paths() -> None:
     batch = BatchBody(BODY)
     assert batch.requests == [(f"{REQUESTS}[0].request", FIRST), (f"{REQUESTS}[1].request", SECOND)]
     assert batch.requests[0][1] is FIRST
-    assert (batch.batch, batch.in_file) == (BODY["batch"], False)
+    assert batch.batch == BODY["batch"]
     single = BatchBody({"batch": {"inputConfig": {"requests": {"requests": {"request": FIRST}}}}})
     assert single.requests == [(f"{REQUESTS}[0].request", FIRST)]
-    assert BatchBody({"batch": {"inputConfig": {"fileName": "files/f-1"}}}).in_file
+    with pytest.raises(BodyError, match="fileName"):
+        BatchBody({"batch": {"inputConfig": {"fileName": "files/f-1"}}})
 
 
 @pytest.mark.parametrize("body", [BODY, SNAKE], ids=["camelCase", "snake_case"])

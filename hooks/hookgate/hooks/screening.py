@@ -30,7 +30,7 @@ class HookScreen:
     def slow(self) -> bool:
         return self._screen.slow
 
-    def judge(
+    def feed(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, JsonObject]]:
         """Return the events that the policy releases; with `"mode": "observe"`, all events unchanged.
@@ -38,13 +38,13 @@ class HookScreen:
         If the policy fails, the answer is withheld regardless of `on_error`: text held back would be lost.
         Raises Withheld if the answer is withheld.
         """
-        judge = partial(self._screen.judge, events, last=last, cut_off=cut_off)
+        run_screen = partial(self._screen.feed, events, last=last, cut_off=cut_off)
         if self._hook.config.mode == "observe":
             first, self._events = self._events, self._events + len(events)
             if not (self._failure or self._withheld):
-                self._call(judge)
+                self._call(run_screen)
             return list(enumerate(events, first))
-        judged = self._call(judge)
+        judged = self._call(run_screen)
         if isinstance(judged, Withheld):
             raise judged
         return judged
@@ -63,12 +63,12 @@ class HookScreen:
         """Whether the policy's decisions and edits are applied."""
         return self._hook.config.mode == "enforce"
 
-    def _call(self, judge: Callable[[], T]) -> T | Withheld:
-        """Call `judge`, measure its time, and return Withheld if it fails."""
+    def _call(self, step: Callable[[], T]) -> T | Withheld:
+        """Call `step`, measure its time, and return Withheld if it fails."""
         began = time.monotonic()
         self._began = self._began or began
         try:
-            return judge()
+            return step()
         except Withheld as withheld:
             self._withheld = withheld.output()
             return withheld
@@ -103,7 +103,7 @@ class RefusedScreen:
     def __init__(self, failure: HookError) -> None:
         self._failure = failure
 
-    def judge(
+    def feed(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, JsonObject]]:
         raise self._failure

@@ -14,9 +14,9 @@ class Screen(Protocol):
 
     @property
     def slow(self) -> bool:
-        """Whether `judge` may take so long that it must run in a thread."""
+        """Whether `feed` may take so long that it must run in a thread."""
 
-    def judge(
+    def feed(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, JsonObject]]:
         """Return the events to send now, as pairs of an event's number and its new content.
@@ -150,7 +150,7 @@ class CallState:
     def restore_pseudonyms(self, response: JsonObject) -> JsonObject:
         """Return the response with pseudonyms restored for the client."""
         for make in self.client_filters.values():
-            [(_, response)] = make().judge([response], last=True)
+            [(_, response)] = make().feed([response], last=True)
         return response
 
 

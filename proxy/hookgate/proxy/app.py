@@ -211,10 +211,10 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         )
         admin.audit, admin.pushed = audit, parts.pushed
         if parts.pushed is not None:
-            metrics.watch_pushed_policy(parts.pushed)
-        metrics.watch_tokens(tuple(upstreams.credentials.tokens))
+            metrics.expose_pushed_policy(parts.pushed)
+        metrics.expose_tokens(tuple(upstreams.credentials.tokens))
         if audit is not None:
-            metrics.watch_audit(audit.writer)
+            metrics.expose_audit(audit.writer)
             reloader.watchers.append(audit.record_policy)
         yield gateway
 

@@ -96,7 +96,7 @@ async def test_a_degraded_hook_is_named_and_described(tmp_path: Path) -> None:
     metrics = Metrics()
     here = AdminListener(metrics)
     here.reloader = reloader_of(tmp_path, "exit 1", "exit 0", """echo '{"decision": "deny"}'""")
-    metrics.watch_engine(here.reloader)
+    metrics.expose_engine(here.reloader)
     with here.reloader.lease() as engine:
         await engine.fire(AfterModel({}, {"candidates": []}, "m"), SessionContext("s"))
     async with listener.serve_admin(here, "127.0.0.1", 0) as url:
@@ -135,7 +135,7 @@ async def test_settings_that_are_not_in_use_are_reported_until_they_are_mended(t
 async def test_reloads_are_counted_by_their_outcome(tmp_path: Path) -> None:
     reloader = reloader_of(tmp_path, "exit 0")
     metrics = Metrics()
-    metrics.watch_engine(reloader)
+    metrics.expose_engine(reloader)
     await reloader.reload()
     (tmp_path / "settings.json").write_text("{")
     await reloader.reload()

@@ -20,7 +20,7 @@ from support.wire import HI, KEY, SSE, UNARY, Answer, ask, connected, peer, post
 
 from hookgate.proxy.audit import trail
 from hookgate.proxy.audit.reading import AuditReader, EndedCall, RecordFilter
-from hookgate.proxy.calls import answer as answers
+from hookgate.proxy.calls import answer_pipeline
 from hookgate.proxy.config import ClientSettings, Config, RouteSettings
 from hookgate.proxy.config.models import AuditSettings, NamedKey
 from hookgate.proxy.errors import ApiError
@@ -295,7 +295,7 @@ async def test_an_audit_that_is_disabled_leaves_no_file(tmp_path: Path) -> None:
 async def test_a_failure_inside_hookgate_is_on_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "check_response", lambda body: 1 / 0)
+    monkeypatch.setattr(answer_pipeline, "check_response", lambda body: 1 / 0)
     hooks = {"AfterModel": [says()]}
     async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:
         assert (await post(gateway.url, UNARY, HI)).status == 500

@@ -18,7 +18,7 @@ from support.hooks.settings import write_file
 from support.wire import SSE, STREAM, UNARY, ask, ok, peer, post, prompt, spoken
 
 from hookgate.hooks.settings import SettingsSource, load_sources
-from hookgate.proxy.calls import answer as answers
+from hookgate.proxy.calls import answer_pipeline
 from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.observe.metrics import Metrics
 
@@ -225,7 +225,7 @@ def test_files_of_an_operator_fail_closed_and_gemini_cli_s_own_as_its_documents_
 async def test_a_call_that_fails_inside_the_gateway_is_answered_with_an_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(answers, "check_response", lambda *_: 1 / 0)
+    monkeypatch.setattr(answer_pipeline, "check_response", lambda *_: 1 / 0)
     seen: list[Json] = []
     async with (
         peer(ok(json.dumps(spoken("ok")).encode())) as upstream,

@@ -15,7 +15,7 @@ from support.gateway.loopback import running_gateway, runs, says
 from support.wire import HI, SSE, UNARY, post
 
 from hookgate.hooks import BeforeModel, HookError, Run
-from hookgate.proxy.calls.answer import AnswerPipeline
+from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.server.connection import Connection
 

@@ -8,7 +8,7 @@ import pytest
 from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
 from support.wire import KEY, SSE, STREAM, UNARY, Answer, ask, ok, peer, post, prompt, response
 
-from hookgate.proxy.calls.answer import EDIT_NOT_JSON
+from hookgate.proxy.calls.answer_stages import EDIT_NOT_JSON
 
 HI = prompt("hi there my old friend")
 WATCHED: dict[str, Any] = {"BeforeModel": [says()], "BeforeToolSelection": [says()], "AfterModel": [says()]}

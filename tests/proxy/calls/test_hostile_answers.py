@@ -24,9 +24,9 @@ from support.wire import (
     sse,
 )
 
-from hookgate.proxy.calls import answer as answers
-from hookgate.proxy.calls import pacing
-from hookgate.proxy.calls.answer import AnswerPipeline, CitedTexts, Piece
+from hookgate.proxy.calls import answer_pipeline, answer_stages, pacing
+from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
+from hookgate.proxy.calls.answer_stages import CitedTexts, Piece
 from hookgate.proxy.config import Config
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, stream_slices, work_of
@@ -81,7 +81,7 @@ async def test_other_calls_go_on_while_many_tiny_events_arrive_at_once(
     target, event = TINY[tiny]
     start = b"[" if target == STREAM else b""
     events_by_turn: Counter[int] = Counter()
-    turn, reader = 0, AnswerMeter if "BeforeModel" in hooks else answers.AnswerPipeline
+    turn, reader = 0, AnswerMeter if "BeforeModel" in hooks else answer_pipeline.AnswerPipeline
     feed = reader.feed
 
     async def take_turns() -> None:
@@ -118,14 +118,14 @@ def test_slices_of_a_stream_are_small_and_complete(data: bytes) -> None:
 async def test_citations_in_many_events_are_moved_beside_the_event_loop_and_not_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    move, threads = answers.move_citations, []
+    move, threads = answer_stages.move_citations, []
 
     def noted(*given: Any) -> Any:
         threads.append(threading.current_thread())
         return move(*given)
 
-    monkeypatch.setattr(answers, "_MAX_COMPARED", 256 * KIB)
-    monkeypatch.setattr(answers, "move_citations", noted)
+    monkeypatch.setattr(answer_stages, "_MAX_COMPARED", 256 * KIB)
+    monkeypatch.setattr(answer_stages, "move_citations", noted)
     cited = {"citationMetadata": {"citations": [{"startIndex": 4, "endIndex": 9}]}}
     events = [spoken(f"See {SECRET}. ", **cited)] * 300
     data = b"".join(sse(*events, spoken("", finishReason="STOP")))
@@ -212,7 +212,7 @@ FOLLOWING: dict[str, Any] = {
 async def test_what_follows_text_that_is_held_back_has_a_limit(
     monkeypatch: pytest.MonkeyPatch, following: str
 ) -> None:
-    monkeypatch.setattr(answers, "MAX_ANSWER", 64 * KIB)
+    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 64 * KIB)
     first, event = sse(MAY_BEGIN, FOLLOWING[following])
     async with (
         peer(STREAM_HEAD, first, 0.1, event * 300) as upstream,
@@ -224,7 +224,7 @@ async def test_what_follows_text_that_is_held_back_has_a_limit(
 
 
 async def test_blank_lines_and_comments_are_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MAX_ANSWER", 64 * KIB)
+    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 64 * KIB)
     first, last = sse(MAY_BEGIN, spoken("!", finishReason="STOP"))
     between = b"\r\n\r\n:\r\n\r\n" * 300
     async with (
@@ -237,7 +237,7 @@ async def test_blank_lines_and_comments_are_not_held_back(monkeypatch: pytest.Mo
 
 
 def test_texts_are_not_kept_for_citations_beyond_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_MAX_CITED", 10)
+    monkeypatch.setattr(answer_stages, "_MAX_CITED", 10)
     texts = CitedTexts()
     for _ in range(100):
         texts.note_original(spoken("a"))

@@ -9,7 +9,7 @@ from support.gateway.audits import audited_gateway, reading
 from support.gateway.loopback import gateway_before, runs, says
 from support.wire import HI, SSE, STREAM_HEAD, UNARY, ask, ok, peer, post, prompt, spoken, sse
 
-from hookgate.proxy.calls import answer as answers
+from hookgate.proxy.calls import answer_pipeline
 from hookgate.proxy.config import Config, TranscriptSettings
 
 Json = dict[str, Any]
@@ -128,7 +128,7 @@ async def test_an_answer_that_is_too_large_for_a_transcript_is_sent_without_bein
     data = json.dumps(SAID).encode()
     writes = [ok(data)] if target == UNARY else [STREAM_HEAD, *sse(SAID)]
     for largest, fits in ((10_000, True), (100, False)):
-        monkeypatch.setattr(answers, "MAX_ANSWER", largest)
+        monkeypatch.setattr(answer_pipeline, "MAX_ANSWER", largest)
         async with peer(*writes) as upstream, gateway_before(upstream.url, {}, config) as url:
             answer = await post(url, target, prompt(f"fits: {fits}"))
         assert data in answer.body

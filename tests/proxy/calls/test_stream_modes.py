@@ -14,8 +14,8 @@ from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, sp
 
 from hookgate.hooks import Configuration, Engine, SessionContext
 from hookgate.hooks.settings import Layer
-from hookgate.proxy.calls import answer as answers
-from hookgate.proxy.calls.answer import EDIT_NOT_JSON
+from hookgate.proxy.calls import answer_stages
+from hookgate.proxy.calls.answer_stages import EDIT_NOT_JSON
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.errors import ApiError
@@ -150,13 +150,13 @@ async def _begun(url: str, size: int) -> bytes:
 async def test_window_shows_pieces_without_text_once() -> None:
     judged: list[int] = []
 
-    async def judge(pieces: list[answers.Piece]) -> list[answers.Piece]:
+    async def judge(pieces: list[answer_stages.Piece]) -> list[answer_stages.Piece]:
         judged.append(len(pieces))
         return pieces
 
-    stage, adapter = answers.WindowStage(judge, 256), ADAPTERS["generate_content"]()
+    stage, adapter = answer_stages.WindowStage(judge, 256), ADAPTERS["generate_content"]()
     events = [spoken("x"), *[{"candidates": [{"index": 0}]}] * 100, spoken("y"), {"usageMetadata": {}}]
-    pieces = [answers.Piece(Frame(b"", b""), event, event, adapter) for event in events]
+    pieces = [answer_stages.Piece(Frame(b"", b""), event, event, adapter) for event in events]
     released = [piece for new in pieces for piece in await stage.feed([new])]
     assert [*released, *await stage.finish()] == pieces
     assert max(judged) == 3  # two with text, and a new one
@@ -195,7 +195,7 @@ async def test_a_denial_of_the_whole_answer_is_an_error_since_nothing_was_sent()
 
 @pytest.mark.parametrize("mode", ["complete", "window"])
 async def test_an_answer_that_is_held_back_has_a_bound(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MAX_ANSWER", 10_000)
+    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 10_000)
     answer = await streamed(masking(mode, window=10_000), *(spoken("a") for _ in range(30)))
     assert (answer.status, answer.error["status"]) == (502, "UNAVAILABLE")
 
@@ -203,7 +203,7 @@ async def test_an_answer_that_is_held_back_has_a_bound(mode: str, monkeypatch: p
 async def test_the_text_of_a_turn_that_hooks_are_to_judge_at_its_end_has_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(answers, "MAX_ANSWER", 1000)
+    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 1000)
     answer = await streamed({"AfterAgent": [says()]}, *(spoken("a" * 100) for _ in range(11)))
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
     answer = await streamed({"AfterAgent": [says()]}, *(spoken("a" * 100) for _ in range(10)))
@@ -333,7 +333,7 @@ async def test_a_mask_that_leaves_no_json_is_reported_as_well() -> None:
 async def test_an_answer_that_is_too_large_to_be_checked_is_passed_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(answers, "MAX_ANSWER", 4000)  # one event, but not all of them
+    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 4000)  # one event, but not all of them
     answer = await asked_for_json(replacing("42", "[NUMBER", "event"), ASKS_JSON, pause=0.02)
     assert stream_text(answer) == "[1, [NUMBER, 3]"
     assert "the answer is too large to check whether it is still JSON" in caplog.text
@@ -345,7 +345,7 @@ async def test_an_answer_that_is_too_large_to_be_checked_is_passed_on(
 async def test_what_follows_the_end_of_an_answer_has_a_bound(
     hooks: dict[str, Any], body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "MAX_ANSWER", 10_000)
+    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 10_000)
     events = [spoken("1", finishReason="STOP"), *(spoken("") for _ in range(30))]
     async with peer(STREAM_HEAD, *sse(*events)) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, SSE, body)
@@ -366,7 +366,7 @@ class Passing:
     def __init__(self) -> None:
         self._count = 0
 
-    def judge(
+    def feed(
         self, events: Sequence[dict[str, Any]], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, dict[str, Any]]]:
         first, self._count = self._count, self._count + len(events)
@@ -383,9 +383,9 @@ JUDGE = Judge(Engine(Configuration({})), CallRecord(), SessionContext("s"))
 
 
 async def test_released_pieces_of_a_long_stream_are_not_kept() -> None:
-    stage, adapter = answers.ScreenStage(Passing(), JUDGE), ADAPTERS["generate_content"]()
+    stage, adapter = answer_stages.ScreenStage(Passing(), JUDGE), ADAPTERS["generate_content"]()
     for event in split("a" * 100, *range(1, 100)):
-        piece = answers.Piece(Frame(b"", b""), event, event, adapter)
+        piece = answer_stages.Piece(Frame(b"", b""), event, event, adapter)
         assert await stage.feed([piece]) == [piece]
     assert len(stage._held) == 1  # a screen may split the last one
 
@@ -398,7 +398,7 @@ class Collecting(Passing):
         self._events: list[dict[str, Any]] = []
         self.threads: list[int] = []
 
-    def judge(
+    def feed(
         self, events: Sequence[dict[str, Any]], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, dict[str, Any]]]:
         self.threads.append(threading.get_ident())
@@ -411,9 +411,9 @@ async def test_many_pieces_that_a_screen_has_held_are_judged_in_a_thread(
     number: int, in_thread: bool
 ) -> None:
     screen, adapter = Collecting(), ADAPTERS["generate_content"]()
-    stage = answers.ScreenStage(screen, JUDGE)
+    stage = answer_stages.ScreenStage(screen, JUDGE)
     for event in [spoken("a")] * number:
-        await stage.feed([answers.Piece(Frame(b"", b""), event, event, adapter)])
+        await stage.feed([answer_stages.Piece(Frame(b"", b""), event, event, adapter)])
     assert len(cast(list[Any], await stage.finish())) == number
     assert (screen.threads[-1] != threading.get_ident()) is in_thread
 
@@ -430,15 +430,15 @@ class OpenGate:
 CALL_PIECE = {"candidates": [{"content": {"parts": [{"functionCall": {"willContinue": True}}]}}]}
 STAGES: list[tuple[Any, dict[str, Any]]] = [
     (
-        lambda: answers.GateStage(cast(ToolGate, OpenGate()), JUDGE.session.call_state.steps),
+        lambda: answer_stages.GateStage(cast(ToolGate, OpenGate()), JUDGE.session.call_state.steps),
         CALL_PIECE,
     ),
-    (lambda: answers.TurnEndStage(cast(Any, None), None), spoken("", finishReason="STOP")),
+    (lambda: answer_stages.TurnEndStage(cast(Any, None), None), spoken("", finishReason="STOP")),
     (
-        lambda: answers.JsonStage(answers.OriginalStage(), cast(Any, None)),
+        lambda: answer_stages.JsonStage(answer_stages.OriginalStage(), cast(Any, None)),
         spoken("", finishReason="STOP"),
     ),
-    (lambda: answers.CompleteStage(cast(Any, None)), spoken("a")),
+    (lambda: answer_stages.CompleteStage(cast(Any, None)), spoken("a")),
 ]
 
 
@@ -449,16 +449,16 @@ async def test_each_piece_that_is_held_is_measured_once(
     make: Any, event: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a model that sends thousands of small events makes them cost their number squared."""
-    measured: list[answers.Piece] = []
+    measured: list[answer_stages.Piece] = []
 
-    def memory_of(piece: answers.Piece) -> int:
+    def memory_of(piece: answer_stages.Piece) -> int:
         measured.append(piece)
         return 1
 
-    monkeypatch.setattr(answers, "memory_of", memory_of)
+    monkeypatch.setattr(answer_stages, "memory_of", memory_of)
     stage, adapter = make(), ADAPTERS["generate_content"]()
     for _ in range(50):
-        assert await stage.feed([answers.Piece(Frame(b"", b""), event, event, adapter)]) == []
+        assert await stage.feed([answer_stages.Piece(Frame(b"", b""), event, event, adapter)]) == []
     assert len(measured) == 50
 
 
@@ -468,18 +468,18 @@ async def test_each_piece_that_is_held_is_measured_once(
 async def test_an_answer_of_which_too_much_is_held_is_refused(
     make: Any, event: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "MAX_ANSWER", 50 * 600)
+    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 50 * 600)
     stage, adapter = make(), ADAPTERS["generate_content"]()
-    piece = answers.Piece(Frame(b"", b""), event, event, adapter)
+    piece = answer_stages.Piece(Frame(b"", b""), event, event, adapter)
     with pytest.raises(ApiError, match="cannot be judged"):
         await stage.feed([piece] * 100)
 
 
 async def test_comments_before_the_end_of_a_turn_keep_their_place() -> None:
-    stage, adapter = answers.TurnEndStage(cast(Any, Listening()), None), ADAPTERS["generate_content"]()
-    comment = answers.Piece(Frame(b":\n\n", b""), None, {}, adapter)
+    stage, adapter = answer_stages.TurnEndStage(cast(Any, Listening()), None), ADAPTERS["generate_content"]()
+    comment = answer_stages.Piece(Frame(b":\n\n", b""), None, {}, adapter)
     text, end = (
-        answers.Piece(Frame(b"", b""), event, event, adapter)
+        answer_stages.Piece(Frame(b"", b""), event, event, adapter)
         for event in (spoken("a"), spoken("", finishReason="STOP"))
     )
     assert await stage.feed([comment]) == []

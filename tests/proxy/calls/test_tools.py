@@ -10,7 +10,7 @@ from support.wire import KEY, SSE, STREAM_HEAD, UNARY, Answer, ask, ok, peer, po
 from hookgate.hooks.session import CallState
 from hookgate.proxy.calls import tools as tool_gate
 from hookgate.proxy.calls.outcomes import AskAgain
-from hookgate.proxy.calls.tools import Refusal, ToolGate
+from hookgate.proxy.calls.tools import BlockedCall, ToolGate
 from hookgate.proxy.config import Config, ToolCallSettings
 
 TOOLS = [{"functionDeclarations": [{"name": "read_file"}, {"name": "write_file"}]}]
@@ -40,7 +40,7 @@ class Judging:
         return self._decided.get(call["name"], call["args"])
 
 
-NO = Refusal("It was refused.", "not this one", retries=True)
+NO = BlockedCall("It was refused.", "not this one", asks_again=True)
 
 
 def calls(*calls: dict[str, Any], index: int | None = None) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def calls(*calls: dict[str, Any], index: int | None = None) -> dict[str, Any]:
 
 async def test_each_judge_sees_the_arguments_that_the_one_before_it_left() -> None:
     first, second, third = Judging(f={"x": 2}), Judging(f=NO), Judging()
-    gate = ToolGate([first, second, third], CallState(), retries=False)
+    gate = ToolGate([first, second, third], CallState(), may_ask_again=False)
     judged = await gate.judge(calls({"name": "f", "args": {"x": 1}}, {"name": "g", "args": {"y": 1}}))
     assert (first.seen, second.seen, third.seen) == ([{"x": 1}, {"y": 1}], [{"x": 2}, {"y": 1}], [{"y": 1}])
     expected = [
@@ -64,7 +64,7 @@ async def test_each_judge_sees_the_arguments_that_the_one_before_it_left() -> No
 
 
 async def test_a_model_is_asked_again_with_a_response_to_each_of_its_calls() -> None:
-    gate = ToolGate([Judging(f=NO)], CallState(), retries=True)
+    gate = ToolGate([Judging(f=NO)], CallState(), may_ask_again=True)
     said = calls({"id": "1", "name": "f"}, {"name": "g"})
     again = await gate.judge(said)
     assert isinstance(again, AskAgain)
@@ -82,7 +82,7 @@ async def test_a_model_is_asked_again_with_a_response_to_each_of_its_calls() -> 
 
 
 async def test_a_model_that_is_asked_again_gets_its_parts_in_order_with_successive_texts_joined() -> None:
-    gate = ToolGate([Judging(f=NO)], CallState(), retries=True)
+    gate = ToolGate([Judging(f=NO)], CallState(), may_ask_again=True)
     thought, signed = {"text": "hm", "thought": True}, {"text": "", "thoughtSignature": "c2ln"}
     a, b, c = ({"text": text} for text in "abc")
     for parts in ([a], [thought], [b], [c], [b, c], [signed]):
@@ -97,17 +97,19 @@ async def test_a_model_that_is_asked_again_gets_its_parts_in_order_with_successi
     ("before", "refusal", "answer"),
     [
         pytest.param([calls({"name": "g"})], NO, calls({"name": "f"}), id="the agent has a call"),
-        pytest.param([], Refusal("It was refused.", "", retries=False), calls({"name": "f"}), id="of no use"),
+        pytest.param(
+            [], BlockedCall("It was refused.", "", asks_again=False), calls({"name": "f"}), id="of no use"
+        ),
         pytest.param([], NO, calls({"name": "f"}, index=1), id="several candidates"),
         pytest.param([calls(index=1)], NO, calls({"name": "f"}), id="several candidates before"),
         pytest.param([calls()] * 9, NO, calls({"name": "f"}), id="too long"),
     ],
 )
 async def test_a_model_is_not_asked_again_if_that_would_not_do(
-    before: list[Any], refusal: Refusal, answer: Any, monkeypatch: pytest.MonkeyPatch
+    before: list[Any], refusal: BlockedCall, answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_gate, "_MAX_PARTS", 10)
-    gate = ToolGate([Judging(f=refusal)], CallState(), retries=True)
+    gate = ToolGate([Judging(f=refusal)], CallState(), may_ask_again=True)
     for each in before:
         assert await gate.judge(each) is each
     judged = await gate.judge(answer)
@@ -129,7 +131,7 @@ async def test_an_answer_that_cannot_be_repeated_is_not_kept(
     limit: tuple[str, int], last: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_gate, *limit)
-    gate, text = ToolGate([Judging()], CallState(), retries=True), "".join(["so", "me"])
+    gate, text = ToolGate([Judging()], CallState(), may_ask_again=True), "".join(["so", "me"])
     references = sys.getrefcount(text)
     for _ in range(3):
         assert gate.pass_text(says({"text": text}))
@@ -139,13 +141,13 @@ async def test_an_answer_that_cannot_be_repeated_is_not_kept(
 
 
 async def test_true_in_place_of_1_is_an_edit() -> None:
-    gate = ToolGate([Judging(f={"dry_run": True})], CallState(), retries=False)
+    gate = ToolGate([Judging(f={"dry_run": True})], CallState(), may_ask_again=False)
     judged = await gate.judge(calls({"name": "f", "args": {"dry_run": 1}}))
     assert judged["candidates"][0]["content"]["parts"][1]["functionCall"]["args"]["dry_run"] is True
 
 
 async def test_a_call_in_a_candidate_after_one_that_is_only_text_is_judged() -> None:
-    gate = ToolGate([Judging(f=NO)], CallState(), retries=False)
+    gate = ToolGate([Judging(f=NO)], CallState(), may_ask_again=False)
     [text], [called] = says({"text": "a"})["candidates"], says(call("f"))["candidates"]
     judged = await gate.judge({"candidates": [text, {**called, "index": 1}]})
     assert judged["candidates"][1]["content"]["parts"] == [{"text": "It was refused."}]

@@ -35,12 +35,12 @@ async def test_a_page_contains_exactly_the_metrics_that_are_declared(tmp_path: P
     live = EngineReloader(
         lambda: [SettingsSource(file)], lambda settings, health: Engine(settings, health=health)
     )
-    metrics.watch_engine(live)
-    metrics.watch_audit(SimpleNamespace(queued=2, lag_seconds=0.5, failures=1))
+    metrics.expose_engine(live)
+    metrics.expose_audit(SimpleNamespace(queued=2, lag_seconds=0.5, failures=1))
     revision = SimpleNamespace(number=7, sha256=b"\xab" * 32)
-    metrics.watch_pushed_policy(SimpleNamespace(revision=revision, state="behind"))
-    metrics.watch_tokens([SimpleNamespace(name="cloud", results={"failed": 6})])
-    metrics.watch_spans(SimpleNamespace(queued=3, results={"exported": 4, "dropped": 5}))
+    metrics.expose_pushed_policy(SimpleNamespace(revision=revision, state="behind"))
+    metrics.expose_tokens([SimpleNamespace(name="cloud", results={"failed": 6})])
+    metrics.expose_spans(SimpleNamespace(queued=3, results={"exported": 4, "dropped": 5}))
     async with (
         running_upstream() as (upstream_url, _),
         gateway_with(upstream_url, {"AfterModel": [says()]}, metrics=metrics) as url,

@@ -55,7 +55,7 @@ def _attempt() -> UpstreamAttempt:
 async def get(upstreams: Upstreams, route: Route = ROUTE) -> bytes:
     async with (
         upstreams,
-        upstreams.open(_attempt(), "POST", route, {}, b"{}", decompress=True) as answer,
+        upstreams.exchange(_attempt(), "POST", route, {}, b"{}", decompress=True) as answer,
     ):
         return await read_whole(answer.chunks())
 
@@ -221,7 +221,7 @@ async def test_the_time_for_headers_does_not_count_while_the_request_is_sent() -
     async with (
         slow(ok(b"{}")) as url,
         upstreams_at(url, UpstreamSettings(header_timeout=0.2)) as upstreams,
-        upstreams.open(_attempt(), "POST", ROUTE, {}, body(), decompress=True) as answer,
+        upstreams.exchange(_attempt(), "POST", ROUTE, {}, body(), decompress=True) as answer,
     ):
         assert await read_whole(answer.chunks()) == b"{}"
 
@@ -260,10 +260,10 @@ async def test_a_call_is_never_sent_twice_even_on_a_connection_that_went_stale(d
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
     async with talking(talk) as url, upstreams_at(url) as upstreams:
-        async with upstreams.open(_attempt(), "POST", ROUTE, {}, data, decompress=True) as answer:
+        async with upstreams.exchange(_attempt(), "POST", ROUTE, {}, data, decompress=True) as answer:
             assert await read_whole(answer.chunks()) == b"{}"
         with pytest.raises(ApiError) as broken:
-            async with upstreams.open(_attempt(), "POST", ROUTE, {}, data, decompress=True):
+            async with upstreams.exchange(_attempt(), "POST", ROUTE, {}, data, decompress=True):
                 pass
     assert broken.value.code == 502
     assert heard == 2
@@ -396,7 +396,7 @@ async def test_few_connections_are_kept_for_later_after_many_were_in_use() -> No
         before = descriptors()
 
         async def ask(route: Route, all_here: asyncio.Barrier) -> None:
-            async with upstreams.open(
+            async with upstreams.exchange(
                 UpstreamAttempt(None), "POST", route, {}, b"{}", decompress=True
             ) as answer:
                 await all_here.wait()

@@ -51,7 +51,7 @@ async def exchange(
     async with peer(answer) as other, upstreams_at(other.url, settings) as upstreams:
         attempt = UpstreamAttempt(None)
         how = {"decompress": True, "candidate": upstreams.credentials.candidates(route)[0], **options}
-        async with upstreams.open(attempt, "POST", route, headers or {}, b"{}", **how) as got:
+        async with upstreams.exchange(attempt, "POST", route, headers or {}, b"{}", **how) as got:
             body = await read_whole(got.chunks())
     return other.heard[0].decode(), got, body
 
@@ -88,7 +88,7 @@ async def test_a_callers_issued_key_is_never_sent_upstream() -> None:
     async with peer(response(200, b"{}", {})) as other, upstreams_at(other.url) as upstreams:
         route, attempt = with_gateway_credential(match("POST", TARGETS["gemini"])), UpstreamAttempt(None)
         with pytest.raises(RuntimeError, match="must not be sent upstream"):
-            async with upstreams.open(attempt, "POST", route, {"a": CALLERS}, b"{}", decompress=True):
+            async with upstreams.exchange(attempt, "POST", route, {"a": CALLERS}, b"{}", decompress=True):
                 pass
     assert not other.heard
 

@@ -45,7 +45,9 @@ async def call(  # noqa: PLR0917  # the parts of a request
     route: Route = ROUTE,
 ) -> AsyncIterator[UpstreamAnswer]:
     attempt = UpstreamAttempt(None)
-    async with upstreams.open(attempt, method, route, headers or {}, data, decompress=decompress) as answer:
+    async with upstreams.exchange(
+        attempt, method, route, headers or {}, data, decompress=decompress
+    ) as answer:
         yield answer
 
 

@@ -52,9 +52,9 @@ def redacted_stream(
     screen = AnswerScreen(Redaction(Search(Scanner([detector])), lambda *_: "[KEY]"))
     frames = [frame for frame in [*framing.feed(data), *framing.finish()] if frame.data]
     bodies = [loads(frame.data) for frame in frames]
-    released = [(n, r) for body in bodies for n, r in screen.judge([decode_event(body)], last=False)]
+    released = [(n, r) for body in bodies for n, r in screen.feed([decode_event(body)], last=False)]
     out = b""
-    for number, response in [*released, *screen.judge([], last=True)]:
+    for number, response in [*released, *screen.feed([], last=True)]:
         closed = encode_event(bodies[number], response)
         unchanged = closed is bodies[number]
         out += framing.encode(frames[number], frames[number].data if unchanged else dumps(closed))

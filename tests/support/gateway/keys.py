@@ -119,7 +119,7 @@ async def issuing_gateway(
         open_audit_trail(AuditSettings(), url, state) as audit,
         open_issued_keys(settings, url, state, store.counters(), known_prices) as keys,
     ):
-        metrics.watch_tokens(tuple(upstreams.credentials.tokens))
+        metrics.expose_tokens(tuple(upstreams.credentials.tokens))
         gateway = Gateway(engine, upstreams, settings, metrics, audit=audit, issued_keys=keys)
         async with serve_on(gateway.handle, "127.0.0.1", 0, settings.limits) as address:
             yield Issuing(address, recorded, keys, gateway, metrics)

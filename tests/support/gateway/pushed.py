@@ -116,7 +116,7 @@ async def replica(
     with policy.open_pushed_policy(config, find_sources(config.hooks)) as (sources, pushed):
         assert pushed
         reloader = policy.load_policy(sources)
-        metrics.watch_pushed_policy(pushed)
+        metrics.expose_pushed_policy(pushed)
         async with (
             policy.running_policy(reloader, None, pushed if follows else None),
             upstreams_at(upstream_url) as upstreams,

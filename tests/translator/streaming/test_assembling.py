@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.bodies.generate_content import responses
 from support.translation.inspect import hidden_parts
 
-from hookgate.translator import apply_response, cut_events, join_events, show_response
+from hookgate.translator import apply_response, join_events, show_response, split_edit
 from hookgate.translator.streaming.events import join_texts
 
 
@@ -36,7 +36,7 @@ def test_a_hook_reads_words_that_are_split_over_events() -> None:
 def test_an_edit_goes_to_the_events_that_it_touches() -> None:
     joined = join_events(STREAM)
     edited = apply_response(joined, {"text": "my key is [KEY], keep it"})
-    cut = cut_events(STREAM, joined, edited)
+    cut = split_edit(STREAM, joined, edited)
     assert [event is was for event, was in zip(cut, STREAM, strict=True)] == [
         True,
         True,
@@ -55,7 +55,7 @@ def test_other_edits_go_to_the_last_event_that_has_the_field_or_the_candidate() 
         "candidates": [{"index": 0, "finishReason": "STOP"}],
         "usageMetadata": {"totalTokenCount": 9},
     }
-    cut = cut_events(STREAM, joined, apply_response(joined, edit))
+    cut = split_edit(STREAM, joined, apply_response(joined, edit))
     assert cut[:5] == STREAM[:5]
     assert cut[5]["candidates"][0]["finishReason"] == "STOP"
     assert cut[5]["usageMetadata"]["totalTokenCount"] == 9
@@ -66,14 +66,14 @@ def test_true_in_place_of_1_is_an_edit() -> None:
     joined = join_events(events)
     edited = copy.deepcopy(joined)
     edited["candidates"][0]["content"]["parts"][-1]["functionCall"]["args"]["dry_run"] = True
-    last = cut_events(events, joined, edited)[-1]["candidates"][0]["content"]["parts"][-1]
+    last = split_edit(events, joined, edited)[-1]["candidates"][0]["content"]["parts"][-1]
     assert last["functionCall"]["args"]["dry_run"] is True
 
 
 def test_text_for_a_candidate_that_had_none_is_added_at_its_end() -> None:
     events = [answer_of(CALL), answer_of(CALL)]
     joined = join_events(events)
-    cut = cut_events(events, joined, apply_response(joined, {"text": "not these"}))
+    cut = split_edit(events, joined, apply_response(joined, {"text": "not these"}))
     assert cut[0] is events[0]
     assert cut[1]["candidates"][0]["content"]["parts"] == [CALL, {"text": "not these"}]
 
@@ -88,7 +88,7 @@ def test_a_candidate_that_leaves_out_its_index_keeps_its_text_to_itself() -> Non
     assert [candidate["index"] for candidate in view["candidates"]] == [1, 0]
     for candidate in view["candidates"]:
         candidate["content"]["parts"] = [text.replace("K1", "[X]") for text in candidate["content"]["parts"]]
-    cut = cut_events(events, joined, apply_response(joined, view))
+    cut = split_edit(events, joined, apply_response(joined, view))
     said_by = {channel.candidate: text for channel, text in join_texts(cut).items()}
     assert said_by == {1: "B has [X].", 0: "A has [X]!"}
 
@@ -99,7 +99,7 @@ def test_a_candidate_that_a_hook_adds_is_no_other_one_in_the_last_event() -> Non
     joined = join_events(events)
     view = show_response(joined)
     added = {"content": {"parts": ["C"]}}
-    cut = cut_events(events, joined, apply_response(joined, {"candidates": [*view["candidates"], added]}))
+    cut = split_edit(events, joined, apply_response(joined, {"candidates": [*view["candidates"], added]}))
     assert {channel.candidate: text for channel, text in join_texts(cut).items()} == {0: "AA", 1: "B", 2: "C"}
 
 
@@ -108,7 +108,7 @@ def test_neither_of_two_candidates_with_one_index_is_lost() -> None:
     events: list[dict[str, Any]] = [answer_of({"text": "first "}), {"candidates": twins}]
     joined = join_events(events)
     edit = {"candidates": [{"index": 0, "finishReason": "STOP"}]}
-    cut = cut_events(events, joined, apply_response(joined, edit))
+    cut = split_edit(events, joined, apply_response(joined, edit))
     assert cut[1]["candidates"] == [twins[0], {**twins[1], "finishReason": "STOP"}]
 
 
@@ -121,7 +121,7 @@ def test_each_candidate_says_the_same_in_the_joined_response(events: list[dict[s
 def test_an_echo_changes_no_event(events: list[dict[str, Any]]) -> None:
     before = copy.deepcopy(events)
     joined = join_events(events)
-    cut = cut_events(events, joined, apply_response(joined, show_response(joined)))
+    cut = split_edit(events, joined, apply_response(joined, show_response(joined)))
     assert all(a is b for a, b in zip(cut, events, strict=True))
     assert events == before
 
@@ -134,7 +134,7 @@ def test_an_edited_text_is_what_the_events_say_and_nothing_else_changes(
     if not (show_response(joined)["candidates"] and show_response(joined).get("text")):
         return
     edited = apply_response(joined, {"text": text})
-    cut = cut_events(events, joined, edited)
+    cut = split_edit(events, joined, edited)
     assert join_texts(cut) == join_texts([edited])
     assert [hidden_parts(event) for event in cut] == [hidden_parts(event) for event in events]
 
@@ -144,14 +144,14 @@ def test_a_call_that_a_hook_removes_is_in_no_event() -> None:
     candidate = joined["candidates"][0]
     kept = [part for part in candidate["content"]["parts"] if "functionCall" not in part]
     edited = {**joined, "candidates": [{**candidate, "content": {**candidate["content"], "parts": kept}}]}
-    cut = cut_events(STREAM, joined, edited)
+    cut = split_edit(STREAM, joined, edited)
     assert "functionCall" not in str(cut)
     assert join_events(cut)["candidates"] == edited["candidates"]
 
 
 def test_a_candidate_that_a_hook_removes_is_in_no_event() -> None:
     joined = join_events(STREAM)
-    cut = cut_events(STREAM, joined, {**joined, "candidates": []})
+    cut = split_edit(STREAM, joined, {**joined, "candidates": []})
     assert not [event for event in cut if event.get("candidates")]
 
 
@@ -161,4 +161,4 @@ def test_arguments_that_a_hook_edits_are_the_ones_that_are_sent() -> None:
     for part in edited["candidates"][0]["content"]["parts"]:
         if "functionCall" in part:
             part["functionCall"]["args"] = {"a": 1}
-    assert join_events(cut_events(STREAM, joined, edited)) == edited
+    assert join_events(split_edit(STREAM, joined, edited)) == edited

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.translator.streaming.partial_calls import OpenCalls, with_whole_calls
+from hookgate.translator.streaming.partial_calls import UnfinishedCalls, with_whole_calls
 
 Json = dict[str, Any]
 
@@ -69,7 +69,7 @@ QUOTES = ["['{}']", '["{}"]']
 def test_assembled_arguments_are_those_that_were_cut(stream: tuple[Json, list[Json]], together: int) -> None:
     arguments, parts = stream
     events = [event(*parts[at : at + together]) for at in range(0, len(parts), together)]
-    opened = OpenCalls()
+    opened = UnfinishedCalls()
     assert [opened.note(each) for each in events] == [True] * (len(events) - 1) + [False]
     new = [part for each in with_whole_calls(events) for part in each["candidates"][0]["content"]["parts"]]
     calls = [part["functionCall"] for part in new if "functionCall" in part]

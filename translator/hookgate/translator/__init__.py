@@ -20,7 +20,7 @@ from hookgate.translator.request import (
     show_request_raw,
 )
 from hookgate.translator.response import apply_response, show_response, synthetic_response, text_response
-from hookgate.translator.streaming.events import ToolCallFilter, cut_events, join_events
+from hookgate.translator.streaming.events import ToolCallFilter, join_events, split_edit
 from hookgate.translator.streaming.framing import Frame, Framing, JsonArray, ServerSentEvents
 from hookgate.translator.tools import (
     apply_tool_config,
@@ -65,7 +65,6 @@ __all__ = [
     "check_request",
     "check_response",
     "check_spellings",
-    "cut_events",
     "declared_descriptions",
     "declared_names",
     "function_declarations",
@@ -83,6 +82,7 @@ __all__ = [
     "show_request_raw",
     "show_response",
     "show_tool_config",
+    "split_edit",
     "synthetic_response",
     "text_response",
     "write_tool_config",

@@ -33,7 +33,7 @@ REQUESTS = "batch.inputConfig.requests.requests"
 _KNOWN = {
     "": ("batch",),
     "batch": ("displayName", "inputConfig", "model", "priority"),
-    "batch.inputConfig": ("requests", "fileName"),
+    "batch.inputConfig": ("requests",),
 }
 
 
@@ -45,13 +45,9 @@ class BatchBody:
         self.batch = _child(body, "", "batch")
         _check_batch(self.batch)
         self._source = _child(self.batch, "batch", "inputConfig")
-        self.in_file = read(self._source, "fileName") is not None
-        """Whether the requests are in a file, where hooks cannot inspect them."""
         check_keys(self._source, "batch.inputConfig", _KNOWN["batch.inputConfig"])
-        self._inlined: JsonObject = {}
-        if not self.in_file:
-            self._inlined = _child(self._source, "batch.inputConfig", "requests")
-            check_keys(self._inlined, "batch.inputConfig.requests", ("requests",))
+        self._inlined = _child(self._source, "batch.inputConfig", "requests")
+        check_keys(self._inlined, "batch.inputConfig.requests", ("requests",))
         if not isinstance(read(self._inlined, "requests"), list | dict | None):
             raise BodyError(REQUESTS, "the requests must be a list of {request, metadata}")
         self._items = read_list(self._inlined, "requests")

@@ -159,7 +159,7 @@ async def running_admin(
     The gateway is reported as ready once the `reloader` of the yielded listener is set.
     """
     admin = AdminListener(metrics, hosts if address is None else (*hosts, host_and_port(address)[0]))
-    metrics.watch_engine(reloader)
+    metrics.expose_engine(reloader)
     async with AsyncExitStack() as stack:
         stack.enter_context(reload_on_hangup(reloader, certificate))
         if certificate is not None:

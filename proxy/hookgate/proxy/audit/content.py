@@ -171,7 +171,7 @@ def _redacted_answer(redaction: Redaction, answer: JsonObject) -> Any:
         check_response(answer)
     except BodyError:  # hooks have not judged it, so it may have any form
         return redaction.value(answer)
-    [(_, redacted)] = AnswerScreen(redaction).judge([answer], last=True)
+    [(_, redacted)] = AnswerScreen(redaction).feed([answer], last=True)
     return redacted
 
 

@@ -72,17 +72,17 @@ class Audit:
         self.writer.request_check()
         return self.writer.refusal_reason
 
-    async def receipt_for(self, receipt: str, key: str | None = None) -> JsonObject | None:
+    async def receipt_for(self, receipt_id: str, key: str | None = None) -> JsonObject | None:
         """Return the receipt of a call that any gateway with this audit has recorded.
 
         Returns None if there is no such call or, with `key`, if it belongs to another key. Raises ApiError
         (403) if the audit cannot be read.
         """
-        if not CALL_ID.fullmatch(receipt):
+        if not CALL_ID.fullmatch(receipt_id):
             return None
         try:
             for pause in _PAUSES:
-                detail = await asyncio.to_thread(self._reader.call, receipt)
+                detail = await asyncio.to_thread(self._reader.call, receipt_id)
                 if detail is not None and key not in (None, _key_of(detail)):
                     return None
                 if detail is not None and detail.end is not None:
@@ -92,8 +92,8 @@ class Audit:
             raise ApiError(403, _UNREADABLE.format(reason(error)), "AUDIT_UNAVAILABLE") from None
         return None
 
-    def watch(self, record: CallRecord, method: str, route: Route) -> None:
-        """Start auditing a call, if calls of its route are audited."""
+    def begin(self, record: CallRecord, method: str, route: Route) -> None:
+        """Begin to audit a call, if calls of its route are audited; its content, too, if that is stored."""
         is_listing = route.kind == "forwarded" and method == "GET" and not route.unhooked
         if route.kind == "receipt" or is_listing:
             record.advance_audit(AuditState.NOT_AUDITED)

@@ -4,7 +4,7 @@ from aiohttp import web
 
 from hookgate.hooks import AfterModel, BeforeTool, Engine
 from hookgate.hooks.events.base import SharedValue
-from hookgate.proxy.calls.answer import error_for_client
+from hookgate.proxy.calls.answer_pipeline import error_for_client
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import AskAgain, Ended, Replacement
@@ -31,14 +31,14 @@ from hookgate.translator.strictjson import encode_answer
 READS = frozenset({"getBatch", "listBatches"})
 """The verbs that read batches."""
 
-_IN_FILE = "This batch's answers are in a file, where hooks cannot judge them."
+_ANSWERS_IN_FILE = "This batch's answers are in a file, where hooks cannot judge them."
 _NO_PLACE = "A hook's edit cannot be sent in a batch: {}"
 
 
 async def read_batch(call: Call, engine: Engine) -> web.StreamResponse:
     """Answer a request for the state of batches. Raises ApiError if it is refused or the upstream fails."""
     judge, open_session = await call.begin(engine, {})
-    open_session.refuse_if_stopped()
+    open_session.raise_if_stopped()
     try:
         async with call.send(call.route, to_upstream(call.request.headers, "identity")) as answer:
             return await answer_batch(call, judge, answer)
@@ -73,7 +73,7 @@ async def _judge_state(call: Call, judge: Judge, data: bytes) -> bytes:
     except BodyError as error:
         raise unreadable_answer(str(error)) from None
     if state.in_file:
-        raise policy_denied(_IN_FILE, AfterModel.name)
+        raise policy_denied(_ANSWERS_IN_FILE, AfterModel.name)
     if len(state.answers) > (most := call.services.config.limits.items):
         raise unreadable_answer(f"it has more than {most} answers; {TOO_MANY}")
     answers: list[JsonObject] = []
@@ -82,7 +82,7 @@ async def _judge_state(call: Call, judge: Judge, data: bytes) -> bytes:
         answers.append(await _judge_answer(judge, call.route.model, checked_answer(answer)))
     event = answer_event(call.route.model, state.rest())
     rest = await judge.fire(event)
-    judge.refuse_if_ended(rest.verdict, event.name)
+    judge.raise_if_ended(rest.verdict, event.name)
     try:
         new = await worker.run(work, state.edited, answers, rest.event.body)
     except EditError as error:
@@ -98,7 +98,7 @@ async def _judge_answer(judge: Judge, model: str, response: JsonObject) -> JsonO
         return judged.answer
     if isinstance(judged, ApiError):
         return text_response(judged.message)
-    assert not isinstance(judged, AskAgain)  # noqa: S101  # this gate does not retry
+    assert not isinstance(judged, AskAgain)  # noqa: S101  # this gate does not ask again
     return judged
 
 
@@ -109,7 +109,7 @@ async def _judge_calls(judge: Judge, response: JsonObject) -> JsonObject | Ended
     """
     if not judge.listens_to(BeforeTool.name):
         return response
-    return await ToolGate([ToolCallEvents(judge, {})], judge.session.call_state, retries=False).judge(
+    return await ToolGate([ToolCallEvents(judge, {})], judge.session.call_state, may_ask_again=False).judge(
         response
     )
 

@@ -172,7 +172,7 @@ class Call:
     def _queue_start(self, session: SessionContext) -> None:
         """Note the session of a model call, and begin to write the start of the call to the audit."""
         note_session(session.session_id)
-        self.record.note_call(session)
+        self.record.note_session(session)
         if self.services.audit is not None:
             self.services.audit.queue_start(self.record)
 
@@ -204,7 +204,7 @@ class Call:
                     yield answer
                 return
             with self.record.attempt() as attempt:
-                async with upstreams.open(
+                async with upstreams.exchange(
                     attempt, method, route, headers, data, decompress=decompress
                 ) as answer:
                     yield answer

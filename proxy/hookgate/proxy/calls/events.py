@@ -106,7 +106,7 @@ class EventService:
         if services.transcripts is not None:
             session = services.transcripts.located(session)
         note_session(session.session_id)
-        record.note_call(session)
+        record.note_session(session)
         record.event = event.name
         judge = Judge(engine, record, session)
         outcome: Outcome[Event] = await judge.fire(event)

@@ -83,7 +83,7 @@ metrics, and the empty bodies of requests to cancel or delete.
 _PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # parts of files; judged answers are never partial
 
 
-async def forward_unread(
+async def forward_unjudged(
     call: Call, before_answer: Callable[[int], Awaitable[None]] | None = None
 ) -> web.StreamResponse:
     """Forward the request and stream its answer. Raises ApiError if no answer can be started.

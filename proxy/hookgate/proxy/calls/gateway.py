@@ -12,7 +12,7 @@ from hookgate.hooks import Engine, EngineSource
 from hookgate.proxy.calls.batches import READS, read_batch
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.events import EventService
-from hookgate.proxy.calls.forward import forward_unread
+from hookgate.proxy.calls.forward import forward_unjudged
 from hookgate.proxy.calls.generation import GenerationCall
 from hookgate.proxy.calls.interactions import call_interactions, delete_interaction
 from hookgate.proxy.calls.items import ItemsCall
@@ -84,8 +84,8 @@ class Gateway:
         self._metrics = metrics or Metrics(self._config.metrics.models, self._services.prices)
         self._traces = traces
         self._pacer = Pacer()
-        self._metrics.watch_unhooked(self._unhooked.counts)
-        self._metrics.watch_bypasses(self._services.bypasses.counts)
+        self._metrics.expose_unhooked(self._unhooked.counts)
+        self._metrics.expose_bypasses(self._services.bypasses.counts)
 
     @property
     def sessions(self) -> Sessions:
@@ -133,6 +133,7 @@ class Gateway:
                 log.exception("the end of a call could not be reported completely; please report this")
 
     async def _respond(self, request: Request, record: CallRecord) -> web.StreamResponse:
+        """Answer a request; errors are answers, too. Raises ConnectionError if the client has left."""
         origin = allowed_origin(request.headers, self._config.clients.origins)
         request.on_answer_start = partial(self._begin_answer, record, origin)
         try:
@@ -167,6 +168,10 @@ class Gateway:
         record.first_seconds = record.elapsed()
 
     async def _dispatch(self, request: Request, record: CallRecord) -> web.StreamResponse:
+        """Find the route and the caller, admit the call, and let what handles such calls answer it.
+
+        Raises ApiError if the call is refused.
+        """
         issued_keys, issued = self._services.issued_keys, None
         try:
             routes = self._config.routes
@@ -181,7 +186,7 @@ class Gateway:
         if issued_keys is not None:
             issued = await issued_keys.identify(sent_credential(route, request.headers))
         call = Call(request, record, route, self._services, issued)
-        self._describe_call(call)
+        self._begin_record(call)
         check_credentials(request.headers, route.api_key, route.access_token)
         await call.admit()
         if route.unhooked:
@@ -193,15 +198,15 @@ class Gateway:
         await _send_continue(request)
         if route.kind == "forwarded":
             deletes = route.verb == "deleteInteraction"
-            return await (delete_interaction(call) if deletes else forward_unread(call))
+            return await (delete_interaction(call) if deletes else forward_unjudged(call))
         with self._engines.lease() as engine:
             try:
-                return await self._judge_or_forward(call, engine)
+                return await self._handle_judged(call, engine)
             finally:
                 call.record.degraded = tuple(engine.health.degraded)
 
-    def _describe_call(self, call: Call) -> None:
-        """Record the route and the caller, and attach the observers."""
+    def _begin_record(self, call: Call) -> None:
+        """Record the route and the caller, begin to audit the call, and attach its observers."""
         request, route, record = call.request, call.route, call.record
         logs.note_route(route)
         record.session = call.caller.in_session(call.named_session)
@@ -209,7 +214,7 @@ class Gateway:
         record.issued_key = call.caller.issued.id if call.caller.issued else ""
         record.streamed = route.streamed
         record.request_bytes = call.steps.work = request.content_length or 0
-        self._services.watch(record, request.method, route)
+        self._services.begin_audit(record, request.method, route)
         if record.content is not None:
             call.observers.append(record.content)
         if record.trace is not None:
@@ -217,7 +222,7 @@ class Gateway:
             if record.trace.sampled:
                 call.observers.append(record.trace)
 
-    def _judge_or_forward(self, call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
+    def _handle_judged(self, call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return the coroutine that judges a call, or forwards it if nothing needs its content.
 
         Not itself a coroutine, so that one fewer coroutine is resumed for each chunk of an answer.
@@ -231,7 +236,7 @@ class Gateway:
             return UploadCalls(call, engine).run()
         if not (engine.configuration.groups or self._needs_content(call)):
             return self._forward_unless_sessions(call, engine)
-        return self._judge(call, engine)
+        return self._judged_answer(call, engine)
 
     async def _forward_unless_sessions(self, call: Call, engine: Engine) -> web.StreamResponse:
         """Forward a call without hooks; process it if any session is known.
@@ -239,11 +244,11 @@ class Gateway:
         Such a session may be stopped or have context to add.
         """
         if await self._services.sessions.exist():
-            return await self._judge(call, engine)
-        return await forward_unread(call)
+            return await self._judged_answer(call, engine)
+        return await forward_unjudged(call)
 
     @staticmethod
-    def _judge(call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
+    def _judged_answer(call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return the coroutine that judges a call, chosen by the API's method and dialect."""
         verb = call.route.verb
         if verb in INPUTS:

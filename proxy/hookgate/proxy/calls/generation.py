@@ -5,7 +5,9 @@ from functools import partial
 from aiohttp import hdrs, web
 
 from hookgate.hooks import Engine
-from hookgate.proxy.calls.answer import AnswerDelivery, AnswerListener, AnswerPipeline
+from hookgate.proxy.calls.answer_delivery import AnswerDelivery
+from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
+from hookgate.proxy.calls.answer_stages import AnswerListener
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
@@ -141,7 +143,7 @@ class GenerationCall:
     # ---- the answers
 
     async def _ask_model(self, reply: Reply) -> Ended | None:
-        """Call the model, and call it again if a hook refuses a tool call or the final answer.
+        """Call the model, and ask it again if a hook blocks a tool call or rejects the final answer.
 
         The configuration limits how often. Returns what ends the call, unless an answer was delivered.
         """
@@ -149,7 +151,7 @@ class GenerationCall:
         route = call.route.for_model(self._request.model)
         headers = to_upstream(call.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
         delivery = AnswerDelivery(call, reply)
-        retries, answer_rejected = 0, False
+        times_asked_again, answer_rejected = 0, False
         while True:
             pipeline = AnswerPipeline(
                 self._judge,
@@ -158,22 +160,22 @@ class GenerationCall:
                 call.steps,
                 ends_turn=self._ends_turn,
                 answer_rejected=answer_rejected,
-                may_retry=retries < tools.ask_again_at_most,
-                retries_unselected=tools.refused == "ask_again",
+                may_ask_again=times_asked_again < tools.ask_again_at_most,
+                asks_again_for_unselected=tools.refused == "ask_again",
                 keep_answer=any(observer.wants_answer for observer in call.observers),
                 listener=self._listener,
             )
-            outcome = None  # `ask_upstream` ends quietly if the upstream cuts off what is being sent
+            instead = None  # `ask_upstream` ends quietly if the upstream cuts off what is being sent
             try:
                 async with delivery.ask_upstream(route, headers, self._payload) as answer:
-                    outcome = await delivery.deliver(answer, pipeline)
+                    instead = await delivery.deliver(answer, pipeline)
             finally:
                 pipeline.close()
-            if not isinstance(outcome, AskAgain):
-                return outcome
-            retries += 1
-            answer_rejected = answer_rejected or outcome.answer_rejected
-            self._payload = await call.steps.run(self._with_turns, route, outcome.turns)
+            if not isinstance(instead, AskAgain):
+                return instead
+            times_asked_again += 1
+            answer_rejected = answer_rejected or instead.answer_rejected
+            self._payload = await call.steps.run(self._with_turns, route, instead.turns)
             if reply.framing is not None:
                 reply.framing.reset_decoder()
 

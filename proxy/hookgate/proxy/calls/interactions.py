@@ -13,9 +13,10 @@ from aiohttp import web
 from hookgate.hooks import AfterModel, Engine
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
-from hookgate.proxy.calls.answer import AnswerDelivery, AnswerPipeline
+from hookgate.proxy.calls.answer_delivery import AnswerDelivery
+from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.forward import forward_unread
+from hookgate.proxy.calls.forward import forward_unjudged
 from hookgate.proxy.calls.generation import GenerationCall
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
@@ -55,7 +56,7 @@ async def delete_interaction(call: Call) -> web.StreamResponse:
         if 200 <= status < 300:
             await services.interactions.forget(call.caller.key, interaction_name(call.route, id_))
 
-    return await forward_unread(call, forget)
+    return await forward_unjudged(call, forget)
 
 
 async def _creation(call: Call, engine: Engine) -> GenerationCall:
@@ -102,12 +103,12 @@ class InteractionReading:
         async with answering(call, reply):
             earlier = await find_earlier(call, id_in_path(call.route))
             judge, open_session = await call.begin(self._engine, {})
-            open_session.refuse_if_stopped()
+            open_session.raise_if_stopped()
             delivery = AnswerDelivery(call, reply)
             delivery.counts_usage = False
-            outcome = await self._read(judge, earlier, delivery)
-            if isinstance(outcome, Ended):
-                await end_call(call, reply, outcome)
+            instead = await self._read(judge, earlier, delivery)
+            if isinstance(instead, Ended):
+                await end_call(call, reply, instead)
         return await reply.finish()
 
     async def _read(
@@ -123,7 +124,7 @@ class InteractionReading:
             pipeline = self._pipeline(judge, earlier)
             counts = earlier is None or not earlier.counted
             try:
-                outcome = await delivery.deliver(answer, pipeline)
+                instead = await delivery.deliver(answer, pipeline)
             except (asyncio.CancelledError, ConnectionError):  # the client has left
                 if counts and delivery.usage == Usage():
                     self._count_for_this_call(judge, delivery)
@@ -134,7 +135,7 @@ class InteractionReading:
                     await self._count_use(judge, earlier, delivery)
             if succeeded and self._framing is not None and self._framing.is_skipping:
                 return request_refused(_NO_EVENT)
-            return outcome
+            return instead
 
     async def _count_use(
         self, judge: Judge, earlier: "StoredInteraction | None", delivery: AnswerDelivery
@@ -164,7 +165,7 @@ class InteractionReading:
             data, event = await first_event(answer.read)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
-        answer.unread(data)
+        answer.put_back(data)
         named = read_object(event, "interaction")
         if not _model_in(named) and "error" not in event:
             raise unreadable_answer("the stream does not begin with the model of the interaction")
@@ -177,7 +178,7 @@ class InteractionReading:
         body = await worker.run(work_of(data), read_answer, data, worker) if data else {}
         judged = bool(_plan(judge, _model_in(body)).groups)
         finished = without_unfinished(body) if judged else body
-        answer.unread(data if finished is body else encode_answer(finished))
+        answer.put_back(data if finished is body else encode_answer(finished))
         return body
 
     def _pipeline(self, judge: Judge, earlier: "StoredInteraction | None") -> AnswerPipeline:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterTool, BeforeModel, Engine
-from hookgate.proxy.calls.answer import error_for_client
+from hookgate.proxy.calls.answer_pipeline import error_for_client
 from hookgate.proxy.calls.batches import answer_batch
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.judge import Judge
@@ -41,9 +41,9 @@ _FREE = frozenset({"countTokens", "computeTokens"})
 """Methods that use no tokens."""
 _CONVERSATIONS = CACHES | _FREE
 _EMBEDDED_IN = {"batchEmbedContents": "requests", "createEmbedding": "input"}
-BATCH = "batchGenerateContent"
+GENERATION_BATCH = "batchGenerateContent"
 """The method that creates a batch of requests that generate content."""
-_IN_FILE = "Send a batch's requests in its body: hooks cannot judge requests in a file."
+_REQUESTS_IN_FILE = "Send a batch's requests in its body: hooks cannot judge requests in a file."
 _NO_PLACE = "A hook's edit cannot be sent with {}: {}"
 
 
@@ -69,8 +69,8 @@ class ItemsCall:
         # Counted and cached contents have the session of their conversation. The others share one.
         first = inputs.requests[0].request if inputs.requests and route.verb in _CONVERSATIONS else {}
         self._judge, open_session = await call.begin(self._engine, first)
-        open_session.refuse_if_stopped()
-        if route.verb == BATCH:
+        open_session.raise_if_stopped()
+        if route.verb == GENERATION_BATCH:
             self._events = RequestEvents(self._judge, open_session, call.reported_kinds(open_session))
         model, payload = await self._judge_items(inputs)
         headers = to_upstream(call.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
@@ -87,7 +87,7 @@ class ItemsCall:
         call, route, session = self._call, self._call.route, self._judge.session
         session.call_state.requests = len(inputs.counted)
         if route.verb not in _FREE:
-            await call.expect_use(session, *inputs.counted, generates=route.verb == BATCH)
+            await call.expect_use(session, *inputs.counted, generates=route.verb == GENERATION_BATCH)
         models: set[str] = set()
         requests: list[JsonObject] = []
         for item in inputs.requests:
@@ -139,7 +139,7 @@ class ItemsCall:
 
     async def _answer(self, answer: UpstreamAnswer) -> web.Response:
         call, record = self._call, self._call.record
-        if call.route.verb == BATCH:
+        if call.route.verb == GENERATION_BATCH:
             return await answer_batch(call, self._judge, answer)
         headers = with_judged_body(answer.headers)
         if not 200 <= answer.status < 300:
@@ -164,10 +164,10 @@ async def judge_item(
     state = judge.session.call_state
     state.requires_json = requires_json(read_object(request, "generationConfig"))
     before = await judge.fire(BeforeModel(model, request))
-    judge.refuse_if_ended(before.verdict, BeforeModel.name)
+    judge.raise_if_ended(before.verdict, BeforeModel.name)
     model, request = before.event.model, before.event.body
     if offers_tools(state.operation, request) and not item.is_label:
-        request = await judge.select_tools_or_refuse(model, request)
+        request = await judge.select_tools_or_raise(model, request)
     return model, request
 
 
@@ -188,7 +188,7 @@ def _read(route: Route, body: JsonObject) -> Inputs:
     """Return the requests in the body. Raises ApiError if the body is invalid or refers to a file."""
     source = read_object(read_object(body, "batch"), "inputConfig")
     if read(source, "fileName") is not None:
-        raise policy_denied(_IN_FILE, BeforeModel.name)
+        raise policy_denied(_REQUESTS_IN_FILE, BeforeModel.name)
     try:
         inputs = read_inputs(route.verb, body)
     except BodyError as error:

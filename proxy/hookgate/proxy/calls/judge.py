@@ -128,13 +128,13 @@ class Judge:
             self.record.note_verdict(event.name, outcome.verdict)
         return outcome
 
-    async def select_tools_or_refuse(self, model: str, body: JsonObject) -> JsonObject:
+    async def select_tools_or_raise(self, model: str, body: JsonObject) -> JsonObject:
         """Return a request with the tools that BeforeToolSelection hooks select.
 
         Raises ApiError if a hook ends the call, because the answers of its method contain no model's text.
         """
         outcome = await self.fire(BeforeToolSelection(model, body))
-        self.refuse_if_ended(outcome.verdict, outcome.event.name)
+        self.raise_if_ended(outcome.verdict, outcome.event.name)
         selected: JsonObject = await self.session.call_state.steps.run(outcome.verdict.apply_selection, body)
         return selected
 
@@ -166,7 +166,7 @@ class Judge:
             return Replacement(text_response(reason)) if as_text else policy_denied(reason, event)
         return None
 
-    def refuse_if_ended(self, verdict: Verdict, event: str) -> None:
+    def raise_if_ended(self, verdict: Verdict, event: str) -> None:
         """Raise ApiError if a verdict ends a call of a method whose answers contain no model's text."""
         if verdict.stop:
             raise policy_denied(verdict.reason or STOPPED, event)

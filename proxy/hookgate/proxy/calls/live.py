@@ -13,7 +13,7 @@ from aiohttp import WSCloseCode, web
 
 from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, Engine
 from hookgate.hooks.events.base import SharedValue
-from hookgate.proxy.calls.answer import error_for_client
+from hookgate.proxy.calls.answer_pipeline import error_for_client
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import Ended, Replacement
@@ -23,7 +23,7 @@ from hookgate.proxy.calls.session_events import (
     ToolResultEvents,
     mark_context,
 )
-from hookgate.proxy.calls.tools import BLOCKED, AllowedTools, Refusal, ToolCallJudge, decide_tool_call
+from hookgate.proxy.calls.tools import BLOCKED, AllowedTools, BlockedCall, ToolCallRule, decide_tool_call
 from hookgate.proxy.calls.websockets import (
     Close,
     Side,
@@ -96,7 +96,7 @@ class LiveSession:
         self._mask: KeyMask | None = None
         self._model = ""
         self._shown = SharedValue({})
-        self._judges: list[ToolCallJudge] = []
+        self._rules: list[ToolCallRule] = []
         self._said = ClientText()
         self._judging = asyncio.Lock()  # what the client writes and what it speaks are one text
         self._called: dict[str, JsonObject] = {}  # calls that the client has received, by their IDs
@@ -116,7 +116,7 @@ class LiveSession:
         if is_ephemeral(call.route, call.request.headers):
             raise ApiError(403, _NO_TOKENS, "ROUTE_NOT_ALLOWED")
         self._judge, open_session = await call.begin(self._engine, {})
-        open_session.refuse_if_stopped()
+        open_session.raise_if_stopped()
         reported = call.reported_kinds(open_session)
         self._tools = self._judge.of_derived("tools", reported)
         if self._tools.listens_to(AfterTool.name):
@@ -240,7 +240,7 @@ class LiveSession:
             shown = self._said.continued(request)
             event = BeforeModel(self._model, shown)
             outcome = await self._judge.fire(event, size)
-            self._judge.refuse_if_ended(outcome.verdict, event.name)
+            self._judge.raise_if_ended(outcome.verdict, event.name)
             self._shown = SharedValue(show_request(self._model, outcome.event.body))
             try:
                 return self._said.latest(request, shown, outcome.event.body)
@@ -253,14 +253,14 @@ class LiveSession:
         model = named_model(route, sent.body)
         await self._call.expect_use(self._judge.session, request)
         before = await judge.fire(BeforeModel(model, request))
-        judge.refuse_if_ended(before.verdict, BeforeModel.name)
+        judge.raise_if_ended(before.verdict, BeforeModel.name)
         model, request = before.event.model, before.event.body
         await self._call.check_key_limits(model)
         request, allowed = _going_on(await select_tools(judge, model, request))
         if allowed is not None:
-            self._judges.append(AllowedTools(allowed, self._record, retries=True))
+            self._rules.append(AllowedTools(allowed, self._record, asks_again=True))
         if self._tools.listens_to(BeforeTool.name):
-            self._judges.append(ToolCallEvents(self._tools, declared_descriptions(request)))
+            self._rules.append(ToolCallEvents(self._tools, declared_descriptions(request)))
         self._model = self._record.model = model
         self._config = read_object(request, "generationConfig")
         edited = sent.edited(request)
@@ -365,7 +365,7 @@ class LiveSession:
         response = checked_answer({"candidates": [shown]})
         event = AfterModel(self._shown, response, self._model)
         outcome = await self._judge.fire(event, len(dumps(response)))
-        self._judge.refuse_if_ended(outcome.verdict, event.name)
+        self._judge.raise_if_ended(outcome.verdict, event.name)
         try:
             judged = self._turn.latest(kind, candidate, shown, _only_candidate(outcome.event.body))
         except EditError as error:
@@ -380,8 +380,8 @@ class LiveSession:
         blocked: list[tuple[JsonObject, str]] = []
         for tool_call in calls:
             await self._call.steps.pause()
-            decided = _going_on(await decide_tool_call(self._judges, tool_call))
-            if isinstance(decided, Refusal):
+            decided = _going_on(await decide_tool_call(self._rules, tool_call))
+            if isinstance(decided, BlockedCall):
                 blocked.append((tool_call, BLOCKED.format(decided.reason)))
             else:
                 unchanged = same(decided, read_object(tool_call, "args"))

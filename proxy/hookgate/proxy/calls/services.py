@@ -113,11 +113,11 @@ class GatewayServices:
         price = "; the price table has no price for it, so that of the other one is used" if unpriced else ""
         log.warning("calls to %s are answered by %s%s", asked, answered_by, price)
 
-    async def receipt_for(self, receipt: str, key: str) -> JsonObject | None:
+    async def receipt_for(self, receipt_id: str, key: str) -> JsonObject | None:
         """Return a receipt of a key, or None. It may be one of another gateway with the same audit."""
-        found = self.receipts.receipt_for(receipt, key)
+        found = self.receipts.receipt_for(receipt_id, key)
         if found is None and self.audit is not None:
-            return await self.audit.receipt_for(receipt, key)
+            return await self.audit.receipt_for(receipt_id, key)
         return found
 
     def note_error(self, record: CallRecord, error: ApiError) -> None:
@@ -136,12 +136,12 @@ class GatewayServices:
         note_cause(UPSTREAM_BROKE)
         log.warning("the upstream failed during its answer: %s", failure)
 
-    def watch(self, record: CallRecord, method: str, route: Route) -> None:
+    def begin_audit(self, record: CallRecord, method: str, route: Route) -> None:
         """Start auditing a call, if calls of its route are audited."""
         if self.audit is None:
             record.advance_audit(AuditState.NOT_AUDITED)
         else:
-            self.audit.watch(record, method, route)
+            self.audit.begin(record, method, route)
 
     async def record_start(self, record: CallRecord) -> None:
         """Record the start of a call before it is sent upstream. Raises ApiError if that fails."""

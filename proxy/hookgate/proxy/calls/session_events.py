@@ -18,7 +18,7 @@ from hookgate.hooks.events.tool import result_of
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
-from hookgate.proxy.calls.tools import Refusal
+from hookgate.proxy.calls.tools import BlockedCall
 from hookgate.proxy.observe.record import BlockedOutput, denying_hooks
 from hookgate.proxy.sessions.bypass import bypass_denial, new_results, unannounced_tools
 from hookgate.proxy.sessions.memory import (
@@ -332,7 +332,7 @@ class ToolCallEvents:
     descriptions: Mapping[str, str]
     """The descriptions of the tools that the request declares, by name."""
 
-    async def judge_call(self, tool_call: JsonObject) -> Refusal | JsonObject | Ended:
+    async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject | Ended:
         """Return the arguments after hooks, or the refusal, or what ends the call if a hook stops it."""
         name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
         event = BeforeTool(name, arguments, self.descriptions.get(name))
@@ -341,7 +341,7 @@ class ToolCallEvents:
             return arguments
         if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
             self.judge.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
-            return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, retries=False)
+            return BlockedCall(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks_again=False)
         outcome = await self.judge.fire(event, plan=plan)
         self.judge.note_blocked_tool(outcome.event, outcome)
         verdict = outcome.verdict
@@ -349,7 +349,7 @@ class ToolCallEvents:
             return ended
         if verdict.denied:
             reason = verdict.reason or _NO_REASON
-            return Refusal(_SHOWN.format(name=name, reason=reason), reason, retries=True)
+            return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again=True)
         return outcome.event.tool_input
 
 
@@ -362,7 +362,7 @@ class TurnEndEvents:
     """The user turn that the answer responds to."""
     answer_rejected: bool
     """Whether an AfterAgent hook has already rejected an answer of this turn."""
-    may_retry: bool
+    may_ask_again: bool
     """Whether the model can be asked again."""
 
     async def turn_ended(self, text: str) -> Ended | AskAgain | None:
@@ -376,7 +376,7 @@ class TurnEndEvents:
         verdict = outcome.verdict
         if outcome.failed_closed:  # a retry would not make the hook judge this answer
             return self.judge.ended_by(verdict, AfterAgent.name)
-        if verdict.denied and self.may_retry:
+        if verdict.denied and self.may_ask_again:
             reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
             spoken = [{"role": "model", "parts": [{"text": text}]}] if text else []
             blocked = BlockedOutput(

@@ -1,6 +1,6 @@
-"""Decides on the model's function calls before the agent gets them: each is accepted, edited or refused.
+"""Decides on the model's function calls before the agent gets them: each is accepted, edited or blocked.
 
-The refusal is reported to the model, which answers again, or shown to the user.
+The reason is reported to the model, which answers again, or shown to the user.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from hookgate.translator.streaming.events import failed_call_response, only_text
 from hookgate.translator.strictjson import dumps
 
 BLOCKED = "Tool execution blocked: {}"
-"""The message that the model receives for a refused call, as in Gemini CLI."""
+"""The message that the model receives for a blocked call, as in Gemini CLI."""
 
 _NOT_ALLOWED = "this tool is not allowed here"
 _NOT_RUN = (
@@ -27,24 +27,24 @@ _NOT_RUN = (
 
 
 _MAX_PARTS = 10_000
-"""The maximum number of parts of an answer to retry: a retry sends all of them upstream again."""
+"""The maximum number of parts of an answer after which the model can be asked again: all of them are sent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """The refusal of a tool call: a sentence for the user, and a reason for the model."""
+class BlockedCall:
+    """Why a tool call is kept from the agent: a sentence for the user, and a reason for the model."""
 
     shown: str
     reason: str
-    retries: bool
-    """Whether to retry with the reason, if possible."""
+    asks_again: bool
+    """Whether the model is to be asked again with the reason, if possible."""
 
 
-class ToolCallJudge(Protocol):
+class ToolCallRule(Protocol):
     """Decides on one tool call at a time."""
 
-    async def judge_call(self, tool_call: JsonObject) -> Refusal | JsonObject | Ended:
-        """Return the call's arguments, possibly edited, or a refusal, or what ends the whole answer."""
+    async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject | Ended:
+        """Return the arguments, perhaps edited, or why the call is blocked, or what ends the whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,32 +56,32 @@ class ToolSelection:
 
 
 class AllowedTools:
-    """Refuses tools that BeforeToolSelection hooks did not select."""
+    """Blocks calls of tools that BeforeToolSelection hooks did not select."""
 
-    def __init__(self, selection: ToolSelection, record: CallRecord, *, retries: bool) -> None:
-        self._selection, self._record, self._retries = selection, record, retries
+    def __init__(self, selection: ToolSelection, record: CallRecord, *, asks_again: bool) -> None:
+        self._selection, self._record, self._asks_again = selection, record, asks_again
 
-    async def judge_call(self, tool_call: JsonObject) -> Refusal | JsonObject:
+    async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject:
         name = tool_call.get("name")
         if name in self._selection.tools:
             return read_object(tool_call, "args")
         blocked = BlockedOutput(BeforeToolSelection.name, self._selection.hooks, _NOT_ALLOWED, str(name))
         self._record.note_blocked(blocked, read_object(tool_call, "args"))
         shown = f"The tool {name!r} is not allowed here and was not called."
-        return Refusal(shown, _NOT_ALLOWED, self._retries)
+        return BlockedCall(shown, _NOT_ALLOWED, self._asks_again)
 
 
 class ToolGate:
-    """Lets all judges decide on each function call of one answer."""
+    """Lets all rules decide on each function call of one answer."""
 
-    def __init__(self, judges: Sequence[ToolCallJudge], state: CallState, *, retries: bool) -> None:
+    def __init__(self, rules: Sequence[ToolCallRule], state: CallState, *, may_ask_again: bool) -> None:
         """Create the gate for a call with this state.
 
-        `retries`: the model can be asked again, unless the agent has received a call of the answer.
+        `may_ask_again`: the model can be asked again, unless the agent has received a call of the answer.
         """
-        self._judges, self._state = judges, state
+        self._rules, self._state = rules, state
         self._filter = ToolCallFilter()
-        self._repeatable = _RepeatableAnswer() if retries else None
+        self._so_far = _AnswerSoFar() if may_ask_again else None
 
     @property
     def agent_has_call(self) -> bool:
@@ -93,8 +93,8 @@ class ToolGate:
         text = only_text(body)
         if text is None:
             return False
-        if self._repeatable is not None:
-            self._repeatable = self._repeatable.add_text(text)
+        if self._so_far is not None:
+            self._so_far = self._so_far.add_text(text)
         return True
 
     async def judge(self, body: JsonObject) -> JsonObject | Ended | AskAgain:
@@ -104,13 +104,13 @@ class ToolGate:
             return found
         decisions = [_decision(tool_call, decided) for tool_call, decided in found]
         judged = self._filter.apply_decisions(body, decisions)
-        retries = any(isinstance(decided, Refusal) and decided.retries for _, decided in found)
-        if self._filter.passed and not retries:
-            self._repeatable = None
-        if self._repeatable is not None:
-            self._repeatable = self._repeatable.add(body, found)
-            if self._repeatable is not None and retries:
-                return AskAgain(await self._state.steps.run(self._repeatable.retry_turns))
+        asks_again = any(isinstance(decided, BlockedCall) and decided.asks_again for _, decided in found)
+        if self._filter.passed and not asks_again:
+            self._so_far = None  # the agent gets a call: another answer could not take it back
+        if self._so_far is not None:
+            self._so_far = self._so_far.add(body, found)
+            if self._so_far is not None and asks_again:
+                return AskAgain(await self._state.steps.run(self._so_far.turns_to_append))
         return judged
 
     async def _decide(self, tool_calls: Sequence[JsonObject]) -> "list[_DecidedCall] | Ended":
@@ -119,18 +119,18 @@ class ToolGate:
         for tool_call in tool_calls:
             await self._state.steps.pause()
             with self._state.steps.judging(tool_call):
-                decision = await decide_tool_call(self._judges, tool_call)
+                decision = await decide_tool_call(self._rules, tool_call)
             if isinstance(decision, Ended):
                 return decision
             decided.append((tool_call, decision))
         return decided
 
 
-_DecidedCall = tuple[JsonObject, Refusal | JsonObject]
-"""A function call with its arguments after all judges, or its refusal."""
+_DecidedCall = tuple[JsonObject, BlockedCall | JsonObject]
+"""A function call with its arguments after all rules, or why it is blocked."""
 
 
-class _RepeatableAnswer:
+class _AnswerSoFar:
     """The answer up to now, with which the model can be asked again. Successive texts are one part.
 
     The texts are kept without the events that contained them: while a stream lasts, a text takes a tenth of
@@ -170,12 +170,12 @@ class _RepeatableAnswer:
         self._size += len(text)
         return self if self._count <= _MAX_PARTS and self._size <= MAX_ANSWER else None
 
-    def retry_turns(self) -> list[JsonObject]:
+    def turns_to_append(self) -> list[JsonObject]:
         """Return the model's turn, and a response to each of its calls."""
         self._join_texts()
         parts = []
         for tool_call, decided in self._decided:
-            error = BLOCKED.format(decided.reason if isinstance(decided, Refusal) else _NOT_RUN)
+            error = BLOCKED.format(decided.reason if isinstance(decided, BlockedCall) else _NOT_RUN)
             parts.append({"functionResponse": failed_call_response(tool_call, error)})
         return [{"role": "model", "parts": self._parts}, {"role": "user", "parts": parts}]
 
@@ -186,22 +186,22 @@ class _RepeatableAnswer:
 
 
 async def decide_tool_call(
-    judges: Sequence[ToolCallJudge], tool_call: JsonObject
-) -> Refusal | JsonObject | Ended:
-    """Return the arguments with which a call may be made, after all judges in turn, or why it may not.
+    rules: Sequence[ToolCallRule], tool_call: JsonObject
+) -> BlockedCall | JsonObject | Ended:
+    """Return the arguments with which a call may be made, after all rules in turn, or why it may not.
 
-    A judge may also end the whole answer.
+    A rule may also end the whole answer.
     """
     arguments = read_object(tool_call, "args")
-    for judge in judges:
-        decided = await judge.judge_call({**tool_call, "args": arguments})
-        if isinstance(decided, Refusal | Ended):
+    for rule in rules:
+        decided = await rule.judge_call({**tool_call, "args": arguments})
+        if isinstance(decided, BlockedCall | Ended):
             return decided
         arguments = decided
     return arguments
 
 
-def _decision(tool_call: JsonObject, decided: Refusal | JsonObject) -> str | JsonObject | None:
-    if isinstance(decided, Refusal):
+def _decision(tool_call: JsonObject, decided: BlockedCall | JsonObject) -> str | JsonObject | None:
+    if isinstance(decided, BlockedCall):
         return decided.shown
     return None if same(decided, read_object(tool_call, "args")) else decided

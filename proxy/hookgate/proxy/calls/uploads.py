@@ -61,7 +61,7 @@ class UploadCalls:
         if content_coding(request) != "identity":
             raise body_refused("an upload must not be compressed: its bytes could not be judged", 415)
         judge, open_session = await call.begin(self._engine, {})
-        open_session.refuse_if_stopped()
+        open_session.raise_if_stopped()
         if step.action == "start":
             data = await self._start(step, judge)
         else:
@@ -145,7 +145,7 @@ class UploadCalls:
         """Return the text after BeforeModel hooks. Raises ApiError if they end the upload."""
         request: JsonObject = {"contents": [{"role": "user", "parts": [{"text": text}]}]}
         outcome = await judge.fire(BeforeModel("", request))
-        judge.refuse_if_ended(outcome.verdict, BeforeModel.name)
+        judge.raise_if_ended(outcome.verdict, BeforeModel.name)
         contents = read(outcome.event.body, "contents")
         if not isinstance(contents, list) or len(contents) != 1:
             raise policy_denied(

@@ -46,7 +46,8 @@ from hookgate.hooks.settings import (
 )
 from hookgate.hooks.settings.commands import command_problem, search_problem
 from hookgate.hooks.settings.files import decode_text
-from hookgate.proxy.calls.answer import AnswerPipeline, Cut
+from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
+from hookgate.proxy.calls.answer_stages import EarlyEnd
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices
 from hookgate.proxy.calls.request import JudgedRequest
@@ -102,7 +103,7 @@ async def judge_as_stream(engine: Engine, event: AfterModel, session: SessionCon
     events, ended = list(_small_events(event.body)), False
     for number, small in enumerate(events, 1):
         passed = await pipeline.feed(b"data: " + dumps(small) + b"\r\n\r\n", last=number == len(events))
-        if ended := isinstance(passed, Cut):
+        if ended := isinstance(passed, EarlyEnd):
             break
     answer = pipeline.answer or {}
     pipeline.close()

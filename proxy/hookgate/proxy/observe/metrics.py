@@ -245,14 +245,14 @@ class Metrics:
         _add(self._tokens, (*labels, "output"), usage.output_tokens)
         _add(self._cost, (*labels, self._currency), record.cost or 0)
 
-    def watch_engine(self, reloader: EngineReloader) -> None:
+    def expose_engine(self, reloader: EngineReloader) -> None:
         """Expose the metrics of the hooks' settings and health."""
         self._read(metric_names.RELOADS, labeled_samples(lambda: reloader.reloads))
         self._read(metric_names.REVISION, lambda: [((reloader.current.revision,), 1)])
         self._read(metric_names.HOOKS_WAITING, one_sample(lambda: reloader.waiting))
         self._read(metric_names.HOOK_DEGRADED, lambda: _degraded(reloader))
 
-    def watch_pushed_policy(self, pushed: FollowedPolicy) -> None:
+    def expose_pushed_policy(self, pushed: FollowedPolicy) -> None:
         """Expose which revision of the pushed policy is in force, and whether it is the newest one."""
         self._read(
             metric_names.POLICY,
@@ -263,21 +263,21 @@ class Metrics:
             lambda: [((state,), pushed.state == state) for state in get_args(PolicyState)],
         )
 
-    def watch_unhooked(self, groups: Mapping[str, int]) -> None:
+    def expose_unhooked(self, groups: Mapping[str, int]) -> None:
         """Expose the number of generative calls that no hook judged, by group."""
         self._read(metric_names.UNHOOKED, labeled_samples(lambda: groups))
 
-    def watch_bypasses(self, runs: Mapping[str, int]) -> None:
+    def expose_bypasses(self, runs: Mapping[str, int]) -> None:
         """Expose the number of tool runs that no shim announced."""
         self._read(metric_names.BYPASSES, labeled_samples(lambda: runs))
 
-    def watch_audit(self, audit: AuditedWriter) -> None:
+    def expose_audit(self, audit: AuditedWriter) -> None:
         """Expose the metrics of the audit."""
         self._read(metric_names.AUDIT_QUEUED, one_sample(lambda: audit.queued))
         self._read(metric_names.AUDIT_LAG, one_sample(lambda: audit.lag_seconds))
         self._read(metric_names.AUDIT_FAILURES, one_sample(lambda: audit.failures))
 
-    def watch_tokens(self, tokens: Sequence[RefreshedToken]) -> None:
+    def expose_tokens(self, tokens: Sequence[RefreshedToken]) -> None:
         """Expose the refreshes of access tokens."""
         self._read(
             metric_names.TOKEN_REFRESHES,
@@ -286,7 +286,7 @@ class Metrics:
             ],
         )
 
-    def watch_spans(self, sender: SentSpans) -> None:
+    def expose_spans(self, sender: SentSpans) -> None:
         """Expose the metrics of exported spans."""
         self._read(metric_names.SPANS, labeled_samples(lambda: sender.results))
         self._read(metric_names.SPANS_QUEUED, one_sample(lambda: sender.queued))

@@ -405,7 +405,7 @@ class CallRecord:
             raise RuntimeError(f"a call's audit cannot become {state} after {self.audit_state}")
         self.audit_state = state
 
-    def note_call(self, session: SessionContext) -> None:
+    def note_session(self, session: SessionContext) -> None:
         """Note that a call belongs to this session."""
         self.session, self.call_state = session, session.call_state
 
@@ -504,9 +504,9 @@ class Receipts:
         for watcher in self.watchers:
             watcher(receipt)
 
-    def receipt_for(self, receipt: str, key: str | None = None) -> JsonObject | None:
+    def receipt_for(self, receipt_id: str, key: str | None = None) -> JsonObject | None:
         """Return a receipt by its ID, or None if it is not kept or, with `key`, belongs to another key."""
-        own_key, kept = self._kept.get(receipt, ("", None))
+        own_key, kept = self._kept.get(receipt_id, ("", None))
         return kept if key is None or key == own_key else None
 
     def latest(self, before: str = "") -> Iterator[JsonObject]:

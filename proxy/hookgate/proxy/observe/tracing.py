@@ -48,7 +48,7 @@ async def open_tracing(
     from hookgate.proxy.observe.otlp import Sender  # noqa: PLC0415  # the import takes a third of a second
 
     sender = Sender(settings.endpoint, settings.service_name, servers or {})
-    metrics.watch_spans(sender)
+    metrics.expose_spans(sender)
     try:
         yield Traces(settings, sender.offer)
     finally:

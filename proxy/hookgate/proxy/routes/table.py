@@ -77,7 +77,7 @@ class Row:
     """Whether the route writes files, which hooks cannot inspect; served only if the operator allows files.
     """
     dialect: Dialect = "generate_content"
-    """How the bodies of a judged route are read and written (see `routing.dialects`)."""
+    """How the bodies of a judged route are read and written (see `routes.dialects`)."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

@@ -207,7 +207,7 @@ class OpenSession:
         self.is_known = True
         return result
 
-    def refuse_if_stopped(self) -> None:
+    def raise_if_stopped(self) -> None:
         """Raise ApiError (403) if hooks have stopped the session. For calls whose answers carry no text."""
         if self.state.refusal is not None:
             raise policy_denied(self.state.refusal, BeforeModel.name)

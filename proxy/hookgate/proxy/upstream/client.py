@@ -192,7 +192,7 @@ class UpstreamAnswer:
         reason = self._connection.answer.raw_reason.decode("utf-8", "surrogateescape")
         return reason if self._mask is None else self._mask.text(reason)
 
-    def unread(self, data: bytes) -> None:
+    def put_back(self, data: bytes) -> None:
         """Put back bytes that were read: the next ones that `read` returns."""
         rest = self.read
 
@@ -315,7 +315,7 @@ class Upstreams:
         return origin, authenticated, KeyMask(secret)
 
     @asynccontextmanager
-    async def open(  # noqa: PLR0913  # the parts of a request
+    async def exchange(  # noqa: PLR0913  # the parts of a request
         self,
         attempt: UpstreamAttempt,
         method: str,

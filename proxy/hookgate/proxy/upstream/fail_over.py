@@ -80,7 +80,7 @@ class FailOver:
             data = await self._run_step(openai_body_on_vertex, data)
         attempt = stack.enter_context(self._record.attempt())
         return await stack.enter_async_context(
-            self._upstreams.open(
+            self._upstreams.exchange(
                 attempt,
                 self._method,
                 self._route,

@@ -113,7 +113,7 @@ async def running_worker_admin(
 ) -> AsyncIterator[WorkerListener]:
     """Serve the supervisor, and run the reloads, while the block runs."""
     admin = WorkerListener(metrics)
-    metrics.watch_engine(reloader)
+    metrics.expose_engine(reloader)
     async with AsyncExitStack() as stack:
         stack.enter_context(reload_on_hangup(reloader, certificate))
         if certificate is not None:

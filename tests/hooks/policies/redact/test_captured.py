@@ -22,8 +22,8 @@ PLANTED = " Reach anna.berg@example.org with AKIA" + "Q3EGRYH7XJ4WPL2D today. "
 
 def outcome(events: list[Json]) -> list[Json]:
     screen = POLICY.screen(SessionContext("s-1"))
-    out = [body for each in events for _, body in screen.judge([each], last=False)]
-    return out + [body for _, body in screen.judge([], last=True)]
+    out = [body for each in events for _, body in screen.feed([each], last=False)]
+    return out + [body for _, body in screen.feed([], last=True)]
 
 
 def texts_by_channel(events: list[Json]) -> dict[TextChannel, str]:

@@ -100,8 +100,8 @@ def redacted_response(body: Json) -> Json:
 def redacted_events(*events: Json) -> list[Json]:
     policy: Any = redact_policy(SENSITIVE, PolicyEnvironment(Path("/")))
     screen = policy.screen(SessionContext("s-1"))
-    steps = [screen.judge([event], last=False) for event in events]
-    return [body for step in (*steps, screen.judge([], last=True)) for _, body in step]
+    steps = [screen.feed([event], last=False) for event in events]
+    return [body for step in (*steps, screen.feed([], last=True)) for _, body in step]
 
 
 @SNAKE
@@ -172,7 +172,7 @@ def test_pseudonyms_come_back_from_every_string_of_an_answer(snake: bool) -> Non
     token = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
     [make] = session.call_state.client_filters.values()
     original = response(snake=snake)
-    [(_, back)] = make().judge([_replaced(original, SECRET, token)], last=True)
+    [(_, back)] = make().feed([_replaced(original, SECRET, token)], last=True)
     lost = [path for path in left(_replaced(back, token, SECRET)) if path not in set(left(back))]
     assert all(path.endswith(tuple(documented())) for path in lost)
 

@@ -298,7 +298,7 @@ def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tm
             }
         ]
     }
-    [(_, back)] = make().judge([answer], last=True)
+    [(_, back)] = make().feed([answer], last=True)
     parts = back["candidates"][0]["content"]["parts"]
     assert parts[0]["text"] == f"to {MAIL}"
     assert parts[1]["functionCall"]["args"] == {MAIL: [f"{MAIL} and {MAIL}, {KEY}"]}
@@ -327,7 +327,7 @@ def test_another_call_s_pseudonyms_do_not_come_back(tmp_path: Path) -> None:
     policy(before_model({"contents": [user_turn(token)]}), bob)
     answer = {"candidates": [{"content": model_turn(token)}]}
     for make in bob.call_state.client_filters.values():
-        [(_, answer)] = make().judge([answer], last=True)
+        [(_, answer)] = make().feed([answer], last=True)
     assert answer["candidates"][0]["content"]["parts"][0]["text"] == token
 
 

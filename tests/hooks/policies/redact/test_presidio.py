@@ -40,8 +40,8 @@ def test_a_finding_that_reaches_into_another_counts_as_far_as_it_goes() -> None:
 
 def test_a_streamed_answer_waits_for_its_end() -> None:
     screen = AnswerScreen(redaction())
-    assert screen.judge([event("I am An"), event("na Berg!")], last=False) == []
-    out = screen.judge([], last=True)
+    assert screen.feed([event("I am An"), event("na Berg!")], last=False) == []
+    out = screen.feed([], last=True)
     texts = [part["text"] for _, body in out for part in body["candidates"][0]["content"]["parts"]]
     assert "".join(texts) == "I am [PERSON]!"
     assert screen.slow
@@ -52,7 +52,7 @@ def test_content_between_texts_does_not_hide_a_secret_from_the_other_detectors(t
     between = {"candidates": [{"content": {"parts": [{"text": thought, "thought": True}]}}]}
     screen = AnswerScreen(redaction())
     events = [event("Anna Berg"), between, event("AKIAQ3EG"), event("RYH7XJ4WPL2D"), between, event("to")]
-    out = screen.judge(events, last=False) + screen.judge([], last=True)
+    out = screen.feed(events, last=False) + screen.feed([], last=True)
     parts = [part for _, body in out for part in body["candidates"][0]["content"]["parts"]]
     assert "".join(part["text"] for part in parts if "thought" not in part) == "[PERSON][AWS_ACCESS_KEY]to"
 

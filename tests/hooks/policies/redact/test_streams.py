@@ -36,8 +36,8 @@ def text(said: str, **more: Any) -> Json:
 def released(events: Sequence[Json], policy: Any = POLICY) -> list[list[tuple[int, Json]]]:
     """What goes on after each event, and after the last."""
     screen = policy.screen(SessionContext("s-1"))
-    steps = [screen.judge([each], last=False) for each in events]
-    return [*steps, screen.judge([], last=True)]
+    steps = [screen.feed([each], last=False) for each in events]
+    return [*steps, screen.feed([], last=True)]
 
 
 def outcome(events: Sequence[Json], policy: Any = POLICY) -> list[Json]:
@@ -158,9 +158,9 @@ def test_what_blocks_ends_the_answer() -> None:
         {**SENSITIVE, "action": "block", "reason": "no"}, PolicyEnvironment(Path("/"))
     )
     screen = policy.screen(SessionContext("s-1"))
-    assert screen.judge([text("the key is AKIAQ3EG")], last=False)
+    assert screen.feed([text("the key is AKIAQ3EG")], last=False)
     with pytest.raises(Withheld, match="no"):
-        screen.judge([text("RYH7XJ4WPL2D. ")], last=False)
+        screen.feed([text("RYH7XJ4WPL2D. ")], last=False)
 
 
 @pytest.mark.parametrize("at_cap", ["mask", "block"])
@@ -214,15 +214,15 @@ def test_texts_and_calls_keep_their_order_however_they_come(
     parts: list[list[Json]], data: st.DataObject
 ) -> None:
     events = [event(*each) for each in parts]
-    whole = [body for _, body in POLICY.screen(SessionContext("s-1")).judge(events, last=True)]
+    whole = [body for _, body in POLICY.screen(SessionContext("s-1")).feed(events, last=True)]
     assert flat(outcome(events)) == flat(whole)
     screen = POLICY.screen(SessionContext("s-1"))
     out, at = [], 0
     while at < len(events):
         size = data.draw(st.integers(1, 4))
-        out += [body for _, body in screen.judge(events[at : at + size], last=False)]
+        out += [body for _, body in screen.feed(events[at : at + size], last=False)]
         at += size
-    out += [body for _, body in screen.judge([], last=True)]
+    out += [body for _, body in screen.feed([], last=True)]
     assert flat(out) == flat(whole)
 
 
@@ -341,8 +341,8 @@ def test_what_is_beside_a_text_of_an_answer_does_not_hide_a_secret_in_it(
 ) -> None:
     answer = event({"text": "up"}, *beside, {"text": KEY}, *beside, {"text": "to"}, **ending)
     screen = POLICY.screen(SessionContext("s-1"))
-    events = screen.judge([answer], last=not streamed)
-    events += screen.judge([], last=True) if streamed else []
+    events = screen.feed([answer], last=not streamed)
+    events += screen.feed([], last=True) if streamed else []
     assert joined_text(body for _, body in events) == "up[AWS_ACCESS_KEY]to"
 
 

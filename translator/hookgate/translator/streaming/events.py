@@ -109,7 +109,7 @@ def join_events(events: Sequence[JsonObject]) -> JsonObject:
     return {**joined, "candidates": [each.whole(index) for index, each in candidates.items()]}
 
 
-def cut_events(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObject) -> list[JsonObject]:
+def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObject) -> list[JsonObject]:
     """Return the events with the edits that turned `joined`, the result of `join_events`, into `edited`.
 
     Each text is distributed over the events that it came from; other edits go to the last event that has the

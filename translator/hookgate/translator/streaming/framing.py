@@ -30,7 +30,7 @@ class Framing(ABC):
     """One answer's framing: decodes what the upstream sends, encodes what the client gets."""
 
     content_type: str
-    is_open = False
+    lacks_blank_line = False
     """Whether the last frame that was encoded lacks its blank line, so that the next one has to add it."""
 
     needs_parsing = False
@@ -187,7 +187,7 @@ class ServerSentEvents(Framing):
         if data is not frame.data:
             return self.event(data)
         end = self._missing_end()
-        self.is_open = not frame.raw.endswith(self._ENDS)
+        self.lacks_blank_line = not frame.raw.endswith(self._ENDS)
         return end + frame.raw
 
     def event(self, data: bytes) -> bytes:
@@ -214,7 +214,7 @@ class ServerSentEvents(Framing):
         return event.removeprefix(self._FIELD) if event.startswith(self._FIELD) else b"{}\r\n\r\n" + begun
 
     def _missing_end(self) -> bytes:
-        end, self.is_open = b"\r\n\r\n" if self.is_open else b"", False
+        end, self.lacks_blank_line = b"\r\n\r\n" if self.lacks_blank_line else b"", False
         return end
 
     def end(self) -> bytes:

@@ -27,7 +27,7 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 _Path = tuple[str | int, ...]
 
 
-class OpenCalls:
+class UnfinishedCalls:
     """Notes which candidates of a stream have a call that continues in a later event."""
 
     def __init__(self) -> None:

@@ -300,7 +300,7 @@ class AnswerScreen:
         """Whether a search may block the event loop for too long."""
         return self._redaction.slow
 
-    def judge(
+    def feed(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, JsonObject]]:
         """Add events and return those that can be released now, by number. Raises Withheld."""

@@ -230,7 +230,7 @@ class _Redact:
     ) -> Output | None:
         redaction = create_redaction(self._replacer.replacer_or_block(self._pseudonyms(session)))
         screen = AnswerScreen(redaction)
-        [(_, new)] = screen.judge([original], last=True, cut_off=session.call_state.cut_off)
+        [(_, new)] = screen.feed([original], last=True, cut_off=session.call_state.cut_off)
         return _output(redaction, "llm_response", {} if new is original else {"raw": new})
 
     def _tool(

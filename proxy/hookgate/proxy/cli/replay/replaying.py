@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from hookgate.hooks import BeforeTool, CallEnd, CallState, Engine
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.policies.estimates import estimate_all, priced_model
-from hookgate.proxy.calls.answer import AnswerPipeline
+from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.batches import READS, answer_event
 from hookgate.proxy.calls.events import apply_outcome
-from hookgate.proxy.calls.items import BATCH, judge_item
+from hookgate.proxy.calls.items import GENERATION_BATCH, judge_item
 from hookgate.proxy.calls.judge import Judge, create_call_state
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices
@@ -132,7 +132,7 @@ class Replay:
         record = CallRecord(id=was.id, kind="event", session=session, event=was.event)
         judge = Judge(self._engine, record, session)
         record.revision = self._engine.revision
-        record.note_call(session)
+        record.note_session(session)
         outcome = await judge.fire(read_event(was.event, was.request or {}))
         if isinstance(outcome.event, BeforeTool):
             judge.note_blocked_tool(outcome.event, outcome)
@@ -143,7 +143,7 @@ class Replay:
     def _judge_of(self, record: CallRecord, start: CallStart, call_state: CallState) -> Judge:
         """Return the judge of a call whose requests, if any, are judged one by one."""
         session = replace(start.session, call_state=call_state)
-        record.note_call(session)
+        record.note_session(session)
         return Judge(self._engine, record, session)
 
     async def _judge_request(self, opened: _OpenCall, start: CallStart, open_session: OpenSession) -> None:
@@ -152,7 +152,7 @@ class Replay:
         model, body = decode_request_body(adapter, start.route, client_body)
         state = create_call_state(start.route, body, generates=True)
         session = replace(open_session.session, call_state=state)
-        opened.record.note_call(session)
+        opened.record.note_session(session)
         judge = Judge.of_call(self._engine, opened.record, session, body)
         reported = frozenset(open_session.state.reported_kinds(""))
         judged = await judge_request(
@@ -175,8 +175,8 @@ class Replay:
         verb, inputs = start.route.verb, read_inputs(start.route.verb, start.request or {})
         state = create_call_state(start.route, {})
         state.requests = len(inputs.counted)
-        if verb == BATCH or start.route.group == "embed":
-            state.expected = estimate_all(inputs.counted, generates=verb == BATCH)
+        if verb == GENERATION_BATCH or start.route.group == "embed":
+            state.expected = estimate_all(inputs.counted, generates=verb == GENERATION_BATCH)
         judge = self._judge_of(record, start, state)
         for item in inputs.requests:
             await judge_item(judge, item, named_model(start.route, item.holder), item.request)
@@ -184,7 +184,7 @@ class Replay:
 
     async def _judge_answers(self, judge: Judge, request: JudgedRequest | None, was: RecordedCall) -> None:
         if request is None:
-            is_batch = judge.session.call_state.operation in READS | {BATCH}
+            is_batch = judge.session.call_state.operation in READS | {GENERATION_BATCH}
             model = was.start.route.model if was.start else ""
             for answer in was.answers if is_batch and was.is_answered else ():
                 state = BatchState(answer)
@@ -200,8 +200,8 @@ class Replay:
                 self._steps,
                 ends_turn=True,
                 answer_rejected=answer_rejected,
-                may_retry=number < len(was.answers),
-                retries_unselected=True,
+                may_ask_again=number < len(was.answers),
+                asks_again_for_unselected=True,
             )
             meter = AnswerMeter(note_model=judge.record.note_answered_by)
             outcome = await pipeline.judge_whole(dumps(answer), meter)

@@ -1,0 +1,218 @@
+"""Delivers the answers of one call to the client: judged, copied, or as an error."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
+from hookgate.proxy.calls.answer_stages import EarlyEnd, Passed, Piece
+from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.outcomes import AskAgain, Ended
+from hookgate.proxy.calls.reply import Reply, meter_chunk
+from hookgate.proxy.errors import UPSTREAM_BROKE, ApiError
+from hookgate.proxy.observe.answer_meter import AnswerMeter
+from hookgate.proxy.observe.record import no_bytes
+from hookgate.proxy.observe.usage import Usage
+from hookgate.proxy.routes.table import Route
+from hookgate.proxy.server.bodies import (
+    MAX_ERROR,
+    SMALL_BODY,
+    is_error,
+    read_whole,
+    stream_slices,
+    work_of,
+)
+from hookgate.proxy.upstream.client import UpstreamAnswer, with_judged_body
+from hookgate.proxy.upstream.connection import UpstreamError
+from hookgate.translator import Framing
+from hookgate.translator.strictjson import encode_answer, loads
+
+_SENT_AT_ONCE = 100
+"""If more pieces of a stream are sent at once, other calls run in between."""
+
+
+class AnswerDelivery:
+    """Delivers the answers of one call: one, or several if the model is asked again."""
+
+    def __init__(self, call: Call, reply: Reply) -> None:
+        self._call, self._record = call, call.record
+        self._reply = reply
+        self.counts_usage = True
+        """Whether the tokens that the upstream reports are used by this call, and not by an earlier one."""
+        self._is_delivered = False  # whether the current answer has been sent to its end
+        self._meter: AnswerMeter
+        """The meter of the current answer."""
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens that the current answer reports, after its last byte."""
+        self._meter.finish()
+        return self._meter.usage
+
+    @asynccontextmanager
+    async def ask_upstream(
+        self, route: Route, headers: Mapping[str, str], payload: bytes | None
+    ) -> AsyncIterator[UpstreamAnswer]:
+        """Send a request upstream and yield its answer, which `deliver` sends to the client.
+
+        An answer that is cut off after its beginning was sent ends the connection of the client as well, and
+        the block quietly. Raises ApiError if no answer arrives.
+        """
+        self._meter = AnswerMeter(
+            streamed=self._reply.framing is not None, note_model=self._record.note_answered_by
+        )
+        status, attempts = 0, len(self._record.attempts)
+        self._is_delivered = was_left = False
+        for observer in self._call.observers:
+            observer.begin_answer()
+        try:
+            async with self._call.send(route, headers, payload) as answer:
+                status = answer.status
+                yield answer
+        except (asyncio.CancelledError, ConnectionError):  # the client has left
+            was_left = True
+            if not status and len(self._record.attempts) > attempts:
+                status = 200  # the upstream may have begun to answer
+            raise
+        except UpstreamError as error:
+            self._record.outcome = "failed"
+            if not self._reply.started:
+                raise error.as_api_error() from None
+            self._call.services.note_error(self._record, error.as_api_error())
+            self._reply.cut_off()
+        finally:
+            if 200 <= status < 300:
+                self._note_end(was_left=was_left)
+            self._record.held_bytes = no_bytes
+
+    def _note_end(self, *, was_left: bool) -> None:
+        """Note how the answer ended and what it used. An estimate is added for what it does not report.
+
+        `was_left` says that the client left before its end.
+        """
+        record, reported = self._record, self.usage
+        if self.counts_usage:
+            record.usage += reported
+        if self.counts_usage and not record.continues_in_background:
+            record.estimated_usage += self._meter.unreported(record.expected_use(), was_left=was_left)
+        if self._is_delivered and self._meter.failure and record.outcome is None:
+            self._call.services.note_upstream_failure(record, self._meter.failure)
+
+    async def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
+        """Send the answer: judged, copied, or as an error. Returns what comes instead of the rest of it."""
+        framing = self._reply.framing
+        instead: Ended | AskAgain | None = None
+        self._record.held_bytes = pipeline.held_bytes
+        if not 200 <= answer.status < 300:
+            instead = await self._pass_error(answer, pipeline)
+        elif framing is None:
+            instead = await self._send_whole(answer, pipeline)
+        else:
+            self._reply.set_headers(with_judged_body(answer.headers))
+            if pipeline.needs_parsing or framing.needs_parsing:
+                instead = await self._stream(answer, pipeline, framing)
+            else:
+                await self._copy_stream(answer)
+        self._is_delivered = instead is None
+        return instead
+
+    async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
+        data = await read_whole(self._chunks(answer), memory=self._call.answer_memory)
+        if pipeline.needs_parsing:
+            judged = await pipeline.judge_whole(data, self._meter)
+            if not isinstance(judged, bytes):
+                return judged
+            data = judged
+            await self._show_answer(pipeline)
+        else:
+            await self._call.request.body_worker.run(work_of(data), self._meter.note_whole, data)
+        await self._reply.send_whole(answer.status, with_judged_body(answer.headers), data)
+        return None
+
+    async def _copy_stream(self, answer: UpstreamAnswer) -> None:
+        self._reply.stop_keep_alives()
+        async for chunk in self._chunks(answer):
+            await self._reply.write(chunk)
+
+    async def _chunks(self, answer: UpstreamAnswer) -> AsyncIterator[bytes]:
+        """Yield the answer's bytes, and show them to the meter of tokens and to observers."""
+        while chunk := await answer.read():
+            for observer in self._call.observers:
+                observer.on_upstream_bytes(chunk)
+            await meter_chunk(self._call, self._meter, chunk)
+            yield chunk
+
+    async def _stream(
+        self, answer: UpstreamAnswer, pipeline: AnswerPipeline, framing: Framing
+    ) -> Ended | AskAgain | None:
+        """Send the answer as hooks release it. If the answer is cut off, send the part before that, too."""
+        # Other framings convert events, so that the pipeline does not parse what was received.
+        shares_events = pipeline.needs_parsing and not framing.parses_events
+        pipeline.begin_stream(framing, self._meter if shares_events else None)
+        observers = self._call.observers
+        try:
+            while chunk := await answer.read():
+                for observer in observers:
+                    observer.on_upstream_bytes(chunk)
+                slices = stream_slices(chunk)
+                for each in slices:
+                    if len(slices) > 1:
+                        await self._call.steps.pause()
+                    if not shares_events:
+                        self._meter.feed(each)
+                    if instead := await self._send_passed(await pipeline.feed(each), framing):
+                        return instead
+                self._call.answer_memory.resize(pipeline.held_bytes())
+            return await self._send_passed(await pipeline.feed(b"", last=True), framing)
+        except UpstreamError:
+            if instead := await self._send_passed(await pipeline.abandon(), framing):
+                return instead
+            raise
+        finally:  # after an error, too: the client has received this part
+            await self._show_answer(pipeline)
+
+    async def _send_passed(self, passed: Passed, framing: Framing) -> Ended | AskAgain | None:
+        """Send what has passed the pipeline. Returns what comes instead of the rest, if anything."""
+        pieces, instead = (passed.pieces, passed.instead) if isinstance(passed, EarlyEnd) else (passed, None)
+        for start in range(0, len(pieces), _SENT_AT_ONCE):
+            if start:
+                await self._call.steps.pause()
+            encoded: list[bytes] = []
+            for piece in pieces[start : start + _SENT_AT_ONCE]:
+                if piece.response is piece.body and piece.frame.is_plain and not framing.lacks_blank_line:
+                    encoded.append(piece.frame.raw)
+                elif piece.work <= SMALL_BODY:
+                    encoded.append(framing.encode(piece.frame, piece.data()))
+                else:
+                    encoded.append(await self._encode_large(piece, framing, piece.work))
+            await self._reply.write(b"".join(encoded))
+        return instead
+
+    async def _encode_large(self, piece: Piece, framing: Framing, work: int) -> bytes:
+        """Return the bytes of a piece with this work, made in a thread."""
+        worker = self._call.request.body_worker
+        data = await worker.run(work, piece.data)
+        return await worker.run(work if framing.parses_events else 0, framing.encode, piece.frame, data)
+
+    async def _show_answer(self, pipeline: AnswerPipeline) -> None:
+        """Pass the answer after all hooks to the observers that need it, with pseudonyms still in place."""
+        if (answer := pipeline.answer) is None:
+            return
+        for observer in self._call.observers:
+            if observer.wants_answer:
+                observer.on_answer(answer)
+                await observer.save()
+
+    async def _pass_error(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | None:
+        """Send the upstream's error, redacted like an answer."""
+        self._record.outcome = "failed"
+        body = await pipeline.redact_error(await read_whole(answer.chunks(), MAX_ERROR))
+        if not isinstance(body, bytes):
+            return body
+        if await self._reply.send_whole(answer.status, with_judged_body(answer.headers), body):
+            return None
+        problem = f"the upstream answered {answer.status} after the answer to the client had begun"
+        self._call.services.note_upstream_failure(self._record, problem)
+        error = ApiError(502, f"The upstream answered {answer.status}.", UPSTREAM_BROKE).body()
+        await self._reply.fail(encode_answer(loads(body)) if is_error(body) else error)
+        return None

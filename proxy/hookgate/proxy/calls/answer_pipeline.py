@@ -1,0 +1,463 @@
+"""Judges one answer, whole or streamed, with AfterModel hooks, the tool gate and AfterAgent hooks.
+
+Data that arrives while a hook runs waits in the connection and is then judged together, so a slow hook runs
+less often.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+from hookgate.hooks import AfterAgent, AfterModel, BeforeTool, Withheld
+from hookgate.hooks.engine import EventPlan
+from hookgate.hooks.events.base import SharedValue
+from hookgate.hooks.screening import HookScreen
+from hookgate.hooks.settings import StreamMode
+from hookgate.proxy.calls.answer_stages import (
+    AnswerListener,
+    AnswerStage,
+    CitationStage,
+    CitedTexts,
+    CompleteStage,
+    CopyStage,
+    EarlyEnd,
+    EventStage,
+    GateStage,
+    JsonStage,
+    ListenerStage,
+    OriginalStage,
+    Passed,
+    Piece,
+    ScreenStage,
+    TurnEndStage,
+    WindowStage,
+    denied_answer,
+    memory_of,
+    received_bytes,
+    responses_of,
+)
+from hookgate.proxy.calls.judge import Judge
+from hookgate.proxy.calls.outcomes import AskAgain, Ended, as_value
+from hookgate.proxy.calls.pacing import CallSteps
+from hookgate.proxy.calls.request import JudgedRequest
+from hookgate.proxy.calls.session_events import ToolCallEvents, TurnEndEvents
+from hookgate.proxy.calls.tools import AllowedTools, ToolCallRule, ToolGate
+from hookgate.proxy.errors import ApiError, policy_denied
+from hookgate.proxy.observe.answer_meter import AnswerMeter
+from hookgate.proxy.routes.dialects.adapter import DialectAdapter
+from hookgate.proxy.routes.dialects.generate_content import GenerateContent
+from hookgate.proxy.server.bodies import (
+    MAX_ANSWER,
+    SMALL_BODY,
+    TOO_MANY,
+    VALUE_BYTES,
+    check_frame,
+    is_error,
+    unreadable_answer,
+    work_of,
+)
+from hookgate.translator import BodyError, Frame, Framing, check_response, join_events, split_edit
+from hookgate.translator.checks import MAX_CANDIDATES, check_items
+from hookgate.translator.citations import with_moved_citations
+from hookgate.translator.fields import (
+    JsonObject,
+    TooLargeError,
+    read_list,
+)
+from hookgate.translator.strictjson import loads, with_whole_characters
+
+log = logging.getLogger("hookgate.gateway")
+
+_CANDIDATES_AT_ONCE = 250
+"""If a stream has more candidates in pieces that are received at once, other calls run in between."""
+
+_FEW_VALUES = 64 * VALUE_BYTES
+"""The work below which a piece of a stream has few candidates."""
+
+AnswerEnd = Literal["finish", "abandon"]
+"""How an answer ends: "finish" if it is complete, "abandon" if it is cut off."""
+
+
+async def redacted_error(judge: Judge, plan: EventPlan, data: bytes) -> bytes:
+    """Return an upstream error after the screens of a plan.
+
+    Raises Withheld if a screen denies it, and ApiError (502) if it cannot be read.
+    """
+    size, screens = len(data), judge.screens(plan)
+    try:
+        for screen in screens:
+            data = await ScreenStage(screen, judge).redact_error(data)
+    finally:
+        for screen in screens:
+            judge.record_screen(screen, size)
+    return data
+
+
+async def error_for_client(judge: Judge, model: str, data: bytes) -> bytes:
+    """Return an upstream error as redacted as an answer. Raises ApiError if it is denied or unreadable."""
+    try:
+        return await redacted_error(judge, judge.plan(AfterModel(SharedValue({}), {}, model)), data)
+    except Withheld as withheld:
+        raise policy_denied(str(withheld), AfterModel.name) from None
+
+
+def _after(before: list[Piece], passed: Passed) -> Passed:
+    """Return pieces, and what passes after them."""
+    return (
+        EarlyEnd([*before, *passed.pieces], passed.instead)
+        if isinstance(passed, EarlyEnd)
+        else [*before, *passed]
+    )
+
+
+class AnswerPipeline:
+    """Judges one answer of the model."""
+
+    def __init__(  # noqa: PLR0913  # everything that decides how an answer is judged
+        self,
+        judge: Judge,
+        request: JudgedRequest,
+        adapter: DialectAdapter,
+        steps: CallSteps,
+        *,
+        ends_turn: bool = False,
+        answer_rejected: bool = False,
+        may_ask_again: bool = False,
+        asks_again_for_unselected: bool = False,
+        keep_answer: bool = False,
+        listener: AnswerListener | None = None,
+    ) -> None:
+        """Create the pipeline.
+
+        Args:
+            judge: Runs the hooks.
+            request: The request that is answered.
+            adapter: Reads and writes the bodies of the answer.
+            steps: Runs the steps of the call.
+            ends_turn: Whether the answer can end a turn.
+            answer_rejected: Whether a hook has rejected an earlier final answer.
+            may_ask_again: Whether the model can be asked again.
+            asks_again_for_unselected: Whether it is asked again if it calls a tool that was not selected.
+            keep_answer: Whether `answer` will be used.
+            listener: Receives what has passed all hooks.
+        """
+        self._judge, self._model, self._adapter = judge, request.model, adapter
+        self._steps, self._worker, self._request_work = steps, steps.worker, steps.work
+        self._llm_request, self._plan = request.llm_request, request.plan
+        self._candidates = min(request.candidates, MAX_CANDIDATES)
+        self._turn_end = _turn_end(judge, request, answer_rejected, may_ask_again) if ends_turn else None
+        self._gate = _tool_gate(judge, request, may_ask_again, asks_again_for_unselected, self._turn_end)
+        self._listener = listener
+        self._kept: list[JsonObject] | None = [] if keep_answer else None
+        self._kept_memory = 0
+        self._read_bytes = 0
+        self._screens: list[HookScreen] = []
+        self._stages: list[AnswerStage] = []
+        self._framing: Framing | None = None
+        self._meter: AnswerMeter | None = None
+        self._cited: CitedTexts | None = None
+        self._event_work = 0  # an estimate for the event that is being received
+        self._drops_comments = False
+
+    @property
+    def needs_parsing(self) -> bool:
+        """Whether the answer must be parsed."""
+        if self._plan.groups or self._judge.session.call_state.client_filters:
+            return True
+        return any(each is not None for each in (self._kept, self._gate, self._turn_end, self._listener))
+
+    @property
+    def answer(self) -> JsonObject | None:
+        """The joined answer after all hooks, before pseudonyms are restored; None if it was not kept."""
+        return join_events(self._kept) if self._kept else None
+
+    def held_bytes(self) -> int:
+        """Return the number of bytes held back for hooks."""
+        return sum(stage.held_bytes() for stage in self._stages)
+
+    async def judge_whole(self, data: bytes, meter: AnswerMeter | None = None) -> bytes | Ended | AskAgain:
+        """Return a whole answer after its hooks, or what comes instead of it. `meter` reads it, if given."""
+        self._read_bytes, self._meter, work = len(data), meter, work_of(data)
+        piece = await self._parse(Frame(data, data), work)
+        if piece.body is None:
+            return await self.redact_error(data)
+        self._build_stages([EventStage(self._fire)] if self._plan.groups else [], is_whole=True)
+        passed = await self._advance([piece], "finish")
+        if isinstance(passed, EarlyEnd):
+            return passed.instead
+        [judged] = passed
+        if judged.response is not piece.response:
+            moved = await self._worker.run(work, with_moved_citations, piece.response, judged.response)
+            judged = replace(judged, response=moved)
+        return await self._worker.run(work, judged.data)
+
+    async def redact_error(self, data: bytes) -> bytes | Ended:
+        """Redact an upstream error, or return what the client receives if a screen denies it."""
+        try:
+            data = await redacted_error(self._judge, self._plan, data)
+            for stage in self._client_filters():
+                data = await stage.redact_error(data)
+        except Withheld as withheld:
+            return denied_answer(withheld, self._judge)
+        return data
+
+    # ---- streamed answers
+
+    def begin_stream(self, framing: Framing, meter: AnswerMeter | None = None) -> None:
+        """Prepare for a streamed answer with this framing. `meter`, if given, reads its events."""
+        self._framing, self._meter = framing, meter
+        modes = self._plan.stream_modes.items()
+        self._build_stages([stage for mode, window in modes for stage in self._hook_stages(mode, window)])
+        self._drops_comments = any(screen.enforces for screen in self._screens)
+
+    def _build_stages(self, hook_stages: Sequence[AnswerStage], *, is_whole: bool = False) -> None:
+        """Set the stages of the answer, in order. A whole answer is a stream of one piece."""
+        edits = hook_stages or self._judge.session.call_state.client_filters
+        self._cited = CitedTexts() if edits and not is_whole else None
+        original = OriginalStage() if hook_stages and self._judge.requires_json else None
+        if original is not None:
+            self._stages.append(original)
+        self._stages += hook_stages
+        if original is not None:
+            self._stages.append(JsonStage(original, self._worker))
+        if self._gate is not None:
+            self._stages.append(GateStage(self._gate, self._steps))
+        if self._turn_end is not None:
+            self._stages.append(TurnEndStage(self._turn_end, self._gate))
+        if self._kept is not None:
+            self._stages.append(CopyStage(self._keep))
+        if self._listener is not None:
+            self._stages.append(ListenerStage(self._listener))
+        self._stages += [EventStage(self._filter_whole)] if is_whole else self._client_filters()
+        if self._cited is not None:
+            self._stages.append(CitationStage(self._cited, self._steps))
+
+    def _hook_stages(self, mode: StreamMode, window: int) -> Sequence[AnswerStage]:
+        """Create the stages of the hooks with a stream mode."""
+        run_hooks = partial(self._fire, mode=mode, plan=self._plan_for(mode))
+        match mode:
+            case "held":
+                self._screens = self._judge.screens(self._plan)
+                return [ScreenStage(screen, self._judge) for screen in self._screens]
+            case "event":
+                return [EventStage(run_hooks)]
+            case "window":
+                return [WindowStage(run_hooks, window)]
+            case _:
+                return [CompleteStage(run_hooks)]
+
+    def _plan_for(self, mode: StreamMode) -> EventPlan:
+        """Return the hooks of one stream mode."""
+        if len(self._plan.stream_modes) == 1:
+            return self._plan
+        event = AfterModel(SharedValue({}), {}, self._model, mode)
+        return self._judge.plan(event)
+
+    async def feed(self, chunk: bytes, *, last: bool = False) -> Passed:
+        """Judge the next bytes of the answer, and return the pieces that can be sent, or its end.
+
+        With `last`, the answer is complete: `chunk` has its last bytes, if any, and nothing is held back.
+        """
+        assert self._framing is not None  # noqa: S101  # for the type checker
+        self._steps.work = self._request_work  # an earlier event may have been large
+        pieces: list[Piece] = []
+        released: list[Piece] = []
+        weight = 0  # of `pieces`
+        end: AnswerEnd | None = "finish" if last else None
+        error: ApiError | None = None
+        framing = self._framing
+        try:
+            if framing.parses_events:
+                frames = await self._parsed_frames(framing, chunk, last=last)
+            else:
+                frames = [*framing.feed(chunk), *(framing.finish() if last else ())]
+            for received in frames:
+                if weight >= _CANDIDATES_AT_ONCE:
+                    passed = await self._advance(pieces, None)
+                    if isinstance(passed, EarlyEnd):
+                        return _after(released, passed)
+                    released, pieces, weight = [*released, *passed], [], 0
+                    await self._steps.pause()
+                frame = received
+                if not received.data and is_error(received.raw):
+                    frame = Frame(received.raw, received.raw, is_bare=True)
+                elif not received.is_plain:
+                    check_frame(framing, received)
+                    if self._drops_comments:  # screens do not read comments, but some clients do
+                        frame = framing.bare(received)
+                self._read_bytes += len(received.raw)
+                work = work_of(frame.raw)
+                piece = (
+                    self._parse_piece(frame, work) if work <= SMALL_BODY else await self._parse(frame, work)
+                )
+                if self._cited is not None and piece.body is not None:
+                    self._cited.note_original(piece.response)
+                pieces.append(piece)
+                weight += 1 if work < _FEW_VALUES else len(read_list(piece.response, "candidates")) or 1
+        except BodyError as unreadable:
+            error, end = unreadable_answer(str(unreadable)), "abandon"
+        except ApiError as raised:  # the pieces before it are judged first
+            error, end = as_value(raised), "abandon"
+        return _after(released, await self._advance(pieces, end, error))
+
+    async def _parsed_frames(self, framing: Framing, chunk: bytes, *, last: bool) -> list[Frame]:
+        """Return the frames that the next bytes complete. Raises BodyError.
+
+        A large event, which may become many frames, is parsed in a thread.
+        """
+        self._event_work = (self._event_work if framing.is_in_event else 0) + work_of(chunk)
+        frames = await self._worker.run(self._event_work, framing.feed, chunk)
+        return [*frames, *await self._worker.run(self._event_work, framing.finish)] if last else frames
+
+    async def abandon(self) -> Passed:
+        """Return the pieces that may still be sent of an answer that the upstream has cut off."""
+        return await self._advance([], "abandon")
+
+    async def _advance(
+        self, pieces: list[Piece], end: AnswerEnd | None, instead: Ended | AskAgain | None = None
+    ) -> Passed:
+        """Pass pieces through all stages. If one of them ends the answer, the later ones are abandoned."""
+        for stage in self._stages:
+            try:
+                passed: Passed = await stage.feed(pieces) if pieces else pieces
+                if end is not None and not isinstance(passed, EarlyEnd):
+                    rest = await (stage.finish() if end == "finish" else stage.abandon())
+                    passed = _after(passed, rest)
+            except ApiError as error:
+                passed = EarlyEnd(await stage.abandon(), as_value(error))
+            if isinstance(passed, EarlyEnd):
+                pieces, instead, end = passed.pieces, passed.instead, "abandon"
+            else:
+                pieces = passed
+        return pieces if instead is None else EarlyEnd(pieces, instead)
+
+    def close(self) -> None:
+        """Record the runs of the screens, and free the stages. Call this after the end of the answer."""
+        for screen in self._screens:
+            self._judge.record_screen(screen, self._read_bytes)
+        self._stages.clear()  # they refer to the pipeline
+
+    # ---- whole and streamed answers
+
+    async def _filter_whole(self, pieces: list[Piece]) -> Passed:
+        """Apply the client's filters to a whole answer: its hooks, which have run, may have added some."""
+        for stage in self._client_filters():
+            passed = await stage.judge_whole(pieces)
+            if isinstance(passed, EarlyEnd):
+                return passed
+            pieces = passed
+        return pieces
+
+    def _client_filters(self) -> list[ScreenStage]:
+        """Return the filters that are applied after all hooks: only the client sees their output."""
+        return [
+            ScreenStage(make(), self._judge)
+            for make in self._judge.session.call_state.client_filters.values()
+        ]
+
+    async def _parse(self, frame: Frame, work: int) -> Piece:
+        if work > SMALL_BODY:
+            self._steps.work = work
+        return await self._worker.run(work, self._parse_piece, frame, work)
+
+    def _parse_piece(self, frame: Frame, work: int) -> Piece:
+        adapter, bounds = self._adapter, self._worker.bounds
+        if not frame.data:
+            return Piece(frame, None, {}, adapter, work)
+        try:
+            try:
+                body = loads(frame.data, bounds)
+            except TooLargeError:
+                raise
+            except BodyError:
+                if (data := with_whole_characters(frame.data)) is frame.data:
+                    raise
+                frame = Frame(with_whole_characters(frame.raw), data)
+                body = loads(data, bounds)
+            if len(frame.data) > self._worker.limits.items:
+                check_items(body, self._worker.limits.items, TOO_MANY)
+            if type(body) is not dict:
+                raise BodyError("", "it is not a JSON object")
+            if self._meter is not None:
+                self._meter.note(body)
+            if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
+                return Piece(frame, None, {}, adapter, work)
+            # GenerateContent returns the body itself; this saves a call for each event of a stream.
+            response = body if type(adapter) is GenerateContent else adapter.decode_answer(body)
+            return Piece(frame, body, check_response(response, self._candidates), adapter, work)
+        except BodyError as error:
+            raise unreadable_answer(str(error)) from None
+
+    def _keep(self, pieces: Sequence[Piece]) -> None:
+        """Keep the pieces for `answer`, unless there are too many."""
+        if self._kept is None:
+            return
+        self._kept += [piece.response for piece in pieces if piece.body is not None]
+        self._kept_memory += sum(map(memory_of, pieces))
+        if self._kept_memory > MAX_ANSWER:
+            self._kept = None
+            log.warning("the answer is too large and is not added to the transcript or span")
+
+    async def _fire(
+        self, pieces: list[Piece], mode: StreamMode | None = None, plan: EventPlan | None = None
+    ) -> Passed:
+        """Run hooks on the joined pieces, and return these with the hooks' edits.
+
+        For a part of a streamed answer, `plan` restricts the run to the hooks of one stream mode.
+        """
+        if not (self._plan.groups and pieces):
+            return pieces
+        answers = pieces
+        if len(pieces) > 1 or pieces[0].body is None:
+            answers = [piece for piece in pieces if piece.body is not None]
+            if not answers:
+                return pieces
+        size = len(answers[0].frame.raw) if len(answers) == 1 else received_bytes(answers)
+        work = answers[0].work if len(answers) == 1 else sum([piece.work for piece in answers])
+        if work > SMALL_BODY:
+            self._steps.work = work
+        joined = (
+            answers[0].response
+            if len(answers) == 1
+            else await self._worker.run(work, join_events, responses_of(answers))
+        )
+        event = AfterModel(self._llm_request, joined, self._model, mode)
+        outcome = await self._judge.fire(event, size, plan or self._plan)
+        if ended := self._judge.ended_by(outcome.verdict, AfterModel.name):
+            return EarlyEnd([], ended)
+        edited = outcome.event.body
+        if edited is joined:
+            return pieces
+        shares = iter(await self._worker.run(work, split_edit, responses_of(answers), joined, edited))
+        return [piece if piece.body is None else replace(piece, response=next(shares)) for piece in pieces]
+
+
+def _turn_end(
+    judge: Judge, request: JudgedRequest, answer_rejected: bool, may_ask_again: bool
+) -> TurnEndEvents | None:
+    """Return what judges an answer that ends a turn; None if no hook does."""
+    turn_judge = judge.of_derived("turns", request.reported)
+    if judge.requires_json or not turn_judge.listens_to(AfterAgent.name):
+        return None
+    return TurnEndEvents(turn_judge, request.prompt, answer_rejected, may_ask_again)
+
+
+def _tool_gate(
+    judge: Judge,
+    request: JudgedRequest,
+    may_ask_again: bool,
+    asks_again_for_unselected: bool,
+    turn_end: TurnEndEvents | None,
+) -> ToolGate | None:
+    """Return what decides on the answer's function calls; None if nothing needs to know them."""
+    rules: list[ToolCallRule] = []
+    if request.selection is not None:
+        rules.append(AllowedTools(request.selection, judge.record, asks_again=asks_again_for_unselected))
+    tool_judge = judge.of_derived("tools", request.reported)
+    if tool_judge.listens_to(BeforeTool.name):
+        rules.append(ToolCallEvents(tool_judge, request.descriptions))
+    return (
+        ToolGate(rules, judge.session.call_state, may_ask_again=may_ask_again) if rules or turn_end else None
+    )
