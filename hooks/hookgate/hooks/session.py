@@ -81,7 +81,7 @@ R = TypeVar("R")
 
 
 class Steps:
-    """Runs the steps of one call, which are pure functions.
+    """Runs the steps of one call: functions that change at most what belongs to the call, one at a time.
 
     The gateway's (`CallSteps`) run them where they delay other calls the least.
     """

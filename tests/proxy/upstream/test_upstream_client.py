@@ -147,7 +147,7 @@ async def test_cookies_of_one_client_do_not_reach_another() -> None:
         upstreams_at(other.url.replace("127.0.0.1", "localhost")) as upstream,
     ):
         for _ in range(2):
-            async with upstream.open(
+            async with upstream.exchange(
                 UpstreamAttempt(None), "POST", ROUTE, {}, b"{}", decompress=True
             ) as answer:
                 await read_whole(answer.chunks())
@@ -162,7 +162,7 @@ async def test_a_redirect_is_an_answer_and_is_not_followed() -> None:
         async with (
             peer(away) as other,
             upstreams_at(other.url) as upstream,
-            upstream.open(_attempt(), "POST", ROUTE, {}, b"{}", decompress=True) as answer,
+            upstream.exchange(_attempt(), "POST", ROUTE, {}, b"{}", decompress=True) as answer,
         ):
             assert answer.status == 302
     assert elsewhere.heard == []

@@ -458,6 +458,6 @@ def _tool_gate(
     tool_judge = judge.of_derived("tools", request.reported)
     if tool_judge.listens_to(BeforeTool.name):
         rules.append(ToolCallEvents(tool_judge, request.descriptions))
-    return (
-        ToolGate(rules, judge.session.call_state, may_ask_again=may_ask_again) if rules or turn_end else None
-    )
+    if not rules and turn_end is None:
+        return None
+    return ToolGate(rules, judge.session.call_state, may_ask_again=may_ask_again and bool(rules))

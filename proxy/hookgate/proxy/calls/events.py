@@ -110,8 +110,6 @@ class EventService:
         record.event = event.name
         judge = Judge(engine, record, session)
         outcome: Outcome[Event] = await judge.fire(event)
-        if isinstance(outcome.event, BeforeTool):
-            judge.note_blocked_tool(outcome.event, outcome)
         output = combined_output(event, outcome)
         if services.transcripts is not None:
             line = {

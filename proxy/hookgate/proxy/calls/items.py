@@ -1,10 +1,10 @@
-"""Calls whose body contains requests that hooks judge one by one, and which hooks can only refuse.
+"""Calls with several requests, which hooks judge one by one: they may edit or deny, but not answer them.
 
 These are token counts, embeddings, decisions, requests that write cached contents, and those that create
 batches. Their answers contain no model's text, except those about batches: see `batches.py`.
 
-A call is accepted or refused as a whole: one denied request refuses it, and the error contains its path. A
-synthetic answer is not possible, so a call that a hook denies, stops or answers is refused with 403.
+A call is sent or denied as a whole: if a hook denies, stops or answers one request, the client receives a 403
+that contains its path.
 """
 
 from collections.abc import Sequence

@@ -126,6 +126,8 @@ class Judge:
         self.record.note_runs(event.name, outcome.runs, self.record.request_bytes if size is None else size)
         if outcome.verdict is not NO_VERDICT:
             self.record.note_verdict(event.name, outcome.verdict)
+            if isinstance(outcome.event, BeforeTool):
+                self._note_blocked_tool(outcome.event, outcome)
         return outcome
 
     async def select_tools_or_raise(self, model: str, body: JsonObject) -> JsonObject:
@@ -182,7 +184,7 @@ class Judge:
         self.record.note_verdict(BeforeModel.name, verdict)
         return self.ended_by(verdict, BeforeModel.name)
 
-    def note_blocked_tool(self, event: BeforeTool, outcome: Outcome[Any]) -> None:
+    def _note_blocked_tool(self, event: BeforeTool, outcome: Outcome[Any]) -> None:
         """Record the tool call of `event` if the outcome's hooks denied it or stopped the agent."""
         verdict = outcome.verdict
         if verdict.denied or verdict.stop:

@@ -258,7 +258,7 @@ class LiveSession:
         await self._call.check_key_limits(model)
         request, allowed = _going_on(await select_tools(judge, model, request))
         if allowed is not None:
-            self._rules.append(AllowedTools(allowed, self._record, asks_again=True))
+            self._rules.append(AllowedTools(allowed, self._record, asks_again=False))
         if self._tools.listens_to(BeforeTool.name):
             self._rules.append(ToolCallEvents(self._tools, declared_descriptions(request)))
         self._model = self._record.model = model

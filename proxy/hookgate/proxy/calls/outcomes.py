@@ -1,6 +1,6 @@
 """How hooks end a call that generates content, or have the model asked again: values, not exceptions.
 
-Calls of other kinds, which hooks can only refuse, raise ApiError: `Judge.raise_if_ended`.
+Calls of other kinds, whose answers hooks cannot replace, raise ApiError: `Judge.raise_if_ended`.
 """
 
 from dataclasses import dataclass

@@ -333,7 +333,7 @@ class ToolCallEvents:
     """The descriptions of the tools that the request declares, by name."""
 
     async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject | Ended:
-        """Return the arguments after hooks, or the refusal, or what ends the call if a hook stops it."""
+        """Return the arguments after hooks, or why the call is blocked, or what ends the answer."""
         name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
         event = BeforeTool(name, arguments, self.descriptions.get(name))
         plan = self.judge.plan(event)
@@ -343,7 +343,6 @@ class ToolCallEvents:
             self.judge.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
             return BlockedCall(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks_again=False)
         outcome = await self.judge.fire(event, plan=plan)
-        self.judge.note_blocked_tool(outcome.event, outcome)
         verdict = outcome.verdict
         if verdict.stop and (ended := self.judge.ended_by(verdict, BeforeTool.name)):
             return ended
@@ -396,9 +395,9 @@ async def run_session_events(
 ) -> JsonObject | Ended:
     """Return the request after the hooks of session events, with the pending context, or what ends the call.
 
-    Call this only if `Judge.needs_session_events` returns True.
-    `reported` contains the kinds of events that a shim reports, which need not be derived. `check_results`
-    is called with the tool results that a shim should have reported, and may end the call.
+    Call this only if `Judge.needs_session_events` returns True. `reported` contains the kinds of events that
+    a shim reports, which need not be derived. `check_results` is called with the tool results that a shim
+    should have reported, and may end the call.
     """
     steps = judge.session.call_state.steps
     if not ("turns" in reported or judge.tool_turn or judge.requires_json):  # a new turn may begin

@@ -84,7 +84,8 @@ class BodyWorker:
     async def run(self, work: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a step for a body of this work and return its result. Large bodies use a thread.
 
-        Steps must be pure, and must not hold the GIL for more than a few milliseconds at a time.
+        Steps must change nothing that others use meanwhile, and must not hold the GIL for more than a few
+        milliseconds at a time.
         """
         if work <= SMALL_BODY:
             return step(*args, **kwargs)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from hookgate.hooks import BeforeTool, CallEnd, CallState, Engine
+from hookgate.hooks import CallEnd, CallState, Engine
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.policies.estimates import estimate_all, priced_model
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
@@ -134,8 +134,6 @@ class Replay:
         record.revision = self._engine.revision
         record.note_session(session)
         outcome = await judge.fire(read_event(was.event, was.request or {}))
-        if isinstance(outcome.event, BeforeTool):
-            judge.note_blocked_tool(outcome.event, outcome)
         await apply_outcome(self._sessions, session, outcome, deliver=False)
         record.end(200, 0)
         return record

@@ -45,5 +45,8 @@ class DialectAdapter(Protocol):
     def failure(self, message: str) -> JsonObject:
         """Return the body that tells the client why a stream that has begun ends here."""
 
-    def framing(self, route: Route) -> Framing | None:
-        """Return the framing of a streamed answer; None for a call with one whole answer."""
+    def begin(self, route: Route) -> Framing | None:
+        """Return the framing of a streamed answer; None for a call with one whole answer.
+
+        To be called before the bodies of the call are read or written, which may depend on it.
+        """
