@@ -16,7 +16,6 @@ from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
 from hookgate.proxy.calls.answer_stages import (
-    AnswerListener,
     AnswerStage,
     CitationStage,
     CitedTexts,
@@ -26,7 +25,7 @@ from hookgate.proxy.calls.answer_stages import (
     EventStage,
     GateStage,
     JsonStage,
-    ListenerStage,
+    ObserverStage,
     OriginalStage,
     Passed,
     Piece,
@@ -46,6 +45,7 @@ from hookgate.proxy.calls.session_events import ToolCallEvents, TurnEndEvents
 from hookgate.proxy.calls.tools import AllowedTools, ToolCallRule, ToolGate
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.observe.answer_meter import AnswerMeter
+from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
 from hookgate.proxy.routes.dialects.generate_content import GenerateContent
 from hookgate.proxy.server.bodies import (
@@ -127,7 +127,7 @@ class AnswerPipeline:
         may_ask_again: bool = False,
         asks_again_for_unselected: bool = False,
         keep_answer: bool = False,
-        listener: AnswerListener | None = None,
+        observers: Sequence[CallObserver] = (),
     ) -> None:
         """Create the pipeline.
 
@@ -141,7 +141,7 @@ class AnswerPipeline:
             may_ask_again: Whether the model can be asked again.
             asks_again_for_unselected: Whether it is asked again if it calls a tool that was not selected.
             keep_answer: Whether `answer` will be used.
-            listener: Receives what has passed all hooks.
+            observers: Observers that may want the parts of the answer.
         """
         self._judge, self._model, self._adapter = judge, request.model, adapter
         self._steps, self._worker, self._request_work = steps, steps.worker, steps.work
@@ -149,7 +149,7 @@ class AnswerPipeline:
         self._candidates = min(request.candidates, MAX_CANDIDATES)
         self._turn_end = _turn_end(judge, request, answer_rejected, may_ask_again) if ends_turn else None
         self._gate = _tool_gate(judge, request, may_ask_again, asks_again_for_unselected, self._turn_end)
-        self._listener = listener
+        self._observers = [each for each in observers if each.wants_parts]
         self._kept: list[JsonObject] | None = [] if keep_answer else None
         self._kept_memory = 0
         self._read_bytes = 0
@@ -166,7 +166,7 @@ class AnswerPipeline:
         """Whether the answer must be parsed."""
         if self._plan.groups or self._judge.session.call_state.client_filters:
             return True
-        return any(each is not None for each in (self._kept, self._gate, self._turn_end, self._listener))
+        return bool(self._observers) or (self._kept, self._gate, self._turn_end) != (None, None, None)
 
     @property
     def answer(self) -> JsonObject | None:
@@ -228,8 +228,7 @@ class AnswerPipeline:
             self._stages.append(TurnEndStage(self._turn_end, self._gate))
         if self._kept is not None:
             self._stages.append(CopyStage(self._keep))
-        if self._listener is not None:
-            self._stages.append(ListenerStage(self._listener))
+        self._stages += map(ObserverStage, self._observers)
         self._stages += [EventStage(self._filter_whole)] if is_whole else self._client_filters()
         if self._cited is not None:
             self._stages.append(CitationStage(self._cited, self._steps))

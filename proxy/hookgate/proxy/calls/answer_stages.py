@@ -15,6 +15,7 @@ from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.session_events import TurnEndEvents
 from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.errors import policy_denied
+from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
 from hookgate.proxy.server.bodies import (
     MAX_ANSWER,
@@ -556,20 +557,16 @@ class TurnEndStage(_HoldingStage):
                 return EarlyEnd([], ended)
 
 
-AnswerListener = Callable[[JsonObject], Awaitable[None]]
-"""Is called with each part of an answer that has passed all hooks, before the part is sent."""
+class ObserverStage(_HoldingStage):
+    """Shows the parts of the answer to an observer."""
 
-
-class ListenerStage(_HoldingStage):
-    """Shows the answer to a listener."""
-
-    def __init__(self, listener: AnswerListener) -> None:
+    def __init__(self, observer: CallObserver) -> None:
         super().__init__()
-        self._listener = listener
+        self._observer = observer
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         for response in responses_of(pieces):
-            await self._listener(response)
+            await self._observer.on_part(response)
         return pieces
 
 

@@ -7,7 +7,6 @@ from aiohttp import hdrs, web
 from hookgate.hooks import Engine
 from hookgate.proxy.calls.answer_delivery import AnswerDelivery
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
-from hookgate.proxy.calls.answer_stages import AnswerListener
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
@@ -35,14 +34,13 @@ from hookgate.translator.strictjson import dumps, loads
 class GenerationCall:
     """Processes one call that generates content: hooks before the model, the upstream, hooks after it."""
 
-    def __init__(  # noqa: PLR0913  # what interactions determine in advance
+    def __init__(  # what interactions determine in advance
         self,
         call: Call,
         engine: Engine,
         body: JsonObject | None = None,
         adapter: DialectAdapter | None = None,
         *,
-        listener: AnswerListener | None = None,
         ends_turn: bool = True,
     ) -> None:
         """Create the call.
@@ -52,12 +50,11 @@ class GenerationCall:
             engine: Runs its hooks.
             body: The body, if it has been read.
             adapter: Reads and writes bodies; by default that of the route's dialect.
-            listener: Called with the parts of the answer that have passed all hooks.
             ends_turn: Whether the answer can end a turn. It cannot if the model continues in the background.
         """
         self._call, self._engine, self._body = call, engine, body
         self._adapter = adapter or ADAPTERS[call.route.dialect]()
-        self._listener, self._ends_turn = listener, ends_turn
+        self._ends_turn = ends_turn
         self._judge: Judge
         self._request: JudgedRequest
         self._payload = b""
@@ -163,7 +160,7 @@ class GenerationCall:
                 may_ask_again=times_asked_again < tools.ask_again_at_most,
                 asks_again_for_unselected=tools.refused == "ask_again",
                 keep_answer=any(observer.wants_answer for observer in call.observers),
-                listener=self._listener,
+                observers=call.observers,
             )
             instead = None  # `ask_upstream` ends quietly if the upstream cuts off what is being sent
             try:

@@ -67,15 +67,12 @@ async def _creation(call: Call, engine: Engine) -> GenerationCall:
     if (previous := read(body, "previousInteractionId")) is not None:
         earlier = await find_earlier(call, previous, "previous_interaction_id")
         shown = await shown_earlier(call, earlier)
-    listener = None
     if call.services.interactions.are_kept and body.get("store") is not False:
-        notes = InteractionNotes(call, continued=earlier)
-        call.observers.append(notes)
-        listener = notes.on_response
+        call.observers.append(InteractionNotes(call, continued=earlier))
     call.record.in_background = body.get("background") is True
     ends_turn = not call.record.in_background or body.get("stream") is True
     adapter = Interactions(shown)
-    return GenerationCall(call, engine, body, adapter, listener=listener, ends_turn=ends_turn)
+    return GenerationCall(call, engine, body, adapter, ends_turn=ends_turn)
 
 
 class InteractionReading:
@@ -182,11 +179,10 @@ class InteractionReading:
         return body
 
     def _pipeline(self, judge: Judge, earlier: "StoredInteraction | None") -> AnswerPipeline:
-        model, listener = self._record.model, None
-        if earlier is not None:
-            listener = InteractionNotes(self._call, read_=earlier).on_response
+        model = self._record.model
+        observers = [] if earlier is None else [InteractionNotes(self._call, read_=earlier)]
         request = JudgedRequest(model, _plan(judge, model), SharedValue(show_request(model, {})))
-        return AnswerPipeline(judge, request, self._adapter, self._call.steps, listener=listener)
+        return AnswerPipeline(judge, request, self._adapter, self._call.steps, observers=observers)
 
 
 def _plan(judge: Judge, model: str) -> EventPlan:
@@ -280,6 +276,10 @@ class InteractionNotes(CallObserver):
         self._answer: list[JsonObject] = []
         self._answer_size = 0
 
+    @property
+    def wants_parts(self) -> bool:
+        return True
+
     def on_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         self._previous = read(body, "previousInteractionId")
         self._request = self._stored(read_list(request, "contents"))
@@ -289,8 +289,7 @@ class InteractionNotes(CallObserver):
         if self._read is None:
             self._name = None
 
-    async def on_response(self, response: JsonObject) -> None:
-        """Note what a whole answer, or an event, shows. It has passed all hooks and is sent next."""
+    async def on_part(self, response: JsonObject) -> None:
         interactions, key = self._call.services.interactions, self._call.caller.key
         if interactions.keeps_content and self._answer_size <= _MAX_EVENTS_BYTES:
             self._answer_size += len(dumps(read_list(response, "candidates")))

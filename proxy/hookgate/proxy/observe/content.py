@@ -50,6 +50,11 @@ class CallObserver:
         """Whether `on_answer` must be called with the answer."""
         return False
 
+    @property
+    def wants_parts(self) -> bool:
+        """Whether `on_part` must be called with the parts of the answer."""
+        return False
+
     def on_request(self, body: JsonObject) -> None:
         """Called with the body that the client sent, or with the input of an event."""
 
@@ -67,6 +72,9 @@ class CallObserver:
 
     def on_answer(self, answer: JsonObject) -> None:
         """Called with the answer after all hooks, with its events joined. Pseudonyms are not restored."""
+
+    async def on_part(self, response: JsonObject) -> None:
+        """Called with an event or a whole answer that has passed all hooks, before it is sent."""
 
     async def save(self) -> None:
         """Write the content so far if it must be written before the call continues."""
