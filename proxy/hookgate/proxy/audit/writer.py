@@ -25,7 +25,7 @@ _BATCH = 1000
 _PATIENCE = 0.01
 """Seconds that records are held back to share a write, if no call waits for them."""
 
-_ITERATIONS = 3
+_ITERATIONS = 1
 """Iterations of the event loop for which a call's records are held back, to share a write.
 
 Calls that arrive together queue their records within a few iterations. Waking the thread for each of them

@@ -99,7 +99,7 @@ async def forward_unjudged(
         headers |= {name: request.headers[name] for name in _PARTS if name in request.headers}
     is_small = route.small_body or request.method == hdrs.METH_DELETE
     body = _Body(request, MAX_UNSEEN if is_small else None) if request.body_exists else None
-    response = web.StreamResponse()
+    response = web.StreamResponse() if route.streamed or not is_judged else _WholeAnswer()
     try:
         data = await _data(body, call) if body else None
         headers |= body.headers() if body else {}
@@ -131,6 +131,12 @@ async def forward_unjudged(
         call.services.note_upstream_failure(call.record, meter.failure)
     await response.write_eof()
     return response
+
+
+class _WholeAnswer(web.StreamResponse):
+    """An answer that arrives at once, mostly: its headers are sent together with its first bytes."""
+
+    _send_headers_immediately = False  # as in aiohttp's own Response
 
 
 async def _data(body: "_Body", call: Call) -> bytes | AsyncIterator[bytes] | None:
