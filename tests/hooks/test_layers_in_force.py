@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -99,6 +100,37 @@ async def test_a_policy_comes_into_force_whatever_a_checkout_contains(text: Any,
     assert "at the reload" in await reason(reloader)
     assert reloader.refusal == ""
     await reloader.close()
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/proc/self/pagemap")
+
+
+def vast(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(2**40)
+
+
+def a_pipe_for_its_folder(path: Path) -> None:
+    path.parent.rmdir()
+    os.mkfifo(path.parent)
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("make_odd", [endless, vast, a_pipe_for_its_folder, a_pipe], ids=lambda f: f.__name__)
+async def test_no_file_of_a_checkout_delays_the_policy(
+    make_odd: Callable[[Path], None], tmp_path: Path
+) -> None:
+    deny(tmp_path, "one")
+    reloader = reloader_of(tmp_path)
+    make_odd(tmp_path / "other" / "other.json")
+    async with asyncio.timeout(5), watched(reloader, tmp_path):
+        deny(tmp_path, "two")
+        while "two" not in await reason(reloader):  # noqa: ASYNC110  # it is no event
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("layer", ["project", "user", "system", "extensions"])

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,9 +15,13 @@ from hookgate.hooks import AfterModel, Engine, SettingsError
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.session import Withheld
 from hookgate.hooks.settings import Hook, Layer, SettingsSource, load_sources
-from hookgate.hooks.trust import TrustStore, hook_fingerprint, scripts_of
+from hookgate.hooks.trust import TrustStore, digest_of, hook_fingerprint, scripts_of
 
 DENY = "#!/bin/sh\necho no >&2; exit 2\n"
+
+
+def trust(store: TrustStore, hooks: Sequence[Hook]) -> list[Hook]:
+    return store.trust({hook: hook_fingerprint(hook) for hook in hooks})
 
 
 @pytest.fixture
@@ -50,8 +55,8 @@ def test_a_new_hook_is_not_trusted_and_the_refusal_tells_what_to_do(project: Pat
 
 def test_trust_lasts_over_restarts(project: Path, store: TrustStore, tmp_path: Path) -> None:
     hooks = hooks_of(project, command("hooks/guard.sh"))
-    assert store.trust(hooks) == hooks
-    assert store.trust(hooks) == []
+    assert trust(store, hooks) == hooks
+    assert trust(store, hooks) == []
     [again] = hooks_of(project, command("hooks/guard.sh"))
     assert TrustStore(tmp_path / "state").refusal(again) is None
 
@@ -69,7 +74,7 @@ def test_a_change_to_the_options_of_a_policy_ends_the_trust(
     project: Path, store: TrustStore, options: dict[str, Any]
 ) -> None:
     policy = {"type": "builtin", "builtin": "redact", "name": "guard"}
-    store.trust(hooks_of(project, {**policy, "options": {"detect": ["credentials"]}}))
+    trust(store, hooks_of(project, {**policy, "options": {"detect": ["credentials"]}}))
     [same] = hooks_of(project, {**policy, "options": {"detect": ["credentials"]}})
     assert store.trusts(same)
     [changed] = hooks_of(project, {**policy, "options": options})
@@ -77,14 +82,14 @@ def test_a_change_to_the_options_of_a_policy_ends_the_trust(
 
 
 def test_another_policy_of_the_same_name_is_not_trusted(project: Path, store: TrustStore) -> None:
-    store.trust(hooks_of(project, {"type": "builtin", "builtin": "redact", "name": "guard"}))
+    trust(store, hooks_of(project, {"type": "builtin", "builtin": "redact", "name": "guard"}))
     [changed] = hooks_of(project, {"type": "builtin", "builtin": "cassette", "name": "guard"})
     assert not store.trusts(changed)
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_to_the_hook_ends_the_trust(project: Path, store: TrustStore, change: str) -> None:
-    store.trust(hooks_of(project, command("hooks/guard.sh", name="guard")))
+    trust(store, hooks_of(project, command("hooks/guard.sh", name="guard")))
     [changed] = hooks_of(project, CHANGES[change])
     assert not store.trusts(changed)
 
@@ -102,7 +107,7 @@ def test_a_change_to_the_hook_ends_the_trust(project: Path, store: TrustStore, c
 )
 def test_a_change_to_the_script_ends_the_trust_at_once(project: Path, store: TrustStore, config: Any) -> None:
     [hook] = hooks_of(project, config)
-    store.trust([hook])
+    trust(store, [hook])
     assert store.trusts(hook)
     [script] = scripts_of(hook)
     script.write_text(script.read_text() + "\n# changed")
@@ -112,7 +117,7 @@ def test_a_change_to_the_script_ends_the_trust_at_once(project: Path, store: Tru
 def test_trust_in_one_project_does_not_apply_to_another(
     project: Path, store: TrustStore, tmp_path: Path
 ) -> None:
-    store.trust(hooks_of(project, command("true")))
+    trust(store, hooks_of(project, command("true")))
     [elsewhere] = hooks_of(tmp_path / "other", command("true"))
     assert not store.trusts(elsewhere)
 
@@ -150,7 +155,7 @@ def test_every_command_line_has_a_fingerprint(config: Any, project: Path, store:
     write_file(project, "", "hidden/file").parent.chmod(0)
     [hook] = hooks_of(project, config)
     assert set(scripts_of(hook)) <= {project / "hooks/guard.sh", project / "hidden/file"}
-    assert store.trust([hook]) == [hook]
+    assert trust(store, [hook]) == [hook]
     assert store.trusts(hook)
     (project / "hidden").chmod(0o700)
 
@@ -171,7 +176,7 @@ def test_a_file_that_the_hook_writes_does_not_end_its_trust(
 ) -> None:
     write_file(project, "", "calls.jsonl")
     [hook] = hooks_of(project, command(line))
-    store.trust([hook])
+    trust(store, [hook])
     write_file(project, "called", "calls.jsonl")
     assert store.trusts(hook)
     assert scripts_of(hook) == (project / "hooks/guard.sh",)
@@ -202,7 +207,7 @@ def test_the_code_of_a_hook_that_waits_for_trust_is_not_imported(project: Path, 
     hooks = hooks_of(project, {"type": "runtime", "action": "./act.py:act"})
     make_runners(hooks, trust_check=store.refusal)
     assert not ran.exists()
-    store.trust(hooks)
+    trust(store, hooks)
     make_runners(hooks, trust_check=store.refusal)
     assert ran.exists()
 
@@ -296,7 +301,7 @@ async def test_an_untrusted_hook_does_not_run_and_its_on_error_decides(
 async def test_a_trusted_hook_whose_script_cannot_be_read_for_want_of_a_descriptor_denies(
     project: Path, store: TrustStore
 ) -> None:
-    store.trust(hooks_of(project, command("hooks/guard.sh")))
+    trust(store, hooks_of(project, command("hooks/guard.sh")))
     path = project / ".gemini/settings.json"
     engine = Engine(load_sources([SettingsSource(path, "project")]), trust_check=store.refusal)
     os.utime(project / "hooks/guard.sh", (1, 1))  # so that the file is read again
@@ -310,7 +315,7 @@ async def test_a_trusted_hook_whose_script_cannot_be_read_for_want_of_a_descript
 
 async def test_a_script_that_changes_while_hooks_run_is_not_run(project: Path, store: TrustStore) -> None:
     hooks = hooks_of(project, command("hooks/guard.sh"))
-    store.trust(hooks)
+    trust(store, hooks)
     path = project / ".gemini/settings.json"
     engine = Engine(load_sources([SettingsSource(path, "project")]), trust_check=store.refusal)
     assert (await engine.fire(asking("hi"), SESSION)).verdict.denied
@@ -334,7 +339,42 @@ def test_the_error_for_an_unreadable_store_does_not_advise_to_remove_it(tmp_path
 
 
 def test_the_store_tells_a_reader_what_was_trusted_and_when(project: Path, store: TrustStore) -> None:
-    store.trust(hooks_of(project, command("hooks/guard.sh", name="guard")))
+    trust(store, hooks_of(project, command("hooks/guard.sh", name="guard")))
     [path] = (project.parent / "state").iterdir()
     [entry] = json.loads(path.read_text())[str(project)].values()
     assert (entry["name"], entry["runs"], entry["trusted"][:2]) == ("guard", "hooks/guard.sh", "20")
+
+
+def test_a_file_that_another_program_has_locked_has_no_digest(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "true", "a.sh")
+    with mock.patch("os.open", side_effect=BlockingIOError(errno.EAGAIN, "locked")):
+        assert digest_of(path) is None
+
+
+def test_a_file_has_the_digest_of_its_content_only_up_to_a_size(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "a" * 100, "a.sh")
+    before = {size: digest_of(path, max_bytes=size) for size in (99, 100, 101)}
+    os.utime(path, (1, 1))
+    same = {size: digest_of(path, max_bytes=size) == digest for size, digest in before.items()}
+    assert same == {99: False, 100: True, 101: True}
+
+
+@pytest.mark.parametrize("place", [".", "hooks", "hooks/guard.sh"])
+@pytest.mark.parametrize("change", ["anyone", "owner"])
+async def test_a_hook_that_another_user_could_replace_does_not_run(
+    place: str, change: str, project: Path, store: TrustStore
+) -> None:
+    hooks = hooks_of(project, command("hooks/guard.sh"))
+    trust(store, hooks)
+    assert store.refusal(hooks[0]) is None
+    if change == "anyone":
+        (project / place).chmod(0o777)
+    elif os.geteuid() == 0:
+        os.chown(project / place, 65534, -1)
+    else:
+        pytest.skip("only root can give files away")
+    message = str(store.refusal(hooks[0]))
+    assert message.startswith(f"cannot be trusted: another user can write to {(project / place).resolve()},")
+    os.chown(project / place, os.geteuid(), -1)
+    (project / place).chmod(0o755)
+    assert store.refusal(hooks[0]) is None

@@ -6,9 +6,10 @@ import logging
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.layers_in_force import LayersInForce, NotInForce
 from hookgate.hooks.runs import Health
 from hookgate.hooks.settings import Configuration, Hook, SettingsSource
+from hookgate.hooks.settings.files import open_without_links
+from hookgate.hooks.settings.reading import UNTRUSTED_BYTES
 from hookgate.hooks.trust import digest_of, hook_fingerprint, scripts_of
 
 log = logging.getLogger("hookgate.hooks")
@@ -133,13 +136,13 @@ class EngineReloader:
         self._layers = LayersInForce(self._build)
         self._failure: NotInForce | None = None
         sources = list(self._find_sources())
-        self._digests = _digests(_files_of(sources))
+        self._digests = _digests(sources)
         self._next_pause = 0.0
         loaded = self._layers.bring(sources)
         if loaded is None or self.refusal:
             raise SettingsError(self.refusal)
         self.current, self._outline = loaded
-        self._digests |= _digests(_scripts_of(self.current))
+        self._digests |= _script_digests(self.current)
 
     @property
     def not_in_force(self) -> tuple[NotInForce, ...]:
@@ -199,7 +202,8 @@ class EngineReloader:
 
         if any(changed := await asyncio.to_thread(self._changes)):
             return changed
-        folders = {_nearest_existing(path.parent) for path in self._paths(self._sources())}
+        watched = _files_of(self._sources()) | _scripts_of(self.current)
+        folders = {_nearest_existing(path.parent) for path in watched}
         async for _ in awatch(*folders, **_WATCH_OPTIONS):
             if any(changed := await asyncio.to_thread(self._changes)):
                 break
@@ -209,9 +213,9 @@ class EngineReloader:
         """Reload like `reload`, but raise unexpected errors; the files then still count as changed."""
         async with self._reload_lock:
             refusals = self._layers.refusals
+            self._next_pause = time.monotonic() + _PAUSE_SECONDS
             applied = binding and await self._bring(binding=True)
             if others:
-                self._next_pause = time.monotonic() + _PAUSE_SECONDS
                 applied |= await self._bring(binding=False)
             self._failure = None
             if self._layers.refusals > refusals:
@@ -225,14 +229,14 @@ class EngineReloader:
         """Read the layers that affect all hooks, or the others, and return whether the engine has changed."""
         sources = await asyncio.to_thread(self._sources)
         chosen = [source for source in sources if source.binds_all is binding]
-        digests = await asyncio.to_thread(_digests, self._paths(chosen))
+        digests = await asyncio.to_thread(_digests, chosen)
         loaded = await asyncio.to_thread(self._layers.bring, sources, binding=binding)
         if not self._layers.retry:
             self._digests |= digests
         if loaded is None:
             return False
         engine, new_outline = loaded
-        self._digests |= await asyncio.to_thread(_digests, _scripts_of(engine))
+        self._digests |= await asyncio.to_thread(_script_digests, engine)
         if engine.revision == self.current.revision:
             await engine.close()
             return False
@@ -295,20 +299,26 @@ class EngineReloader:
     def _changes(self) -> tuple[bool, bool]:
         """Return whether files have changed that affect all hooks, and whether others have.
 
-        The others are looked at only after a pause, so that one which changes all the time is no load.
+        The others, and scripts in a project that is not trusted, are looked at only after a pause, and not if
+        there is a change that affects all hooks: one that changes all the time neither is a load nor delays.
         """
         sources = self._sources()
-        binding = self._have_changed([source for source in sources if source.binds_all])
+        binding = [source for source in sources if source.binds_all]
+        others = [source for source in sources if not source.binds_all]
+        roots = {source.root or source.path.parent for source in others if source.needs_trust}
+        scripts = _scripts_of(self.current, {source.path for source in binding})
+        in_projects = {script for script in scripts if any(script.is_relative_to(root) for root in roots)}
+        if self._differ(_digests(binding)) or self._differ(_file_digests(scripts - in_projects)):
+            return True, False
         if time.monotonic() < self._next_pause:
-            return binding, False
-        return binding, self._have_changed([source for source in sources if not source.binds_all])
+            return False, False
+        if self._differ(_file_digests(in_projects)):
+            return True, False
+        other_scripts = _scripts_of(self.current, {source.path for source in others})
+        return False, self._differ(_digests(others)) or self._differ(_file_digests(other_scripts))
 
-    def _have_changed(self, sources: Collection[SettingsSource]) -> bool:
-        """Return whether the files of these sources, or the scripts of their hooks, have changed."""
-        return any(self._digests.get(path, "") != digest_of(path) for path in self._paths(sources))
-
-    def _paths(self, sources: Collection[SettingsSource]) -> set[Path]:
-        return _files_of(sources) | _scripts_of(self.current, {source.path for source in sources})
+    def _differ(self, digests: Mapping[Path, str | None]) -> bool:
+        return any(self._digests.get(path, "") != digest for path, digest in digests.items())
 
     def _retire(self, engine: Engine) -> None:
         """Close an engine that is no longer current, once its last lease has ended."""
@@ -354,5 +364,21 @@ def _nearest_existing(folder: Path) -> Path:
     return next(path for path in (folder, *folder.parents) if os.path.isdir(path))
 
 
-def _digests(paths: Iterable[Path]) -> dict[Path, str | None]:
+def _digests(sources: Iterable[SettingsSource]) -> dict[Path, str | None]:
+    """Return the digests of the files of sources. No file of a project makes this take long, or wait."""
+    return {source.path: _digest_of_source(source) for source in sources if source.revision is None}
+
+
+def _digest_of_source(source: SettingsSource) -> str | None:
+    if not source.needs_trust:
+        return digest_of(source.path)
+    opener = partial(open_without_links, source.root or source.path.parent)
+    return digest_of(source.path, opener, UNTRUSTED_BYTES)
+
+
+def _script_digests(engine: Engine) -> dict[Path, str | None]:
+    return _file_digests(_scripts_of(engine))
+
+
+def _file_digests(paths: Iterable[Path]) -> dict[Path, str | None]:
     return {path: digest_of(path) for path in paths}

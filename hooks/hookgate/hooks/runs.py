@@ -234,8 +234,10 @@ class HookExecutor:
         ignored: tuple[IgnoredKey, ...] = ()
         output: Output | None = None
         try:
-            if hook.needs_trust and (reason := self._trust_check(hook)) is not None:
-                raise HookError(reason)
+            if hook.needs_trust:  # its scripts may be large
+                reason = await asyncio.to_thread(self._trust_check, hook)
+                if reason is not None:
+                    raise HookError(reason)
             if deadline is None:
                 self._queue.free -= 1
                 try:

@@ -3,10 +3,10 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from stat import S_ISREG
-from typing import Any
+from stat import S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
+from typing import Any, BinaryIO
 from weakref import WeakKeyDictionary
 
 from hookgate.hooks.errors import Problem, SettingsError, is_exhaustion
@@ -14,12 +14,13 @@ from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings import CommandConfig, Hook, RuntimeConfig
 from hookgate.hooks.settings.commands import command_words, expand_project_variables
 from hookgate.hooks.settings.editing import write_atomically
-from hookgate.hooks.settings.files import open_at_once
+from hookgate.hooks.settings.files import Opener, open_at_once
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/dev", "/proc", "/sys")
 """Folders of the operating system, whose programs and devices are not part of a project."""
 
 _MAX_BYTES = 16 * 1024 * 1024  # larger files are identified by size and times instead of content
+_BLOCK = 256 * 1024
 
 
 def scripts_of(hook: Hook) -> tuple[Path, ...]:
@@ -32,26 +33,39 @@ def scripts_of(hook: Hook) -> tuple[Path, ...]:
     return tuple(path for path in paths if not any(path.is_relative_to(folder) for folder in _SYSTEM))
 
 
-def digest_of(path: Path) -> str | None:
+def digest_of(path: Path, opener: Opener = open_at_once, max_bytes: int = _MAX_BYTES) -> str | None:
     """Return a hash of the file's content, or None if it is not a regular file or cannot be read.
 
-    For a file larger than 16 MiB, the hash is of its size and times, so that its author cannot make the check
-    expensive. Raises OSError if the machine has run out of a resource, such as file descriptors: the file may
-    be unchanged then.
+    For a file larger than `max_bytes`, whatever size it claims to have, the hash is of its size and times, so
+    that its author cannot make the check expensive. Raises OSError if the machine has run out of a resource,
+    such as file descriptors: the file may be unchanged then.
     """
     try:
-        with open(path, "rb", opener=open_at_once) as file:
+        with open(path, "rb", opener=opener) as file:
             stat = os.fstat(file.fileno())
             if not S_ISREG(stat.st_mode):
                 return None
-            if stat.st_size <= _MAX_BYTES:
-                return hashlib.file_digest(file, "sha256").hexdigest()
+            if stat.st_size <= max_bytes and (digest := _hash_of_all(file, max_bytes)):
+                return digest
             times = stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
             return hashlib.sha256(repr(times).encode()).hexdigest()
+    except (BlockingIOError, SettingsError):  # another program has locked the file, or it is behind a link
+        return None
     except OSError as error:
         if is_exhaustion(error):
             raise
         return None
+
+
+def _hash_of_all(file: BinaryIO, most: int) -> str | None:
+    """Return a hash of a file's content, or None if it has more than `most` bytes."""
+    digest = hashlib.sha256()
+    while data := file.read(_BLOCK):
+        most -= len(data)
+        if most < 0:
+            return None
+        digest.update(data)
+    return digest.hexdigest()
 
 
 def hook_fingerprint(hook: Hook) -> str:
@@ -74,6 +88,35 @@ def hook_fingerprint(hook: Hook) -> str:
         }
     )
     return hashlib.sha256(json.dumps([hook.name, config, scripts], sort_keys=True).encode()).hexdigest()
+
+
+def untrustworthy(hook: Hook) -> str | None:
+    """Return the reason why a hook cannot be trusted, whatever its scripts contain; None if it can be."""
+    for script in scripts_of(hook):
+        if (place := place_of_other_writers(script)) is not None:
+            return (
+                f"cannot be trusted: another user can write to {place}, and so replace {script} after it was "
+                "checked; let only the user who runs hookgate write there, or use --trust-project"
+            )
+    return None
+
+
+def place_of_other_writers(path: Path) -> Path | None:
+    """Return the file or folder where a user other than root and this one can replace the file, or None.
+
+    The group of this process counts as this user: many systems give each user a group of their own.
+    """
+    for place in (path, *path.parents):
+        try:
+            stat = os.stat(place)
+        except OSError:
+            return place
+        if stat.st_uid not in (0, os.geteuid()):
+            return place
+        by_group = stat.st_mode & S_IWGRP and stat.st_gid not in (0, os.getegid())
+        if (stat.st_mode & S_IWOTH or by_group) and not stat.st_mode & S_ISVTX:
+            return place
+    return None
 
 
 def _words(hook: Hook) -> Iterator[str]:
@@ -119,7 +162,10 @@ class TrustStore:
         label = {"name": hook.name, "runs": hook.display_target}
         if not any(label.items() <= entry.items() for entry in known.values()):
             return False
-        stamp = tuple(_stamp(path) for path in scripts_of(hook))
+        scripts = scripts_of(hook)
+        if any(map(place_of_other_writers, scripts)):
+            return False
+        stamp = tuple(map(_stamp, scripts))
         if hook not in self._checked or self._checked[hook][0] != stamp:
             self._checked[hook] = (stamp, hook_fingerprint(hook) in known)
         return self._checked[hook][1]
@@ -128,17 +174,22 @@ class TrustStore:
         """Return the reason why the hook must not run, or None if it may."""
         if self.trusts(hook):
             return None
+        if hook.needs_trust and (reason := untrustworthy(hook)):
+            return reason
         return (
             f"is not trusted: it is new in {hook.root}, or has changed; review it, then run: "
             f"hookgate hooks trust --project {hook.root}"
         )
 
-    def trust(self, hooks: Iterable[Hook]) -> list[Hook]:
-        """Trust hooks as they are now, and return the newly trusted ones. Raises OSError if that fails."""
+    def trust(self, hooks: Mapping[Hook, str]) -> list[Hook]:
+        """Trust hooks with these fingerprints, and return the newly trusted ones.
+
+        Raises OSError if that fails.
+        """
         new = [hook for hook in hooks if not self.trusts(hook)]
         for hook in new:
             entry = {"name": hook.name, "runs": hook.display_target, "trusted": utc_text(precision="seconds")}
-            self._projects.setdefault(str(hook.root), {})[hook_fingerprint(hook)] = entry
+            self._projects.setdefault(str(hook.root), {})[hooks[hook]] = entry
         if new:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(self._path, json.dumps(self._projects, indent=2) + "\n")

@@ -172,6 +172,27 @@ def test_trust_shows_all_that_it_is_in_and_no_terminal_hides_it(project: Path, h
     assert not {"\x1b", "\r", "\u202e"} & set(output)
 
 
+def test_what_changes_before_the_confirmation_is_not_trusted(
+    project: Path, hookgate: Hookgate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def confirm(question: str, *, yes: bool) -> bool:
+        (project / "guard.sh").write_text("exit 2")
+        return True
+
+    write_file(project, "exit 0", "guard.sh")
+    configure(project, command("sh ./guard.sh", name="guard"))
+    monkeypatch.setattr("hookgate.proxy.cli.hooks.confirm", confirm)
+    assert "Nothing was trusted: guard changed meanwhile" in hookgate("trust")[1]
+    assert '"untrusted"' in hookgate("list", "--json")[1]
+
+
+def test_a_script_that_others_can_write_to_is_not_trusted(project: Path, hookgate: Hookgate) -> None:
+    write_file(project, "exit 0", "guard.sh").chmod(0o777)
+    configure(project, command("sh ./guard.sh", name="guard"))
+    code, output = hookgate("trust", "--yes")
+    assert (code, "The hook 'guard' cannot be trusted: another user can write to" in output) == (1, True)
+
+
 def test_a_denied_event_is_not_reported_as_continuing(project: Path, hookgate: Hookgate) -> None:
     path = str(configure(project, DENY, name="hooks.json"))
     output = hookgate("test", "BeforeModel", "--hooks", path)[1]

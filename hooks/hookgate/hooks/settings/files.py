@@ -331,7 +331,7 @@ def open_without_links(folder: Path, path: str, flags: int) -> int:
     """
     *folders, name = Path(path).relative_to(folder).parts
     no_link = os.O_NOFOLLOW | os.O_NONBLOCK
-    parent = os.open(folder, os.O_RDONLY)
+    parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # a pipe in its place would block
     try:
         for each in folders:
             child = os.open(each, os.O_RDONLY | no_link, dir_fd=parent)

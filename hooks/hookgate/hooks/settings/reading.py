@@ -91,7 +91,7 @@ _SHORT_TIMEOUT_MS = 50
 _HOOK: TypeAdapter[AnyConfig] = TypeAdapter(Annotated[AnyConfig, Field(discriminator="type")])
 
 _DEFAULTS = FileConfig()
-_UNTRUSTED_BYTES = 64 * 1024
+UNTRUSTED_BYTES = 64 * 1024
 """The maximum size of a settings file of a project that is not trusted."""
 
 _UNTRUSTED_VALUES = 1000
@@ -183,7 +183,7 @@ def _parse(source: SettingsSource) -> SettingsFile:
         return parse_settings(source.path, source.revision.text, strict=strict)
     if source.needs_trust:
         opener = partial(open_without_links, source.root or source.path.parent)
-        file = read_settings(source.path, strict=strict, opener=opener, max_bytes=_UNTRUSTED_BYTES)
+        file = read_settings(source.path, strict=strict, opener=opener, max_bytes=UNTRUSTED_BYTES)
     else:
         file = read_settings(source.path, strict=strict, opener=None if source.required else open_at_once)
     file.tolerant = source.layer in GEMINI_LAYERS

@@ -11,7 +11,7 @@ from hookgate.hooks.claude_code import Migration, migrate, read_claude
 from hookgate.hooks.settings import EVENTS, Hook
 from hookgate.hooks.settings.editing import rewrite, with_hooks, with_switch
 from hookgate.hooks.settings.schema import settings_schema
-from hookgate.hooks.trust import scripts_of
+from hookgate.hooks.trust import hook_fingerprint, scripts_of, untrustworthy
 from hookgate.proxy.cli.flags import add_hook_flags
 from hookgate.proxy.cli.terminal import confirm, print_table, table_lines
 from hookgate.proxy.cli.trials import diagnose, try_hooks
@@ -161,12 +161,19 @@ def trust(sources: Sources, names: Sequence[str], yes: bool) -> int:
     if not new:
         print("All hooks of the project are already trusted.")
         return 0
+    shown = {hook: hook_fingerprint(hook) for hook in new}
     for hook in new:
         _describe(hook)
+        if reason := untrustworthy(hook):
+            print(f"The hook {hook.name!r} {reason}. Nothing was trusted.")
+            return 1
     if not confirm(f"Let {'it' if len(new) == 1 else 'them'} run from now on?", yes=yes):
         print("Nothing was trusted; these hooks do not run.")
         return 1
-    hooks.trust.trust(new)
+    if changed := [hook.name for hook in new if hook_fingerprint(hook) != shown[hook]]:
+        print(f"Nothing was trusted: {', '.join(changed)} changed meanwhile. Review it again.")
+        return 1
+    hooks.trust.trust(shown)
     print(
         f"Trusted: {', '.join(hook.name for hook in new)}. If one of them changes, it must be trusted again."
     )
