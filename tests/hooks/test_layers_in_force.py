@@ -232,7 +232,7 @@ async def test_a_checkout_that_changes_all_the_time_delays_no_policy(tmp_path: P
             file.write_text(json.dumps(one_group({**HOOK, "description": str(number)})))
 
     writer = threading.Thread(target=write_again_and_again)
-    async with watched(reloader, tmp_path / "other"):
+    async with watched(reloader, tmp_path):
         writer.start()
         try:
             for told in ("two", "three", "four"):

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -202,9 +202,14 @@ class EngineReloader:
 
         if any(changed := await asyncio.to_thread(self._changes)):
             return changed
-        watched = _files_of(self._sources()) | _scripts_of(self.current)
-        folders = {_nearest_existing(path.parent) for path in watched}
-        async for _ in awatch(*folders, **_WATCH_OPTIONS):
+        # Who writes to a project could cause thousands of reports a second: it is looked at every second.
+        sources = self._sources()
+        roots = _roots_of_projects(sources)
+        files = _files_of(source for source in sources if not source.needs_trust)
+        files |= {script for script in _scripts_of(self.current) if not _is_below(script, roots)}
+        folders = {_nearest_existing(path.parent) for path in files}
+        reports = awatch(*folders, **_WATCH_OPTIONS) if folders else _every_second()
+        async for _ in reports:
             if any(changed := await asyncio.to_thread(self._changes)):
                 break
         return changed
@@ -305,9 +310,8 @@ class EngineReloader:
         sources = self._sources()
         binding = [source for source in sources if source.binds_all]
         others = [source for source in sources if not source.binds_all]
-        roots = {source.root or source.path.parent for source in others if source.needs_trust}
         scripts = _scripts_of(self.current, {source.path for source in binding})
-        in_projects = {script for script in scripts if any(script.is_relative_to(root) for root in roots)}
+        in_projects = {script for script in scripts if _is_below(script, _roots_of_projects(others))}
         if self._differ(_digests(binding)) or self._differ(_file_digests(scripts - in_projects)):
             return True, False
         if time.monotonic() < self._next_pause:
@@ -347,6 +351,22 @@ def _fingerprint(hook: Hook) -> str:
     changes, the hook does not run.
     """
     return "" if hook.needs_trust else hook_fingerprint(hook)
+
+
+async def _every_second() -> AsyncIterator[None]:
+    while True:
+        await asyncio.sleep(1)
+        yield
+
+
+def _roots_of_projects(sources: Iterable[SettingsSource]) -> set[Path]:
+    """Return the folders of the projects that are not trusted."""
+    return {(source.root or source.path.parent).resolve() for source in sources if source.needs_trust}
+
+
+def _is_below(path: Path, folders: Iterable[Path]) -> bool:
+    path = path.resolve()
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def _files_of(sources: Iterable[SettingsSource]) -> set[Path]:

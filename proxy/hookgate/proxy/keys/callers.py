@@ -144,7 +144,7 @@ class Callers:
             digest = hash_of_key(sent)
             named = self._named.get(digest) or KeyOwner(short_key_name(digest))
         return Caller(
-            client=agent.partition("/")[0].strip(),
+            client=_printable(agent.partition("/")[0].strip()),
             key=named.name,
             team=named.team,
             _identity="\0".join((identity_seed, agent)).encode(errors="surrogateescape"),
@@ -158,6 +158,11 @@ class Callers:
         sent = sent_credential(route, headers)
         if hash_of_key(sent) not in self._named and (sent or not _continues_upload(route)):
             raise ApiError(403, _NOT_ISSUED if self._issues else _UNKNOWN, "KEY_UNKNOWN")
+
+
+def _printable(name: str) -> str:
+    """Return a name with U+FFFD in place of bytes that are not UTF-8: it is shown, and sent as JSON."""
+    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def named_session(route: Route, headers: Mapping[str, str]) -> str:

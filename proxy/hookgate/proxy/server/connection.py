@@ -471,8 +471,10 @@ class Connection(TimedConnection):
         if phase is Phase.BODY and self._server.has_calls:
             in_use = unread_bytes(self._open_transport) or not self.has_slow_body()
         else:
+            # On a listener without calls, a client that does not read must not keep others out.
             in_use = phase is Phase.IDLE and (
-                unread_bytes(self._open_transport) or unsent_bytes(self._open_transport)
+                unread_bytes(self._open_transport)
+                or (self._server.has_calls and unsent_bytes(self._open_transport))
             )
         if in_use:
             return False

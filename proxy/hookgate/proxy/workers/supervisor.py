@@ -26,6 +26,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import Receipts
+from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
 from hookgate.proxy.server.listener import CLIENTS, bind_listeners, url_of
 from hookgate.proxy.store import Store
@@ -211,7 +212,7 @@ async def _supervise(
 ) -> None:
     config = effective.config
     url = Store(config.store, sources.state).url()
-    reloader = policy.load_policy(sources)
+    reloader = policy.load_policy(sources, prices=read_prices(config.prices.file))
     listeners = await bind_listeners(*host_and_port(config.listen.address), CLIENTS)
     gateway_url = url_of("https" if config.listen.certificate else "http", listeners[0].getsockname())
     with (
