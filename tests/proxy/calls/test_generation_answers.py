@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
-from support.wire import KEY, SSE, STREAM, UNARY, Answer, ask, ok, peer, post, prompt, response
+from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ask, ok, peer, post, prompt, response
 
 from hookgate.proxy.calls.answer_stages import EDIT_NOT_JSON
 
@@ -60,7 +60,7 @@ async def test_an_answer_that_no_hook_changes_is_the_upstreams_byte_for_byte(tar
     ("target", "body"),
     [
         (UNARY, ODD.encode()),
-        (SSE, b": hello\r\n\r\nid: 1\nevent: x\ndata:" + ODD.encode() + b"\n\ndata: {}\r\n\r\n"),
+        (SSE, b"data: " + ODD.encode() + b"\n\ndata: {}\r\n\r\n"),
         (STREAM, b"[ " + ODD.encode() + b"\r\n,\r\n{ }\n]\n"),
     ],
     ids=["unary", "sse", "array"],
@@ -68,6 +68,16 @@ async def test_an_answer_that_no_hook_changes_is_the_upstreams_byte_for_byte(tar
 async def test_odd_spellings_of_the_upstream_survive_as_well(target: str, body: bytes) -> None:
     async with peer(ok(body)) as upstream, gateway_before(upstream.url, WATCHED) as url:
         assert (await post(url, target, HI)).body == body
+
+
+@pytest.mark.parametrize("hooks", [{}, WATCHED], ids=["without hooks", "with hooks"])
+async def test_judged_events_have_one_form_that_all_clients_read(hooks: Any) -> None:
+    """Some clients ignore events with an ID, with another name, after a comment, or without a blank."""
+    odd = b": hello\r\n\r\nid: 1\nevent: x\ndata: {}\n\n: a\ndata:{}\r\r" + b"data: {\ndata:}\r\n\r\n"
+    async with peer(STREAM_HEAD, odd) as upstream, gateway_before(upstream.url, hooks) as url:
+        assert (await post(url, SSE, HI)).body == (
+            b"data: {}\r\n\r\n" * 2 + b"data: { }\r\n\r\n" if hooks else odd
+        )
 
 
 @pytest.mark.parametrize("verb", ["countTokens", "embedContent"])

@@ -451,7 +451,10 @@ def test_text_that_a_hook_adds_to_any_event_reaches_the_client_once_and_in_steps
 def test_names_of_events_stay_and_other_lines_that_could_hold_text_go() -> None:
     framing = InteractionEvents()
     [frame] = framing.feed(b": secret\nid: secret\n" + sse([CREATED]).split(b"event: done")[0])
-    assert framing.bare(frame).raw == sse([CREATED]).split(b"event: done")[0]
+    canonical = framing.canonical(frame)
+    assert canonical is not None
+    assert canonical.raw.replace(b"\r\n", b"\n") == sse([CREATED]).split(b"event: done")[0]
+    assert framing.canonical(canonical) is canonical
 
 
 def test_a_field_that_should_be_an_object_can_be_edited() -> None:

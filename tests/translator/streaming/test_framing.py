@@ -334,20 +334,29 @@ def test_an_unchanged_event_behind_one_without_its_blank_line_is_an_event_of_its
 
 
 @pytest.mark.parametrize(
-    ("raw", "bare"),
+    ("raw", "canonical"),
     [
         (b"data: {}\r\n\r\n", b"data: {}\r\n\r\n"),
-        (b": hidden\ndata: {}\n\n", b"data: {}\n\n"),
+        (b"data: {}\n\n", b"data: {}\n\n"),
+        (b": hidden\ndata: {}\n\n", b"data: {}\r\n\r\n"),
         (b"event: hidden\r\nid: hidden\r\ndata: {}\r\n\r\n", b"data: {}\r\n\r\n"),
-        (b"data: {}\nhidden\n\n", b"data: {}\n\n"),
-        (b": hidden\n\n", b":\r\n\r\n"),
-        (b"retry: hidden\rdata:{}\r\r", b"data:{}\r\r"),
+        (b"data: {}\nhidden\n\n", b"data: {}\r\n\r\n"),
+        (b"retry: hidden\rdata:{}\r\r", b"data: {}\r\n\r\n"),
+        (b"data: {\ndata: }\n\n", b"data: { }\r\n\r\n"),
+        (b"data:{}", b"data: {}\r\n\r\n"),
+        (b": hidden\n\n", None),
+        (b"id: hidden\n\n", None),
     ],
 )
-def test_a_bare_event_has_no_text_besides_its_data(raw: bytes, bare: bytes) -> None:
+def test_a_canonical_event_has_nothing_besides_its_data(raw: bytes, canonical: bytes | None) -> None:
     framing = ServerSentEvents()
     [frame] = [*framing.feed(raw), *framing.finish()]
-    assert framing.bare(frame) == Frame(bare, frame.data)
+    assert framing.canonical(frame) == (None if canonical is None else Frame(canonical, frame.data))
+
+
+def test_joined_events_are_canonical_one_by_one() -> None:
+    frame = Frame(b"id: 1\ndata: 1\n\n: a\n\ndata:2\r\r", b"[1,2]")
+    assert ServerSentEvents().canonical(frame) == Frame(b"data: 1\r\n\r\ndata: 2\r\n\r\n", b"[1,2]")
 
 
 # ---- names of events

@@ -159,7 +159,6 @@ class AnswerPipeline:
         self._meter: AnswerMeter | None = None
         self._cited: CitedTexts | None = None
         self._event_work = 0  # an estimate for the event that is being received
-        self._drops_comments = False
 
     @property
     def needs_parsing(self) -> bool:
@@ -210,7 +209,6 @@ class AnswerPipeline:
         self._framing, self._meter = framing, meter
         modes = self._plan.stream_modes.items()
         self._build_stages([stage for mode, window in modes for stage in self._hook_stages(mode, window)])
-        self._drops_comments = any(screen.enforces for screen in self._screens)
 
     def _build_stages(self, hook_stages: Sequence[AnswerStage], *, is_whole: bool = False) -> None:
         """Set the stages of the answer, in order. A whole answer is a stream of one piece."""
@@ -279,14 +277,15 @@ class AnswerPipeline:
                         return _after(released, passed)
                     released, pieces, weight = [*released, *passed], [], 0
                     await self._steps.pause()
-                frame = received
+                frame: Frame | None = received
                 if not received.data and is_error(received.raw):
                     frame = Frame(received.raw, received.raw, is_bare=True)
                 elif not received.is_plain:
                     check_frame(framing, received)
-                    if self._drops_comments:  # screens do not read comments, but some clients do
-                        frame = framing.bare(received)
+                    frame = framing.canonical(received)
                 self._read_bytes += len(received.raw)
+                if frame is None:  # a comment, which no hook reads
+                    continue
                 work = work_of(frame.raw)
                 piece = (
                     self._parse_piece(frame, work) if work <= SMALL_BODY else await self._parse(frame, work)

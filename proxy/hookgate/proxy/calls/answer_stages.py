@@ -60,7 +60,7 @@ class Piece:
 
     frame: Frame
     body: JsonObject | None
-    """The parsed body; None if the piece contains no answer, for example a comment or an error."""
+    """The parsed body; None if the piece contains no answer, for example an error."""
     response: JsonObject
     adapter: DialectAdapter
     work: int = 0
@@ -236,19 +236,19 @@ class ScreenStage:
     async def _judge_others(self, pieces: list[Piece]) -> list[Piece]:
         """Judge pieces without an answer.
 
-        Returns comments and blank lines; errors and brackets are held until the end.
+        Returns blank pieces; errors and brackets are held until the end.
         """
-        comments: list[Piece] = []
+        blank: list[Piece] = []
         for piece in pieces:
-            if _is_comment(piece):
+            if not piece.frame.data and not piece.frame.raw.strip():
                 self._memory -= memory_of(piece)
-                comments.append(piece)
+                blank.append(piece)
                 continue
             original = piece.data()
             self._saw_error = self._saw_error or bool(piece.frame.data)
             redacted = await self.redact_error(original) if original else original
             self._endings.append(piece if redacted is original else replace(piece, error=redacted))
-        return comments
+        return blank
 
 
 def _read_error(data: bytes) -> Any:
@@ -265,14 +265,6 @@ def _read_error(data: bytes) -> Any:
         return data.decode()
     except UnicodeDecodeError:
         raise unreadable_answer("its error is not UTF-8") from None
-
-
-def _is_comment(piece: Piece) -> bool:
-    """Return whether a piece is a comment or a blank line."""
-    if piece.frame.data:
-        return False
-    raw = piece.frame.raw.lstrip()
-    return not raw or raw.startswith(b":")
 
 
 def denied_answer(withheld: Withheld, judge: Judge) -> Ended:
@@ -451,7 +443,7 @@ EDIT_NOT_JSON = "A hook's edit turned the answer into text that is not JSON, but
 
 
 def responses_of(pieces: Sequence[Piece]) -> list[JsonObject]:
-    """Return the responses of the pieces that are part of the answer, without comments and errors."""
+    """Return the responses of the pieces that are part of the answer, without errors."""
     return [piece.response for piece in pieces if piece.body is not None]
 
 

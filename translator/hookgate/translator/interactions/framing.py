@@ -4,7 +4,6 @@ The events of a call are joined to one frame, because a call is judged with all 
 events of steps that overlap. Other events pass one by one.
 """
 
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,10 +11,17 @@ from hookgate.translator.fields import BodyError, JsonObject, read_object
 from hookgate.translator.interactions.events import NEXT, interaction_events
 from hookgate.translator.interactions.steps import is_call_of_client
 from hookgate.translator.streaming.framing import Frame, ServerSentEvents
-from hookgate.translator.streaming.joining import DONE, JoinedEvents, frame_event, read_frame, with_own_name
+from hookgate.translator.streaming.joining import (
+    DONE,
+    JoinedEvents,
+    frame_event,
+    read_frame,
+    with_names,
+    with_own_name,
+)
 
 _END = b"event: done\ndata: %b\n\n" % DONE
-_NAME = re.compile(rb"event: ?(?:interaction\.[a-z_]+|step\.[a-z_]+|error|done)[ \t]*(?:\r\n|\n|\r)?")
+_NAMES = rb"event: ?(?:interaction\.[a-z_]+|step\.[a-z_]+|error|done)[ \t]*"
 
 
 _MAX_HEAD = 1024 * 1024
@@ -41,6 +47,7 @@ class InteractionEvents(JoinedEvents):
     """The events of one interaction, or of several in a row that the client receives as one."""
 
     list_name = "events"
+    _NAME, _CANONICAL = with_names(_NAMES)
 
     def __init__(self, after: str = "") -> None:
         """With `after`, the client receives only what follows the event with this ID."""
@@ -103,9 +110,6 @@ class InteractionEvents(JoinedEvents):
     def is_skipping(self) -> bool:
         """Whether the event after which the client's stream begins has not been received."""
         return not self._reached
-
-    def _is_kept(self, line: bytes) -> bool:
-        return super()._is_kept(line) or _NAME.fullmatch(line) is not None  # the names that the API documents
 
     def encode(self, frame: Frame, data: bytes) -> bytes:
         if self._after:

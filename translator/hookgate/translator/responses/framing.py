@@ -28,10 +28,17 @@ from hookgate.translator.responses.events import (
 )
 from hookgate.translator.responses.received import ReceivedItems, StreamedText
 from hookgate.translator.streaming.framing import Frame
-from hookgate.translator.streaming.joining import DONE, HeldEvents, frame_event, read_frame, with_own_name
+from hookgate.translator.streaming.joining import (
+    DONE,
+    HeldEvents,
+    frame_event,
+    read_frame,
+    with_names,
+    with_own_name,
+)
 from hookgate.translator.strictjson import encode_answer
 
-_NAME = re.compile(rb"event: ?(?:response(?:\.[a-z_]+)+|error|keepalive|done)[ \t]*(?:\r\n|\n|\r)?")
+_NAMES = rb"event: ?(?:response(?:\.[a-z_]+)+|error|keepalive|done)[ \t]*"
 _NEW_ID = re.compile(r"((?:fc|msg|rs)_hookgate_)-?\d+")
 
 
@@ -82,6 +89,7 @@ class ResponseEvents(HeldEvents):
     """The events of one response, or of several in a row that the client receives as one."""
 
     list_name = "events"
+    _NAME, _CANONICAL = with_names(_NAMES)
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,16 +154,6 @@ class ResponseEvents(HeldEvents):
         return super()._release()
 
     # ---- to the client
-
-    def bare(self, frame: Frame) -> Frame:
-        """Return the frame without comments and IDs, and without names that the API does not document."""
-        lines = frame.raw.splitlines(keepends=True)
-        kept = [line for line in lines if line.startswith((b"data:", b"\r", b"\n")) or _NAME.fullmatch(line)]
-        if len(kept) == len(lines):
-            return frame
-        if not any(line.startswith(b"data:") for line in kept):
-            return Frame(b":\n\n", b"")
-        return Frame(b"".join(kept), frame.data)
 
     def encode(self, frame: Frame, data: bytes) -> bytes:
         value = read_frame(data)

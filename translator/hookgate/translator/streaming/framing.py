@@ -56,8 +56,11 @@ class Framing(ABC):
     def finish(self) -> list[Frame]:
         """Return the last frame if the upstream ended without completing it, or an empty list."""
 
-    def bare(self, frame: Frame) -> Frame:
-        """Return the frame without anything besides its data that could contain text."""
+    def canonical(self, frame: Frame) -> Frame | None:
+        """Return a frame in the form that all clients read alike; the same object if it has it.
+
+        Returns None for a frame that has only what no client needs.
+        """
         return frame
 
     @abstractmethod
@@ -104,6 +107,9 @@ class ServerSentEvents(Framing):
     _LINE_END = re.compile(rb"\r\n|\n|\r")
     _SILENT = re.compile(rb"(?::[^\r\n]*|[\r\n]+)*+")
     _ENDS = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n", b"\r\r\n")
+    _NAME = re.compile(rb"(?!)")
+    """Matches a line with the name of an event that clients know."""
+    _CANONICAL = re.compile(rb"(?:data: [^\r\n]*(?:\r\n\r\n|\n\n))++")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -164,22 +170,20 @@ class ServerSentEvents(Framing):
             return Frame(b"data: " + b" ".join(values) + b"\r\n\r\n", b"\n".join(values))
         return Frame(raw, values[0] if values else b"")
 
-    def bare(self, frame: Frame) -> Frame:
-        """Return the frame without comments, and without lines that could contain text besides its data.
+    def canonical(self, frame: Frame) -> Frame | None:
+        """Return the frame with one line of JSON after `data: ` for each event, and its name if it is known.
 
-        If nothing is left, it is an empty comment.
+        Clients ignore some events that have an ID, a comment or an unknown name, or no space after `data:`.
         """
-        lines = frame.raw.splitlines(keepends=True)
-        kept = [line for line in lines if self._is_kept(line)]
-        if len(kept) == len(lines):
+        if self._CANONICAL.fullmatch(frame.raw):
             return frame
-        if not any(line.startswith(b"data:") for line in kept):
-            return Frame(b":\r\n\r\n", b"")
-        return Frame(b"".join(kept), frame.data)
-
-    def _is_kept(self, line: bytes) -> bool:
-        """Return whether a line, unlike comments, names and IDs, is part of a bare event."""
-        return line.startswith((b"data:", b"\r", b"\n"))
+        events: list[bytes] = []
+        for event in self._BLANK_LINE.split(frame.raw):
+            lines = self._LINE_END.split(event)
+            if values := [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]:
+                names = [line + b"\r\n" for line in lines if self._NAME.fullmatch(line)]
+                events.append(b"".join([*names[-1:], b"data: ", b" ".join(values), b"\r\n\r\n"]))
+        return Frame(b"".join(events), frame.data) if events else None
 
     def encode(self, frame: Frame, data: bytes) -> bytes:
         if frame.is_bare:

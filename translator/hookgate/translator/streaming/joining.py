@@ -115,6 +115,12 @@ def read_frame(data: bytes) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
+def with_names(pattern: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Return what matches a line with a known name, and events in canonical form that may have one."""
+    canonical = rb"(?:(?:%b(?:\r\n|\n))?data: [^\r\n]*(?:\r\n\r\n|\n\n))++" % pattern
+    return re.compile(pattern), re.compile(canonical)
+
+
 _NAME_LINE = re.compile(rb"(?:^|[\r\n])event:[ \t]*([^\r\n]*)")
 
 
