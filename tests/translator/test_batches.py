@@ -120,7 +120,7 @@ def test_a_priority_is_an_integer(priority: Any) -> None:
         ({"batch": {"inputConfig": {"requests": {"requests": "x"}}}}, REQUESTS),
         ({"batch": {"inputConfig": {"requests": {"odd": 1}}}}, "batch.inputConfig.requests.odd"),
         ({"batch": {"inputConfig": {"requests": {}, "odd": 1}}}, "batch.inputConfig.odd"),
-        ({"batch": {"inputConfig": {"fileName": "f", "odd": 1}}}, "batch.inputConfig.odd"),
+        ({"batch": {"inputConfig": {"fileName": "f"}}}, "batch.inputConfig.fileName"),
         ({**body_of(), "odd": 1}, "odd"),
         (body_of(odd=1), "batch.odd"),
         (body_of(priority="urgent"), "batch.priority"),

@@ -71,7 +71,9 @@ def test_a_call_that_no_hook_could_judge_is_refused(field: str, call: Any, place
         ([], ""),
         ({"candidates": "hi"}, "candidates"),
         ({"candidates": ["hi"]}, "candidates[0]"),
-        ({"candidates": {"content": "hi"}}, "candidates[0].content"),
+        ({"candidates": [{"content": "hi"}]}, "candidates[0].content"),
+        ({"candidates": {"content": {"parts": [{"text": "hi"}]}}}, "candidates"),
+        ({"candidates": [{"content": {"parts": {"text": "hi"}}}]}, "candidates[0].content.parts"),
     ],
 )
 def test_an_answer_of_another_shape_is_refused(body: Any, place: str) -> None:

@@ -227,8 +227,6 @@ def decode_request(read: Callable[[Json], Any]) -> Decode:
 def decode_new_batch(body: Json) -> Json:
     """Return all that hooks are shown of a request for a batch."""
     batch = BatchBody(body)
-    if batch.in_file:
-        raise BodyError("batch.inputConfig.fileName", "batches in files are refused")
     return {"requests": batch.requests, "labels": batch.labels(), "model": batch.batch.get("model")}
 
 

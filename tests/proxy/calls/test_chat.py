@@ -386,3 +386,22 @@ async def test_log_probabilities_do_not_spell_a_secret_beside_a_call() -> None:
         answer = await post(url, PATH, {**HI, "stream": True, "logprobs": True}, KEY)
     assert answer.status == 200
     assert not any(piece in answer.body for piece in (b"Q3EGRYH7", b"XJ4WPL2D"))
+
+
+@pytest.mark.parametrize("filler", [{"delta": {"refusal": "~"}}, {"message": {"content": "~"}}], ids=str)
+async def test_a_text_that_clients_leave_out_cannot_stand_between_two_others(filler: Json) -> None:
+    def is_clean(event: Json) -> Json | None:
+        return {"decision": "deny", "reason": "no"} if "rocket" in event["llm_response"]["text"] else None
+
+    one, two = ({"choices": [{"index": 0, "delta": {"content": text}}]} for text in ("roc", "ket"))
+    other = {"choices": [{"index": 0, **filler}]}
+    stream = [b"data: %b\n\n" % json.dumps(each).encode() for each in (one, other, two)]
+    async with (
+        peer(STREAM_HEAD, *stream, b"data: [DONE]\n\n") as upstream,
+        gateway_before(upstream.url, {"AfterModel": [runs(is_clean)]}) as url,
+    ):
+        answer = await post(
+            url, PATH, {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}, BEARER
+        )
+    assert "goes on after" in answer.body.decode()
+    assert "ket" not in answer.body.decode().replace("rocket", "")

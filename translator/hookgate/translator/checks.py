@@ -280,11 +280,13 @@ def check_response(body: Any, most: int = MAX_CANDIDATES) -> JsonObject:
     if not body.keys() <= _USUAL_FIELDS:
         check_spellings(body)
     candidates = body.get("candidates")
-    if not isinstance(candidates, list | dict | None):
+    if not isinstance(
+        candidates, list | None
+    ):  # some clients read an object like a list of one, and others not
         raise BodyError("candidates", "the candidates must be a list")
-    if isinstance(candidates, list) and len(candidates) > most:
+    if candidates and len(candidates) > most:
         raise BodyError("candidates", _TOO_MANY.format(most))
-    for i, candidate in enumerate([candidates] if isinstance(candidates, dict) else candidates or ()):
+    for i, candidate in enumerate(candidates or ()):
         try:
             _check_candidate(candidate, most)
         except BodyError as error:
@@ -317,6 +319,8 @@ def _check_candidate(candidate: Any, most: int) -> None:
                 return  # a single text of the model, as in most events of a stream
     _check_content(content, "content")
     check_spellings(content, "content")
+    if not isinstance(content.get("parts"), list | None):
+        raise BodyError("content.parts", "the parts of an answer must be a list")
     for i, part in enumerate(read_list(content, "parts")):
         path = f"content.parts[{i}]"
         check_spellings(part, path)

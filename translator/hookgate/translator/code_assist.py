@@ -41,8 +41,16 @@ def enveloped_session(body: JsonObject) -> str:
 
 
 def unwrap_response(body: JsonObject) -> JsonObject:
-    """Return the GenerateContentResponse of an envelope, or the body itself if it has none, as in errors."""
-    return body["response"] if _is_wrapped(body) else body
+    """Return the GenerateContentResponse of an envelope, or the body itself if it has none, as in errors.
+
+    Raises BodyError if a response is not where clients look for it.
+    """
+    if _is_wrapped(body):
+        response: JsonObject = body["response"]
+        return response
+    if not body.keys().isdisjoint(_OF_RESPONSE):
+        raise BodyError("response", "the answer of Code Assist has its response here, as an object")
+    return body
 
 
 def rewrap_response(body: JsonObject, inner: JsonObject) -> JsonObject:
@@ -55,6 +63,10 @@ def rewrap_response(body: JsonObject, inner: JsonObject) -> JsonObject:
 def wrap_response(inner: JsonObject) -> JsonObject:
     """Return an envelope for a synthetic answer, which has no trace ID."""
     return {"response": inner}
+
+
+_OF_RESPONSE = frozenset({"candidates", "promptFeedback", "prompt_feedback"})
+"""The fields of a response, in which clients of Code Assist do not look outside of the envelope."""
 
 
 def _is_wrapped(body: JsonObject) -> bool:

@@ -66,6 +66,7 @@ from hookgate.translator.fields import (
     TooLargeError,
     read_list,
 )
+from hookgate.translator.streaming.sources import TextOrder
 from hookgate.translator.strictjson import loads, with_whole_characters
 
 log = logging.getLogger("hookgate.gateway")
@@ -157,6 +158,7 @@ class AnswerPipeline:
         self._stages: list[AnswerStage] = []
         self._framing: Framing | None = None
         self._meter: AnswerMeter | None = None
+        self._order = TextOrder()
         self._cited: CitedTexts | None = None
         self._event_work = 0  # an estimate for the event that is being received
 
@@ -384,6 +386,8 @@ class AnswerPipeline:
                 return Piece(frame, None, {}, adapter, work)
             # GenerateContent returns the body itself; this saves a call for each event of a stream.
             response = body if type(adapter) is GenerateContent else adapter.decode_answer(body)
+            if type(adapter) is not GenerateContent:
+                self._order.note(adapter.text_sources(body))
             return Piece(frame, body, check_response(response, self._candidates), adapter, work)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None

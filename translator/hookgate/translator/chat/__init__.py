@@ -6,13 +6,19 @@ place, so that it can be converted back after hooks have edited it. Objects that
 returned unchanged.
 """
 
-from hookgate.translator.chat.answer import decode_completion, encode_completion, new_completion
+from hookgate.translator.chat.answer import (
+    completion_sources,
+    decode_completion,
+    encode_completion,
+    new_completion,
+)
 from hookgate.translator.chat.framing import CompletionChunks
 from hookgate.translator.chat.request import ChatRequest, with_usage
 
 __all__ = [
     "ChatRequest",
     "CompletionChunks",
+    "completion_sources",
     "decode_completion",
     "encode_completion",
     "new_completion",

@@ -151,6 +151,17 @@ def _decode_parts(message: JsonObject, path: str) -> list[tuple[_Place, JsonObje
     return parts
 
 
+def completion_sources(body: JsonObject) -> Iterator[tuple[int, str]]:
+    """Yield the sources of the texts in a completion, in a chunk, or in joined chunks; not of thoughts."""
+    joined = "chunks" in body and "choices" not in body
+    for chunk in read_list(body, "chunks") if joined else [body]:
+        for choice in read_list(chunk, "choices"):
+            index = choice.get("index") or 0
+            for field in ("message", "delta"):
+                message = read_object(choice, field)
+                yield from ((index, f"{field}.{key}") for key in ("content", "refusal") if message.get(key))
+
+
 # ---- calls in pieces
 
 

@@ -14,7 +14,7 @@ from hookgate.translator.interactions.answer import (
     without_unfinished,
 )
 from hookgate.translator.interactions.contents import check_names
-from hookgate.translator.interactions.events import decode_event, encode_event
+from hookgate.translator.interactions.events import decode_event, encode_event, interaction_sources
 from hookgate.translator.interactions.framing import InteractionEvents, first_event
 from hookgate.translator.interactions.request import InteractionRequest
 
@@ -28,6 +28,7 @@ __all__ = [
     "encode_interaction",
     "first_event",
     "has_ended",
+    "interaction_sources",
     "new_interaction",
     "without_unfinished",
 ]

@@ -5,13 +5,21 @@ A function call is judged whole: `InteractionEvents` joins its events to `{"even
 one response with the complete call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hookgate.translator.checks import check_spellings
 from hookgate.translator.conversation.candidates import candidate_of, group_parts, parts_of_answer
-from hookgate.translator.fields import BodyError, JsonObject, is_text, read_object, same, without
+from hookgate.translator.fields import (
+    BodyError,
+    JsonObject,
+    is_text,
+    read_list,
+    read_object,
+    same,
+    without,
+)
 from hookgate.translator.interactions.answer import (
     decode_usage,
     encode_usage,
@@ -54,6 +62,40 @@ def decode_event(event: JsonObject) -> JsonObject:
     """Return the response for an event, or for joined events. Raises BodyError."""
     response, _ = _decoded(event)
     return response
+
+
+def interaction_sources(body: JsonObject) -> Iterator[tuple[int, str]]:
+    """Yield the sources of the texts in an interaction, in an event, or in joined events; not of thoughts."""
+    events = read_list(body, "events") if "events" in body and "event_type" not in body else [body]
+    for event in events:
+        kind = event.get("event_type")
+        for step in [*read_list(event, "steps"), read_object(event, "step")]:
+            if step.get("type") not in _NO_TEXT:
+                yield from _content_sources(read_list(step, "content"), step.get("type"), "model_output")
+        delta = event.get("delta")
+        if isinstance(delta, dict) and delta.get("type") != "thought_summary":
+            inner = delta.get("content")
+            contents = inner if isinstance(inner, list) else [delta, inner]
+            yield from _content_sources(contents, kind, "step.delta", of=str(delta.get("type")))
+
+
+_NO_TEXT = ("thought", "user_input")
+
+
+def _content_sources(
+    contents: Sequence[Any], kind: Any, usual: str, of: str | None = None
+) -> Iterator[tuple[int, str]]:
+    """Yield the sources of the texts among contents.
+
+    `kind` is the type of the step or event that has them, and `usual` that of those which clients know. `of`
+    is the type of the delta that has them.
+    """
+    for content in contents:
+        if isinstance(content, str) and content:
+            yield 0, of or str(kind)
+        elif isinstance(content, dict) and is_text(content) and content["text"]:
+            own = of or str(content.get("type", "text"))
+            yield 0, own if kind == usual else str(kind)
 
 
 def _decoded(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:

@@ -41,6 +41,8 @@ class ServerMessage:
                 raise BodyError(f"serverContent.{name}.text", "it must be a string")
         self.content = only_known(content, CONTENT)
         self.turn = _model_turn(self.content)
+        if not isinstance(read(self.turn, "parts"), list | None):
+            raise BodyError("serverContent.modelTurn.parts", "the parts must be a list")
         """What the model has written or spoken; empty if the message contains none of it."""
         if len(self.turn) != len(_object(self.content, "modelTurn")):
             self.content = write(self.content, "modelTurn", self.turn)
@@ -52,7 +54,7 @@ class ServerMessage:
         check_spellings(tool_call, "toolCall")
         if (kept := only_known(tool_call, TOOL_CALL)) is not tool_call:
             self.message = write(self.message, "toolCall", kept)
-        if not isinstance(read(tool_call, "functionCalls"), list | dict | None):
+        if not isinstance(read(tool_call, "functionCalls"), list | None):
             raise BodyError("toolCall.functionCalls", "the calls must be a list")
         self.calls: list[JsonObject] = read_list(tool_call, "functionCalls")
         """The tool calls in the message."""

@@ -6,7 +6,11 @@ that it can be converted back after hooks have edited it. Objects that no hook e
 """
 
 from hookgate.translator.responses.answer import decode_response, encode_response, new_response
-from hookgate.translator.responses.events import decode_response_event, encode_response_event
+from hookgate.translator.responses.events import (
+    decode_response_event,
+    encode_response_event,
+    response_sources,
+)
 from hookgate.translator.responses.framing import ResponseEvents
 from hookgate.translator.responses.request import ResponseRequest, held_content
 
@@ -19,4 +23,5 @@ __all__ = [
     "encode_response_event",
     "held_content",
     "new_response",
+    "response_sources",
 ]

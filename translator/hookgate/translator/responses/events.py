@@ -6,7 +6,7 @@ gives them the texts that the client has received. A function call is judged who
 events to `{"events": […]}`, which is shown as one response with the complete call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -125,6 +125,32 @@ def decode_response_event(event: JsonObject) -> JsonObject:
 def is_joined(event: JsonObject) -> bool:
     """Return whether an object consists of joined events."""
     return "events" in event and "type" not in event
+
+
+def response_sources(body: JsonObject) -> Iterator[tuple[int, str]]:
+    """Yield the sources of the texts in a response, in an event, or in joined events; not of thoughts."""
+    events = read_list(body, "events") if "events" in body and "type" not in body else [body]
+    for event in events:
+        kind = event.get("type")
+        if not isinstance(kind, str):
+            yield from (source for item in read_list(event, "output") for source in _item_sources(item))
+        elif isinstance(event.get("delta"), str) and event["delta"] and kind != ARGUMENTS:
+            source = KIND_OF_DELTA[kind].content if kind in KIND_OF_DELTA else kind
+            if source not in _THOUGHTS and kind.endswith(".delta"):
+                yield 0, source
+
+
+_THOUGHTS = ("reasoning_text", "summary_text")
+
+
+def _item_sources(item: JsonObject) -> Iterator[tuple[int, str]]:
+    """Yield the sources of the texts in an item of a response."""
+    for content in read_list(item, "content"):
+        kind = content.get("type") if isinstance(content, dict) else None
+        if kind not in _THOUGHTS and (is_content_text(content) or isinstance(content.get("text"), str)):
+            yield 0, str(kind if item.get("type") == "message" else item.get("type"))
+    if isinstance(item.get("text"), str):
+        yield 0, str(item.get("type"))
 
 
 def _decoded(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:

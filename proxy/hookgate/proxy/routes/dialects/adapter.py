@@ -5,6 +5,7 @@ from typing import Protocol
 from hookgate.proxy.routes.table import Route
 from hookgate.translator import Framing
 from hookgate.translator.fields import JsonObject
+from hookgate.translator.streaming.sources import TextSources
 
 
 class DialectAdapter(Protocol):
@@ -35,6 +36,9 @@ class DialectAdapter(Protocol):
 
     def decode_answer(self, body: JsonObject) -> JsonObject:
         """Return the GenerateContentResponse."""
+
+    def text_sources(self, body: JsonObject) -> TextSources:
+        """Return the sources of the texts of an answer or event, in order, except those of thoughts."""
 
     def encode_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         """Return the body with the given response."""

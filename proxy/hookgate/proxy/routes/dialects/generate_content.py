@@ -30,6 +30,7 @@ from hookgate.translator.code_assist import (
     wrap_response,
 )
 from hookgate.translator.fields import JsonObject, read, read_list, write
+from hookgate.translator.streaming.sources import TextSources
 
 
 class GenerateContent:
@@ -57,6 +58,9 @@ class GenerateContent:
 
     def decode_answer(self, body: JsonObject) -> JsonObject:
         return body
+
+    def text_sources(self, body: JsonObject) -> TextSources:
+        return ()  # clients show all texts but thoughts
 
     def encode_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         return inner

@@ -15,8 +15,10 @@ from hookgate.translator.interactions import (
     decode_interaction,
     encode_event,
     encode_interaction,
+    interaction_sources,
     new_interaction,
 )
+from hookgate.translator.streaming.sources import TextSources
 
 _NO_PLACE = "A hook's edit cannot be sent with an interaction: {}"
 
@@ -57,6 +59,9 @@ class Interactions:
 
     def decode_answer(self, body: JsonObject) -> JsonObject:
         return decode_event(body) if "event_type" in body or "events" in body else decode_interaction(body)
+
+    def text_sources(self, body: JsonObject) -> TextSources:
+        return interaction_sources(body)
 
     def encode_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         is_event = "event_type" in body or "events" in body

@@ -12,6 +12,7 @@ from hookgate.translator import BodyError, Framing, text_response
 from hookgate.translator.chat import (
     ChatRequest,
     CompletionChunks,
+    completion_sources,
     decode_completion,
     encode_completion,
     new_completion,
@@ -27,7 +28,9 @@ from hookgate.translator.responses import (
     encode_response_event,
     held_content,
     new_response,
+    response_sources,
 )
+from hookgate.translator.streaming.sources import TextSources
 
 
 class OpenAIRequest(Protocol):
@@ -65,6 +68,10 @@ class OpenAIBodies(ABC):
     @abstractmethod
     def decode_answer(self, body: JsonObject) -> JsonObject:
         """Return the GenerateContentResponse."""
+
+    @abstractmethod
+    def text_sources(self, body: JsonObject) -> TextSources:
+        """Return the sources of the texts of an answer or event."""
 
     @abstractmethod
     def edit_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
@@ -149,6 +156,9 @@ class ChatCompletions(OpenAIBodies):
     def decode_answer(self, body: JsonObject) -> JsonObject:
         return decode_completion(body)
 
+    def text_sources(self, body: JsonObject) -> TextSources:
+        return completion_sources(body)
+
     def edit_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         return encode_completion(body, inner)
 
@@ -174,6 +184,9 @@ class Responses(OpenAIBodies):
 
     def decode_answer(self, body: JsonObject) -> JsonObject:
         return decode_response_event(body) if self._is_event(body) else decode_response(body)
+
+    def text_sources(self, body: JsonObject) -> TextSources:
+        return response_sources(body)
 
     def edit_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         return encode_response_event(body, inner) if self._is_event(body) else encode_response(body, inner)
