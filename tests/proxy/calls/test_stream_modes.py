@@ -140,6 +140,37 @@ async def test_a_text_that_has_ended_leaves_the_window_once_enough_of_another_fo
         assert (await _begun(url, len(events[0]))).startswith(events[0])
 
 
+def thinking(size: int) -> dict[str, Any]:
+    return {"candidates": [{"content": {"parts": [{"text": "x" * size, "thought": True}]}, "index": 0}]}
+
+
+async def test_a_text_around_long_thoughts_is_judged_as_one() -> None:
+    def deny(event: dict[str, Any]) -> dict[str, Any] | None:
+        found = "rocket" in event["llm_response"]["text"]
+        return {"decision": "deny", "reason": "no"} if found else None
+
+    events = [spoken("a roc"), *[thinking(400)] * 4, spoken("ket"), spoken("!", finishReason="STOP")]
+    hooks = {"AfterModel": [runs(deny, stream="window", window=256)]}
+    answer = await streamed(hooks, *events, pause=0.01)
+    text = stream_text(answer)
+    assert (text.startswith("a roc"), "ket" in text, text.endswith("no")) == (True, False, True)
+
+
+async def test_an_edit_of_what_was_sent_is_an_error_unless_it_changes_what_follows() -> None:
+    def edit(event: dict[str, Any]) -> dict[str, Any]:
+        text = event["llm_response"]["text"]
+        return {
+            "hookSpecificOutput": {
+                "llm_response": {"text": text.replace("roc", "***") if "!" in text else text}
+            }
+        }
+
+    events = [spoken("a roc"), *[thinking(400)] * 4, spoken("ket!"), spoken("", finishReason="STOP")]
+    answer = await streamed({"AfterModel": [runs(edit, stream="window", window=256)]}, *events, pause=0.01)
+    assert "was sent before" in stream_text(answer)
+    assert "ket" not in stream_text(answer)
+
+
 async def _begun(url: str, size: int) -> bytes:
     async with connected(url) as wire:
         await wire.post(SSE, HI)

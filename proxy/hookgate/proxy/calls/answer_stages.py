@@ -320,13 +320,15 @@ class WindowStage:
     """Runs hooks on a window of text, which is held back until further text follows it.
 
     Pieces without text are judged once. They are held, too, to keep the order, but hooks do not see them
-    again: their number has no limit.
+    again: their number has no limit. A text that is sent because much of another one followed, such as
+    thoughts, is judged again with what continues it.
     """
 
     def __init__(self, run_hooks: RunHooks, window: int) -> None:
         """Judge at least `window` characters of each text at once."""
         self._run_hooks, self._window = run_hooks, window
         self._held: list[list[Piece]] = []  # each a piece with text, and those without text that follow it
+        self._sent: list[Piece] = []  # texts that no full window of their own text followed
         self._memory = 0
 
     def held_bytes(self) -> int:
@@ -335,10 +337,10 @@ class WindowStage:
     async def feed(self, pieces: list[Piece]) -> Passed:
         judged = [*(held[0] for held in self._held), *pieces]
         if any(piece.body is not None for piece in pieces):
-            passed = await self._run_hooks(judged)
+            passed = await self._run_hooks([*self._sent, *judged])
             if isinstance(passed, EarlyEnd):
                 return passed
-            judged = passed
+            judged = _without_sent(self._sent, judged, passed)
         new = judged[len(self._held) :]
         for held, piece in zip(self._held, judged, strict=False):
             held[0] = piece
@@ -350,6 +352,9 @@ class WindowStage:
                 (self._held[-1] if self._held else released).append(piece)
         ready = _count_releasable([held[0] for held in self._held], self._window)
         released += chain.from_iterable(self._held[:ready])
+        if ready:
+            texts = [held[0] for held in self._held]
+            self._sent = _continued([*self._sent, *texts[:ready]], texts[ready:], self._window)
         del self._held[:ready]
         self._memory += sum(map(memory_of, pieces)) - sum(map(memory_of, released))
         if self._memory > MAX_ANSWER:
@@ -363,6 +368,36 @@ class WindowStage:
     async def abandon(self) -> list[Piece]:
         self._held = []
         return []
+
+
+_SENT = "A hook's edit of a text cannot be sent: the part that it changes was sent before."
+
+
+def _without_sent(sent: list[Piece], judged: list[Piece], passed: list[Piece]) -> list[Piece]:
+    """Return what hooks left of `judged`, before which they were shown what was sent. Raises ApiError (403).
+
+    An edit of what was sent has no effect, so it must change the text that continues it, too.
+    """
+    left = passed[len(sent) :]
+    if not _are_same(passed[: len(sent)], sent) and _are_same(left, judged):
+        raise policy_denied(_SENT, AfterModel.name)
+    return left
+
+
+def _are_same(pieces: Sequence[Piece], before: Sequence[Piece]) -> bool:
+    return same_items([piece.response for piece in pieces], [piece.response for piece in before])
+
+
+def _continued(sent: Sequence[Piece], later: Sequence[Piece], window: int) -> list[Piece]:
+    """Return those of the texts that were sent which no full window of their own text follows."""
+    behind: Counter[TextChannel] = Counter()
+    kept: list[Piece] = []
+    for at, piece in enumerate(reversed([*sent, *later])):
+        texts = join_texts([piece.response])
+        if at >= len(later) and any(behind[channel] < window for channel in texts):
+            kept.append(piece)
+        behind.update({channel: len(text) for channel, text in texts.items()})
+    return kept[::-1]
 
 
 def _has_text(piece: Piece) -> bool:
