@@ -47,6 +47,10 @@ class Withheld(Exception):  # noqa: N818  # a decision, not an error
         return {"decision": "deny", "reason": str(self), **findings}
 
 
+UNREADABLE_MODEL = "(unreadable)"
+"""Stands for the model that has answered if it is named otherwise than models are."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExpectedUse:
     """The tokens that a call is expected to use at most, estimated from its request."""
@@ -134,7 +138,10 @@ class CallState:
     cut_off: bool = False
     """Whether the answer has ended prematurely, so that its texts may end in the middle of a secret."""
     answered_by: str = ""
-    """The model that has answered, as the answer names it; empty if it is unknown, or there is no answer."""
+    """The model that has answered, as the answer names it, or UNREADABLE_MODEL.
+
+    Empty if it is unknown, or there is no answer.
+    """
     rerouted: Mapping[str, str] = field(default_factory=dict)
     """The models that answered the latest calls to other models, by the names of these."""
     expected: ExpectedUse = ExpectedUse()

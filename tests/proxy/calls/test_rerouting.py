@@ -181,6 +181,15 @@ async def test_an_answer_of_a_model_that_is_not_allowed_is_withheld_if_so_config
     assert receipt["outcome"] == "denied"
 
 
+@pytest.mark.parametrize("name", ["Gemini-2.5-Pro", "gemini-2.5-pro ", "gemini-2.5-pro\u200b", "a(b)"])
+@every_call
+async def test_an_answer_whose_model_is_not_readable_is_withheld(call: str, name: Any) -> None:
+    script: Any = {"rules": [{"answer": {"text": "a secret plan", "model": name}}]}
+    hooks = models("AfterModel", deny=["gemini-2.5-*"], answered_by="refuse")
+    async with running_gateway(hooks, script) as gateway:
+        assert b"plan" not in (await send(gateway.url, call)).body
+
+
 @every_call
 async def test_an_answer_of_an_allowed_model_passes(call: str) -> None:
     hooks = models("AfterModel", allow=["gemini-3.8-*"], answered_by="refuse")

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from hookgate.hooks.policies.options import Globs, Options, matches_name, read_options
 from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
-from hookgate.hooks.session import SessionContext
+from hookgate.hooks.session import UNREADABLE_MODEL, SessionContext
 from hookgate.translator.fields import camel
 
 
@@ -175,7 +175,7 @@ def models_policy(options: Mapping[str, Any], environment: PolicyEnvironment) ->
 
 def _judge_answer(options: ModelsOptions, model: str) -> dict[str, Any] | None:
     """Judge an answer by the model that it names as its own; empty if it names none."""
-    if not model or _allowed(options, model):
+    if not model or (model != UNREADABLE_MODEL and _allowed(options, model)):
         return None
     if options.answered_by == "refuse":
         return {"decision": "deny", "reason": options.reason or _ANSWERED.format(model=model)}

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from hookgate.hooks.policies.estimates import BYTES_PER_MEDIA_TOKEN, BYTES_PER_TOKEN
-from hookgate.hooks.session import ExpectedUse
+from hookgate.hooks.session import UNREADABLE_MODEL, ExpectedUse
 from hookgate.proxy.observe.usage import Usage, UsageCounts
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject, read, read_list
@@ -250,12 +250,12 @@ class AnswerMeter:
         self._repeated[key] = self._repeated.get(key, 0) + sizes.text
 
     def _read_model(self, answer: JsonObject) -> None:
-        """Note the model that an answer names in any dialect. Anything but a name is ignored."""
+        """Note the model that an answer names in any dialect, or that its name is not readable."""
         name = answer.get("modelVersion") or answer.get("model")
         if name and name != self._model:
             self._model = name
-            if isinstance(name, str) and (found := _MODEL.fullmatch(name)):
-                self._note_model(found[1])
+            found = _MODEL.fullmatch(name) if isinstance(name, str) else None
+            self._note_model(found[1] if found else UNREADABLE_MODEL)
 
 
 def passing_use(size: int, media: int, *, is_answer: bool) -> Usage:

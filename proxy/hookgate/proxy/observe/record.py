@@ -16,7 +16,7 @@ from typing import Literal, Self
 from hookgate.hooks import CallEnd, CallState, Run, SessionContext, Verdict
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.events.base import utc_text
-from hookgate.hooks.session import ExpectedUse
+from hookgate.hooks.session import UNREADABLE_MODEL, ExpectedUse
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.fair_mapping import FairMapping
@@ -411,7 +411,8 @@ class CallRecord:
 
     def note_answered_by(self, model: str) -> None:
         """Note the model that an answer of the upstream names as its own."""
-        self.answered_by = model
+        if model != UNREADABLE_MODEL:
+            self.answered_by = model
         if self.call_state is not None:
             self.call_state.answered_by = model
 
