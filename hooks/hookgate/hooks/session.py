@@ -1,7 +1,7 @@
 """The context of a hook's run: the session, the caller, and the state of the current call."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -126,6 +126,9 @@ class CallState:
     """Filters for the answer to the client, applied after all hooks, such as one that restores pseudonyms."""
     at_end: list[Callable[[CallEnd], None]] = field(default_factory=list)
     """Callbacks for the end of the call, and of each part of a Live session. They must not block or raise."""
+    before_turn: dict[Any, Callable[[], Awaitable[str | None]]] = field(default_factory=dict)
+    """Checks by policies, for further turns of a Live session in which nothing is judged. Each returns the
+    reason why the session has to end, or None."""
     operation: str = ""
     """The API's method, such as `generateContent`; empty if it is unknown, as in events of a shim."""
     own_model: str = ""

@@ -845,6 +845,35 @@ async def test_turns_whose_tokens_a_server_does_not_report_are_estimated_and_lim
     assert receipt["usage"]["estimated"]["output_tokens"] >= 1200
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"clientContent": {"turnComplete": True}},
+        {"clientContent": {"turns": [], "turnComplete": True}},
+        {"realtimeInput": {"activityEnd": {}}},
+        {"realtimeInput": {"audio": {"mimeType": "audio/pcm", "data": SPEECH}}},
+    ],
+    ids=str,
+)
+async def test_turns_without_anything_to_judge_are_limited(message: Json) -> None:
+    rule = {"tokens": 1000, "per": "key", "window": "day", "name": "talk", "reason": "Ask Ada."}
+    limits = {"type": "builtin", "builtin": "limits", "options": {"rules": [rule]}}
+    small = {"setup": {**SETUP["setup"], "generationConfig": {"maxOutputTokens": 1}}}
+    turn = [*written("hi"), {**END, **counted(200, 100)}]
+    async with session(
+        ScriptedModel({"clientContent": turn, "realtimeInput": turn}), {"BeforeModel": [limits]}, setup=small
+    ) as client:
+        turns = 0
+        while (turns := turns + 1) < 9:
+            await client.tell(message)
+            heard = await client.hear()
+            if not heard or "turnComplete" not in heard[-1].get("serverContent", {}):
+                break
+        receipt = await client.receipt()
+        assert client.socket.close_code == 1008
+    assert (turns, receipt["outcome"]) == (5, "denied")
+
+
 async def test_a_usage_that_follows_a_turn_replaces_the_estimate_of_it() -> None:
     late = [*written("x" * 3200), END, counted(100, 7)]
     async with session(ScriptedModel({"clientContent": late}), {}) as client:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from math import floor, log10
 from typing import Any
 
@@ -244,8 +245,14 @@ class _Limits:
             return _denial(rule, _NO_PRICE.format(rule=_rule_name(rule), model=model))
         expected = self._expected(event["llm_request"], session)
         amounts = expected_amounts(expected, self._prices, model, session.call_state.rerouted)
+        session.call_state.before_turn[self] = partial(self._check, session, model, amounts)
         full = await self._account(session).take(self, self._rules, model, amounts)
         return _denial(full.count.rule, self._message(full)) if full else None
+
+    async def _check(self, session: SessionContext, model: str, amounts: Amounts) -> str | None:
+        """Return why the session's next turn must not begin, or None."""
+        full = await self._account(session).take(self, self._rules, model, amounts)
+        return f"{self._message(full)} {full.count.rule.reason}".strip() if full else None
 
     @staticmethod
     def _expected(llm_request: Mapping[str, Any], session: SessionContext) -> ExpectedUse:

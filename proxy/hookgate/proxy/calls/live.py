@@ -6,12 +6,13 @@ says is sent on at once, and judged together with what it has said before.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from aiohttp import WSCloseCode, web
 
-from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, Engine
+from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, Engine, Verdict
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.answer_pipeline import error_for_client
 from hookgate.proxy.calls.call import Call
@@ -32,7 +33,7 @@ from hookgate.proxy.calls.websockets import (
     relay,
     run_until_closed,
 )
-from hookgate.proxy.errors import ApiError, body_refused, policy_denied
+from hookgate.proxy.errors import ApiError, StoreError, body_refused, policy_denied
 from hookgate.proxy.keys.callers import is_ephemeral
 from hookgate.proxy.observe.answer_meter import passing_use
 from hookgate.proxy.observe.usage import NO_USAGE, read_usage
@@ -64,6 +65,8 @@ from hookgate.translator.live import (
 )
 from hookgate.translator.strictjson import Bounds, dumps, encode_answer, loads
 
+log = logging.getLogger("hookgate.gateway")
+
 M = TypeVar("M", ClientMessage, ServerMessage)
 
 _NO_PLACE = "A hook's edit cannot be sent in a Live session: {}"
@@ -71,6 +74,7 @@ _NO_TOKENS = (
     "hookgate cannot judge sessions with ephemeral tokens: a token can contain a setup that no hook has "
     "seen. Connect with a key."
 )
+_UNCHECKED = "The limits of this session cannot be checked now. Try again later."
 _COUNTS = ("audio_in", "untranscribed_in", "media_out", "untranscribed_out")
 """The names of the receipt's counts of bytes of speech."""
 _CLOSE_REASON = 123
@@ -294,7 +298,7 @@ class LiveSession:
         if server.turn_ends:
             self._count_unreported()
         if server.usage or server.turn_ends:  # a client that only speaks sends nothing that is judged
-            await self._call.check_key_limits(self._model)
+            await self._check_limits()
 
     def _server_message(self, message: object) -> ServerMessage:
         server = ServerMessage(message, self._called)
@@ -316,6 +320,18 @@ class LiveSession:
             self._record.estimated_usage += self._unreported - self._counted
             self._counted = self._unreported
             self._call.services.settle_usage(self._record, continues=True)
+
+    async def _check_limits(self) -> None:
+        """Check the limits before the next turn. Raises ApiError or SessionStoppedError if one is reached."""
+        await self._call.check_key_limits(self._model)
+        for check in self._judge.session.call_state.before_turn.values():
+            try:
+                reason = await check()
+            except StoreError as error:
+                log.error("%s", error)
+                reason = _UNCHECKED
+            if reason:
+                _going_on(self._judge.record_end(Verdict("deny", reason=reason)))
 
     def _is_complete(self, latest: ServerMessage) -> bool:
         """Return whether the messages that are held back can be judged, including the latest.
