@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -407,3 +408,31 @@ async def test_known_interactions_outlive_the_gateway(tmp_path: Path) -> None:
                 server.signal(15)
                 assert await server.ended() == 0
     assert statuses == [200, 403, 200, 403]
+
+
+async def test_the_tokens_of_an_earlier_interaction_count_for_those_that_continue_it(tmp_path: Path) -> None:
+    """They are held, so that calls at once cannot all pass, and count if the client leaves."""
+    rule = {"tokens": 30_000, "per": "key", "window": "day"}
+    limits = {"type": "builtin", "builtin": "limits", "options": {"rules": [rule]}}
+    usage = {"total_input_tokens": 9_000, "total_output_tokens": 1_000, "total_tokens": 10_000}
+    first = json.dumps({**ANSWER, "usage": usage}).encode()
+    more = {**HI, "previous_interaction_id": ANSWER["id"], "generation_config": {"max_output_tokens": 10}}
+    stays = asyncio.Event()
+    async with (
+        peer(ok(first)) as creating,
+        peer(stays=stays) as waiting,
+        Store(StoreSettings(), tmp_path) as store,
+    ):
+        known = KnownInteractions(store.interactions)
+        hooks = {"BeforeModel": [limits]}
+        async with (
+            gateway_before(creating.url, hooks, interactions=known) as url,
+            gateway_before(waiting.url, hooks, interactions=known) as other,
+        ):
+            assert (await post(url, PATH, HI)).status == 200
+            calls = [asyncio.create_task(post(other, PATH, more)) for _ in range(6)]
+            denied = [await each for each in islice(asyncio.as_completed(calls), 3)]
+            assert {answer.status for answer in denied} == {403}
+            stays.set()
+            await asyncio.wait(calls)
+            assert len(waiting.heard) == 3

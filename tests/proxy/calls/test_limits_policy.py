@@ -166,6 +166,17 @@ async def test_what_is_cached_counts_as_a_prompt() -> None:
     assert counted.status == 200
 
 
+async def test_the_tokens_of_a_cache_are_held_by_calls_that_use_it() -> None:
+    cache = {"model": "models/gemini-2.5-flash", "contents": [{"parts": [{"text": "hi"}]}]}
+    written = ok(json.dumps({"name": "cachedContents/c", "usageMetadata": {"totalTokenCount": 500}}).encode())
+    hooks = {"BeforeModel": [limits({"per": "key", "window": "month", "tokens": 1_200})]}
+    small = {**HI, "cachedContent": "cachedContents/c", "generationConfig": {"maxOutputTokens": 1}}
+    async with peer(0.5, written) as upstream, gateway_before(upstream.url, hooks) as url:
+        assert (await post(url, "/v1beta/cachedContents", cache, KEY)).status == 200
+        answers = await asyncio.gather(*(post(url, UNARY, small, OTHER) for _ in range(6)))
+    assert sorted(answer.status for answer in answers) == [200] * 3 + [403] * 3
+
+
 async def test_a_gateway_without_limits_opens_no_store(tmp_path: Path) -> None:
     hook = {"type": "builtin", "builtin": "models", "options": {}}
     async with gateway(tmp_path, hook) as running:

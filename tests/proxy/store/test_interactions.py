@@ -48,11 +48,11 @@ async def test_a_stored_interaction_is_known_at_every_gateway_to_its_key_only(
         assert await other.find("alice", FIRST.name) == FIRST
         assert await other.find("bob", FIRST.name) is None
         assert await other.find("alice", "projects/p/locations/l/interactions/v1_1") is None
-        await other.pass_answer("bob", FIRST.name, counted=True, answer=b"[]")
+        await other.pass_answer("bob", FIRST.name, counted=True, tokens=0, answer=b"[]")
         await other.forget("bob", FIRST.name)
         assert await one.find("alice", FIRST.name) == FIRST
-        await other.pass_answer("alice", FIRST.name, counted=False, answer=b"[2]")
-        assert await one.find("alice", FIRST.name) == replace(FIRST, passed=True, answer=b"[2]")
+        await other.pass_answer("alice", FIRST.name, counted=False, tokens=7, answer=b"[2]")
+        assert await one.find("alice", FIRST.name) == replace(FIRST, passed=True, tokens=7, answer=b"[2]")
         counts = await asyncio.gather(*(each.count("alice", FIRST.name) for each in (one, other) * 5))
         assert sorted(counts) == [False] * 9 + [True]
         await one.forget("alice", FIRST.name)

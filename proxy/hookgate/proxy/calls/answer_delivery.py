@@ -91,6 +91,7 @@ class AnswerDelivery:
         `was_left` says that the client left before its end.
         """
         record, reported = self._record, self.usage
+        self._call.services.note_cached(self._call.cached_content, reported.cached_tokens)
         if self.counts_usage:
             record.usage += reported
         if self.counts_usage and not record.continues_in_background:

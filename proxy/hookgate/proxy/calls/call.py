@@ -1,11 +1,13 @@
 """One request until its answer ends: who makes it, what it is sent with, and where its steps run."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hookgate.hooks import Engine, SessionContext
 from hookgate.hooks.policies.estimates import estimate_all
+from hookgate.hooks.session import ExpectedUse
 from hookgate.proxy.calls.judge import Judge, create_call_state
 from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.calls.services import GatewayServices
@@ -19,7 +21,7 @@ from hookgate.proxy.server.connection import Request
 from hookgate.proxy.sessions.sessions import SHIM_HEADER, OpenSession, ReportedKind, text_fingerprint
 from hookgate.proxy.upstream.client import UpstreamAnswer
 from hookgate.proxy.upstream.fail_over import FailOver
-from hookgate.translator.fields import JsonObject, read_list, texts_of
+from hookgate.translator.fields import JsonObject, read, read_list, texts_of
 
 if TYPE_CHECKING:  # they import SQLAlchemy, which only issued keys need
     from hookgate.proxy.keys.issued import Admission
@@ -47,6 +49,10 @@ class Call:
         """The session name in the path or header; empty if there is none."""
         self.earlier_session = ""
         """The session of the interaction that the call continues or reads; empty if it is unknown."""
+        self.earlier_tokens = 0
+        """The tokens of the conversation up to that interaction, as far as they are known."""
+        self.cached_content = ""
+        """The name of the cached contents to which the request refers."""
         self.observers: list[CallObserver] = []
         """Observers of the call's content. Usually empty."""
         self._admission: Admission | None = None
@@ -134,7 +140,17 @@ class Call:
         self, session: SessionContext, *requests: JsonObject, generates: bool = True
     ) -> None:
         """Estimate what a call with these requests will use. Limits hold that until the call has ended."""
-        session.call_state.expected = await self.steps.run(estimate_all, requests, generates)
+        expected = await self.steps.run(estimate_all, requests, generates)
+        session.call_state.expected = self._with_stored(expected, requests)
+
+    def _with_stored(self, expected: ExpectedUse, requests: Sequence[JsonObject]) -> ExpectedUse:
+        """Add the tokens of what the API has stored and the requests refer to, as far as they are known."""
+        tokens = self.earlier_tokens
+        for request in requests:
+            if isinstance(name := read(request, "cachedContent"), str):
+                self.cached_content = name
+                tokens += self.services.cached_tokens.get(name, 0)
+        return replace(expected, input_tokens=expected.input_tokens + tokens) if tokens else expected
 
     async def begin(
         self, engine: Engine, body: JsonObject, session_in_body: str = "", *, generates: bool = False
@@ -162,6 +178,8 @@ class Call:
         contents, caller = read_list(body, "contents"), self.caller
         state = create_call_state(self.route, body, generates=generates)
         state.steps, state.rerouted = self.steps, self.services.rerouted
+        if generates:
+            state.expected = self._with_stored(state.expected, [body])
         session = caller.in_session(name or self.earlier_session or caller.conversation_id(contents), state)
         if name:
             return session, None

@@ -4,7 +4,7 @@ Whether an answer is streamed is in the body or in the query, which are therefor
 """
 
 import asyncio
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -24,7 +24,7 @@ from hookgate.proxy.calls.reply import Reply, answering, end_call
 from hookgate.proxy.calls.request import JudgedRequest
 from hookgate.proxy.errors import ApiError, request_refused
 from hookgate.proxy.observe.content import CallObserver
-from hookgate.proxy.observe.usage import Usage
+from hookgate.proxy.observe.usage import Usage, read_usage
 from hookgate.proxy.routes.dialects.interactions import Interactions, check_interaction
 from hookgate.proxy.routes.table import Route, without_parameter
 from hookgate.proxy.server.bodies import read_answer, read_whole, unreadable_answer, work_of
@@ -238,7 +238,7 @@ async def find_earlier(call: Call, id_: str, field: str = "") -> "StoredInteract
         message = _UNKNOWN.format(field or "interaction", _CONTINUE if field else _READ)
         raise ApiError(403, message, "INTERACTION_UNKNOWN")
     if found is not None:
-        call.earlier_session = found.session
+        call.earlier_session, call.earlier_tokens = found.session, found.tokens
     return found
 
 
@@ -249,6 +249,12 @@ async def shown_earlier(call: Call, earlier: "StoredInteraction | None") -> Json
     shown: JsonObject = {"known": True, "revision": earlier.revision}
     turns = await call.services.interactions.turns(earlier.key, earlier.name)
     return shown if turns is None else {**shown, "contents": turns}
+
+
+def _tokens_in(response: JsonObject) -> int:
+    """Return the tokens of a conversation as an answer reports them; 0 if it does not."""
+    used = read_usage(read_object(response, "usageMetadata"))
+    return used.input_tokens + used.output_tokens
 
 
 class InteractionNotes(CallObserver):
@@ -300,8 +306,8 @@ class InteractionNotes(CallObserver):
         if self._name is None:
             await self._create(response, passed=ended, counted=is_counted)
         elif ended and not (self._read and self._read.passed):
-            answer = self._stored_answer()
-            await interactions.pass_answer(key, self._name, counted=is_counted, answer=answer)
+            answer, tokens = self._stored_answer(), _tokens_in(response)
+            await interactions.pass_answer(key, self._name, counted=is_counted, tokens=tokens, answer=answer)
 
     async def _create(self, response: JsonObject, *, passed: bool, counted: bool) -> None:
         from hookgate.proxy.store.interactions import StoredInteraction  # noqa: PLC0415  # see above
@@ -324,6 +330,7 @@ class InteractionNotes(CallObserver):
                 continues_known=previous is None or continues_known,
                 passed=passed,
                 counted=counted,
+                tokens=_tokens_in(response) or sum(astuple(call.record.expected_use())),
                 request=self._request,
                 answer=self._stored_answer() if passed else None,
             )

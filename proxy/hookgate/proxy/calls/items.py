@@ -35,6 +35,7 @@ from hookgate.translator import CACHES, BodyError, EditError, Inputs, check_requ
 from hookgate.translator.fields import JsonObject, TooLargeError, read, read_list, read_object, write
 from hookgate.translator.inputs import RequestItem, offers_tools
 from hookgate.translator.request import requires_json
+from hookgate.translator.streaming.joining import read_frame
 from hookgate.translator.strictjson import dumps
 
 _FREE = frozenset({"countTokens", "computeTokens"})
@@ -153,8 +154,17 @@ class ItemsCall:
         meter = AnswerMeter(note_model=record.note_answered_by)
         await call.request.body_worker.run(work_of(body), meter.note_whole, body)
         record.usage += meter.usage
+        if call.route.verb == "createCachedContent":
+            self._note_cache(body)
         record.estimated_usage += meter.unreported(record.expected_use())
         return web.Response(status=answer.status, headers=headers, body=body)
+
+    def _note_cache(self, body: bytes) -> None:
+        """Note the tokens of cached contents that were created."""
+        cache = read_frame(body)
+        tokens = read(read_object(cache, "usageMetadata"), "totalTokenCount")
+        if isinstance(name := cache.get("name"), str) and type(tokens) is int:
+            self._call.services.note_cached(name, tokens)
 
 
 async def judge_item(

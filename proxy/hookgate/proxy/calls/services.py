@@ -32,6 +32,10 @@ _MAX_REROUTED = 1_000
 """The maximum number of models for which it is remembered that others answer."""
 
 
+_MAX_CACHES = 10_000
+"""The maximum number of cached contents whose tokens are remembered."""
+
+
 class GatewayServices:
     """What all calls of one gateway share, such as the upstreams, the sessions and the audit."""
 
@@ -65,6 +69,8 @@ class GatewayServices:
         self.prices = read_prices(config.prices.file)
         self.rerouted: dict[str, str] = {}
         """The models that answered the latest calls to other models, by the names of these."""
+        self.cached_tokens: dict[str, int] = {}
+        """The tokens of cached contents, by their names, as answers have reported them."""
         self.slices = LoopSlices()
         self.long_steps = LongSteps()
         self.transcripts = open_transcripts(config.transcripts, find_sources(config.hooks).state)
@@ -112,6 +118,15 @@ class GatewayServices:
         unpriced = self.prices is not None and not self.prices.knows(answered_by)
         price = "; the price table has no price for it, so that of the other one is used" if unpriced else ""
         log.warning("calls to %s are answered by %s%s", asked, answered_by, price)
+
+    def note_cached(self, name: str, tokens: int) -> None:
+        """Remember the tokens of cached contents, for calls that use them."""
+        if not name or not tokens:
+            return
+        self.cached_tokens.pop(name, None)
+        if len(self.cached_tokens) >= _MAX_CACHES:
+            del self.cached_tokens[next(iter(self.cached_tokens))]
+        self.cached_tokens[name] = tokens
 
     async def receipt_for(self, receipt_id: str, key: str) -> JsonObject | None:
         """Return a receipt of a key, or None. It may be one of another gateway with the same audit."""

@@ -92,9 +92,13 @@ class KnownInteractions:
         """Note an interaction that was created. A failure is only logged: it will then be unknown."""
         await self._write(lambda table: table.keep(interaction))
 
-    async def pass_answer(self, key: str, name: str, *, counted: bool, answer: bytes | None) -> None:
+    async def pass_answer(
+        self, key: str, name: str, *, counted: bool, tokens: int, answer: bytes | None
+    ) -> None:
         """Note that the answer of an interaction has passed. A failure is only logged."""
-        await self._write(lambda table: table.pass_answer(key, name, counted=counted, answer=answer))
+        await self._write(
+            lambda table: table.pass_answer(key, name, counted=counted, tokens=tokens, answer=answer)
+        )
 
     async def count(self, key: str, name: str) -> bool:
         """Return whether the tokens of an interaction have to be counted, which is the case only once."""

@@ -47,6 +47,8 @@ class StoredInteraction:
     """Whether its own answer has passed."""
     counted: bool
     """Whether the tokens that it used were counted."""
+    tokens: int = 0
+    """The tokens of its conversation up to its answer, estimated until that has ended."""
     request: bytes | None = None
     """The turns of its request, if they are stored."""
     answer: bytes | None = None
@@ -126,9 +128,12 @@ class InteractionTable:
         """Store an interaction, in place of an earlier one with this name."""
         await self._threads.run(self._insert, interaction)
 
-    async def pass_answer(self, key: str, name: str, *, counted: bool, answer: bytes | None) -> None:
-        """Note that the answer of an interaction has passed."""
+    async def pass_answer(
+        self, key: str, name: str, *, counted: bool, tokens: int, answer: bytes | None
+    ) -> None:
+        """Note that the answer of an interaction has passed; 0 `tokens` are unknown ones."""
         values = {"passed": 1, "answer": answer} | ({"counted": 1} if counted else {})
+        values |= {"tokens": tokens} if tokens else {}
         await self._threads.run(
             self._write, update(interactions).where(_AT).values(values), _place(key, name)
         )

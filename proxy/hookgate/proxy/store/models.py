@@ -14,7 +14,7 @@ from sqlalchemy import (
     text,
 )
 
-NEWEST = "0008"
+NEWEST = "0009"
 """The version of these tables: the name of the last migration."""
 
 # Constraints have names, so that later migrations can change them.
@@ -245,6 +245,8 @@ interactions = Table(
     Column("answer", LargeBinary),
     # In seconds since 1970.
     Column("created", BigInteger, nullable=False, index=True),
+    # The tokens of its conversation up to its answer, which calls that continue it use again.
+    Column("tokens", BigInteger, nullable=False, server_default="0"),
 )
 """The interactions that were judged, whose turns are stored at Google."""
 
