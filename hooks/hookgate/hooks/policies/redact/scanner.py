@@ -1,8 +1,9 @@
 """The scanner: searches UTF-8 bytes for all detectors with one pattern.
 
-RE2 searches for all detectors in a single pass. Only where this pattern matches are the detectors tried one
-by one, and their checks run. Two things bound the cost of crafted text: RE2 takes linear time, and
-the searched windows have a bounded size (the `cap` of `Redactor`).
+RE2 searches for all detectors in a single pass: for the first characters of a match if these tell the detector
+apart from most others, so that hundreds of detectors cost no more than a few, or else for all of it. Only where
+this pattern matches are the detectors tried that may match there, and their checks run. Two things bound the cost
+of crafted text: RE2 takes linear time, and the searched windows have a bounded size (the `cap` of `Redactor`).
 """
 
 import copy
@@ -29,6 +30,7 @@ from hookgate.hooks.policies.redact.detectors.detector import (
     start_of_escape,
     start_of_lead,
 )
+from hookgate.hooks.policies.redact.opening import HEAD, Opening, opening, prefixes_of
 from hookgate.hooks.session import Withheld
 
 _MEMORY = 32 << 20
@@ -89,6 +91,8 @@ class _CompiledDetector:
     matches: Any
     undecided: Any
     preceded_by: Any
+    heads: frozenset[bytes]
+    """The first characters of its matches, if there are few, or else none."""
 
     def may_stand(self, data: bytes, at: int) -> bool:
         """Return whether the text before this place allows a match here."""
@@ -113,8 +117,8 @@ class Scanner:
         """
         if not detectors:
             raise ValueError("at least one detector is required")
-        languages = [(detector, _language(detector)) for detector in detectors]
-        patterns, prefixes = _by_preceding(languages)
+        parts = [_parts(detector) for detector in detectors]
+        patterns, prefixes = _by_preceding(parts)
         self._any = _compile(
             "|".join(_in_lines(_head(preceding) + either(patterns[preceding])) for preceding in patterns)
         )
@@ -127,12 +131,12 @@ class Scanner:
             if group
         ]
         self._all_undecided = _compile(rf"\A{either([either(closures) for closures in prefixes.values()])}\z")
-        self._extents = [d.extent for d, _ in languages if d.extent]
-        self._detectors = [_compiled(*pair) for pair in languages]
+        self._extents = [detector.extent for detector in detectors if detector.extent]
+        self._detectors = [_compiled(part) for part in parts]
         self._checks_left: float = math.inf
         self._is_brief = False
         self._bytes_left: float = math.inf
-        self._by_first = [[c for c in self._detectors if _may_begin(c, byte)] for byte in range(256)]
+        self._by_first, self._by_head = _by_beginning(self._detectors)
 
     def limited(self, max_checks: int, *, brief: bool = False) -> "Scanner":
         """Return a copy of the scanner for one body.
@@ -232,7 +236,8 @@ class Scanner:
         return None
 
     def _at(self, data: bytes, place: int, end: int) -> Finding | None:
-        for compiled in self._by_first[data[place]]:
+        head = data[place : place + HEAD]
+        for compiled in self._by_head.get(head) or self._by_first[data[place]]:
             if finding := _accepted_finding(compiled, data, place, end):
                 return finding
         return None
@@ -299,11 +304,29 @@ def _next_character(data: bytes, at: int) -> int:
     return at + (1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
 
 
-def _language(detector: Detector) -> Language:
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A detector, and what to search for: its opening if it has one, or else its language."""
+
+    detector: Detector
+    language: Language
+    opening: Opening | None
+
+    @property
+    def searched(self) -> str:
+        return self.opening.searched if self.opening else self.language.loose
+
+    @property
+    def prefixes(self) -> str:
+        return prefixes_of([self.opening]) if self.opening else str(self.language.prefixes)
+
+
+def _parts(detector: Detector) -> _Parts:
     try:
-        return language(detector.pattern)
+        whole = language(detector.pattern)
     except ValueError as error:
         raise ValueError(f"{detector.kind}: {error}") from None
+    return _Parts(detector, whole, None if detector.extent else opening(detector.pattern))
 
 
 def _in_lines(pattern: str) -> str:
@@ -317,15 +340,20 @@ def _with_lines(group: re.Match[str]) -> str:
     return f"(?{on}{'-' if off else ''}{off}:"
 
 
-def _by_preceding(
-    languages: list[tuple[Detector, Language]],
-) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+def _by_preceding(parts: list[_Parts]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Return the patterns to search with and their prefix closures, by `Detector.preceded_by`."""
     patterns: dict[str, list[str]] = defaultdict(list)
     prefixes: dict[str, list[str]] = defaultdict(list)
-    for detector, pattern_language in languages:
-        patterns[detector.preceded_by].append(pattern_language.loose)
-        prefixes[detector.preceded_by].append(str(pattern_language.prefixes))
+    openings: dict[str, list[Opening]] = defaultdict(list)
+    for part in parts:
+        preceding = part.detector.preceded_by
+        patterns[preceding].append(part.searched)
+        if part.opening:
+            openings[preceding].append(part.opening)
+        else:
+            prefixes[preceding].append(part.prefixes)
+    for preceding, some in openings.items():
+        prefixes[preceding].append(prefixes_of(some))
     return patterns, prefixes
 
 
@@ -352,13 +380,27 @@ def _undecided_start(data: bytes, lead: int, start: int) -> int:
     return lead if data[lead] in BEGINS_ESCAPE else _next_character(data, lead)
 
 
-def _compiled(detector: Detector, pattern_language: Language) -> _CompiledDetector:
+def _compiled(parts: _Parts) -> _CompiledDetector:
+    detector = parts.detector
+    heads = parts.opening.heads if parts.opening else frozenset()
     try:
         preceded_by = _compile(detector.preceded_by) if detector.preceded_by else None
-        undecided = _compile(_at_end([str(pattern_language.prefixes)]))
-        return _CompiledDetector(detector, _compile(detector.pattern), undecided, preceded_by)
+        undecided = _compile(_at_end([parts.prefixes]))
+        return _CompiledDetector(detector, _compile(detector.pattern), undecided, preceded_by, heads)
     except ValueError as error:
         raise ValueError(f"{detector.kind}: {error}") from None
+
+
+def _by_beginning(
+    detectors: list[_CompiledDetector],
+) -> tuple[list[list[_CompiledDetector]], dict[bytes, list[_CompiledDetector]]]:
+    """Return the detectors whose matches may begin with each byte, and those that may begin with some heads."""
+    by_first = [[c for c in detectors if not c.heads and _may_begin(c, byte)] for byte in range(256)]
+    heads = frozenset[bytes]().union(*(compiled.heads for compiled in detectors))
+    by_head = {
+        head: [c for c in detectors if head in c.heads or c in by_first[head[0]]] for head in heads
+    }
+    return by_first, by_head
 
 
 def _at_end(prefixes: list[str]) -> str:
