@@ -26,7 +26,7 @@ HEAD = 3
 _HELD, _SEARCHED = 5, 16
 """The number of first characters that decide whether the end of a stream is held, and where a search stops."""
 
-_MOST_SEQUENCES, _MOST_HEADS = 64, 512
+_MOST_SEQUENCES, _MOST_HEADS = 256, 1024
 
 _CATEGORIES = {
     codes.CATEGORY_DIGIT: string.digits,
@@ -46,11 +46,8 @@ class Opening:
     heads: frozenset[bytes]
     """The first three characters of all matches."""
 
-    searched: str
-    """A pattern in RE2's syntax that matches the first characters of every match, and of some other texts."""
-
-    held: frozenset[tuple[Characters, ...]]
-    """The very first characters of all matches."""
+    sequences: frozenset[tuple[Characters, ...]]
+    """Which characters may stand at the first places of matches. A short sequence is a whole match."""
 
     alphabet: Characters
     """The characters of which matches consist."""
@@ -65,9 +62,30 @@ def opening(pattern: str) -> Opening | None:
         heads = frozenset(_heads(sequences))
     except _NoOpening:
         return None
-    searched = "|".join("".join(map(written, sequence)) for sequence in sequences)
-    held = frozenset(sequence[:_HELD] for sequence in sequences)
-    return Opening(heads, f"(?:{searched})", held, alphabet)
+    return Opening(heads, frozenset(sequences), alphabet)
+
+
+def searched_of(openings: Iterable[Opening]) -> str:
+    """Return a pattern in RE2's syntax that matches the first characters of every match, and of some other texts."""
+    return _tree({sequence for each in openings for sequence in each.sequences}, "")
+
+
+def _tree(sequences: set[tuple[Characters, ...]], after: str) -> str:
+    """Return a pattern of sequences, each followed by `after`, in which equal beginnings are written once.
+
+    RE2's states are sets of places in a pattern, so this makes them small.
+    """
+    if () in sequences:
+        return after
+    followers: dict[Characters, set[tuple[Characters, ...]]] = {}
+    for first, *rest in sequences:
+        followers.setdefault(first, set()).add(tuple(rest))
+    branches = [written(first) + _tree(rest, after) for first, rest in sorted(followers.items(), key=_order)]
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+
+
+def _order(branch: tuple[Characters, object]) -> str:
+    return "".join(sorted(branch[0]))
 
 
 def prefixes_of(openings: Iterable[Opening]) -> str:
@@ -77,7 +95,8 @@ def prefixes_of(openings: Iterable[Opening]) -> str:
     """
     by_alphabet: dict[Characters, set[tuple[Characters, ...]]] = {}
     for each in openings:
-        by_alphabet.setdefault(each.alphabet, set()).update(each.held)
+        held = {sequence[:_HELD] for sequence in each.sequences}
+        by_alphabet.setdefault(each.alphabet, set()).update(held)
     return "|".join(_prefixes(held, alphabet) for alphabet, held in by_alphabet.items())
 
 

@@ -30,7 +30,7 @@ from hookgate.hooks.policies.redact.detectors.detector import (
     start_of_escape,
     start_of_lead,
 )
-from hookgate.hooks.policies.redact.opening import HEAD, Opening, opening, prefixes_of
+from hookgate.hooks.policies.redact.opening import HEAD, Opening, opening, prefixes_of, searched_of
 from hookgate.hooks.session import Withheld
 
 _MEMORY = 32 << 20
@@ -118,19 +118,15 @@ class Scanner:
         if not detectors:
             raise ValueError("at least one detector is required")
         parts = [_parts(detector) for detector in detectors]
-        patterns, prefixes = _by_preceding(parts)
-        self._any = _compile(
-            "|".join(_in_lines(_head(preceding) + either(patterns[preceding])) for preceding in patterns)
-        )
-        # Two patterns, for words and for everything else: one for both would have too many states.
-        words = [preceding for preceding in prefixes if preceding in ("", WORD)]
-        others = [preceding for preceding in prefixes if preceding not in words]
+        self._any = _compile("|".join(_search_patterns(parts)))
+        groups = _prefix_groups(parts)
         self._undecided = [
-            _compile(_at_end([*(_lead(each) + either(prefixes[each]) for each in group), *_LEADS]))
-            for group in (words, others)
-            if group
+            _compile(_at_end([*(_lead(each) + either(group[each]) for each in group), *_LEADS]))
+            for group in groups
         ]
-        self._all_undecided = _compile(rf"\A{either([either(closures) for closures in prefixes.values()])}\z")
+        self._all_undecided = [
+            _compile(rf"\A{either([either(some) for some in group.values()])}\z") for group in groups
+        ]
         self._extents = [detector.extent for detector in detectors if detector.extent]
         self._detectors = [_compiled(part) for part in parts]
         self._checks_left: float = math.inf
@@ -182,7 +178,7 @@ class Scanner:
         Returns the end of the data if there is none. The cost depends only on the length of undecided text.
         """
         self._note_search(len(data) - start)
-        if start == 0 and self._all_undecided.search(data):
+        if start == 0 and any(undecided.search(data) for undecided in self._all_undecided):
             return 0
         first = len(data)
         for undecided in self._undecided:
@@ -313,10 +309,6 @@ class _Parts:
     opening: Opening | None
 
     @property
-    def searched(self) -> str:
-        return self.opening.searched if self.opening else self.language.loose
-
-    @property
     def prefixes(self) -> str:
         return prefixes_of([self.opening]) if self.opening else str(self.language.prefixes)
 
@@ -340,21 +332,37 @@ def _with_lines(group: re.Match[str]) -> str:
     return f"(?{on}{'-' if off else ''}{off}:"
 
 
-def _by_preceding(parts: list[_Parts]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return the patterns to search with and their prefix closures, by `Detector.preceded_by`."""
-    patterns: dict[str, list[str]] = defaultdict(list)
-    prefixes: dict[str, list[str]] = defaultdict(list)
+def _search_patterns(parts: list[_Parts]) -> Iterator[str]:
+    """Yield the patterns to search with, one for each `Detector.preceded_by`."""
     openings: dict[str, list[Opening]] = defaultdict(list)
+    patterns: dict[str, list[str]] = defaultdict(list)
+    for part in parts:
+        if part.opening:
+            openings[part.detector.preceded_by].append(part.opening)
+        else:
+            patterns[part.detector.preceded_by].append(part.language.loose)
+    for preceding, some in openings.items():
+        patterns[preceding].append(searched_of(some))
+    for preceding, each in patterns.items():
+        yield _in_lines(_head(preceding) + either(each))
+
+
+def _prefix_groups(parts: list[_Parts]) -> list[dict[str, list[str]]]:
+    """Return the prefix closures by `Detector.preceded_by`, in up to three groups.
+
+    They are those of openings, of words, and of everything else: one pattern for all would have too many states.
+    """
+    openings: dict[str, list[Opening]] = defaultdict(list)
+    words: dict[str, list[str]] = defaultdict(list)
+    others: dict[str, list[str]] = defaultdict(list)
     for part in parts:
         preceding = part.detector.preceded_by
-        patterns[preceding].append(part.searched)
         if part.opening:
             openings[preceding].append(part.opening)
         else:
-            prefixes[preceding].append(part.prefixes)
-    for preceding, some in openings.items():
-        prefixes[preceding].append(prefixes_of(some))
-    return patterns, prefixes
+            (words if preceding in ("", WORD) else others)[preceding].append(part.prefixes)
+    opened = {preceding: [prefixes_of(some)] for preceding, some in openings.items()}
+    return [group for group in (opened, words, others) if group]
 
 
 def _head(preceded_by: str) -> str:

@@ -1,10 +1,10 @@
 """Values of assignments: where they end, and whether they look like secrets."""
 
-import math
 import re
-from collections import Counter
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
+
+from hookgate.hooks.policies.redact.detectors.randomness import bits_per_character
 
 _MARK = re.compile(r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}|\[[A-Z][A-Z0-9_]{1,23}\]")
 _LETTER = re.compile(r"[A-Za-z]")
@@ -26,12 +26,6 @@ _PLACEHOLDER = re.compile(
     r"x{4,}|\*{3,}|\.{3,}|^(?:your|my)[-_]|example|placeholder|change[-_]?me|redacted", re.IGNORECASE
 )
 _NO_PASSWORD = re.compile(rf"[*.xX]+|password|pass|pw|(?:{_ADDRESS}).*", re.DOTALL)
-
-
-def bits_per_character(text: str) -> float:
-    """Return the Shannon entropy of the characters in the text; 0 if all are equal."""
-    counts = Counter(text).values()
-    return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)
 
 
 def is_marked(text: str) -> bool:

@@ -1,0 +1,93 @@
+"""Secrets that only the text before them tells: names of fields, words, schemes and addresses."""
+
+from collections.abc import Callable
+
+from hookgate.hooks.policies.redact.detectors.detector import WORD, Detector
+from hookgate.hooks.policies.redact.detectors.randomness import is_random
+from hookgate.hooks.policies.redact.detectors.values import MARK, QUOTE, VALUE, is_opaque, is_password, secret_in
+from hookgate.hooks.policies.redact.detectors.vendors import VENDORS
+
+_BASE64 = r"(?:[A-Za-z0-9+/=]|\\{1,7}/|%2[BbFf]|%3[Dd]|\\{1,7}u00(?:2[bBfF]|3[dD]))"
+_NAME_BEFORE = (
+    r"(?i:(?:passw(?:or)?d|passphrase|pwd|secret|token|credential|"
+    r"(?:api|access|private|auth|signing|encryption)[_-]?key)"
+    r"s?(?:[_-][a-z0-9_-]{0,15}|\d{1,3}|[_-]?key)?)"
+)
+_GAP = r"(?:[ \t\xa0]|&nbsp;|%20){0,40}"
+_SLASH = r"(?:\\{0,7}/|%2[Ff])"
+_BLANKS = r"(?:[ \t\xa0+]|%20|&nbsp;|\\{1,4}u0020){1,4}"
+_EQUALS = r"(?:=>|:=|=|:|%3[AaDd]|\\{1,7}u003[aAdD]|&#(?:58|61|x3[AaDd]);)"
+_EMPHASIS = r"(?:[*_~]{1,3}|</?[a-z]{1,6}>)?"
+_IS = rf"{MARK}{{0,4}}{_GAP}(?::[ \t]?[a-z]{{2,12}}[ \t]?)?{_EQUALS}{_EMPHASIS}{_GAP}"
+
+_TELLING = (
+    "key|token|secret|passw(?:or)?d|passwd|pwd|pass|pat|auth|access|private|cred(?:ential)?s?|login|dsn"
+    "|jwt|otp|hmac|crumb|licen[cs]e|bearer|authorization"
+)
+_MORE = rf"(?:[ _.-]?(?:{_TELLING}|api|app|admin|service|account|value|sid|code|v?[0-9]+))*"
+_QUOTED = r"(?:\\*[\"'`]|&quot;|%2[27]|\\+u002[27])?"
+_THEN = rf"(?:{_QUOTED}[ \t]*(?:=>|:=|=|:|,|%3[AaDd])[ \t]*|[ \t]+|[-.]|\n[ ]*)[bBrRuU]?{_QUOTED}"
+# Random text has a letter next to a digit.
+_RANDOM = r"((?:[A-Za-z_+/-]{1,15}[0-9]|[0-9]{1,15}[A-Za-z])[A-Za-z0-9_+/-]{6}[A-Za-z0-9_~+/.|=-]*)"
+
+
+def _row(
+    kind: str,
+    note: str,
+    pattern: str,
+    check: Callable[[str], bool] | None = None,
+    within: Callable[[str], tuple[int, int] | None] | None = None,
+    *,
+    preceded_by: str = "",
+) -> Detector:
+    return Detector(kind, pattern, check, "credentials", preceded_by=preceded_by, within=within, note=note)
+
+
+ASSIGNMENTS = (
+    _row("AZURE_KEY", "Azure", rf"(?i:AccountKey|SharedAccessKey){_EQUALS}({_BASE64}{{43,}})", preceded_by=WORD),
+    # The values of a Secret, from the first to the last; their position identifies them.
+    _row(
+        "KUBERNETES_SECRET",
+        "the data of a Secret in YAML",
+        r"data:\n[ ]+[\w.-]+: (\"?[A-Za-z0-9+/]+={0,2}\"?(?:\n[ ]+[\w.-]+: \"?[A-Za-z0-9+/]*={0,2}\"?){0,40})"
+        r"\n[ ]*(?:immutable: (?:true|false)\n[ ]*)?kind: Secret",
+        preceded_by=WORD,
+    ),
+    _row(
+        "KUBERNETES_SECRET",
+        "the data of a Secret in JSON",
+        r"data\\{0,7}\":\s*\{\s*\\{0,7}\"[\w.-]+\\{0,7}\":\s*\\{0,7}\""
+        r"([A-Za-z0-9+/]+={0,2}(?:\\{0,7}\",\s*\\{0,7}\"[\w.-]+\\{0,7}\":\s*\\{0,7}\"[A-Za-z0-9+/]*={0,2}){0,40})"
+        r"\\{0,7}\"\s*\},\s*(?:\\{0,7}\"immutable\\{0,7}\":\s*(?:true|false),\s*)?"
+        r"\\{0,7}\"kind\\{0,7}\":\s*\\{0,7}\"Secret",
+    ),
+    _row(
+        "CONNECTION_STRING",
+        "the password in `scheme://user:password@host`",
+        rf"[A-Za-z][A-Za-z0-9+.-]{{1,30}}:{_SLASH}{_SLASH}[!$%&(-.0-9;=A-Z^_a-z{{-~]*:([!#$%&(-.0-:;=?A-\[\]-_a-z{{-~]+)@",
+        is_password,
+        preceded_by="[^A-Za-z0-9_.+%-]",
+    ),
+    _row(
+        "BEARER",
+        "the value after `Bearer`",
+        rf"(?i:bearer){_BLANKS}([A-Za-z0-9._~+/-]{{16,}}={{0,2}})",
+        is_opaque,
+        preceded_by=WORD,
+    ),
+    _row(
+        "BASIC_AUTH",
+        "the value after `Authorization: Basic`",
+        rf"(?i:authorization){_IS}{MARK}{{0,2}}(?i:basic){_BLANKS}({_BASE64}{{8,}})",
+        preceded_by=WORD,
+    ),
+    _row("ASSIGNMENT", "values of names such as `db_password`", f"{_NAME_BEFORE}{_IS}({VALUE})", within=secret_in),
+    _row("NAMED_KEY", "random values", rf"(?i:(?:{_TELLING}){_MORE}){_THEN}{_RANDOM}", is_random),
+    _row(
+        "VENDOR_KEY",
+        "random values after the name of a service",
+        rf"(?i:(?:{'|'.join(VENDORS)}){_MORE}){_THEN}{_RANDOM}",
+        is_random,
+        preceded_by=r"[\W_]",
+    ),
+)
