@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
@@ -83,27 +84,43 @@ class Finding:
         return replace(self, begin=self.begin + by, start=self.start + by, end=self.end + by)
 
 
-@dataclass(frozen=True, slots=True)
 class _CompiledDetector:
-    """A detector with its compiled patterns."""
+    """A detector with its patterns, which are compiled when they are first needed: most never are."""
 
-    detector: Detector
-    matches: Any
-    undecided: Any
-    preceded_by: Any
-    heads: frozenset[bytes]
-    """The first characters of its matches, if there are few, or else none."""
+    def __init__(self, parts: "_Parts") -> None:
+        self.detector = parts.detector
+        self.heads = parts.opening.heads if parts.opening else frozenset[bytes]()
+        self._parts = parts
+
+    @cached_property
+    def matches(self) -> Any:
+        return _compile(self.detector.pattern)
+
+    @cached_property
+    def _undecided(self) -> Any:
+        return _compile(_at_end([self._parts.prefixes]))
+
+    @cached_property
+    def _preceded_by(self) -> Any:
+        return _compile(self.detector.preceded_by) if self.detector.preceded_by else None
 
     def may_stand(self, data: bytes, at: int) -> bool:
         """Return whether the text before this place allows a match here."""
-        if not self.preceded_by or at == 0:
+        if not self._preceded_by or at == 0:
             return True
-        return bool(self.preceded_by.match(data, previous_character(data, at))) or follows_lead(data, at)
+        return bool(self._preceded_by.match(data, previous_character(data, at))) or follows_lead(data, at)
+
+    def may_begin(self, byte: int) -> bool:
+        """Return whether a match may begin with this byte. Always true for bytes that are not ASCII."""
+        if byte >= 0x80:
+            return True
+        samples = (before + bytes([byte]) for before in _PRECEDING_SAMPLES)
+        return any(self._undecided.match(sample, len(sample) - 1) for sample in samples)
 
     def is_open(self, data: bytes, at: int) -> bool:
         """Return whether everything from this place on is undecided."""
         extent = self.detector.extent
-        undecided = self.undecided.match(data, at) or (extent and extent.first_open(data, at) == at)
+        undecided = self._undecided.match(data, at) or (extent and extent.first_open(data, at) == at)
         return bool(undecided) and self.may_stand(data, at)
 
 
@@ -128,7 +145,7 @@ class Scanner:
             _compile(rf"\A{either([either(some) for some in group.values()])}\z") for group in groups
         ]
         self._extents = [detector.extent for detector in detectors if detector.extent]
-        self._detectors = [_compiled(part) for part in parts]
+        self._detectors = [_CompiledDetector(part) for part in parts]
         self._checks_left: float = math.inf
         self._is_brief = False
         self._bytes_left: float = math.inf
@@ -180,9 +197,9 @@ class Scanner:
         self._note_search(len(data) - start)
         if start == 0 and any(undecided.search(data) for undecided in self._all_undecided):
             return 0
-        first = len(data)
+        first, context = len(data), _start_of_context(data, start)
         for undecided in self._undecided:
-            if match := undecided.search(data, _start_of_context(data, start)):
+            if match := undecided.search(data, context):
                 first = min(first, _undecided_start(data, match.start(), start))
         for extent in self._extents:
             if extent.head in data and (begin := extent.first_open(data, start)) is not None:
@@ -388,39 +405,28 @@ def _undecided_start(data: bytes, lead: int, start: int) -> int:
     return lead if data[lead] in BEGINS_ESCAPE else _next_character(data, lead)
 
 
-def _compiled(parts: _Parts) -> _CompiledDetector:
-    detector = parts.detector
-    heads = parts.opening.heads if parts.opening else frozenset()
-    try:
-        preceded_by = _compile(detector.preceded_by) if detector.preceded_by else None
-        undecided = _compile(_at_end([parts.prefixes]))
-        return _CompiledDetector(detector, _compile(detector.pattern), undecided, preceded_by, heads)
-    except ValueError as error:
-        raise ValueError(f"{detector.kind}: {error}") from None
-
-
 def _by_beginning(
     detectors: list[_CompiledDetector],
 ) -> tuple[list[list[_CompiledDetector]], dict[bytes, list[_CompiledDetector]]]:
     """Return the detectors whose matches may begin with each byte, and those that may begin with some heads."""
-    by_first = [[c for c in detectors if not c.heads and _may_begin(c, byte)] for byte in range(256)]
-    heads = frozenset[bytes]().union(*(compiled.heads for compiled in detectors))
-    by_head = {
-        head: [c for c in detectors if head in c.heads or c in by_first[head[0]]] for head in heads
-    }
-    return by_first, by_head
+    general = [(place, compiled) for place, compiled in enumerate(detectors) if not compiled.heads]
+    by_first = [{place for place, compiled in general if compiled.may_begin(byte)} for byte in range(256)]
+    by_head: dict[bytes, set[int]] = defaultdict(set)
+    for place, compiled in enumerate(detectors):
+        for head in compiled.heads:
+            by_head[head].add(place)
+    return (
+        [[detectors[place] for place in sorted(places)] for places in by_first],
+        {
+            head: [detectors[place] for place in sorted(places | by_first[head[0]])]
+            for head, places in by_head.items()
+        },
+    )
 
 
 def _at_end(prefixes: list[str]) -> str:
     """Anchor the patterns at the end, so that RE2 searches backwards to the leftmost start."""
     return rf"(?:{'|'.join(prefixes)})\z"
-
-
-def _may_begin(compiled: _CompiledDetector, byte: int) -> bool:
-    """Return whether a match may begin with this byte. Always true for bytes that are not ASCII."""
-    if byte >= 0x80:
-        return True
-    return any(compiled.undecided.match(before + bytes([byte]), len(before)) for before in _PRECEDING_SAMPLES)
 
 
 def _compile(pattern: str) -> Any:

@@ -26,7 +26,8 @@ _TELLING = (
 )
 _MORE = rf"(?:[ _.-]?(?:{_TELLING}|api|app|admin|service|account|value|sid|code|v?[0-9]+))*"
 _QUOTED = r"(?:\\*[\"'`]|&quot;|%2[27]|\\+u002[27])?"
-_THEN = rf"(?:{_QUOTED}[ \t]*(?:=>|:=|=|:|,|%3[AaDd])[ \t]*|[ \t]+|[-.]|\n[ ]*)[bBrRuU]?{_QUOTED}"
+_ASSIGNED = rf"{_QUOTED}[ \t]*(?:=>|:=|=|:|,|%3[AaDd])[ \t]*"
+_THEN = rf"(?:{_ASSIGNED}|[ \t]+|[-.]|\n[ ]*|{_QUOTED} \{{\n[ ]*default[ ]*=[ ]*)[bBrRuU]?{_QUOTED}"
 # Random text has a letter next to a digit.
 _RANDOM = r"((?:[A-Za-z_+/-]{1,15}[0-9]|[0-9]{1,15}[A-Za-z])[A-Za-z0-9_+/-]{6}[A-Za-z0-9_~+/.|=-]*)"
 
@@ -81,12 +82,33 @@ ASSIGNMENTS = (
         rf"(?i:authorization){_IS}{MARK}{{0,2}}(?i:basic){_BLANKS}({_BASE64}{{8,}})",
         preceded_by=WORD,
     ),
+    _row(
+        "CURL_PASSWORD",
+        "options of libcurl",
+        r"CURLOPT_[A-Z0-9_]*(?:PASSWORD|PASSWD|USERPWD|BEARER),[ ]*\"([^\"\n\s]{6,80})\"",
+        is_password,
+        preceded_by=WORD,
+    ),
+    _row(
+        "SECURE_STRING",
+        "PowerShell's `ConvertTo-SecureString`",
+        r"ConvertTo-SecureString(?:[ ]+-String)?[ ]+\\*[\"']([^\"'\s\\$]{6,80})\\*[\"']",
+        is_password,
+        preceded_by=WORD,
+    ),
+    _row(
+        "NETRC",
+        "passwords in `.netrc`",
+        r"login[ \n\t]+[^\s]{1,80}[ \n\t]+password[ \t]+([^\s]{4,80})",
+        is_password,
+        preceded_by=WORD,
+    ),
     _row("ASSIGNMENT", "values of names such as `db_password`", f"{_NAME_BEFORE}{_IS}({VALUE})", within=secret_in),
     _row("NAMED_KEY", "random values", rf"(?i:(?:{_TELLING}){_MORE}){_THEN}{_RANDOM}", is_random),
     _row(
         "VENDOR_KEY",
         "random values after the name of a service",
-        rf"(?i:(?:{'|'.join(VENDORS)}){_MORE}){_THEN}{_RANDOM}",
+        rf"(?i:{'|'.join(VENDORS)})(?:{_ASSIGNED}|[ \t]+)[bBrRuU]?{_QUOTED}{_RANDOM}",
         is_random,
         preceded_by=r"[\W_]",
     ),

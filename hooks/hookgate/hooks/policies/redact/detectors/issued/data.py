@@ -14,7 +14,6 @@ DATA = (
     key("AIVEN_PASSWORD", "Aiven", r"AVNS_[A-Za-z0-9_-]{16,}"),
     key("CLICKHOUSE_KEY", "ClickHouse Cloud", r"4b1d[A-Za-z0-9]{38}\b"),
     key("XATA_KEY", "Xata", r"xau_[A-Za-z0-9]{30,}"),
-    key("FAUNA_KEY", "Fauna", r"fn[A-Za-z0-9_-]{38}\b", is_random),
     key("APPWRITE_KEY", "Appwrite", r"standard_[0-9a-f]{100,}"),
     key("ELASTIC_KEY", "Elastic Cloud", r"essu_[A-Za-z0-9+/_-]{40,}={0,2}"),
     key("ASTRA_TOKEN", "DataStax Astra", r"AstraCS:[A-Za-z0-9]{20,30}:[0-9a-f]{64}\b"),

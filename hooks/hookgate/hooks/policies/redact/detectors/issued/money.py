@@ -23,7 +23,7 @@ MONEY = (
     key("STRIPE_KEY", "secrets of webhooks", r"whsec_[A-Za-z0-9+/]{24,}={0,2}"),
     key("STRIPE_KEY", "Stripe Apps, Checkout.com", r"sk_(?:sbox|org)_[A-Za-z0-9]{20,}"),
     key("SQUARE_TOKEN", "Square", r"sq0(?:atp|csp|iap|idb|asa)-[A-Za-z0-9_-]{22,}"),
-    key("SQUARE_TOKEN", "Square: access tokens", r"EAAA[A-Za-z0-9_-]{56,}\b", is_random),
+    key("SQUARE_TOKEN", "Square: access tokens", r"EAAA[A-Za-z0-9_-]{60}\b", is_random),
     key("BRAINTREE_TOKEN", "PayPal Braintree", r"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}\b"),
     key("PAYPAL_TOKEN", "PayPal", r"A21AA[A-Za-z0-9_-]{80,}"),
     key("ADYEN_KEY", "Adyen", r"AQE[a-z][A-Za-z0-9+/_.-]{80,}={0,2}[A-Za-z0-9^:;,<>\[\]{}().!@%&*?+-]{0,40}"),
