@@ -3,8 +3,16 @@
 from collections.abc import Callable
 
 from hookgate.hooks.policies.redact.detectors.detector import WORD, Detector
+from hookgate.hooks.policies.redact.detectors.issued.formats import has_issued_format
 from hookgate.hooks.policies.redact.detectors.randomness import is_random
-from hookgate.hooks.policies.redact.detectors.values import MARK, QUOTE, VALUE, is_opaque, is_password, secret_in
+from hookgate.hooks.policies.redact.detectors.values import (
+    MARK,
+    VALUE,
+    is_marked,
+    is_opaque,
+    is_password,
+    secret_in,
+)
 from hookgate.hooks.policies.redact.detectors.vendors import VENDORS
 
 _BASE64 = r"(?:[A-Za-z0-9+/=]|\\{1,7}/|%2[BbFf]|%3[Dd]|\\{1,7}u00(?:2[bBfF]|3[dD]))"
@@ -25,11 +33,18 @@ _TELLING = (
     "|jwt|otp|hmac|crumb|licen[cs]e|bearer|authorization"
 )
 _MORE = rf"(?:[ _.-]?(?:{_TELLING}|api|app|admin|service|account|value|sid|code|v?[0-9]+))*"
-_QUOTED = r"(?:\\*[\"'`]|&quot;|%2[27]|\\+u002[27])?"
-_ASSIGNED = rf"{_QUOTED}[ \t]*(?:=>|:=|=|:|,|%3[AaDd])[ \t]*"
-_THEN = rf"(?:{_ASSIGNED}|[ \t]+|[-.]|\n[ ]*|{_QUOTED} \{{\n[ ]*default[ ]*=[ ]*)[bBrRuU]?{_QUOTED}"
+_QUOTE = r"(?:\\*[\"'`]|&quot;|%2[27]|\\+u002[27])"
+_ASSIGNED = rf"{_QUOTE}?[ \t]*(?:=>|:=|=|:|,|%3[AaDd])[ \t]*"
+_OPENED = rf"(?:[bBrRuU]?{_QUOTE})?"
+_THEN = rf"(?:{_ASSIGNED}|[ \t]+|\n[ ]*|{_QUOTE}[ ]\{{\n[ ]*default[ ]*=[ ]*){_OPENED}"
 # Random text has a letter next to a digit.
-_RANDOM = r"((?:[A-Za-z_+/-]{1,15}[0-9]|[0-9]{1,15}[A-Za-z])[A-Za-z0-9_+/-]{6}[A-Za-z0-9_~+/.|=-]*)"
+_BEGUN = r"[A-Za-z_+/-]{12,}[0-9]|(?:[A-Za-z_+/-]+[0-9]|[0-9]+[A-Za-z])[A-Za-z0-9_+/-]{6}"
+_RANDOM = rf"((?:{_BEGUN})[A-Za-z0-9_~+/.|=-]*)"
+
+
+def is_unknown_key(text: str) -> bool:
+    """Return whether the text is random. If it has the format of an issued key, it is left to its own detector."""
+    return is_random(text) and not is_marked(text) and not has_issued_format(text)
 
 
 def _row(
@@ -85,7 +100,7 @@ ASSIGNMENTS = (
     _row(
         "CURL_PASSWORD",
         "options of libcurl",
-        r"CURLOPT_[A-Z0-9_]*(?:PASSWORD|PASSWD|USERPWD|BEARER),[ ]*\"([^\"\n\s]{6,80})\"",
+        r"CURLOPT_[A-Z0-9_]*(?:PASSWORD|PASSWD|USERPWD|BEARER),[ ]*\\*\"([^\"\s\\]{6,80})\\*\"",
         is_password,
         preceded_by=WORD,
     ),
@@ -99,17 +114,23 @@ ASSIGNMENTS = (
     _row(
         "NETRC",
         "passwords in `.netrc`",
-        r"login[ \n\t]+[^\s]{1,80}[ \n\t]+password[ \t]+([^\s]{4,80})",
+        r"login(?:\s|\\+n)+[^\s\\]{1,80}(?:\s|\\+n)+password[ \t]+([!#-&(-\[\]-_a-~]{3,80}[#-&(-+/-9<-\[\]-_a-~])",
         is_password,
         preceded_by=WORD,
     ),
     _row("ASSIGNMENT", "values of names such as `db_password`", f"{_NAME_BEFORE}{_IS}({VALUE})", within=secret_in),
-    _row("NAMED_KEY", "random values", rf"(?i:(?:{_TELLING}){_MORE}){_THEN}{_RANDOM}", is_random),
+    _row("NAMED_KEY", "random values after words", rf"(?i:(?:{_TELLING}){_MORE}){_THEN}{_RANDOM}", is_unknown_key),
+    _row(
+        "NAMED_KEY",
+        "random values after words and a dash",
+        rf"(?i:(?:secret|private|access|token|password){_MORE})[-.]{_RANDOM}",
+        is_unknown_key,
+    ),
     _row(
         "VENDOR_KEY",
         "random values after the name of a service",
-        rf"(?i:{'|'.join(VENDORS)})(?:{_ASSIGNED}|[ \t]+)[bBrRuU]?{_QUOTED}{_RANDOM}",
-        is_random,
+        rf"(?i:{'|'.join(VENDORS)})(?:{_ASSIGNED}|[ \t]+){_OPENED}{_RANDOM}",
+        is_unknown_key,
         preceded_by=r"[\W_]",
     ),
 )

@@ -80,21 +80,16 @@ def _is_strange(first: str, second: str) -> bool:
     return not begins_word and first + second not in _USUAL
 
 
-def is_placeholder(text: str) -> bool:
-    """Return whether the text is made for documentation, such as `your_key` or `xxxxxxxx`."""
-    return _FILLER.search(text) is not None
-
-
-def is_issued(text: str) -> bool:
-    """Return whether text in the format of an issuer's keys may be one, and not a placeholder."""
-    return bits_per_character(text) >= 2.5 and not is_placeholder(text)
+def is_genuine(text: str) -> bool:
+    """Return whether the text is not made for documentation, such as `your_key` or `xxxxxxxx`."""
+    return _FILLER.search(text) is None
 
 
 def is_random(text: str) -> bool:
     """Return whether the text is a UUID, or at least 16 random letters and digits, perhaps with signs."""
     if _UUID.fullmatch(text):
         return bits_per_character(text) >= 2.5
-    if sum(map(len, _RUN.findall(text))) < _SHORTEST or not is_issued(text):
+    if sum(map(len, _RUN.findall(text))) < _SHORTEST or not is_genuine(text):
         return False
     if _HEXADECIMAL.fullmatch(text):
         return not text.isdigit() and not text.isalpha()

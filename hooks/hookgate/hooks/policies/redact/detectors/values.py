@@ -4,7 +4,7 @@ import re
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
-from hookgate.hooks.policies.redact.detectors.randomness import bits_per_character
+from hookgate.hooks.policies.redact.detectors.randomness import bits_per_character, strangeness
 
 _MARK = re.compile(r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}|\[[A-Z][A-Z0-9_]{1,23}\]")
 _LETTER = re.compile(r"[A-Za-z]")
@@ -87,6 +87,8 @@ _CALL = re2.compile(
 _INDEX = re2.compile(r"[\w.$]{1,3}[(\[].*[)\]]$")
 _CODE = re2.compile(r".*\b(?:null|function|else|return|void|typeof|throw|undefined|length)\b")
 _NAME = re.compile("[a-z]{3}|[A-Z]{4}")
+_STRANGE = 0.35
+"""The share of unusual pairs of characters above which text is a password, even if it looks like a call."""
 
 
 def secret_in(value: str) -> tuple[int, int] | None:
@@ -105,6 +107,8 @@ def secret_in(value: str) -> tuple[int, int] | None:
 
 def _is_code(text: str) -> bool:
     """Return whether the text is a call or a subscript, as in code that handles secrets."""
+    if strangeness(text) >= _STRANGE:
+        return False
     call = _CALL.match(text)
     named = call is not None and not call[1][0].isdigit() and _NAME.search(call[1]) is not None
     return named or _INDEX.match(text) is not None or _CODE.match(text) is not None

@@ -26,7 +26,7 @@ CLOUDS = (
     key("TENCENT_KEY", "secret IDs", r"AKID[A-Za-z0-9]{32}\b"),
     key("VOLCENGINE_KEY", "access key IDs", r"AKLT[A-Za-z0-9_-]{40,}={0,2}"),
     key("YANDEX_KEY", "API keys", r"AQVN[A-Za-z0-9_-]{35,38}\b"),
-    key("YANDEX_KEY", "static keys", r"YC[AMPQ][A-Za-z0-9_-]{22,40}\b", is_random),
+    key("YANDEX_KEY", "static keys", r"(?:YCA[A-Za-z0-9_-]{22}|YC[MNOP][A-Za-z0-9_-]{37})\b", is_random),
     key("YANDEX_TOKEN", "IAM tokens", r"t1\.[A-Za-z0-9_-]{20,}={0,2}\.[A-Za-z0-9_-]{86}={0,2}"),
     key("YANDEX_TOKEN", "OAuth", r"y[0-3]_[A-Za-z0-9_-]{50,}"),
     key("DIGITALOCEAN_TOKEN", "DigitalOcean", r"do[opr]_v1_[0-9a-f]{64}\b"),

@@ -35,6 +35,6 @@ MESSAGES = (
     key("ONESIGNAL_KEY", "OneSignal", r"os_v2_(?:app|org)_[a-z2-7]{60,}"),
     key("TWILIO_KEY", "Twilio: API keys", r"SK[0-9a-fA-F]{32}\b"),
     key("PUBNUB_KEY", "PubNub", r"sec-c-[A-Za-z0-9]{36,}={0,2}"),
-    key("KNOCK_KEY", "Svix, Knock", r"(?:testsk|sk_test|sk_live)_[A-Za-z0-9._-]{32,}"),
+    key("SVIX_TOKEN", "Svix", r"testsk_[A-Za-z0-9._-]{32,}"),
     key("LIVEKIT_KEY", "LiveKit", r"API[A-Za-z0-9]{12,15}\b", lambda text: is_random(text + text)),
 )

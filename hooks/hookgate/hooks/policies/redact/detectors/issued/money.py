@@ -38,7 +38,6 @@ MONEY = (
     key("BREX_TOKEN", "Brex", r"bxt_[A-Za-z0-9]{30,}"),
     key("MERCURY_TOKEN", "Mercury", r"secret-token:mercury_[a-z]+_[A-Za-z0-9_-]{20,}"),
     key("REVENUECAT_KEY", "RevenueCat, IEX Cloud and others", r"sk_[A-Za-z0-9]{28,}\b", is_random),
-    key("FREEMIUS_KEY", "Freemius", r"sk_[A-Za-z0-9#$%&()*+,./:;<=>?@^_{|}~!-]{29}\b", is_random),
     key("SHOPIFY_TOKEN", "Shopify", r"shp(?:at|ca|pa|ss|ua|tka|it|si)_[0-9a-fA-F]{32}\b"),
     key("WOOCOMMERCE_KEY", "WooCommerce", r"c[ks]_[0-9a-f]{40}\b"),
     key("EBAY_KEY", "eBay", r"(?:PRD|SBX)-[0-9a-f]{12}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4,8}\b"),

@@ -1,9 +1,10 @@
 """Rows of the tables of issued keys."""
 
+import re
 from collections.abc import Callable
 
 from hookgate.hooks.policies.redact.detectors.detector import WORD, WORD_END, Detector
-from hookgate.hooks.policies.redact.detectors.randomness import is_issued
+from hookgate.hooks.policies.redact.detectors.randomness import is_genuine
 
 _END = r"\b"
 
@@ -12,7 +13,7 @@ def key(
     kind: str,
     issuer: str,
     pattern: str,
-    check: Callable[[str], bool] | None = is_issued,
+    check: Callable[[str], bool] | None = is_genuine,
     *,
     preceded_by: str = WORD,
 ) -> Detector:
@@ -27,5 +28,6 @@ def key(
         preceded_by: See `Detector`.
     """
     if pattern.endswith(_END):
-        pattern = f"({pattern.removesuffix(_END)}){WORD_END}"
+        whole = pattern.removesuffix(_END)
+        pattern = (whole if re.compile(whole).groups else f"({whole})") + WORD_END
     return Detector(kind, pattern, check, "credentials", preceded_by=preceded_by, note=issuer)

@@ -19,7 +19,7 @@ SECRECY = (
     key("STELLAR_SEED", "Stellar", r"S[A-D][A-Z2-7]{54}\b", is_random),
     key("NOSTR_KEY", "Nostr", r"nsec1[02-9ac-hj-np-z]{58}\b"),
     key("JWT", "JSON web tokens", r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*", None),
-    key("JWT", "encrypted, or in the form of a JWT", r"(?:ey[AJ]|ewo)[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2}", is_random),
+    key("JWT", "encrypted, or in the form of a JWT", r"ey[AJ][A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2}", is_random),
     key("PASETO", "platform-agnostic security tokens", r"v[1-4]\.(?:local|public)\.[A-Za-z0-9_-]{60,}"),
     key("MACAROON", "macaroons", r"MDAx[A-Za-z0-9_+/-]{60,}={0,2}"),
     key("PASSWORD_HASH", "bcrypt", rf"\$2[abxy]?\$\d\d\$({_B64}{{53}})", preceded_by=""),
