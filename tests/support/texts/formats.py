@@ -31,7 +31,7 @@ def example(rnd: random.Random, detector: Detector) -> tuple[str, str, str]:
 
 
 def written(rnd: random.Random, pattern: str) -> tuple[str, str, str]:
-    """A match of the pattern, in three: before its group, the group, after it. All is the group if there is none."""
+    """A match of the pattern, in three: before its group, the group, and after it. No group means all."""
     parts: list[str] = ["", "", ""]
     place = _write(rnd, parser.parse(pattern), parts, 0)
     return ("", parts[0], "") if place == 0 else (parts[0], parts[1], parts[2].strip("_"))

@@ -23,7 +23,6 @@ from hookgate.hooks.policies.redact import (
 from hookgate.hooks.policies.redact.detectors.checks import is_card, luhn
 from hookgate.hooks.policies.redact.detectors.issued import ISSUED as ISSUED_KEYS
 
-
 GLUED = {"PHONE", "ASSIGNMENT env", "ASSIGNMENT yaml", "NETRC"}
 
 

@@ -1,8 +1,8 @@
 """Openings: the first characters of a pattern's matches, by which hundreds of patterns are searched as one.
 
-Most keys begin with a few characters that only one issuer uses. A search for these, and for the classes of the
-characters after them, is one automaton whose speed does not depend on how many patterns there are. A search for the
-whole patterns is not: it counts characters, for each of them separately.
+Most keys begin with a few characters that only one issuer uses. A search for these, and for the classes of
+the characters after them, is one automaton whose speed hardly depends on how many patterns there are. That of
+a search for the whole patterns would: it has to count characters, separately for each of them.
 """
 
 import string
@@ -24,7 +24,7 @@ HEAD = 3
 """The number of characters by which patterns are told apart at a place in a text."""
 
 _HELD, _SEARCHED = 5, 16
-"""The number of first characters that decide whether the end of a stream is held, and where a search stops."""
+"""The numbers of first characters by which the end of a text is held back, and by which it is searched."""
 
 _MOST_SEQUENCES, _MOST_HEADS = 256, 1024
 
@@ -66,7 +66,7 @@ def opening(pattern: str) -> Opening | None:
 
 
 def searched_of(openings: Iterable[Opening]) -> str:
-    """Return a pattern in RE2's syntax that matches the first characters of every match, and of some other texts."""
+    """Return a pattern in RE2's syntax of the first characters of all matches, and of some other texts."""
     return _tree({sequence for each in openings for sequence in each.sequences}, "")
 
 
@@ -169,9 +169,7 @@ def _sequences_of(node: Any, length: int, *, fold: bool) -> Sequences:
 def _folds(argument: Any, fold: bool) -> bool:
     """Return whether case is ignored in a group."""
     _, added, removed, _ = argument
-    return bool(added & parser.SRE_FLAG_IGNORECASE) or (
-        fold and not removed & parser.SRE_FLAG_IGNORECASE
-    )
+    return bool(added & parser.SRE_FLAG_IGNORECASE) or (fold and not removed & parser.SRE_FLAG_IGNORECASE)
 
 
 def _repeated(minimum: int, maximum: Any, nodes: Any, *, length: int, fold: bool) -> Sequences:

@@ -1,9 +1,10 @@
 """The scanner: searches UTF-8 bytes for all detectors with one pattern.
 
-RE2 searches for all detectors in a single pass: for the first characters of a match if these tell the detector
-apart from most others, so that hundreds of detectors cost no more than a few, or else for all of it. Only where
-this pattern matches are the detectors tried that may match there, and their checks run. Two things bound the cost
-of crafted text: RE2 takes linear time, and the searched windows have a bounded size (the `cap` of `Redactor`).
+RE2 searches for all detectors in a single pass: for the first characters of a match if these tell the
+detector apart from most others, so that hundreds of detectors cost no more than a few, or else for all of it.
+Only where this pattern matches are the detectors tried that may match there, and their checks run. Two things
+bound the cost of crafted text: RE2 takes linear time, and the searched windows have a bounded size (the `cap`
+of `Redactor`).
 """
 
 import copy
@@ -367,7 +368,8 @@ def _search_patterns(parts: list[_Parts]) -> Iterator[str]:
 def _prefix_groups(parts: list[_Parts]) -> list[dict[str, list[str]]]:
     """Return the prefix closures by `Detector.preceded_by`, in up to three groups.
 
-    They are those of openings, of words, and of everything else: one pattern for all would have too many states.
+    They are those of openings, of words, and of everything else: one pattern for all would have too many
+    states.
     """
     openings: dict[str, list[Opening]] = defaultdict(list)
     words: dict[str, list[str]] = defaultdict(list)
@@ -408,7 +410,7 @@ def _undecided_start(data: bytes, lead: int, start: int) -> int:
 def _by_beginning(
     detectors: list[_CompiledDetector],
 ) -> tuple[list[list[_CompiledDetector]], dict[bytes, list[_CompiledDetector]]]:
-    """Return the detectors whose matches may begin with each byte, and those that may begin with some heads."""
+    """Return the detectors whose matches may begin with each byte, and with each of the known heads."""
     general = [(place, compiled) for place, compiled in enumerate(detectors) if not compiled.heads]
     by_first = [{place for place, compiled in general if compiled.may_begin(byte)} for byte in range(256)]
     by_head: dict[bytes, set[int]] = defaultdict(set)

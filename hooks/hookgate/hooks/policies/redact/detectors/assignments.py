@@ -1,9 +1,8 @@
 """Secrets that only the text before them tells: names of fields, words, schemes and addresses."""
 
-from collections.abc import Callable
-
-from hookgate.hooks.policies.redact.detectors.detector import WORD, Detector
+from hookgate.hooks.policies.redact.detectors.detector import Detector
 from hookgate.hooks.policies.redact.detectors.issued.formats import has_issued_format
+from hookgate.hooks.policies.redact.detectors.issued.row import key
 from hookgate.hooks.policies.redact.detectors.randomness import is_random
 from hookgate.hooks.policies.redact.detectors.values import (
     MARK,
@@ -33,103 +32,111 @@ _TELLING = (
     "|jwt|otp|hmac|crumb|licen[cs]e|bearer|authorization"
 )
 _MORE = rf"(?:[ _.-]?(?:{_TELLING}|api|app|admin|service|account|value|sid|code|v?[0-9]+))*"
-_QUOTE = r"(?:\\*[\"'`]|&quot;|%2[27]|\\+u002[27])"
-_ASSIGNED = rf"{_QUOTE}?[ \t]*(?:=>|:=|=|:|,|%3[AaDd])[ \t]*"
+_QUOTE = r"(?:\\{0,7}[\"'`]|&quot;|%2[27]|\\{1,7}u002[27])"
+_ASSIGNED = rf"{_QUOTE}?[ \t]{{0,20}}(?:=>|:=|=|:|,|%3[AaDd])[ \t]{{0,20}}"
 _OPENED = rf"(?:[bBrRuU]?{_QUOTE})?"
-_THEN = rf"(?:{_ASSIGNED}|[ \t]+|\n[ ]*|{_QUOTE}[ ]\{{\n[ ]*default[ ]*=[ ]*){_OPENED}"
+_THEN = (
+    rf"(?:{_ASSIGNED}|[ \t]{{1,3}}|\n[ ]{{0,20}}|{_QUOTE}[ ]\{{\n[ ]{{0,20}}default[ ]{{1,20}}=[ ]){_OPENED}"
+)
+_LONGEST_ISSUED = 1024
 # Random text has a letter next to a digit.
 _BEGUN = r"[A-Za-z_+/-]{12,}[0-9]|(?:[A-Za-z_+/-]+[0-9]|[0-9]+[A-Za-z])[A-Za-z0-9_+/-]{6}"
 _RANDOM = rf"((?:{_BEGUN})[A-Za-z0-9_~+/.|=-]*)"
 
 
 def is_unknown_key(text: str) -> bool:
-    """Return whether the text is random. If it has the format of an issued key, it is left to its own detector."""
-    return is_random(text) and not is_marked(text) and not has_issued_format(text)
-
-
-def _row(
-    kind: str,
-    note: str,
-    pattern: str,
-    check: Callable[[str], bool] | None = None,
-    within: Callable[[str], tuple[int, int] | None] | None = None,
-    *,
-    preceded_by: str = "",
-) -> Detector:
-    return Detector(kind, pattern, check, "credentials", preceded_by=preceded_by, within=within, note=note)
+    """Return whether the text is random, and not an issued key, which is left to its own detector."""
+    return is_random(text) and not is_marked(text) and not has_issued_format(text[:_LONGEST_ISSUED])
 
 
 ASSIGNMENTS = (
-    _row("AZURE_KEY", "Azure", rf"(?i:AccountKey|SharedAccessKey){_EQUALS}({_BASE64}{{43,}})", preceded_by=WORD),
+    key(
+        "AZURE_KEY",
+        "storage, service bus",
+        rf"(?i:AccountKey|SharedAccessKey){_EQUALS}({_BASE64}{{43,}})",
+        None,
+    ),
     # The values of a Secret, from the first to the last; their position identifies them.
-    _row(
+    key(
         "KUBERNETES_SECRET",
         "the data of a Secret in YAML",
         r"data:\n[ ]+[\w.-]+: (\"?[A-Za-z0-9+/]+={0,2}\"?(?:\n[ ]+[\w.-]+: \"?[A-Za-z0-9+/]*={0,2}\"?){0,40})"
         r"\n[ ]*(?:immutable: (?:true|false)\n[ ]*)?kind: Secret",
-        preceded_by=WORD,
+        None,
     ),
-    _row(
+    key(
         "KUBERNETES_SECRET",
         "the data of a Secret in JSON",
         r"data\\{0,7}\":\s*\{\s*\\{0,7}\"[\w.-]+\\{0,7}\":\s*\\{0,7}\""
         r"([A-Za-z0-9+/]+={0,2}(?:\\{0,7}\",\s*\\{0,7}\"[\w.-]+\\{0,7}\":\s*\\{0,7}\"[A-Za-z0-9+/]*={0,2}){0,40})"
         r"\\{0,7}\"\s*\},\s*(?:\\{0,7}\"immutable\\{0,7}\":\s*(?:true|false),\s*)?"
         r"\\{0,7}\"kind\\{0,7}\":\s*\\{0,7}\"Secret",
+        None,
+        preceded_by="",
     ),
-    _row(
+    key(
         "CONNECTION_STRING",
         "the password in `scheme://user:password@host`",
         rf"[A-Za-z][A-Za-z0-9+.-]{{1,30}}:{_SLASH}{_SLASH}[!$%&(-.0-9;=A-Z^_a-z{{-~]*:([!#$%&(-.0-:;=?A-\[\]-_a-z{{-~]+)@",
         is_password,
         preceded_by="[^A-Za-z0-9_.+%-]",
     ),
-    _row(
+    key(
         "BEARER",
         "the value after `Bearer`",
         rf"(?i:bearer){_BLANKS}([A-Za-z0-9._~+/-]{{16,}}={{0,2}})",
         is_opaque,
-        preceded_by=WORD,
     ),
-    _row(
+    key(
         "BASIC_AUTH",
         "the value after `Authorization: Basic`",
         rf"(?i:authorization){_IS}{MARK}{{0,2}}(?i:basic){_BLANKS}({_BASE64}{{8,}})",
-        preceded_by=WORD,
+        None,
     ),
-    _row(
+    key(
         "CURL_PASSWORD",
         "options of libcurl",
-        r"CURLOPT_[A-Z0-9_]*(?:PASSWORD|PASSWD|USERPWD|BEARER),[ ]*\\*\"([^\"\s\\]{6,80})\\*\"",
+        r"CURLOPT_[A-Z0-9_]*(?:PASSWORD|PASSWD|USERPWD|BEARER),[ ]*\\{0,7}\"([^\"\s\\]{6,})\\{0,7}\"",
         is_password,
-        preceded_by=WORD,
     ),
-    _row(
+    key(
         "SECURE_STRING",
         "PowerShell's `ConvertTo-SecureString`",
-        r"ConvertTo-SecureString(?:[ ]+-String)?[ ]+\\*[\"']([^\"'\s\\$]{6,80})\\*[\"']",
+        r"ConvertTo-SecureString(?:[ ]+-String)?[ ]+\\{0,7}[\"']([^\"'\s\\$]{6,})\\{0,7}[\"']",
         is_password,
-        preceded_by=WORD,
     ),
-    _row(
+    key(
         "NETRC",
         "passwords in `.netrc`",
-        r"login(?:\s|\\+n)+[^\s\\]{1,80}(?:\s|\\+n)+password[ \t]+([!#-&(-\[\]-_a-~]{3,80}[#-&(-+/-9<-\[\]-_a-~])",
+        r"login(?:\s|\\+n)+[^\s\\]+(?:\s|\\+n)+password[ \t]+"
+        r"([!#-&(-\[\]-_a-~]{3,}[#-&(-+/-9<-\[\]-_a-~])",
         is_password,
-        preceded_by=WORD,
     ),
-    _row("ASSIGNMENT", "values of names such as `db_password`", f"{_NAME_BEFORE}{_IS}({VALUE})", within=secret_in),
-    _row("NAMED_KEY", "random values after words", rf"(?i:(?:{_TELLING}){_MORE}){_THEN}{_RANDOM}", is_unknown_key),
-    _row(
+    Detector(
+        "ASSIGNMENT",
+        f"{_NAME_BEFORE}{_IS}({VALUE})",
+        group="credentials",
+        within=secret_in,
+        note="values of names such as `db_password`",
+    ),
+    key(
+        "NAMED_KEY",
+        "random values after words",
+        rf"(?i:(?:{_TELLING}){_MORE}){_THEN}{_RANDOM}",
+        is_unknown_key,
+        preceded_by="",
+    ),
+    key(
         "NAMED_KEY",
         "random values after words and a dash",
         rf"(?i:(?:secret|private|access|token|password){_MORE})[-.]{_RANDOM}",
         is_unknown_key,
+        preceded_by="",
     ),
-    _row(
+    key(
         "VENDOR_KEY",
         "random values after the name of a service",
-        rf"(?i:{'|'.join(VENDORS)})(?:{_ASSIGNED}|[ \t]+){_OPENED}{_RANDOM}",
+        rf"(?i:{'|'.join(VENDORS)})(?:{_ASSIGNED}|[ \t]{{1,3}}){_OPENED}{_RANDOM}",
         is_unknown_key,
         preceded_by=r"[\W_]",
     ),

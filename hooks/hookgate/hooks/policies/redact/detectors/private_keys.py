@@ -103,6 +103,7 @@ def _is_key_data(data: bytes, last: int, run: "re.Match[bytes]") -> bool:
     text = run[0]
     return len(text) >= _RUN_LENGTH and text != text.lower() and text != text.upper()
 
+
 PRIVATE_KEYS = tuple(
     Detector("PRIVATE_KEY", begin, group="credentials", extent=KeyExtent(head, begin), note=note)
     for begin, head, note in (

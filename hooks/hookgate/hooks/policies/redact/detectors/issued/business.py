@@ -11,7 +11,11 @@ BUSINESS = (
     key("ZOHO_TOKEN", "Zoho", r"1000\.[0-9a-f]{32}\.[0-9a-f]{32}\b"),
     key("TEAMWORK_TOKEN", "Teamwork", r"tkn\.v1_[A-Za-z0-9+/_-]{40,}={0,2}"),
     key("ADOBE_SECRET", "Adobe", r"p8e-[A-Za-z0-9_-]{32}\b"),
-    key("ONFIDO_TOKEN", "Onfido", r"api_(?:live|sandbox)(?:_[a-z]{2})?\.[A-Za-z0-9_-]{11}\.[A-Za-z0-9_-]{32}\b"),
+    key(
+        "ONFIDO_TOKEN",
+        "Onfido",
+        r"api_(?:live|sandbox)(?:_[a-z]{2})?\.[A-Za-z0-9_-]{11}\.[A-Za-z0-9_-]{32}\b",
+    ),
     key("PERSONA_KEY", "Persona", r"persona_(?:production|sandbox)_[A-Za-z0-9_-]{32,}"),
     key("JUMPCLOUD_KEY", "JumpCloud", r"jca_[A-Za-z0-9]{36,}"),
     key("FOURSQUARE_KEY", "Foursquare", r"fsq3[A-Za-z0-9+/]{40,}={0,2}"),

@@ -5,7 +5,11 @@ from hookgate.hooks.policies.redact.detectors.randomness import is_random
 
 CLOUDS = (
     key("AWS_ACCESS_KEY", "access key IDs", r"(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z2-7]{16}\b"),
-    key("AWS_SESSION_TOKEN", "AWS", r"(?:FwoGZXIvYXdz|IQoJb3JpZ2lu|AQoDYXdz|FQoDYXdz|FQoGZXIvYXdz)[A-Za-z0-9+/=%]{60,}"),
+    key(
+        "AWS_SESSION_TOKEN",
+        "AWS",
+        r"(?:FwoGZXIvYXdz|IQoJb3JpZ2lu|AQoDYXdz|FQoDYXdz|FQoGZXIvYXdz)[A-Za-z0-9+/=%]{60,}",
+    ),
     key("AWS_BEDROCK_KEY", "Amazon Bedrock", r"ABSK[A-Za-z0-9+/]{60,}={0,2}"),
     key("AWS_BEDROCK_KEY", "Amazon Bedrock, short-lived", r"bedrock-api-key-[A-Za-z0-9+/=_-]{20,}"),
     key("AMAZON_TOKEN", "Amazon's shops", r"amzn\.mws\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
@@ -20,8 +24,19 @@ CLOUDS = (
     key("GOOGLE_OAUTH", "codes", r"4/0[A-Za-z0-9_-]{50,}"),
     key("GOOGLE_STORAGE_KEY", "HMAC keys of Cloud Storage", r"GOOG1[A-Z0-9]{56}\b"),
     key("FIREBASE_KEY", "Cloud Messaging", r"AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{100,}", None),
-    key("AZURE_SECRET", "client secrets of Entra ID, after their first three characters", r"\dQ~[A-Za-z0-9_~.-]{31,34}", preceded_by="[A-Za-z0-9_~.]"),
-    key("AZURE_KEY", "shared access signatures", r"(?:[?&;]|\\{1,7}u0026)sig=([A-Za-z0-9+/%]{43,}=?)", None, preceded_by=""),
+    key(
+        "AZURE_SECRET",
+        "client secrets of Entra ID, after their first three characters",
+        r"\dQ~[A-Za-z0-9_~.-]{31,34}",
+        preceded_by="[A-Za-z0-9_~.]",
+    ),
+    key(
+        "AZURE_KEY",
+        "shared access signatures",
+        r"(?:[?&;]|\\{1,7}u0026)sig=([A-Za-z0-9+/%]{43,}=?)",
+        None,
+        preceded_by="",
+    ),
     key("ALIBABA_KEY", "access key IDs", r"LTAI[A-Za-z0-9]{12,26}\b"),
     key("TENCENT_KEY", "secret IDs", r"AKID[A-Za-z0-9]{32}\b"),
     key("VOLCENGINE_KEY", "access key IDs", r"AKLT[A-Za-z0-9_-]{40,}={0,2}"),
@@ -49,7 +64,11 @@ CLOUDS = (
     key("HCP_SECRET", "Packer, HashiCorp Cloud", r"hcp\.[A-Za-z0-9_-]{60,}"),
     key("VAULT_TOKEN", "HashiCorp Vault", r"hv[sbr]\.[A-Za-z0-9_-]{24,}"),
     key("VAULT_TOKEN", "HashiCorp Vault before version 1.10", r"s\.[A-Za-z0-9]{24}\b", is_random),
-    key("DOPPLER_TOKEN", "Doppler", r"dp\.(?:pt|st|ct|sa|scim|audit|said)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}\b"),
+    key(
+        "DOPPLER_TOKEN",
+        "Doppler",
+        r"dp\.(?:pt|st|ct|sa|scim|audit|said)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}\b",
+    ),
     key("INFISICAL_TOKEN", "Infisical", r"st\.[0-9a-f]{8}[0-9a-f-]{16,28}\.[0-9a-f]{32}\.[0-9a-f]{32}\b"),
     key("TAILSCALE_KEY", "Tailscale", r"tskey-(?:[a-z]+-)?[A-Za-z0-9]{10,}(?:-[A-Za-z0-9]{16,})?"),
     key("NETBIRD_TOKEN", "NetBird", r"nbp_[A-Za-z0-9]{36}\b"),
@@ -63,8 +82,14 @@ CLOUDS = (
     key("OCTOPUS_KEY", "Octopus Deploy", r"API-[A-Z0-9]{25,}\b", is_random),
     key("TRUENAS_KEY", "TrueNAS", r"[1-9]\d?-[A-Za-z0-9]{64}\b", is_random),
     key("DYNATRACE_TOKEN", "Dynatrace", r"dt0[a-z]\d{2}\.[A-Z0-9]{8,24}\.[A-Z0-9]{64}\b"),
-    key("NEW_RELIC_KEY", "user, query, insert, admin and synthetics keys", r"NR(?:AK|IQ|II|AA|RA|SP|BR|MA)-[A-Za-z0-9_-]{16,48}"),
-    key("NEW_RELIC_KEY", "license keys", r"(?:[a-z]{2}\d\dx[0-9a-fx]{25,35}|[0-9a-f]{36})(?:NRAL|FFFFNRAL)\b"),
+    key(
+        "NEW_RELIC_KEY",
+        "user, query, insert, admin and synthetics keys",
+        r"NR(?:AK|IQ|II|AA|RA|SP|BR|MA)-[A-Za-z0-9_-]{16,48}",
+    ),
+    key(
+        "NEW_RELIC_KEY", "license keys", r"(?:[a-z]{2}\d\dx[0-9a-fx]{25,35}|[0-9a-f]{36})(?:NRAL|FFFFNRAL)\b"
+    ),
     key("DATADOG_KEY", "Datadog", r"dd(?:app|pat|api)_[A-Za-z0-9]{32,}"),
     key("GRAFANA_TOKEN", "service accounts", r"glsa_[A-Za-z0-9]{32}_[0-9a-fA-F]{8}\b"),
     key("GRAFANA_TOKEN", "Grafana Cloud", r"glc_[A-Za-z0-9+/_-]{32,}={0,2}"),

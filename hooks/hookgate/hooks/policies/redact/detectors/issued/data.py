@@ -1,7 +1,6 @@
 """Keys of databases, and of services that store, move and analyze data."""
 
 from hookgate.hooks.policies.redact.detectors.issued.row import key
-from hookgate.hooks.policies.redact.detectors.randomness import is_random
 
 DATA = (
     key("PLANETSCALE_TOKEN", "PlanetScale", r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_=.-]{32,}"),

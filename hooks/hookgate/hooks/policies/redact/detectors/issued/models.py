@@ -5,12 +5,21 @@ from hookgate.hooks.policies.redact.detectors.issued.row import key
 from hookgate.hooks.policies.redact.detectors.randomness import is_random
 
 MODELS = (
-    key("HOOKGATE_KEY", "[keys that hookgate has issued](keys.md)", r"hgk_[a-z2-7]{10}_[A-Za-z0-9]{49}\b", is_hookgate_key),
+    key(
+        "HOOKGATE_KEY",
+        "[keys that hookgate has issued](keys.md)",
+        r"hgk_[a-z2-7]{10}_[A-Za-z0-9]{49}\b",
+        is_hookgate_key,
+    ),
     key("ANTHROPIC_KEY", "Anthropic", r"sk-ant-[A-Za-z0-9_-]{24,}"),
     key("OPENROUTER_KEY", "OpenRouter", r"sk-or-v1-[0-9a-f]{64}\b"),
     key("LANGFUSE_KEY", "Langfuse", r"sk-lf-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"),
     key("HELICONE_KEY", "Helicone", r"sk-helicone-[A-Za-z0-9-]{20,}"),
-    key("OPENAI_KEY", "projects, service accounts, admins", r"sk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{40,}"),
+    key(
+        "OPENAI_KEY",
+        "projects, service accounts, admins",
+        r"sk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{40,}",
+    ),
     key("OPENAI_KEY", "OpenAI, and others with its format, such as DeepSeek", r"sk-[A-Za-z0-9]{32,}"),
     key("OPENAI_KEY", "sessions", r"sess-[A-Za-z0-9]{40}\b"),
     key("GROQ_KEY", "Groq", r"gsk_[A-Za-z0-9]{52,}"),

@@ -1,34 +1,37 @@
 """Keys of payments, banks, shops and currencies."""
 
-import hashlib
-
+from hookgate.hooks.policies.redact.detectors.checks import is_base58
 from hookgate.hooks.policies.redact.detectors.issued.row import key
 from hookgate.hooks.policies.redact.detectors.randomness import is_random
 
-_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-
-
-def is_base58_check(text: str) -> bool:
-    """Return whether the last four bytes of text in base 58 are the checksum of the others, as in Bitcoin."""
-    number = 0
-    for character in text:
-        number = number * 58 + _BASE58.index(character)
-    data = number.to_bytes((number.bit_length() + 7) // 8, "big")
-    checksum = hashlib.sha256(hashlib.sha256(data[:-4]).digest()).digest()
-    return data[-4:] == checksum[:4]
-
-
 MONEY = (
-    key("STRIPE_KEY", "secret and restricted keys; also Clerk, Paystack, WorkOS", r"[sr]k_(?:live|test|prod)_[A-Za-z0-9]{14,}"),
+    key(
+        "STRIPE_KEY",
+        "secret and restricted keys; also Clerk, Paystack, WorkOS",
+        r"[sr]k_(?:live|test|prod)_[A-Za-z0-9]{14,}",
+    ),
     key("STRIPE_KEY", "secrets of webhooks", r"whsec_[A-Za-z0-9+/]{24,}={0,2}"),
     key("STRIPE_KEY", "Stripe Apps, Checkout.com", r"sk_(?:sbox|org)_[A-Za-z0-9]{20,}"),
     key("SQUARE_TOKEN", "Square", r"sq0(?:atp|csp|iap|idb|asa)-[A-Za-z0-9_-]{22,}"),
     key("SQUARE_TOKEN", "Square: access tokens", r"EAAA[A-Za-z0-9_-]{60}\b", is_random),
-    key("BRAINTREE_TOKEN", "PayPal Braintree", r"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}\b"),
+    key(
+        "BRAINTREE_TOKEN",
+        "PayPal Braintree",
+        r"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}\b",
+    ),
     key("PAYPAL_TOKEN", "PayPal", r"A21AA[A-Za-z0-9_-]{80,}"),
     key("ADYEN_KEY", "Adyen", r"AQE[a-z][A-Za-z0-9+/_.-]{80,}={0,2}[A-Za-z0-9^:;,<>\[\]{}().!@%&*?+-]{0,40}"),
-    key("PLAID_TOKEN", "Plaid", r"(?:access|public)-(?:sandbox|development|production)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"),
-    key("LIVE_KEY", "Mollie, GoCardless, Lob, Chargebee and others", r"(?:live|test|sandbox)_[A-Za-z0-9_-]{30,}\b", is_random),
+    key(
+        "PLAID_TOKEN",
+        "Plaid",
+        r"(?:access|public)-(?:sandbox|development|production)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b",
+    ),
+    key(
+        "LIVE_KEY",
+        "Mollie, GoCardless, Lob, Chargebee and others",
+        r"(?:live|test|sandbox)_[A-Za-z0-9_-]{30,}\b",
+        is_random,
+    ),
     key("FLUTTERWAVE_KEY", "Flutterwave", r"FLWSECK(?:_TEST|_PROD)?-[0-9A-Za-z]{12,32}(?:-X)?\b"),
     key("SHIPPO_TOKEN", "Shippo", r"shippo_(?:live|test)_[0-9a-f]{40}\b"),
     key("EASYPOST_KEY", "EasyPost", r"EZ[AT]K[A-Za-z0-9]{54}\b"),
@@ -43,7 +46,12 @@ MONEY = (
     key("EBAY_KEY", "eBay", r"(?:PRD|SBX)-[0-9a-f]{12}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4,8}\b"),
     key("EBAY_TOKEN", "eBay: OAuth", r"v\^1\.1#i\^1#[A-Za-z0-9^#=+/]{60,}"),
     key("TELNYX_KEY", "Telnyx", r"KEY[0-9A-F]{32}_[A-Za-z0-9]{22}\b"),
-    key("BITCOIN_KEY", "private keys in the wallet import format", r"[5KL][1-9A-HJ-NP-Za-km-z]{50,51}\b", is_base58_check),
+    key(
+        "BITCOIN_KEY",
+        "private keys in the wallet import format",
+        r"[5KL][1-9A-HJ-NP-Za-km-z]{50,51}\b",
+        is_base58,
+    ),
     key("BITCOIN_KEY", "extended private keys", r"[xyzt]prv[1-9A-HJ-NP-Za-km-z]{107}\b"),
     key("CARDANO_KEY", "Cardano", r"(?:ed25519e?|addr|root|acct|stake)_xs?k1[a-z0-9]{100,}"),
     key("ALPACA_KEY", "Alpaca", r"[AP]K[A-Z0-9]{18}\b", is_random),

@@ -22,8 +22,8 @@ def key(
     Args:
         kind: The kind of its findings.
         issuer: Who issues such keys, and what they are for, if their kind does not say it.
-        pattern: The format as the issuer documents it, in RE2's syntax. Group 1 is replaced, or else all of it.
-            If it ends with `\\b`, a key also ends before Markdown's emphasis.
+        pattern: The format as the issuer documents it, in RE2's syntax. Group 1 is replaced, or else all of
+            it. If it ends with `\\b`, a key also ends before Markdown's emphasis.
         check: Returns whether text in this format is genuine.
         preceded_by: See `Detector`.
     """
