@@ -53,7 +53,7 @@ _FILLER = re.compile(
 _EXAMINED = 256
 """The number of characters that are looked at: of overlapping texts, each may be as long as all of them."""
 
-_SHORTEST = 16
+_SHORTEST, _SHORTEST_HEXADECIMAL = 16, 20
 _STRANGE = 0.25
 
 
@@ -95,6 +95,6 @@ def is_random(text: str) -> bool:
         return bits_per_character(text) >= 2.5
     if sum(map(len, _RUN.findall(text))) < _SHORTEST or not is_genuine(text):
         return False
-    if _HEXADECIMAL.fullmatch(text):
-        return not text.isdigit() and not text.isalpha()
+    if _HEXADECIMAL.fullmatch(text):  # shorter ones are mostly hashes
+        return len(text) >= _SHORTEST_HEXADECIMAL and not text.isdigit() and not text.isalpha()
     return strangeness(text) >= _STRANGE and bits_per_character(text) >= 3
