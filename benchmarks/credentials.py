@@ -1,7 +1,7 @@
 """How well redaction finds credentials that others collected: `python -m benchmarks.credentials [FILE]`.
 
-The first table counts those of a file, by default `../shared/corpora/credentials.jsonl`. One is hidden if no run
-of 60 % of it, at least ten characters, is left. The second counts what is found in real files, by kind.
+The first table counts those of a file, by default `../shared/corpora/credentials.jsonl`. One is hidden if no
+run of 60 % of it, at least ten characters, is left. The second counts what is found in real files, by kind.
 """
 
 import json
@@ -30,7 +30,7 @@ DISTINCTIVE = re.compile(
 )
 """What begins the credentials whose format alone tells what they are."""
 
-SUFFIXES = set(".py .md .txt .js .mjs .json .rst .ts .toml .yaml .yml .html .css .lock".split())
+SUFFIXES = re.compile(r"\.(?:py|md|txt|js|mjs|json|rst|ts|toml|yaml|yml|html|css|lock)")
 MATERIAL = {
     "installed packages": (Path(sysconfig.get_paths()["purelib"]), 12 * MEGABYTE),
     "Python's library": (Path(sysconfig.get_paths()["stdlib"]), 8 * MEGABYTE),
@@ -106,7 +106,7 @@ def clean(scanner: Scanner) -> None:
 
 def files(folder: Path, limit: int) -> Iterator[tuple[Path, str]]:
     """Text files under a folder in random order, up to a number of characters."""
-    found = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    found = sorted(path for path in folder.rglob("*") if SUFFIXES.fullmatch(path.suffix) and path.is_file())
     random.Random(5).shuffle(found)  # noqa: S311  # files of a benchmark
     size = 0
     for path in found:

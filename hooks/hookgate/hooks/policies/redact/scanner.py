@@ -35,7 +35,7 @@ from hookgate.hooks.policies.redact.detectors.detector import (
 from hookgate.hooks.policies.redact.opening import HEAD, Opening, opening, prefixes_of, searched_of
 from hookgate.hooks.session import Withheld
 
-_MEMORY = 32 << 20
+_MEMORY = 64 << 20
 """The maximum memory in bytes for RE2's states of one pattern. It is allocated only as needed."""
 
 _TOO_MANY = (

@@ -1,5 +1,7 @@
 """Secrets that only the text before them tells: names of fields, words, schemes and addresses."""
 
+from base64 import b64decode
+
 from hookgate.hooks.policies.redact.detectors.detector import Detector
 from hookgate.hooks.policies.redact.detectors.issued.formats import has_issued_format
 from hookgate.hooks.policies.redact.detectors.issued.row import key
@@ -7,6 +9,7 @@ from hookgate.hooks.policies.redact.detectors.randomness import is_random
 from hookgate.hooks.policies.redact.detectors.values import (
     MARK,
     VALUE,
+    is_bare_secret,
     is_marked,
     is_opaque,
     is_password,
@@ -42,6 +45,20 @@ _LONGEST_ISSUED = 1024
 # Random text has a letter next to a digit.
 _BEGUN = r"[A-Za-z_+/-]{12,}[0-9]|(?:[A-Za-z_+/-]+[0-9]|[0-9]+[A-Za-z])[A-Za-z0-9_+/-]{6}"
 _RANDOM = rf"((?:{_BEGUN})[A-Za-z0-9_~+/.|=-]*)"
+
+
+def is_user_and_password(text: str) -> bool:
+    """Return whether text in base64 is a name and a password, as in headers of HTTP."""
+    try:
+        decoded = b64decode(text, validate=True)
+    except ValueError:
+        return False
+    return b":" in decoded and decoded.isascii() and decoded.decode().isprintable()
+
+
+def is_typed_password(text: str) -> bool:
+    """Return whether an argument is a password with a digit, and not a word, path or address."""
+    return is_bare_secret(text) and any(character.isdigit() for character in text)
 
 
 def is_unknown_key(text: str) -> bool:
@@ -112,6 +129,38 @@ ASSIGNMENTS = (
         r"([!#-&(-\[\]-_a-~]{3,}[#-&(-+/-9<-\[\]-_a-~])",
         is_password,
     ),
+    key(
+        "SQL_PASSWORD",
+        "passwords of users of a database",
+        r"(?i:identified[ ]by|with[ ]password|encrypted[ ]password)[ ]{1,4}\\{0,7}'([^'\s\\]{6,})",
+        is_password,
+    ),
+    key(
+        "COMMAND_PASSWORD",
+        "options of commands, such as `--password`",
+        r"(?i:--?(?:[a-z]+-)*(?:passw(?:or)?d|passwd|pwd|secret|token|key)|sshpass[ ]-p)[ ]{1,3}[\"']?"
+        r"([^\s\"'`$<>{}()\[\]\\|,;]{8,})",
+        is_typed_password,
+    ),
+    key(
+        "COMMAND_PASSWORD",
+        "`curl -u user:password` and the like",
+        r"(?:-u|--user)[ =][\"']?[A-Za-z0-9._@-]+:([^\s\"'`$<>{}()\[\]\\|,;]{6,})",
+        is_typed_password,
+    ),
+    key(
+        "BASIC_AUTH",
+        "`auth` in the configuration of Docker",
+        r"auth\\{0,7}\":\s?\\{0,7}\"([A-Za-z0-9+/]{12,}={0,2})\\{0,7}\"",
+        is_user_and_password,
+    ),
+    key(
+        "PRIVATE_KEY",
+        "JSON web keys",
+        r"\"(?:d|p|q|dp|dq|qi|k)\\{0,7}\":\s?\\{0,7}\"([A-Za-z0-9_-]{40,})",
+        is_random,
+        preceded_by="",
+    ),
     Detector(
         "ASSIGNMENT",
         f"{_NAME_BEFORE}{_IS}({VALUE})",
@@ -129,7 +178,7 @@ ASSIGNMENTS = (
     key(
         "NAMED_KEY",
         "random values after words and a dash",
-        rf"(?i:(?:secret|private|access|token|password){_MORE})[-.]{_RANDOM}",
+        rf"(?i:(?:secret|private|access|token|password|_key){_MORE})[-.]{_RANDOM}",
         is_unknown_key,
         preceded_by="",
     ),

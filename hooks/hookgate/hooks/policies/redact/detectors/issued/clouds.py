@@ -14,7 +14,7 @@ CLOUDS = (
     key("AWS_BEDROCK_KEY", "Amazon Bedrock, short-lived", r"bedrock-api-key-[A-Za-z0-9+/=_-]{20,}"),
     key("AMAZON_TOKEN", "Amazon's shops", r"amzn\.mws\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     key("AMAZON_TOKEN", "Login with Amazon: client secrets", r"amzn1\.oa2-cs\.v1\.[0-9a-f]{64}"),
-    key("AMAZON_TOKEN", "Login with Amazon: access and refresh tokens", r"Atz[ar]\|[A-Za-z0-9_/+=-]{60,}"),
+    key("AMAZON_TOKEN", "Login with Amazon: access and refresh tokens", r"Atz[ar][|][A-Za-z0-9_/+=-]{60,}"),
     key("AWS_APPSYNC_KEY", "AWS AppSync", r"da2-[a-z0-9]{26}\b"),
     key("GOOGLE_API_KEY", "Gemini, Maps, Firebase", r"AIza[A-Za-z0-9_-]{35,}"),
     key("GOOGLE_API_KEY", "Gemini, Vertex AI", r"AQ\.Ab[A-Za-z0-9_-]{30,}"),

@@ -11,10 +11,11 @@ MESSAGES = (
     key("DISCORD_TOKEN", "Discord: accounts", r"mfa\.[A-Za-z0-9_-]{60,}"),
     key("TELEGRAM_TOKEN", "Telegram", r"\d{8,10}:AA[A-Za-z0-9_-]{33}\b"),
     key("FACEBOOK_TOKEN", "Facebook, Instagram, WhatsApp", r"EAA[A-Za-z0-9]{60,}", None),
-    key("FACEBOOK_TOKEN", "tokens of apps", r"\d{13,17}(?:\||%7C)[A-Za-z0-9_-]{27,40}\b", is_random),
+    key("FACEBOOK_TOKEN", "tokens of apps", r"\d{13,17}(?:[|]|%7C)[A-Za-z0-9_-]{27,40}\b", is_random),
     key("INSTAGRAM_TOKEN", "Instagram", r"IG(?:Q|AA)[A-Za-z0-9_-]{80,}"),
     key("TWITTER_TOKEN", "X: bearer tokens", r"AAAAAAAAAAAAAAAAAAAA[A-Za-z0-9%]{60,}", None),
     key("TWITTER_TOKEN", "X: access tokens", r"\d{15,20}-[A-Za-z0-9]{40}\b", is_random),
+    key("VK_TOKEN", "VK", r"vk1\.a\.[A-Za-z0-9_-]{80,}"),
     key("LINKEDIN_SECRET", "LinkedIn: client secrets", r"WPL_AP\d\.[A-Za-z0-9.]{12,}\.[A-Za-z0-9+/=]{8,}"),
     key("LINKEDIN_TOKEN", "LinkedIn", r"AQ[TUVWX][A-Za-z0-9_-]{100,}"),
     key("TIKTOK_TOKEN", "TikTok", r"(?:act|rft|clt)\.[A-Za-z0-9!]{60,}"),
@@ -36,5 +37,4 @@ MESSAGES = (
     key("TWILIO_KEY", "Twilio: API keys", r"SK[0-9a-fA-F]{32}\b"),
     key("PUBNUB_KEY", "PubNub", r"sec-c-[A-Za-z0-9]{36,}={0,2}"),
     key("SVIX_TOKEN", "Svix", r"testsk_[A-Za-z0-9._-]{32,}"),
-    key("LIVEKIT_KEY", "LiveKit", r"API[A-Za-z0-9]{12,15}\b", lambda text: is_random(text + text)),
 )

@@ -36,7 +36,7 @@ MODELS = (
     key("ELEVENLABS_KEY", "ElevenLabs", r"sk_[0-9a-f]{48}\b"),
     key("LANGSMITH_KEY", "LangSmith", r"(?:lsv2_[a-z]{2}_[0-9a-f]{32}_[0-9a-f]{10}|ls__[0-9a-f]{32})\b"),
     key("LLAMA_CLOUD_KEY", "LlamaCloud", r"llx-[A-Za-z0-9_-]{48}\b"),
-    key("LLAMA_KEY", "Llama API", r"LLM\|\d{10,20}\|[A-Za-z0-9_-]{20,}"),
+    key("LLAMA_KEY", "Llama API", r"LLM[|]\d{10,20}[|][A-Za-z0-9_-]{20,}"),
     key("TAVILY_KEY", "Tavily", r"tvly-(?:dev-|prod-)?[A-Za-z0-9_-]{32,}"),
     key("JINA_KEY", "Jina AI", r"jina_[0-9a-f]{32}[A-Za-z0-9_-]{20,}"),
     key("VOYAGE_KEY", "Voyage AI", r"(?:pa|al)-[A-Za-z0-9_-]{43}\b", is_random),

@@ -15,6 +15,9 @@ SECRECY = (
         r"|BPUEVOU1NIIFBSSVZBVEUgS0VZ|BFTkNSWVBURUQgUFJJVkFURSBLRVkt|BEU0EgUFJJVkFURSBLRVkt|BQR1AgUFJJVkFURSBLRVkgQkxPQ0st)"
         r"[A-Za-z0-9+/_-]{40,}={0,2}",
     ),
+    key(
+        "PRIVATE_KEY", "XML of .NET", r"<(?:D|P|Q|DP|DQ|InverseQ)>([A-Za-z0-9+/]{40,}={0,2})", preceded_by=""
+    ),
     key("NATS_SEED", "NATS: NKEYs", r"S[UANOCX][A-Z2-7]{56}\b", is_random),
     key("STELLAR_SEED", "Stellar", r"S[A-D][A-Z2-7]{54}\b", is_random),
     key("NOSTR_KEY", "Nostr", r"nsec1[02-9ac-hj-np-z]{58}\b"),
