@@ -28,8 +28,8 @@ pattern in RE2's syntax; if it has a group, only the group is replaced. At one p
 matches wins.
 
 Checks: *genuine* excludes placeholders such as `your_key` and `xxxxxxxx`. *Random* text has at least 16
-letters and digits (20 if it is hexadecimal) or is a UUID, and at least a quarter of its neighboring characters
-are unusual in words: a letter next to a digit, or pairs of letters such as `xq`.
+letters and digits (20 if it is hexadecimal) or is a UUID, and at least a quarter of its neighboring
+characters are unusual in words: a letter next to a digit, or pairs of letters such as `xq`.
 """
 
 _CHECKS: dict[Callable[[str], bool] | None, str] = {
