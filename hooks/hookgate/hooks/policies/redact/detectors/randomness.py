@@ -50,7 +50,7 @@ _FILLER = re.compile(
     re.IGNORECASE,
 )
 
-_EXAMINED = 256
+_EXAMINED = 160
 """The number of characters that are looked at: of overlapping texts, each may be as long as all of them."""
 
 _SHORTEST, _SHORTEST_HEXADECIMAL = 16, 20

@@ -87,8 +87,8 @@ _CALL = re2.compile(
 _INDEX = re2.compile(r"[\w.$]{1,3}[(\[].*[)\]]$")
 _CODE = re2.compile(r".*\b(?:null|function|else|return|void|typeof|throw|undefined|length)\b")
 _NAME = re.compile("[a-z]{3}|[A-Z]{4}")
-_STRANGE = 0.35
-"""The share of unusual pairs of characters above which text is a password, even if it looks like a call."""
+_TELLING, _STRANGE = 64, 0.35
+"""How many characters of what looks like a call are read, and from which strangeness it is a password."""
 
 
 def secret_in(value: str) -> tuple[int, int] | None:
@@ -107,7 +107,7 @@ def secret_in(value: str) -> tuple[int, int] | None:
 
 def _is_code(text: str) -> bool:
     """Return whether the text is a call or a subscript, as in code that handles secrets."""
-    if strangeness(text) >= _STRANGE:
+    if strangeness(text[:_TELLING]) >= _STRANGE:
         return False
     call = _CALL.match(text)
     named = call is not None and not call[1][0].isdigit() and _NAME.search(call[1]) is not None
