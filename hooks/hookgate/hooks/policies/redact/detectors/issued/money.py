@@ -39,6 +39,7 @@ MONEY = (
     key("PADDLE_KEY", "Paddle", r"pdl_(?:live|sdbx|ntfset)_[A-Za-z0-9_]{30,}"),
     key("POLAR_TOKEN", "Polar", r"polar_[a-z]{2,3}_[A-Za-z0-9_-]{30,}"),
     key("BREX_TOKEN", "Brex", r"bxt_[A-Za-z0-9]{30,}"),
+    key("RAMP_SECRET", "Ramp", r"ramp_sec_[A-Za-z0-9]{40,}"),
     key("MERCURY_TOKEN", "Mercury", r"secret-token:mercury_[a-z]+_[A-Za-z0-9_-]{20,}"),
     key("REVENUECAT_KEY", "RevenueCat, IEX Cloud and others", r"sk_[A-Za-z0-9]{28,}\b", is_random),
     key("SHOPIFY_TOKEN", "Shopify", r"shp(?:at|ca|pa|ss|ua|tka|it|si)_[0-9a-fA-F]{32}\b"),

@@ -18,6 +18,17 @@ SECRECY = (
     key(
         "PRIVATE_KEY", "XML of .NET", r"<(?:D|P|Q|DP|DQ|InverseQ)>([A-Za-z0-9+/]{40,}={0,2})", preceded_by=""
     ),
+    key("ONEPASSWORD_TOKEN", "1Password: service accounts", r"ops_eyJ[A-Za-z0-9+/_-]{100,}={0,2}"),
+    key(
+        "ONEPASSWORD_KEY",
+        "1Password: secret keys",
+        r"A3-[A-Z0-9]{6}-[A-Z0-9]{6}-?[A-Z0-9]{5}(?:-[A-Z0-9]{5}){3}\b",
+    ),
+    key(
+        "BITWARDEN_TOKEN",
+        "Bitwarden Secrets Manager",
+        r"0\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[A-Za-z0-9]{20,40}:[A-Za-z0-9+/]{20,}={0,2}",
+    ),
     key("NATS_SEED", "NATS: NKEYs", r"S[UANOCX][A-Z2-7]{56}\b", is_random),
     key("STELLAR_SEED", "Stellar", r"S[A-D][A-Z2-7]{54}\b", is_random),
     key("NOSTR_KEY", "Nostr", r"nsec1[02-9ac-hj-np-z]{58}\b"),
