@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +200,17 @@ def test_a_random_value_near_a_telling_word_is_found_at_every_split(scanner: Sca
 )
 def test_words_and_identifiers_near_a_telling_word_stay(scanner: Scanner, text: str) -> None:
     assert redacted(scanner, text) == text
+
+
+@pytest.mark.parametrize("ending", [b"", b"\x01"], ids=["plain", "compressed"])
+def test_a_bitcoin_key_is_found_by_its_checksum(scanner: Scanner, ending: bytes) -> None:
+    data = b"\x80" + random.Random(5).randbytes(32) + ending  # noqa: S311  # a made-up key
+    data += sha256(sha256(data).digest()).digest()[:4]
+    number, text = int.from_bytes(data, "big"), ""
+    while number:
+        number, digit = divmod(number, 58)
+        text = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"[digit] + text
+    assert redacted(scanner, f"so {text} is") == "so [BITCOIN_KEY] is"
+    assert redacted(scanner, *f"so {text} is") == "so [BITCOIN_KEY] is"
+    wrong = text[:-1] + ("2" if text[-1] == "1" else "1")
+    assert redacted(scanner, f"so {wrong} is") == f"so {wrong} is"

@@ -98,6 +98,5 @@ CLOUDS = (
     key("SENTRY_TOKEN", "organizations", r"sntrys_eyJ[A-Za-z0-9+/_-]{20,}={0,2}(?:_?[A-Za-z0-9+/_-]{30,})?"),
     key("SENTRY_TOKEN", "users and internal integrations", r"sntry[ui]_[0-9a-f]{64}\b"),
     key("ROOTLY_TOKEN", "Rootly", r"rootly_[0-9a-f]{64}\b"),
-    key("PAGERDUTY_KEY", "PagerDuty", r"u\+[A-Za-z0-9_+-]{18}\b", is_random),
     key("CHECKLY_KEY", "Checkly", r"cu_[0-9a-f]{32}\b"),
 )

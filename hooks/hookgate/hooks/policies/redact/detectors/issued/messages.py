@@ -7,7 +7,11 @@ MESSAGES = (
     key("SLACK_TOKEN", "Slack", r"xox[abceoprs](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}"),
     key("SLACK_TOKEN", "apps and workflows", r"x(?:app|wfp)-\d?-?[A-Za-z0-9-]{20,}"),
     key("SLACK_TOKEN", "sessions in browsers", r"xoxd-[A-Za-z0-9%+/=-]{20,}"),
-    key("DISCORD_TOKEN", "Discord: bots", r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
+    key(
+        "DISCORD_TOKEN",
+        "Discord: bots",
+        r"[MNO][DTjz][AEIMQUYcgk][A-Za-z0-9_-]{20,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}",
+    ),
     key("DISCORD_TOKEN", "Discord: accounts", r"mfa\.[A-Za-z0-9_-]{60,}"),
     key("TELEGRAM_TOKEN", "Telegram", r"\d{8,10}:AA[A-Za-z0-9_-]{33}\b"),
     key("FACEBOOK_TOKEN", "Facebook, Instagram, WhatsApp", r"EAA[A-Za-z0-9]{60,}", None),
