@@ -176,6 +176,13 @@ def test_placeholders_stay(scanner: Scanner, text: str) -> None:
         pytest.param("private key\n    qHL49dId5skLfBjsf342RJkd", id="next line"),
         pytest.param("owm = '3e144a5af729351d0fc58bd4a9a21afe'", id="service alone"),
         pytest.param("jira_pat=VDOheDe1sSCeGkuTARhkFDE2", id="pat"),
+        pytest.param('client.setApiKey("qHL49dId5skLfBjsf342RJkd")', id="call"),
+        pytest.param('os.environ["API_KEY"] = "qHL49dId5skLfBjsf342RJkd"', id="item"),
+        pytest.param('{"name": "API_KEY", "value": "qHL49dId5skLfBjsf342RJkd"}', id="name and value"),
+        pytest.param("- name: API_KEY\n  value: qHL49dId5skLfBjsf342RJkd", id="name and value in YAML"),
+        pytest.param('<add key="ApiKey" value="qHL49dId5skLfBjsf342RJkd" />', id="name and value in XML"),
+        pytest.param("<apiKey>qHL49dId5skLfBjsf342RJkd</apiKey>", id="XML"),
+        pytest.param("| API key | `qHL49dId5skLfBjsf342RJkd` |", id="table"),
     ],
 )
 def test_a_random_value_near_a_telling_word_is_found_at_every_split(scanner: Scanner, text: str) -> None:

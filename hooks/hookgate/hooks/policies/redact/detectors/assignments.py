@@ -36,11 +36,14 @@ _TELLING = (
 )
 _MORE = rf"(?:[ _.-]?(?:{_TELLING}|api|app|admin|service|account|value|sid|code|v?[0-9]+))*"
 _QUOTE = r"(?:\\{0,7}[\"'`]|&quot;|%2[27]|\\{1,7}u002[27])"
-_ASSIGNED = rf"{_QUOTE}?[ \t]{{0,20}}(?:=>|:=|=|:|,|%3[AaDd])[ \t]{{0,20}}"
+_ASSIGNED = rf"{_QUOTE}?\]?[ \t]{{0,20}}(?:=>|:=|<-|[=:,(|>]|%3[AaDd])[ \t]{{0,20}}"
 _OPENED = rf"(?:[bBrRuU]?{_QUOTE})?"
-_THEN = (
-    rf"(?:{_ASSIGNED}|[ \t]{{1,3}}|\n[ ]{{0,20}}|{_QUOTE}[ ]\{{\n[ ]{{0,20}}default[ ]{{1,20}}=[ ]){_OPENED}"
+# `"name": "API_KEY", "value": "…"`, and the default of a variable.
+_VALUE_OF = (
+    rf"{_QUOTE}?,?(?:\s|\\{{1,7}}n){{1,20}}{_QUOTE}?value{_QUOTE}?[ ]?[:=][ ]?"
+    rf"|{_QUOTE}[ ]\{{\n[ ]{{0,20}}default[ ]{{1,20}}=[ ]"
 )
+_THEN = rf"(?:{_ASSIGNED}|[ \t]{{1,3}}|\n[ ]{{0,20}}|{_VALUE_OF}){_OPENED}"
 _LONGEST_ISSUED = 1024
 # Random text has a letter next to a digit.
 _BEGUN = r"[A-Za-z_+/-]{12,}[0-9]|(?:[A-Za-z_+/-]+[0-9]|[0-9]+[A-Za-z])[A-Za-z0-9_+/-]{6}"
