@@ -10,7 +10,7 @@ MESSAGES = (
     key(
         "DISCORD_TOKEN",
         "Discord: bots",
-        r"[MNO][DTjz][AEIMQUYcgk][A-Za-z0-9_-]{20,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}",
+        r"(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){5}[A-Za-z0-9_-]{2,8}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}",
     ),
     key("DISCORD_TOKEN", "Discord: accounts", r"mfa\.[A-Za-z0-9_-]{60,}"),
     key("TELEGRAM_TOKEN", "Telegram", r"\d{8,10}:AA[A-Za-z0-9_-]{33}\b"),
