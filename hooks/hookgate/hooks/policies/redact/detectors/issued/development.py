@@ -33,7 +33,6 @@ DEVELOPMENT = (
     key("CONTENTSTACK_TOKEN", "Contentstack", r"cs[0-9a-f]{24,40}\b"),
     key("WEBFLOW_TOKEN", "Webflow", r"ws-[0-9a-f]{64}\b"),
     key("CONTENTFUL_TOKEN", "Contentful", r"CFPAT-[A-Za-z0-9_-]{43,}"),
-    key("SANITY_TOKEN", "Sanity", r"sk[A-Za-z0-9]{120,}"),
     key("README_KEY", "ReadMe", r"rdme_[a-z0-9]{70}\b"),
     key("POSTMAN_KEY", "Postman", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}\b"),
     key("POSTMAN_KEY", "Postman: collections", r"PMAT-[A-Z0-9]{26}\b"),

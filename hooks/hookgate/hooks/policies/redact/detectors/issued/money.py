@@ -50,7 +50,7 @@ MONEY = (
     key(
         "BITCOIN_KEY",
         "private keys in the wallet import format",
-        r"(?:5[HJK]|K[w-z]|L[1-5])[1-9A-HJ-NP-Za-km-z]{49,50}\b",
+        r"[5KL][1-9A-HJ-NP-Za-km-z]{50,51}\b",
         is_base58,
     ),
     key("BITCOIN_KEY", "extended private keys", r"[xyzt]prv[1-9A-HJ-NP-Za-km-z]{107}\b"),
