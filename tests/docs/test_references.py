@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from generators.credential_kinds import credential_kinds
 from generators.helm_schema import SCHEMA, values_schema
 from support.places import DOCS
 
@@ -18,9 +19,17 @@ def test_each_policy_has_a_section_or_a_page(policy: str) -> None:
     assert f"\n## {policy}\n" in PAGES["policies.md"] or f"{policy}ion.md" in PAGES
 
 
-def test_the_table_of_detectors_has_each_kind() -> None:
+def test_the_page_of_kinds_of_credentials_is_that_of_the_program() -> None:
+    page = PAGES["credential-kinds.md"]
+    assert page == credential_kinds(), (
+        "run: python docs/generators/credential_kinds.py > docs/credential-kinds.md"
+    )
+
+
+def test_the_tables_of_detectors_have_each_kind() -> None:
     kinds = {detector.kind for detector in DETECTORS}
-    cells = re.findall(r"^\| ([A-Z][A-Z0-9_, ]+) \|", PAGES["redaction.md"], re.MULTILINE)
+    pages = PAGES["redaction.md"] + PAGES["credential-kinds.md"]
+    cells = re.findall(r"^\| ([A-Z][A-Z0-9_, ]+) \|", pages, re.MULTILINE)
     assert kinds == {kind for cell in cells for kind in cell.split(", ")}
 
 

@@ -31,6 +31,7 @@ SMALL = Scanner(
         Detector("EVEN", r"a(b{1,4})a", lambda text: len(text) % 2 == 0),
         pattern_detector("LONG", r"xa*[bx]"),
         pattern_detector("TAIL", r"é.?b|^b|a$"),
+        Detector("HEAD", r"(bba[ab]{0,4})\b", preceded_by=r"[^b]"),
     ]
 )
 PLANTS = [pytest.param(label, id=label) for label in PLANTED]

@@ -52,6 +52,12 @@ class Language:
 
 def language(pattern: str) -> Language:
     """Return a pattern's languages. Raises ValueError if it is not supported, or matches the empty string."""
+    tree = parsed(pattern)
+    return _flagged(_sequence(list(tree)), tree.state.flags, 0)
+
+
+def parsed(pattern: str) -> Any:
+    """Return the tree of a pattern. Raises ValueError if it is not supported, or matches the empty string."""
     if _OPEN_REPEAT.search(pattern):
         raise ValueError(f"the pattern {pattern!r} has a repeat without a lower bound: write {{0,n}}")
     try:
@@ -63,7 +69,7 @@ def language(pattern: str) -> Language:
         raise ValueError(f"the pattern {pattern!r} is not supported in streams: {error}") from None
     if tree.getwidth()[0] == 0:
         raise ValueError(f"the pattern {pattern!r} can match the empty string")
-    return _flagged(_sequence(list(tree)), tree.state.flags, 0)
+    return tree
 
 
 def _sequence(nodes: list[Any]) -> Language:

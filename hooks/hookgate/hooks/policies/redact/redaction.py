@@ -93,7 +93,9 @@ Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers"
 
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
-_SECRET_NAMES = re.compile(r"pass|secret|token|key|credential|auth", re.IGNORECASE)
+_SECRET_NAMES = re.compile(
+    r"pass|secret|token|key|credential|auth|pwd|dsn|(?:^|[_-])pat(?:$|[_-])", re.IGNORECASE
+)
 """Names of fields whose values are searched together with the name, as an assignment: `password: …`."""
 
 _HOLDERS = frozenset({"const", "default", "enum", "example", "examples", "value", "values"})

@@ -1,8 +1,10 @@
 """The scanner: searches UTF-8 bytes for all detectors with one pattern.
 
-RE2 searches for all detectors in a single pass. Only where this pattern matches are the detectors tried one
-by one, and their checks run. Two things bound the cost of crafted text: RE2 takes linear time, and
-the searched windows have a bounded size (the `cap` of `Redactor`).
+RE2 searches for all detectors in a single pass: for the first characters of a match if these tell the
+detector apart from most others, so that hundreds of detectors cost no more than a few, or else for all of it.
+Only where this pattern matches are the detectors tried that may match there, and their checks run. Two things
+bound the cost of crafted text: RE2 takes linear time, and the searched windows have a bounded size (the `cap`
+of `Redactor`).
 """
 
 import copy
@@ -11,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
@@ -29,9 +32,10 @@ from hookgate.hooks.policies.redact.detectors.detector import (
     start_of_escape,
     start_of_lead,
 )
+from hookgate.hooks.policies.redact.opening import HEAD, Opening, opening, prefixes_of, searched_of
 from hookgate.hooks.session import Withheld
 
-_MEMORY = 32 << 20
+_MEMORY = 64 << 20
 """The maximum memory in bytes for RE2's states of one pattern. It is allocated only as needed."""
 
 _TOO_MANY = (
@@ -81,25 +85,43 @@ class Finding:
         return replace(self, begin=self.begin + by, start=self.start + by, end=self.end + by)
 
 
-@dataclass(frozen=True, slots=True)
 class _CompiledDetector:
-    """A detector with its compiled patterns."""
+    """A detector with its patterns, which are compiled when they are first needed: most never are."""
 
-    detector: Detector
-    matches: Any
-    undecided: Any
-    preceded_by: Any
+    def __init__(self, parts: "_Parts") -> None:
+        self.detector = parts.detector
+        self.heads = parts.opening.heads if parts.opening else frozenset[bytes]()
+        self._parts = parts
+
+    @cached_property
+    def matches(self) -> Any:
+        return _compile(self.detector.pattern)
+
+    @cached_property
+    def _undecided(self) -> Any:
+        return _compile(_at_end([self._parts.prefixes]))
+
+    @cached_property
+    def _preceded_by(self) -> Any:
+        return _compile(self.detector.preceded_by) if self.detector.preceded_by else None
 
     def may_stand(self, data: bytes, at: int) -> bool:
         """Return whether the text before this place allows a match here."""
-        if not self.preceded_by or at == 0:
+        if not self._preceded_by or at == 0:
             return True
-        return bool(self.preceded_by.match(data, previous_character(data, at))) or follows_lead(data, at)
+        return bool(self._preceded_by.match(data, previous_character(data, at))) or follows_lead(data, at)
+
+    def may_begin(self, byte: int) -> bool:
+        """Return whether a match may begin with this byte. Always true for bytes that are not ASCII."""
+        if byte >= 0x80:
+            return True
+        samples = (before + bytes([byte]) for before in _PRECEDING_SAMPLES)
+        return any(self._undecided.match(sample, len(sample) - 1) for sample in samples)
 
     def is_open(self, data: bytes, at: int) -> bool:
         """Return whether everything from this place on is undecided."""
         extent = self.detector.extent
-        undecided = self.undecided.match(data, at) or (extent and extent.first_open(data, at) == at)
+        undecided = self._undecided.match(data, at) or (extent and extent.first_open(data, at) == at)
         return bool(undecided) and self.may_stand(data, at)
 
 
@@ -113,26 +135,22 @@ class Scanner:
         """
         if not detectors:
             raise ValueError("at least one detector is required")
-        languages = [(detector, _language(detector)) for detector in detectors]
-        patterns, prefixes = _by_preceding(languages)
-        self._any = _compile(
-            "|".join(_in_lines(_head(preceding) + either(patterns[preceding])) for preceding in patterns)
-        )
-        # Two patterns, for words and for everything else: one for both would have too many states.
-        words = [preceding for preceding in prefixes if preceding in ("", WORD)]
-        others = [preceding for preceding in prefixes if preceding not in words]
+        parts = [_parts(detector) for detector in detectors]
+        self._any = _compile("|".join(_search_patterns(parts)))
+        groups = _prefix_groups(parts)
         self._undecided = [
-            _compile(_at_end([*(_lead(each) + either(prefixes[each]) for each in group), *_LEADS]))
-            for group in (words, others)
-            if group
+            _compile(_at_end([*(_lead(each) + either(group[each]) for each in group), *_LEADS]))
+            for group in groups
         ]
-        self._all_undecided = _compile(rf"\A{either([either(closures) for closures in prefixes.values()])}\z")
-        self._extents = [d.extent for d, _ in languages if d.extent]
-        self._detectors = [_compiled(*pair) for pair in languages]
+        self._all_undecided = [
+            _compile(rf"\A{either([either(some) for some in group.values()])}\z") for group in groups
+        ]
+        self._extents = [detector.extent for detector in detectors if detector.extent]
+        self._detectors = [_CompiledDetector(part) for part in parts]
         self._checks_left: float = math.inf
         self._is_brief = False
         self._bytes_left: float = math.inf
-        self._by_first = [[c for c in self._detectors if _may_begin(c, byte)] for byte in range(256)]
+        self._by_first, self._by_head = _by_beginning(self._detectors)
 
     def limited(self, max_checks: int, *, brief: bool = False) -> "Scanner":
         """Return a copy of the scanner for one body.
@@ -178,11 +196,11 @@ class Scanner:
         Returns the end of the data if there is none. The cost depends only on the length of undecided text.
         """
         self._note_search(len(data) - start)
-        if start == 0 and self._all_undecided.search(data):
+        if start == 0 and any(undecided.search(data) for undecided in self._all_undecided):
             return 0
-        first = len(data)
+        first, context = len(data), _start_of_context(data, start)
         for undecided in self._undecided:
-            if match := undecided.search(data, _start_of_context(data, start)):
+            if match := undecided.search(data, context):
                 first = min(first, _undecided_start(data, match.start(), start))
         for extent in self._extents:
             if extent.head in data and (begin := extent.first_open(data, start)) is not None:
@@ -232,7 +250,8 @@ class Scanner:
         return None
 
     def _at(self, data: bytes, place: int, end: int) -> Finding | None:
-        for compiled in self._by_first[data[place]]:
+        head = data[place : place + HEAD]
+        for compiled in self._by_head.get(head) or self._by_first[data[place]]:
             if finding := _accepted_finding(compiled, data, place, end):
                 return finding
         return None
@@ -299,11 +318,25 @@ def _next_character(data: bytes, at: int) -> int:
     return at + (1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
 
 
-def _language(detector: Detector) -> Language:
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A detector, and what to search for: its opening if it has one, or else its language."""
+
+    detector: Detector
+    language: Language
+    opening: Opening | None
+
+    @property
+    def prefixes(self) -> str:
+        return prefixes_of([self.opening]) if self.opening else str(self.language.prefixes)
+
+
+def _parts(detector: Detector) -> _Parts:
     try:
-        return language(detector.pattern)
+        whole = language(detector.pattern)
     except ValueError as error:
         raise ValueError(f"{detector.kind}: {error}") from None
+    return _Parts(detector, whole, None if detector.extent else opening(detector.pattern))
 
 
 def _in_lines(pattern: str) -> str:
@@ -317,16 +350,38 @@ def _with_lines(group: re.Match[str]) -> str:
     return f"(?{on}{'-' if off else ''}{off}:"
 
 
-def _by_preceding(
-    languages: list[tuple[Detector, Language]],
-) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return the patterns to search with and their prefix closures, by `Detector.preceded_by`."""
+def _search_patterns(parts: list[_Parts]) -> Iterator[str]:
+    """Yield the patterns to search with, one for each `Detector.preceded_by`."""
+    openings: dict[str, list[Opening]] = defaultdict(list)
     patterns: dict[str, list[str]] = defaultdict(list)
-    prefixes: dict[str, list[str]] = defaultdict(list)
-    for detector, pattern_language in languages:
-        patterns[detector.preceded_by].append(pattern_language.loose)
-        prefixes[detector.preceded_by].append(str(pattern_language.prefixes))
-    return patterns, prefixes
+    for part in parts:
+        if part.opening:
+            openings[part.detector.preceded_by].append(part.opening)
+        else:
+            patterns[part.detector.preceded_by].append(part.language.loose)
+    for preceding, some in openings.items():
+        patterns[preceding].append(searched_of(some))
+    for preceding, each in patterns.items():
+        yield _in_lines(_head(preceding) + either(each))
+
+
+def _prefix_groups(parts: list[_Parts]) -> list[dict[str, list[str]]]:
+    """Return the prefix closures by `Detector.preceded_by`, in up to three groups.
+
+    They are those of openings, of words, and of everything else: one pattern for all would have too many
+    states.
+    """
+    openings: dict[str, list[Opening]] = defaultdict(list)
+    words: dict[str, list[str]] = defaultdict(list)
+    others: dict[str, list[str]] = defaultdict(list)
+    for part in parts:
+        preceding = part.detector.preceded_by
+        if part.opening:
+            openings[preceding].append(part.opening)
+        else:
+            (words if preceding in ("", WORD) else others)[preceding].append(part.prefixes)
+    opened = {preceding: [prefixes_of(some)] for preceding, some in openings.items()}
+    return [group for group in (opened, words, others) if group]
 
 
 def _head(preceded_by: str) -> str:
@@ -352,25 +407,28 @@ def _undecided_start(data: bytes, lead: int, start: int) -> int:
     return lead if data[lead] in BEGINS_ESCAPE else _next_character(data, lead)
 
 
-def _compiled(detector: Detector, pattern_language: Language) -> _CompiledDetector:
-    try:
-        preceded_by = _compile(detector.preceded_by) if detector.preceded_by else None
-        undecided = _compile(_at_end([str(pattern_language.prefixes)]))
-        return _CompiledDetector(detector, _compile(detector.pattern), undecided, preceded_by)
-    except ValueError as error:
-        raise ValueError(f"{detector.kind}: {error}") from None
+def _by_beginning(
+    detectors: list[_CompiledDetector],
+) -> tuple[list[list[_CompiledDetector]], dict[bytes, list[_CompiledDetector]]]:
+    """Return the detectors whose matches may begin with each byte, and with each of the known heads."""
+    general = [(place, compiled) for place, compiled in enumerate(detectors) if not compiled.heads]
+    by_first = [{place for place, compiled in general if compiled.may_begin(byte)} for byte in range(256)]
+    by_head: dict[bytes, set[int]] = defaultdict(set)
+    for place, compiled in enumerate(detectors):
+        for head in compiled.heads:
+            by_head[head].add(place)
+    return (
+        [[detectors[place] for place in sorted(places)] for places in by_first],
+        {
+            head: [detectors[place] for place in sorted(places | by_first[head[0]])]
+            for head, places in by_head.items()
+        },
+    )
 
 
 def _at_end(prefixes: list[str]) -> str:
     """Anchor the patterns at the end, so that RE2 searches backwards to the leftmost start."""
     return rf"(?:{'|'.join(prefixes)})\z"
-
-
-def _may_begin(compiled: _CompiledDetector, byte: int) -> bool:
-    """Return whether a match may begin with this byte. Always true for bytes that are not ASCII."""
-    if byte >= 0x80:
-        return True
-    return any(compiled.undecided.match(before + bytes([byte]), len(before)) for before in _PRECEDING_SAMPLES)
 
 
 def _compile(pattern: str) -> Any:

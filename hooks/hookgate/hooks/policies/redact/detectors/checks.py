@@ -2,6 +2,7 @@
 
 import re
 import zlib
+from hashlib import sha256
 
 _IBAN = """
 AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29
@@ -190,3 +191,17 @@ def key_checksum(text: str) -> str:
 def is_hookgate_key(text: str) -> bool:
     """Return whether a text in the format of hookgate's keys has the right checksum."""
     return text[-_CHECKSUM_LENGTH:] == key_checksum(text[:-_CHECKSUM_LENGTH])
+
+
+_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_CHECKSUM_BYTES = 4
+
+
+def is_base58(text: str) -> bool:
+    """Return whether text in base 58 ends with a Bitcoin key's checksum: the double SHA-256 of the rest."""
+    number = 0
+    for character in text:
+        number = number * 58 + _BASE58.index(character)
+    data = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    digest = sha256(sha256(data[:-_CHECKSUM_BYTES]).digest()).digest()
+    return data[-_CHECKSUM_BYTES:] == digest[:_CHECKSUM_BYTES]

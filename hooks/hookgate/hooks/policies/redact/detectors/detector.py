@@ -118,6 +118,9 @@ class Detector:
     extent: Extent | None = None
     """Finds the end of a secret that begins with the match, if no pattern can; all of it is replaced."""
 
+    note: str = ""
+    """Who issues what it finds, for the documentation."""
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names by which options select it: its kind, its group, and its country."""

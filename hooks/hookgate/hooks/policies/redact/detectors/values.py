@@ -1,10 +1,10 @@
 """Values of assignments: where they end, and whether they look like secrets."""
 
-import math
 import re
-from collections import Counter
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
+
+from hookgate.hooks.policies.redact.detectors.randomness import bits_per_character, strangeness
 
 _MARK = re.compile(r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}|\[[A-Z][A-Z0-9_]{1,23}\]")
 _LETTER = re.compile(r"[A-Za-z]")
@@ -26,12 +26,6 @@ _PLACEHOLDER = re.compile(
     r"x{4,}|\*{3,}|\.{3,}|^(?:your|my)[-_]|example|placeholder|change[-_]?me|redacted", re.IGNORECASE
 )
 _NO_PASSWORD = re.compile(rf"[*.xX]+|password|pass|pw|(?:{_ADDRESS}).*", re.DOTALL)
-
-
-def bits_per_character(text: str) -> float:
-    """Return the Shannon entropy of the characters in the text; 0 if all are equal."""
-    counts = Counter(text).values()
-    return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)
 
 
 def is_marked(text: str) -> bool:
@@ -93,6 +87,8 @@ _CALL = re2.compile(
 _INDEX = re2.compile(r"[\w.$]{1,3}[(\[].*[)\]]$")
 _CODE = re2.compile(r".*\b(?:null|function|else|return|void|typeof|throw|undefined|length)\b")
 _NAME = re.compile("[a-z]{3}|[A-Z]{4}")
+_TELLING, _STRANGE = 64, 0.35
+"""How many characters of what looks like a call are read, and from which strangeness it is a password."""
 
 
 def secret_in(value: str) -> tuple[int, int] | None:
@@ -111,6 +107,8 @@ def secret_in(value: str) -> tuple[int, int] | None:
 
 def _is_code(text: str) -> bool:
     """Return whether the text is a call or a subscript, as in code that handles secrets."""
+    if strangeness(text[:_TELLING]) >= _STRANGE:
+        return False
     call = _CALL.match(text)
     named = call is not None and not call[1][0].isdigit() and _NAME.search(call[1]) is not None
     return named or _INDEX.match(text) is not None or _CODE.match(text) is not None

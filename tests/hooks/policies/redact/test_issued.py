@@ -1,0 +1,223 @@
+"""Every row of the tables of issued keys: found as what it is, however it is printed, at every split."""
+
+import json
+import random
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.texts.formats import example
+from support.texts.secrets import mask, pieces, redacted
+
+from hookgate.hooks import SessionContext
+from hookgate.hooks.policies.redact import Detector, ReplacedPiece, Scanner
+from hookgate.hooks.policies.redact.detectors.checks import is_base58, is_hookgate_key
+from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
+from hookgate.hooks.policies.redact.detectors.issued import ISSUED
+from hookgate.hooks.policies.redact.policy import redact_policy
+from hookgate.hooks.policies.redact.redaction import Redaction, Search
+from hookgate.hooks.runners.inprocess import PolicyEnvironment
+
+POLICY: Any = redact_policy({}, PolicyEnvironment(Path("/")))
+
+ROWS = [
+    pytest.param(row, id=f"{row.kind} {place}")
+    for place, row in enumerate(ISSUED)
+    if row.check not in (is_hookgate_key, is_base58)  # no random text has their check digits
+]
+WHOLE = pytest.mark.parametrize("row", ROWS)
+
+LINES = {
+    "cat -n": "     7\t{}",
+    "grep -n": "deploy/app.conf:7:{}",
+    "grep -C": "app.conf-7-{}",
+    "diff +": "+{}",
+    "diff -": "-{}",
+    "quoted mail": "> {}",
+    "comment": "# {}",
+    "log": "2026-11-05T10:20:30.123Z INFO [main] {}",
+    "compose": "web-1  | {}",
+    "color": "\x1b[35mapp.conf\x1b[m\x1b[36m:\x1b[m{}",
+    "color in JSON": "\\u001b[31m{}",
+    "escaped line end": "line\\n{}",
+    "escaped twice": "line\\\\n{}",
+    "percent": "?q=%20{}",
+    "percent twice": "?q=%2520{}",
+    "string": 'x = "{}"',
+    "html": "<td>{}</td>",
+    "markdown": "**{}**",
+    "call": "connect({})",
+}
+
+
+def planted(row: Detector, *, plain: bool = False) -> tuple[str, str, str]:
+    """Text before a secret in the row's format, the secret, and text after it; if plain, without escapes."""
+    rnd = random.Random(f"{row.kind}{row.pattern}")  # noqa: S311  # a made-up key
+    glued = "aB3" if row.kind == "AZURE_SECRET" else ""  # it is found after its first three characters
+    while True:
+        before, secret, after = example(rnd, row)
+        if not (plain and "\\" in before + secret + after):
+            return glued + before, secret, after
+
+
+@WHOLE
+def test_a_key_is_found_as_what_it_is_and_nothing_else(scanner: Scanner, row: Detector) -> None:
+    before, secret, after = planted(row)
+    found = [p for p in pieces(scanner, [f"so {before}{secret}{after} is"]) if isinstance(p, ReplacedPiece)]
+    assert [(piece.kind, piece.original) for piece in found] == [(row.kind, secret)]
+
+
+@WHOLE
+def test_every_split_in_two_gives_the_output_of_the_whole(scanner: Scanner, row: Detector) -> None:
+    before, secret, after = planted(row)
+    text = f"so {before}{secret}{after} is"
+    out = redacted(scanner, text)
+    assert [at for at in range(1, len(text)) if redacted(scanner, text[:at], text[at:]) != out] == []
+    assert redacted(scanner, *text) == out
+
+
+@WHOLE
+def test_a_key_is_found_however_its_line_is_printed(scanner: Scanner, row: Detector) -> None:
+    before, secret, after = planted(row)
+    for name, line in LINES.items():
+        text = line.format(f"{before}{secret}{after}") + "\n"
+        assert secret not in redacted(scanner, text), name
+        begun = text.index(secret) + 5
+        assert secret not in redacted(scanner, text[:begun], text[begun:]), name
+
+
+@WHOLE
+def test_a_key_is_found_in_json_and_in_json_in_json(scanner: Scanner, row: Detector) -> None:
+    before, secret, after = planted(row, plain=True)
+    text = f"{before}{secret}{after}"
+    once = json.dumps({"note": f"first\n{text}\n"})
+    assert secret not in redacted(scanner, once)
+    assert secret not in redacted(scanner, json.dumps({"body": once}))
+    value = {"command": f"curl -d {text} url", text: [{"x": text}]}
+    assert secret not in str(Redaction(Search(scanner), mask).value(value))
+
+
+@WHOLE
+def test_a_key_in_pieces_of_arguments_is_found(row: Detector) -> None:
+    before, secret, after = planted(row)
+    text = f"run {before}{secret}{after} now"
+    for at in range(1, len(text), 1 + len(text) // 6):
+        assert secret not in _streamed(text[:at], text[at:])
+
+
+def _streamed(*values: str) -> str:
+    """What goes on of the arguments of a streamed call that come in these pieces."""
+    screen = POLICY.screen(SessionContext("s-1"))
+    steps = [
+        screen.judge([_event(value, goes_on=place + 1 < len(values))], last=False)
+        for place, value in enumerate(values)
+    ]
+    return "".join(
+        each.get("stringValue", "")
+        for step in [*steps, screen.judge([], last=True)]
+        for _, body in step
+        for part in body["candidates"][0]["content"]["parts"]
+        for each in part["functionCall"].get("partialArgs", [])
+    )
+
+
+def _event(value: str, *, goes_on: bool) -> dict[str, Any]:
+    partial = {"jsonPath": "$.command", "stringValue": value, "willContinue": goes_on}
+    call = {"functionCall": {"name": "sh", "partialArgs": [partial], "willContinue": goes_on}}
+    return {"candidates": [{"content": {"role": "model", "parts": [call]}, "index": 0}]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("pk_live_51HxQm2Kq8ZtR4vWb7NcY3dLp", id="Stripe"),
+        pytest.param("pk.eyJ1Ijoiam9lIiwiYSI6ImNqeDcifQ.Qm2Kq8ZtR4vWb7NcY3dLpA", id="Mapbox"),
+        pytest.param("sb_publishable_Qm2Kq8ZtR4vWb7NcY3dLpA_x7Yq2Zt1", id="Supabase"),
+        pytest.param("phc_Qm2Kq8ZtR4vWb7NcY3dLpAx7Yq2Zt1Qm2Kq8ZtR4vW", id="PostHog"),
+        pytest.param("sq0idp-Qm2Kq8ZtR4vWb7NcY3dLpA", id="Square"),
+        pytest.param("pubkey-4d2f64e2a108cd72f648b1984c3b5a13", id="Mailgun"),
+        pytest.param("AC4d2f64e2a108cd72f648b1984c3b5a13", id="Twilio"),
+        pytest.param("194206074328-qdv6fi3eh31q6h7c35vs.apps.googleusercontent.com", id="Google"),
+        pytest.param("https://4d2f64e2a108cd72f648b1984c3b5a13@o42.ingest.sentry.io/7", id="Sentry"),
+    ],
+)
+def test_what_is_public_by_design_stays(text: str) -> None:
+    alone = Scanner(CREDENTIALS)
+    assert redacted(alone, f"so {text} is") == f"so {text} is"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AKIA" + "IOSFODNN7EXAMPLE",
+        "ghp_" + "x" * 36,
+        "sk-ant-api03-your_key_here_your_key_here",
+        "xoxb-000000000000-000000000000-xxxxxxxxxxxxxxxxxxxxxxxx",
+        "glpat-********************",
+        "license_key = 'abcdefghij0123456789'",
+        "asana: your_token_goes_here_1234",
+    ],
+)
+def test_placeholders_stay(scanner: Scanner, text: str) -> None:
+    assert redacted(scanner, f"so {text} is") == f"so {text} is"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("clarifai SECRET qHL49dId5skLfBjsf342RJkd", id="blank"),
+        pytest.param("helpcrunch access key qHL49dId5skLfBjsf342RJkd", id="words"),
+        pytest.param("urlscan-access-token-key-7654ba98-1234-4def-8678-9012b3c4d5f6", id="dashes"),
+        pytest.param("X-Api-Key: qHL49dId5skLfBjsf342RJkd", id="header"),
+        pytest.param("blogger_KEY,'qHL49dId5skLfBjsf342RJkd'", id="comma"),
+        pytest.param('variable "sso_token" {\n  default = "qHL49dId5skLfBjsf342RJkd"\n}', id="Terraform"),
+        pytest.param("private key\n    qHL49dId5skLfBjsf342RJkd", id="next line"),
+        pytest.param("owm = '3e144a5af729351d0fc58bd4a9a21afe'", id="service alone"),
+        pytest.param("jira_pat=VDOheDe1sSCeGkuTARhkFDE2", id="pat"),
+        pytest.param('client.setApiKey("qHL49dId5skLfBjsf342RJkd")', id="call"),
+        pytest.param('os.environ["API_KEY"] = "qHL49dId5skLfBjsf342RJkd"', id="item"),
+        pytest.param('{"name": "API_KEY", "value": "qHL49dId5skLfBjsf342RJkd"}', id="name and value"),
+        pytest.param("- name: API_KEY\n  value: qHL49dId5skLfBjsf342RJkd", id="name and value in YAML"),
+        pytest.param('<add key="ApiKey" value="qHL49dId5skLfBjsf342RJkd" />', id="name and value in XML"),
+        pytest.param("<apiKey>qHL49dId5skLfBjsf342RJkd</apiKey>", id="XML"),
+        pytest.param("| API key | `qHL49dId5skLfBjsf342RJkd` |", id="table"),
+    ],
+)
+def test_a_random_value_near_a_telling_word_is_found_at_every_split(scanner: Scanner, text: str) -> None:
+    secret = max(re.findall("[A-Za-z0-9-]{16,}", text.replace("urlscan-access-token-key-", "")), key=len)
+    out = redacted(scanner, text)
+    assert secret not in out
+    assert {redacted(scanner, text[:at], text[at:]) for at in range(len(text))} == {out}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "key = some_function_name_of_module_2(x)",
+        "sort key 2026-11-05T10:20:30.123456Z",
+        "cache key: test_base64_encoding_of_strings",
+        "primary key users_organization_id_1_index",
+        "the key-value-store-version-12-of-things",
+        "token.value1.attribute2.something3",
+        "github.com/organization/repository2name",
+        "access level2requires.administrators",
+    ],
+)
+def test_words_and_identifiers_near_a_telling_word_stay(scanner: Scanner, text: str) -> None:
+    assert redacted(scanner, text) == text
+
+
+@pytest.mark.parametrize("ending", [b"", b"\x01"], ids=["plain", "compressed"])
+def test_a_bitcoin_key_is_found_by_its_checksum(scanner: Scanner, ending: bytes) -> None:
+    data = b"\x80" + random.Random(5).randbytes(32) + ending  # noqa: S311  # a made-up key
+    data += sha256(sha256(data).digest()).digest()[:4]
+    number, text = int.from_bytes(data, "big"), ""
+    while number:
+        number, digit = divmod(number, 58)
+        text = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"[digit] + text
+    assert redacted(scanner, f"so {text} is") == "so [BITCOIN_KEY] is"
+    assert redacted(scanner, *f"so {text} is") == "so [BITCOIN_KEY] is"
+    wrong = text[:-1] + ("2" if text[-1] == "1" else "1")
+    assert redacted(scanner, f"so {wrong} is") == f"so {wrong} is"
