@@ -756,16 +756,15 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """The addresses of names, to which the test adds; and under "asked", the names that were looked up."""
     known: dict[str, list[str]] = {"asked": []}
 
-    async def getaddrinfo(self: Any, host: str, port: int, **_: Any) -> list[Any]:
+    def addresses_of(host: str, port: int) -> list[Any]:
         known["asked"].append(host)
-        await asyncio.sleep(0)
         if host not in known:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [
             info for each in known[host] for info in socket.getaddrinfo(each, port, type=socket.SOCK_STREAM)
         ]
 
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(upstream_pool, "_addresses_of", addresses_of)
     return known
 
 
