@@ -234,7 +234,6 @@ async def reader(limits: LimitSettings) -> AsyncIterator[tuple[str, list[Any]]]:
             return error_response(error)
         finally:
             sizes.append(request.memory_lease.size)
-            request.memory_lease.release()
         return web.Response()
 
     sizes: list[int] = []
@@ -260,7 +259,7 @@ async def test_a_body_reserves_what_has_arrived_and_then_its_real_size(chunked: 
             await until(lambda: requests and requests[0].memory_lease.size == size)  # noqa: B023  # at once
         await wire.write(b"64\r\n%b\r\n0\r\n\r\n" % pieces[2] if chunked else pieces[2])
         assert (await wire.answer()).status == 200
-        assert requests[0].body_worker.memory.reserved == 0
+        await until(lambda: requests[0].body_worker.memory.reserved == 0)
     values = parse(LARGE, BodyWorker(LIMITS).bounds).count
     assert requests[-1] == [len(LARGE) + VALUE_BYTES * values]
 
@@ -278,8 +277,8 @@ async def test_a_compressed_body_reserves_what_has_been_decompressed(monkeypatch
     async with reader(LimitSettings()) as (url, _):
         assert (await post(url, UNARY, packed, {"Content-Encoding": "gzip"})).status == 200
     assert (sizes[0], sizes[-1]) == (len(packed), len(packed) + len(data))
-    assert len(sizes) > 10
-    assert all(after - before <= INFLATE_STEP for before, after in pairwise(sizes))
+    assert len(sizes) > 5
+    assert all(after - before <= before // 4 + 2 * INFLATE_STEP for before, after in pairwise(sizes))
 
 
 async def test_announced_bodies_of_which_nothing_has_arrived_keep_no_other_body_waiting() -> None:
@@ -291,7 +290,7 @@ async def test_announced_bodies_of_which_nothing_has_arrived_keep_no_other_body_
         await until(lambda: len(requests) == 4)
         for body in (TEXT, LARGE):
             assert (await post(url, UNARY, body)).status == 200
-        assert requests[0].body_worker.memory.reserved == 0
+        await until(lambda: requests[0].body_worker.memory.reserved == 0)
 
 
 async def test_small_bodies_do_not_wait_while_large_ones_do() -> None:

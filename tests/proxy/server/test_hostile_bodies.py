@@ -1,9 +1,11 @@
 """The cost of a body is bounded by its size: early refusals, and work outside the event loop."""
 
 import asyncio
+import gc
 import gzip
 import json
 import threading
+import weakref
 import zlib
 from collections.abc import Coroutine
 from typing import Any
@@ -392,6 +394,32 @@ async def test_callers_take_turns_at_the_threads_for_large_bodies(work: int) -> 
     free.set()
     await asyncio.gather(running, *many, *others)
     assert set(ran[:3]) == {"many", "one", "two"}
+
+
+async def test_the_error_of_a_step_keeps_no_body() -> None:
+    """If it referred to itself, what it keeps would stay until the next garbage collection."""
+
+    class Body:
+        pass
+
+    body_worker, body = BodyWorker(LimitSettings()), Body()
+    kept = weakref.ref(body)
+
+    def refuse(_: Body) -> None:
+        raise ValueError("no body")
+
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(ValueError, match="no body") as raised:
+            await body_worker.run_in_thread(TURN, 0, refuse, body)
+        del raised, body
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            while kept() is not None:  # noqa: ASYNC110  # the thread forgets its step a moment later
+                await asyncio.sleep(0.001)
+    finally:
+        gc.enable()
 
 
 async def test_the_thread_for_large_bodies_is_free_only_when_its_step_has_ended() -> None:

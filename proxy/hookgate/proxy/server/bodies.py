@@ -66,7 +66,10 @@ async def run_holding(held: ExitStack, threads: ThreadPoolExecutor, step: Callab
     running = asyncio.get_running_loop().run_in_executor(threads, step)
     kept = held.pop_all()
     running.add_done_callback(lambda _: kept.close())
-    return await asyncio.shield(running)
+    try:
+        return await asyncio.shield(running)
+    finally:
+        del running  # its exception refers to this frame: together, they would keep the body
 
 
 class _SharedThread:
@@ -153,7 +156,7 @@ CODINGS = ("identity", "gzip", "deflate")
 """The content codings that hookgate can decompress, and `identity`."""
 
 INFLATE_STEP = 256 * 1024
-"""The largest number of bytes that one step of decompression returns."""
+"""The largest number of bytes that zlib decompresses at once."""
 
 _INPUT_SLICE = 64 * 1024  # bytes passed to zlib at once: it copies the input that it does not use
 
@@ -180,19 +183,22 @@ class Inflation:
         return self._output.getvalue()
 
     def advance(self) -> bool:
-        """Decompress at most `INFLATE_STEP` more bytes. Returns whether there were any.
+        """Decompress a quarter of what there is, but at least `INFLATE_STEP` more bytes.
+
+        Returns whether there may be more of them, and False once the data has ended.
 
         Raises ApiError: 400 if the data is invalid or has more than one stream, 413 as soon as the output
         exceeds the limit.
         """
+        goal = self.size + max(INFLATE_STEP, self.size // 4)
         try:
-            piece = next(self._pieces, b"")
+            while self.size < goal and (piece := next(self._pieces, b"")):
+                self._output.write(piece)
+                if self.size > self._limit:
+                    raise request_too_large(self._limit)
         except zlib.error:
             raise _invalid_body(f"it is not valid {self._coding} data") from None
-        self._output.write(piece)
-        if self.size > self._limit:
-            raise request_too_large(self._limit)
-        return bool(piece)
+        return self.size >= goal
 
     def _inflate(self, data: bytes) -> Iterator[bytes]:
         if not data:
@@ -325,14 +331,22 @@ async def _read(request: _BodySource) -> bytes:
                 raise request_too_large(limit)
             await memory.reserve(body.tell())
     except web.RequestPayloadError as error:
-        raise ApiError(400, f"The request body cannot be read: {error}", "BODY_REFUSED") from None
+        message = _TOO_SLOW if arrival.is_too_slow else f"The request body cannot be read: {error}"
+        raise ApiError(400, message, "BODY_REFUSED") from None
     return body.getvalue()
+
+
+_TOO_SLOW = "The request body arrived too slowly while other requests waited for memory."
+
+_PACE_CHECKS = 8  # how often within `fair_seconds` it is checked whether others wait
 
 
 class _Arrival:
     """The arrival of a body. It ends if it takes long while others wait for the memory of the body."""
 
     def __init__(self, content: aiohttp.StreamReader, memory: MemoryLease) -> None:
+        self.is_too_slow = False
+        """Whether it has ended for this reason."""
         self._content, self._memory = content, memory
         self._left = memory.fair_seconds  # for which the client may still be waited for
         self._timer: asyncio.TimerHandle
@@ -350,22 +364,20 @@ class _Arrival:
 
     def _check(self) -> None:
         if self._memory.contended:
-            self._content.set_exception(web.RequestPayloadError(_TOO_SLOW))
+            self.is_too_slow = True
+            self._content.set_exception(web.RequestPayloadError())
         else:
             delay = self._memory.fair_seconds / _PACE_CHECKS
             self._timer = asyncio.get_running_loop().call_later(delay, self._check)
-
-
-_TOO_SLOW = "it arrived too slowly while other requests waited for memory"
-
-_PACE_CHECKS = 8  # how often within `fair_seconds` it is checked whether others wait
 
 
 async def _inflated(request: _BodySource, data: bytes, coding: str) -> bytes:
     """Return the decompressed body. Memory is reserved for `data` and what it has become so far."""
     worker, memory = request.body_worker, request.memory_lease
     inflation = Inflation(data, coding, worker.limits.body)
-    while await worker.run(request.turn, max(len(data), inflation.size), inflation.advance):
+    goes_on = True
+    while goes_on:
+        goes_on = await worker.run(request.turn, max(len(data), inflation.size), inflation.advance)
         await memory.reserve(len(data) + inflation.size)
     return inflation.data
 

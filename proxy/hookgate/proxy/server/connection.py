@@ -409,10 +409,11 @@ class Connection(TimedConnection):
         self.incoming = IncomingMessages(parser, request.memory_lease)
         super().set_parser(self.incoming, data_received_cb)  # type: ignore[arg-type]  # it has its methods
 
-    async def _handle_request(self, *request: Any) -> Any:
+    async def _handle_request(self, request: Request, *rest: Any) -> Any:  # type: ignore[override]  # see set_parser
         try:
-            return await super()._handle_request(*request)
+            return await super()._handle_request(request, *rest)
         finally:
+            request.memory_lease.release()
             self._handled += 1
             self._idle_since = self._loop.time()
             self._update_phase()
