@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from hookgate.proxy.server.bodies import BodyWorker, Turn
+from hookgate.proxy.server.bodies import BodyWorker
+from hookgate.proxy.server.turns import Turn
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 
 from hookgate.hooks.runs import FairQueue
 from hookgate.hooks.session import Steps
-from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, Turn, is_large, run_holding
+from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, is_large
+from hookgate.proxy.server.turns import Turn, run_holding
 from hookgate.translator.fields import JsonObject
 
 R = TypeVar("R")

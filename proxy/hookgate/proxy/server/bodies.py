@@ -8,8 +8,6 @@ import re
 import time
 import zlib
 from collections.abc import AsyncIterable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from functools import partial
 from io import BytesIO
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
@@ -17,10 +15,10 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
 import aiohttp
 from aiohttp import hdrs, web
 
-from hookgate.hooks.runs import FairQueue
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, body_refused
 from hookgate.proxy.server.memory import BodyMemory, MemoryLease
+from hookgate.proxy.server.turns import SharedThread, Turn
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
 from hookgate.translator.checks import check_items
 from hookgate.translator.fields import JsonObject, is_larger
@@ -54,39 +52,6 @@ def is_large(value: Any) -> bool:
     return is_larger(value, SMALL_BODY, VALUE_BYTES)
 
 
-Turn = tuple[str, str]
-"""A caller's key, and the session: callers take turns by key, and the sessions of each key do as well."""
-
-
-async def run_holding(held: ExitStack, threads: ThreadPoolExecutor, step: Callable[[], R]) -> R:
-    """Run a step in a thread, and return its result. `held` is closed as soon as the step has ended.
-
-    It may end later than this returns: if the call leaves, the thread goes on.
-    """
-    running = asyncio.get_running_loop().run_in_executor(threads, step)
-    kept = held.pop_all()
-    running.add_done_callback(lambda _: kept.close())
-    try:
-        return await asyncio.shield(running)
-    finally:
-        del running  # its exception refers to this frame: together, they would keep the body
-
-
-class _SharedThread:
-    """A thread that callers use in turns."""
-
-    def __init__(self, name: str) -> None:
-        self._thread, self._queue = ThreadPoolExecutor(1, name), FairQueue(1)
-
-    async def run(self, turn: Turn, step: Callable[[], R]) -> R:
-        """Run a step when it is the caller's turn, and return its result."""
-        key, session_id = turn
-        await self._queue.acquire(session_id, key)
-        with ExitStack() as held:
-            held.callback(self._queue.release)
-            return await run_holding(held, self._thread, step)
-
-
 class BodyWorker:
     """Threads that process large bodies, and the memory for all bodies.
 
@@ -101,8 +66,8 @@ class BodyWorker:
         """The memory for requests."""
         self.answer_bytes = 0
         """The bytes that large answers take now."""
-        self._large = _SharedThread("hookgate-bodies")
-        self._very_large = _SharedThread("hookgate-large-bodies")
+        self._large = SharedThread("hookgate-bodies")
+        self._very_large = SharedThread("hookgate-large-bodies")
 
     async def run(self, turn: Turn, work: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a step for a body of this work and return its result. Large bodies use a thread.

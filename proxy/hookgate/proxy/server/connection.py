@@ -26,8 +26,9 @@ from multidict import CIMultiDict
 
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, request_refused
-from hookgate.proxy.server.bodies import BodyWorker, Turn
+from hookgate.proxy.server.bodies import BodyWorker
 from hookgate.proxy.server.memory import MemoryLease
+from hookgate.proxy.server.turns import Turn
 from hookgate.proxy.server.websocket_frames import IncomingMessages
 
 log = logging.getLogger("hookgate.gateway")
