@@ -134,36 +134,34 @@ class Inflation:
     def __init__(self, data: bytes, coding: str, limit: int) -> None:
         """Decompress `data`, which has this coding, to at most `limit` bytes."""
         self._coding, self._limit = coding, limit
-        self._output = BytesIO()  # unlike a bytearray's, its bytes are taken without a copy
-        self._pieces = self._inflate(data)
-
-    @property
-    def size(self) -> int:
+        self._rest, self._pieces = self._inflate(data), list[bytes]()
+        self.size = 0
         """The number of bytes so far."""
-        return self._output.tell()
-
-    @property
-    def data(self) -> bytes:
-        """The decompressed bytes so far."""
-        return self._output.getvalue()
+        self.data = b""
+        """The decompressed body, once it is complete."""
 
     def advance(self) -> bool:
         """Decompress a quarter of what there is, but at least `INFLATE_STEP` more bytes.
 
-        Returns whether there may be more of them, and False once the data has ended.
+        Returns whether there may be more of them, and False once the body is complete.
 
         Raises ApiError: 400 if the data is invalid or has more than one stream, 413 as soon as the output
         exceeds the limit.
         """
         goal = self.size + max(INFLATE_STEP, self.size // 4)
         try:
-            while self.size < goal and (piece := next(self._pieces, b"")):
-                self._output.write(piece)
+            while self.size < goal and (piece := next(self._rest, b"")):
+                self._pieces.append(piece)
+                self.size += len(piece)
                 if self.size > self._limit:
                     raise request_too_large(self._limit)
         except zlib.error:
             raise _invalid_body(f"it is not valid {self._coding} data") from None
-        return self.size >= goal
+        if self.size >= goal:
+            return True
+        self.data = b"".join(self._pieces)
+        self._pieces.clear()
+        return False
 
     def _inflate(self, data: bytes) -> Iterator[bytes]:
         if not data:
