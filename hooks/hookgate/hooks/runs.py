@@ -21,6 +21,7 @@ from hookgate.hooks.output import IgnoredKey, Output, describe_unread, ignored_k
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, CommandConfig, Hook, RuntimeConfig
+from hookgate.hooks.threads import run_in_file_thread
 from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 
@@ -235,7 +236,7 @@ class HookExecutor:
         output: Output | None = None
         try:
             if hook.needs_trust:  # its scripts may be large
-                reason = await asyncio.to_thread(self._trust_check, hook)
+                reason = await run_in_file_thread(self._trust_check, hook)
                 if reason is not None:
                     raise HookError(reason)
             if deadline is None:

@@ -3,7 +3,9 @@
 import asyncio
 import base64
 import json
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,9 @@ from support.hooks.builtins import SENSITIVE
 from support.programs.program import run
 from support.wire import SSE, STREAM, STREAM_HEAD, UNARY, ask, connected, peer, post, prompt
 
+from hookgate.hooks import SessionContext
 from hookgate.proxy.admin.calls import hook_changes
+from hookgate.proxy.audit.content import Contents
 from hookgate.proxy.audit.reading import CallDetail, RecordFilter
 from hookgate.proxy.audit.verifying import verify_lines
 from hookgate.proxy.cli.replay.recordings import CallStart, read_export
@@ -106,6 +110,33 @@ async def test_all_of_a_call(path: str, tmp_path: Path) -> None:
     assert (reported["event"], reported["mode"]) == ("BeforeModel", "enforce")
     assert "edited" in json.dumps(reported["edit"])
     assert answer.status == 200
+
+
+async def test_callers_take_turns_and_ends_keep_no_start_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call waits for the content of its start, which may take long to mask."""
+    made, free, masks = list[str](), threading.Event(), Contents("full")
+
+    def make(_: Contents, __: Any, record: Any) -> None:
+        free.wait()
+        made.append(record.session.key)
+
+    monkeypatch.setattr(Contents, "_safely", make)
+
+    def record(key: str, number: int = 0) -> Any:
+        return SimpleNamespace(content={}, session=SessionContext(f"s-{number}", key=key))
+
+    for number in range(20):
+        masks.when_ended(record("ends", number), list[Any]().append)
+    starts = [
+        asyncio.create_task(masks.at_start(record(key, number), hooks_pending=False))
+        for key, number in (*(("many", number) for number in range(20)), ("one", 0))
+    ]
+    await asyncio.sleep(0)
+    free.set()
+    await asyncio.gather(*starts)
+    await asyncio.to_thread(masks.close)
+    assert [key for key in made if key != "ends"].index("one") <= 2
+    assert made.count("ends") == 20
 
 
 async def test_an_interaction_that_is_read_as_a_stream(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ import asyncio
 import threading
 
 import pytest
+from support.gateway.life import until
 
+from hookgate.hooks.threads import run_in_file_thread
 from hookgate.proxy.calls import pacing
 from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices, Pacer
 from hookgate.proxy.config import LimitSettings
@@ -12,7 +14,7 @@ from hookgate.proxy.server.bodies import BodyWorker
 
 
 def call_steps(slices: LoopSlices, key: str, session_id: str) -> CallSteps:
-    return CallSteps(BodyWorker(LimitSettings()), LongSteps(), slices, key, session_id)
+    return CallSteps(BodyWorker(LimitSettings()), LongSteps(), slices, (key, session_id))
 
 
 async def test_a_burst_begins_in_order_and_over_many_iterations() -> None:
@@ -121,31 +123,73 @@ async def test_long_steps_run_one_after_another_and_callers_take_turns() -> None
         running.remove(key)
 
     await asyncio.gather(
-        *(steps.run("many", f"s-{number}", step, "many") for number in range(20)),
-        steps.run("one", "s", step, "one"),
+        *(steps.run(("many", f"s-{number}"), step, "many") for number in range(20)),
+        steps.run(("one", "s"), step, "one"),
     )
     assert most == 1
     assert ran.index("one") <= 2
 
 
-async def test_a_very_long_step_keeps_no_other_waiting() -> None:
+async def test_a_very_long_step_keeps_no_other_caller_waiting() -> None:
     steps, end = LongSteps(), threading.Event()
-    long = asyncio.create_task(steps.run("many", "s", end.wait))
+    long = asyncio.create_task(steps.run(("many", "s"), end.wait))
     async with asyncio.timeout(5):
         for number in range(3):
-            assert await steps.run("one", "s", abs, -number) == number
+            assert await steps.run(("one", "s"), abs, -number) == number
     end.set()
     assert await long
 
 
-async def test_a_step_whose_call_has_left_makes_room_for_the_next_one() -> None:
+async def test_of_each_key_one_step_runs_at_a_time_and_two_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, a client could fill the threads with long steps, and others would wait for all of them."""
+    monkeypatch.setattr(pacing, "_LONG_STEP", 0)
+    steps, end, running = LongSteps(), threading.Event(), list[str]()
+
+    def step(key: str) -> None:
+        running.append(key)
+        end.wait()
+
+    many = [asyncio.create_task(steps.run(("many", f"s-{number}"), step, "many")) for number in range(10)]
+    await until(lambda: running)
+    async with asyncio.timeout(5):
+        assert await steps.run(("one", "s"), abs, -1) == 1
+    assert running == ["many"]
+    other = [asyncio.create_task(steps.run((f"{number}", "s"), step, "other")) for number in range(3)]
+    await until(lambda: "other" in running)
+    for _ in range(10):  # in which a third one would have begun
+        await asyncio.sleep(0)
+    assert running == ["many", "other"]
+    end.set()
+    await asyncio.gather(*many, *other)
+
+
+async def test_long_steps_keep_no_lookup_and_no_file_waiting() -> None:
+    """These use the threads of the event loop and others, which a client must not fill."""
     steps, end = LongSteps(), threading.Event()
-    left = asyncio.create_task(steps.run("many", "s", end.wait))
-    waiting = asyncio.create_task(steps.run("many", "s", end.wait))
-    await asyncio.sleep(0)
+    long = [asyncio.create_task(steps.run((f"{number}", "s"), end.wait)) for number in range(40)]
+    async with asyncio.timeout(5):
+        assert await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80)
+        assert await run_in_file_thread(abs, -1) == 1
+    end.set()
+    await asyncio.gather(*long)
+
+
+async def test_a_step_whose_call_has_left_runs_on_and_then_makes_room_for_the_next_one() -> None:
+    steps, began, end = LongSteps(), threading.Event(), threading.Event()
+
+    def step() -> None:
+        began.set()
+        end.wait()
+
+    left = asyncio.create_task(steps.run(("many", "s"), step))
+    waiting = asyncio.create_task(steps.run(("many", "s"), end.wait))
+    await until(began.is_set)
     left.cancel()
     waiting.cancel()
     await asyncio.gather(left, waiting, return_exceptions=True)
+    after = asyncio.create_task(steps.run(("many", "t"), abs, -1))
     async with asyncio.timeout(5):
-        assert await steps.run("one", "s", abs, -1) == 1
-    end.set()
+        assert await steps.run(("one", "s"), abs, -1) == 1
+        assert not after.done()
+        end.set()
+        assert await after == 1

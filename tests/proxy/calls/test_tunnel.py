@@ -227,7 +227,7 @@ async def test_other_calls_run_while_many_messages_are_passed_on(kind: WSMsgType
             iterations += 1
             await asyncio.sleep(0)
 
-    steps = CallSteps(BodyWorker(LimitSettings()), LongSteps(), LoopSlices(), "", "")
+    steps = CallSteps(BodyWorker(LimitSettings()), LongSteps(), LoopSlices(), ("", ""))
     flood: Any = Flood(kind)
     other = asyncio.create_task(run())
     await relay(steps, Side(flood), Side(flood), flood.take)

@@ -4,7 +4,8 @@ import gzip
 import json
 import zlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ from support.wire import HI, KEY, SSE, UNARY, connected, post, request_bytes
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.server.bodies import SMALL_BODY, VALUE_BYTES, BodyWorker, read_request
+from hookgate.proxy.server.bodies import INFLATE_STEP, SMALL_BODY, VALUE_BYTES, BodyWorker, read_request
 from hookgate.proxy.server.connection import error_response
+from hookgate.proxy.server.memory import MemoryLease
 from hookgate.translator.strictjson import parse
 
 TEXT = json.dumps(HI).encode()
@@ -232,7 +234,6 @@ async def reader(limits: LimitSettings) -> AsyncIterator[tuple[str, list[Any]]]:
             return error_response(error)
         finally:
             sizes.append(request.memory_lease.size)
-            request.memory_lease.release()
         return web.Response()
 
     sizes: list[int] = []
@@ -247,36 +248,98 @@ LIMITS = LimitSettings(body=2 * SMALL_BODY)
 
 @pytest.mark.parametrize("chunked", [True, False], ids=["chunked", "with a length"])
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
-async def test_a_body_reserves_its_maximum_and_then_its_real_size(chunked: bool, coding: str) -> None:
+async def test_a_body_reserves_what_has_arrived_and_then_its_real_size(chunked: bool, coding: str) -> None:
     data = LARGE if coding == "identity" else gzip.compress(LARGE, 0)
     length = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": str(len(data))}
     pieces = [data[:100], data[100:-100], data[-100:]]
-    held = [SMALL_BODY, LIMITS.body] if chunked else [len(data)] * 2
     async with reader(LIMITS) as (url, requests), connected(url) as wire:
         await wire.write(request_bytes("POST", UNARY, b"", {"Content-Encoding": coding, **length}))
-        for piece, size in zip(pieces[:2], held, strict=True):
+        for piece, size in zip(pieces[:2], (100, len(data) - 100), strict=True):
             await wire.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
             await until(lambda: requests and requests[0].memory_lease.size == size)  # noqa: B023  # at once
         await wire.write(b"64\r\n%b\r\n0\r\n\r\n" % pieces[2] if chunked else pieces[2])
         assert (await wire.answer()).status == 200
-        assert requests[0].body_worker.leased_bytes == 0
+        await until(lambda: requests[0].body_worker.memory.reserved == 0)
     values = parse(LARGE, BodyWorker(LIMITS).bounds).count
     assert requests[-1] == [len(LARGE) + VALUE_BYTES * values]
 
 
-async def test_a_body_that_is_slow_makes_way_for_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BodyWorker, "fair_seconds", 0)
+async def test_a_compressed_body_reserves_what_has_been_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, reserve = list[int](), MemoryLease.reserve
+
+    async def noted(lease: MemoryLease, size: int) -> None:
+        sizes.append(size)
+        await reserve(lease, size)
+
+    monkeypatch.setattr(MemoryLease, "reserve", noted)
+    data = json.dumps({"a": " " * 10 * INFLATE_STEP}).encode()
+    packed = gzip.compress(data)
+    async with reader(LimitSettings()) as (url, _):
+        assert (await post(url, UNARY, packed, {"Content-Encoding": "gzip"})).status == 200
+    assert (sizes[0], sizes[-1]) == (len(packed), len(packed) + len(data))
+    assert len(sizes) > 5
+    assert all(after - before <= before // 4 + 2 * INFLATE_STEP for before, after in pairwise(sizes))
+
+
+async def test_announced_bodies_of_which_nothing_has_arrived_keep_no_other_body_waiting() -> None:
+    limits = LimitSettings(memory=2 * SMALL_BODY)
+    async with reader(limits) as (url, requests), AsyncExitStack() as stack:
+        for _ in range(4):
+            silent = await stack.enter_async_context(connected(url))
+            await silent.write(request_bytes("POST", UNARY, b"", {"Content-Length": str(limits.body)}))
+        await until(lambda: len(requests) == 4)
+        for body in (TEXT, LARGE):
+            assert (await post(url, UNARY, body)).status == 200
+        await until(lambda: requests[0].body_worker.memory.reserved == 0)
+
+
+async def test_small_bodies_do_not_wait_while_large_ones_do() -> None:
+    async with reader(LimitSettings(memory=SMALL_BODY)) as (url, requests), AsyncExitStack() as stack:
+        for number in range(3):
+            wire = await stack.enter_async_context(connected(url))
+            await wire.write(request_bytes("POST", UNARY, b"", {"Content-Length": str(len(LARGE))}))
+            await wire.write(LARGE[:-1])
+            await until(lambda: len(requests) > number)  # noqa: B023  # at once
+        await until(lambda: requests[0].body_worker.memory.is_waited_for)
+        for coding, body in (("identity", TEXT), ("gzip", ZIPPED)):
+            assert (await post(url, UNARY, body, {"Content-Encoding": coding})).status == 200
+
+
+async def test_what_becomes_large_when_it_is_parsed_waits_for_memory_first() -> None:
+    """A small body may contain so many values that they take forty times as much."""
+    body = b'{"a":[' + b"[]," * 20_000 + b"1]}"
+    async with reader(LimitSettings(memory=SMALL_BODY)) as (url, requests), connected(url) as small:
+        async with AsyncExitStack() as stack:
+            for number in range(2):
+                wire = await stack.enter_async_context(connected(url))
+                await wire.write(request_bytes("POST", UNARY, b"", {"Content-Length": str(len(LARGE))}))
+                await wire.write(LARGE[:-1])
+                await until(lambda: len(requests) > number and requests[number].memory_lease.size)  # noqa: B023  # at once
+            await small.post(UNARY, body)
+            await until(lambda: requests[0].body_worker.memory.is_waited_for)
+            assert requests[2].memory_lease.size == len(body)
+        assert (await small.answer()).status == 200
+
+
+async def test_a_silent_body_makes_way_for_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryLease, "fair_seconds", 0.05)
     async with (
-        reader(LimitSettings(body=SMALL_BODY, memory=SMALL_BODY)) as (url, requests),
+        reader(LimitSettings(memory=SMALL_BODY)) as (url, requests),
         connected(url) as slow,
+        connected(url) as exceeding,
         connected(url) as waiting,
     ):
-        await slow.write(request_bytes("POST", UNARY, b"", {"Transfer-Encoding": "chunked"}))
-        await slow.write(b"1\r\n{\r\n")
-        await until(lambda: requests and requests[0].memory_lease.size == SMALL_BODY)
-        await waiting.post(UNARY, HI)
-        await until(lambda: requests[0].body_worker.contended)
-        await slow.write(b"1\r\n \r\n")
-        refused = await slow.answer()
+        for number, wire in enumerate((slow, exceeding)):
+            await wire.write(request_bytes("POST", UNARY, b"", {"Content-Length": str(len(LARGE))}))
+            await wire.write(LARGE[:-1])
+            await until(
+                lambda: (
+                    len(requests) > number  # noqa: B023  # at once
+                    and requests[number].memory_lease.size == len(LARGE) - 1  # noqa: B023  # at once
+                )
+            )
+        await waiting.post(UNARY, LARGE)
+        for wire in (slow, exceeding):  # they send nothing more
+            refused = await wire.answer()
+            assert (refused.status, "too slowly" in refused.error["message"]) == (400, True)
         assert (await waiting.answer()).status == 200
-    assert (refused.status, "too slowly" in refused.error["message"]) == (400, True)

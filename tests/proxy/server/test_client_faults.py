@@ -21,6 +21,7 @@ from support.gateway.loopback import gateway_before, says
 from support.wire import HI, SSE, STREAM_HEAD, UNARY, Answer, ok, post, response, spoken, sse
 
 from hookgate.proxy.config import Config, UpstreamSettings
+from hookgate.proxy.upstream import pool
 
 WATCHED = {"BeforeModel": [says()], "AfterModel": [{**says(), "stream": "event"}]}
 WHOLE = json.dumps(spoken("all of it", finishReason="STOP")).encode()
@@ -168,11 +169,11 @@ async def refused_after(origin: str) -> Answer:
 
 
 async def test_an_unknown_host_name_is_a_502(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def unknown(*_: Any, **__: Any) -> Any:
+    def unknown(*_: Any) -> Any:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     async with nothing_left(), gateway_before("http://gemini.invalid", WATCHED) as url:
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
+        monkeypatch.setattr(pool, "_addresses_of", unknown)
         answer = await post(url, SSE, HI)
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREACHABLE")
 

@@ -1,10 +1,13 @@
 """The cost of a body is bounded by its size: early refusals, and work outside the event loop."""
 
 import asyncio
+import gc
 import gzip
 import json
 import threading
+import weakref
 import zlib
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -14,7 +17,8 @@ from support.wire import KEY, SSE, UNARY, peer, post
 from hookgate.proxy.config import Config, LimitSettings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.server import bodies
-from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, MemoryLease, inflate
+from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, Inflation
+from hookgate.proxy.server.memory import BodyMemory, MemoryLease
 from hookgate.translator import BodyError, JsonArray, ServerSentEvents
 from hookgate.translator.streaming import framing
 from hookgate.translator.strictjson import parse
@@ -120,6 +124,13 @@ class _Counting:
         return Stream()
 
 
+def inflate(data: bytes, coding: str, limit: int) -> bytes:
+    inflation = Inflation(data, coding, limit)
+    while inflation.advance():
+        pass
+    return inflation.data
+
+
 def test_inflating_stops_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     packed, counting = gzip.compress(bytes(300 * MIB), 1), _Counting()
     monkeypatch.setattr(bodies.zlib, "decompressobj", counting)
@@ -161,101 +172,195 @@ def test_deflate_is_taken_with_and_without_its_header() -> None:
 # ---- memory
 
 
-async def test_bodies_wait_for_room_in_their_order() -> None:
-    body_worker = BodyWorker(LimitSettings(memory=100))
-    first, order = MemoryLease(body_worker), []
+def shared(memory: int = 100, small: int = 0, **limits: Any) -> BodyMemory:
+    return BodyMemory(LimitSettings(memory=memory, **limits), small)
 
-    async def take(size: int) -> MemoryLease:
-        room = MemoryLease(body_worker)
-        await room.acquire(size)
-        order.append(size)
-        return room
 
-    await first.acquire(90)
-    waiting = [asyncio.create_task(take(size)) for size in (60, 30, 20)]
+def lease_of(memory: BodyMemory, address: str = "", key: str = "") -> MemoryLease:
+    lease = MemoryLease(memory, address)
+    lease.key = key
+    return lease
+
+
+async def reserved(memory: BodyMemory, size: int, address: str = "", key: str = "") -> MemoryLease:
+    lease = lease_of(memory, address, key)
+    await lease.reserve(size)
+    return lease
+
+
+async def begun(reserving: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """A task that has begun to reserve memory."""
+    task = asyncio.create_task(reserving)
     await asyncio.sleep(0)
-    assert body_worker.contended
+    return task
+
+
+async def test_small_bodies_are_counted_and_never_wait() -> None:
+    memory = shared(small=10)
+    await reserved(memory, 100, "hog")
+    exceeding = await begun(reserved(memory, 50, "hog"))
+    waiting = await begun(reserved(memory, 50, "other"))
+    assert (exceeding.done(), waiting.done()) == (True, False)
+    for address in ("hog", "other", "third"):
+        lease = lease_of(memory, address)
+        assert (lease.grow(5), lease.size) == (True, 5)
+        with pytest.raises(StopIteration):  # it does not wait for anything
+            lease.reserve(10).send(None)
+    assert memory.reserved == 180
+    waiting.cancel()
+
+
+async def test_bodies_that_wait_keep_what_they_have_and_go_on_one_after_another() -> None:
+    """Each has a part and needs more, which none of them can have: one may exceed the limit."""
+    memory = shared()
+    leases, order = [await reserved(memory, 25, str(number)) for number in range(4)], list[int]()
+
+    async def complete(number: int) -> None:
+        await leases[number].reserve(80)
+        order.append(number)
+
+    tasks = [await begun(complete(number)) for number in range(4)]
+    assert (order, memory.reserved) == ([0], 155)
+    for number in range(4):
+        await tasks[number]
+        assert order == [*range(number + 1)]
+        assert memory.reserved <= 100 + 80
+        leases[number].release()
+        await asyncio.sleep(0)
+    assert (memory.reserved, memory.is_waited_for) == (0, False)
+
+
+async def test_the_body_that_may_exceed_the_limit_does_not_wait_behind_others_of_its_caller() -> None:
+    memory = shared()
+    first, other = [await reserved(memory, 30) for _ in range(2)]
+    await first.reserve(60)
+    waiting = await begun(other.reserve(60))
+    await first.reserve(70)
+    assert not waiting.done()
     first.release()
-    await asyncio.gather(*waiting[:2])
-    assert (order, body_worker.leased_bytes) == ([60, 30], 90)
-    waiting[0].result().release()
-    await waiting[2]
-    assert body_worker.leased_bytes == 50
+    await waiting
+    assert memory.reserved == 60
 
 
-async def test_a_body_that_finds_no_room_is_refused_and_keeps_none() -> None:
-    body_worker = BodyWorker(LimitSettings(memory=100, body_timeout=0.01))
-    first, second = MemoryLease(body_worker), MemoryLease(body_worker)
-    await first.acquire(100)
+async def test_who_has_the_least_goes_first() -> None:
+    memory, order = shared(memory=1000), list[str]()
+    hog, _ = await reserved(memory, 500, "hog", "k"), await reserved(memory, 200, "less", "k")
+    exceeding = await reserved(memory, 320, "third", "k")
+
+    async def take(address: str, key: str) -> None:
+        await reserved(memory, 20, address, key)
+        order.append(f"{address} {key}")
+
+    callers = (("hog", "k"), ("hog", "k"), ("less", "k"), ("hog", "another"), ("new", "k"))
+    tasks = [await begun(take(*caller)) for caller in callers]
+    exceeding.release()
+    await asyncio.sleep(0)
+    assert order == ["new k", "less k", "hog another"]
+    hog.release()
+    await asyncio.gather(*tasks)
+    assert order[3:] == ["hog k", "hog k"]
+
+
+async def test_nobody_passes_a_caller_who_waits_and_has_no_more() -> None:
+    memory = shared(memory=1000)
+    for size, address in ((500, "hog"), (300, "exceeds")):
+        await reserved(memory, size, address)
+    less = await reserved(memory, 100, "less")
+    waiting = await begun(reserved(memory, 150, "other"))
+    assert not less.grow(120)
+    assert not lease_of(memory, "new").grow(10)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert less.grow(120)
+
+
+async def test_a_quarter_is_kept_for_addresses_that_have_less() -> None:
+    memory = shared(memory=400)
+    await reserved(memory, 100, "hog")
+    lease = await reserved(memory, 100, "hog")
+    assert not lease.grow(250)
+    assert lease.grow(200)
+    assert lease_of(memory, "other").grow(100)
+    assert memory.reserved == 400
+
+
+async def test_a_body_that_finds_no_room_is_refused_and_keeps_what_it_had_until_its_call_ends() -> None:
+    memory = shared(body_timeout=0.01)
+    await reserved(memory, 100)
+    await reserved(memory, 10)  # exceeds the limit
+    lease = lease_of(memory)
     with pytest.raises(ApiError) as refused:
-        await second.acquire(10)
+        await lease.reserve(10)
     assert (refused.value.code, refused.value.reason) == (403, "BODIES_BUSY")
-    assert (body_worker.leased_bytes, body_worker.contended) == (100, False)
+    assert (memory.reserved, memory.is_waited_for, lease.size) == (110, False, 0)
 
 
 async def test_one_body_larger_than_the_memory_for_all_is_accepted_alone() -> None:
-    body_worker = BodyWorker(LimitSettings(memory=100))
-    room = MemoryLease(body_worker)
-    await room.acquire(1000)
-    assert body_worker.leased_bytes == 1000
+    memory = shared()
+    lease = await reserved(memory, 1000)
+    await lease.reserve(2000)
+    assert memory.reserved == 2000
 
 
 async def test_a_client_that_leaves_waits_no_longer() -> None:
-    body_worker = BodyWorker(LimitSettings(memory=100))
-    first = MemoryLease(body_worker)
-    await first.acquire(100)
-    task = asyncio.create_task(MemoryLease(body_worker).acquire(50))
-    await asyncio.sleep(0)
+    memory = shared()
+    first, _ = await reserved(memory, 100), await reserved(memory, 10)
+    task = await begun(reserved(memory, 50))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     first.release()
-    assert (body_worker.leased_bytes, body_worker.contended) == (0, False)
+    assert (memory.reserved, memory.is_waited_for) == (10, False)
 
 
 async def test_a_body_that_gives_up_makes_room_for_those_behind_it() -> None:
-    body_worker = BodyWorker(LimitSettings(memory=100))
-    first, small = MemoryLease(body_worker), MemoryLease(body_worker)
-    await first.acquire(60)
-    large = asyncio.create_task(MemoryLease(body_worker).acquire(50))
-    behind = asyncio.create_task(small.acquire(40))
-    await asyncio.sleep(0)
-    assert (large.done(), behind.done(), body_worker.contended) == (False, False, True)
+    memory = shared()
+    await reserved(memory, 60, "a")
+    exceeding = await reserved(memory, 50, "b")
+    large = await begun(reserved(memory, 60, "c"))
+    behind = await begun(reserved(memory, 10, "d"))
+    exceeding.resize(30)
+    assert (large.done(), behind.done(), memory.is_waited_for) == (False, False, True)
     large.cancel()
     await behind
     assert large.cancelled()
-    assert (body_worker.leased_bytes, body_worker.contended) == (100, False)
+    assert memory.is_waited_for is False
 
 
-async def test_room_that_came_just_when_its_client_left_is_given_on() -> None:
-    body_worker = BodyWorker(LimitSettings(memory=100))
-    first, next_one = MemoryLease(body_worker), MemoryLease(body_worker)
-    await first.acquire(100)
-    leaving = asyncio.create_task(MemoryLease(body_worker).acquire(100))
-    waiting = asyncio.create_task(next_one.acquire(100))
-    await asyncio.sleep(0)
+async def test_room_that_came_just_when_its_client_left_is_free_once_the_call_has_ended() -> None:
+    memory = shared()
+    first, _ = await reserved(memory, 99), await reserved(memory, 10)
+    leaver = lease_of(memory)
+    leaving = await begun(leaver.reserve(90))
+    waiting = await begun(reserved(memory, 90))
     first.release()
     leaving.cancel()
     await asyncio.gather(leaving, return_exceptions=True)
+    leaver.release()
     await waiting
-    assert (body_worker.leased_bytes, next_one.size) == (100, 100)
+    assert (memory.reserved, memory.is_waited_for) == (100, False)
 
 
-async def test_a_body_releases_its_memory_before_it_requests_more() -> None:
-    body_worker = BodyWorker(LimitSettings(memory=100))
-    lease = MemoryLease(body_worker)
-    await lease.acquire(60)
-    await lease.acquire(100)
-    assert body_worker.leased_bytes == 100
+async def test_memory_is_given_back_at_once_and_what_it_has_become_is_not_waited_for() -> None:
+    memory = shared()
+    lease = await reserved(memory, 60)
     lease.resize(30)
-    assert (body_worker.leased_bytes, lease.size) == (30, 30)
-    lease.resize(130)  # what it has become takes no room from others, and is not waited for
-    assert body_worker.leased_bytes == 130
+    assert (memory.reserved, lease.size) == (30, 30)
+    lease.resize(130)
+    assert memory.reserved == 130
     lease.release()
-    assert (body_worker.leased_bytes, lease.size, body_worker.fair_seconds) == (
-        0,
-        0,
-        body_worker.limits.body_timeout / 2,
-    )
+    assert (memory.reserved, lease.size, lease.fair_seconds) == (0, 0, memory.limits.body_timeout / 2)
+
+
+async def test_a_slow_body_makes_way_for_callers_who_have_no_more() -> None:
+    memory = shared()
+    little, hog = await reserved(memory, 10, "little"), await reserved(memory, 60, "hog")
+    await reserved(memory, 40, "third")
+    waiting = await begun(reserved(memory, 30, "hog"))
+    assert (little.contended, hog.contended) == (False, True)
+    waiting.cancel()
+
+
+TURN = ("key", "session")
 
 
 async def test_steps_of_large_bodies_share_one_thread() -> None:
@@ -264,12 +369,77 @@ async def test_steps_of_large_bodies_share_one_thread() -> None:
     def fail() -> None:
         raise ValueError("no body")
 
-    names = {await body_worker.run(SMALL_BODY + 1, lambda: threading.current_thread().name) for _ in range(3)}
+    names = {
+        await body_worker.run(TURN, SMALL_BODY + 1, lambda: threading.current_thread().name) for _ in range(3)
+    }
     assert names == {"hookgate-bodies_0"}
-    assert await body_worker.run(SMALL_BODY, threading.current_thread) is threading.current_thread()
-    assert await body_worker.run_in_thread(0, threading.current_thread) is not threading.current_thread()
+    assert await body_worker.run(TURN, SMALL_BODY, threading.current_thread) is threading.current_thread()
+    other = await body_worker.run_in_thread(TURN, 0, threading.current_thread)
+    assert other is not threading.current_thread()
     with pytest.raises(ValueError, match="no body"):
-        await body_worker.run_in_thread(0, fail)
+        await body_worker.run_in_thread(TURN, 0, fail)
+
+
+@pytest.mark.parametrize("work", [SMALL_BODY + 1, 5 * MIB], ids=["large", "very large"])
+async def test_callers_take_turns_at_the_threads_for_large_bodies(work: int) -> None:
+    body_worker, ran, free = BodyWorker(LimitSettings()), list[str](), threading.Event()
+    running = await begun(body_worker.run_in_thread(("many", "s"), work, free.wait))
+    many = [
+        await begun(body_worker.run_in_thread(("many", f"s-{n}"), work, ran.append, "many"))
+        for n in range(20)
+    ]
+    others = [
+        await begun(body_worker.run_in_thread((key, "s"), work, ran.append, key)) for key in ("one", "two")
+    ]
+    free.set()
+    await asyncio.gather(running, *many, *others)
+    assert set(ran[:3]) == {"many", "one", "two"}
+
+
+async def test_the_error_of_a_step_keeps_no_body() -> None:
+    """If it referred to itself, what it keeps would stay until the next garbage collection."""
+
+    class Body:
+        pass
+
+    body_worker, body = BodyWorker(LimitSettings()), Body()
+    kept = weakref.ref(body)
+
+    def refuse(_: Body) -> None:
+        raise ValueError("no body")
+
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(ValueError, match="no body") as raised:
+            await body_worker.run_in_thread(TURN, 0, refuse, body)
+        del raised, body
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            while kept() is not None:  # noqa: ASYNC110  # the thread forgets its step a moment later
+                await asyncio.sleep(0.001)
+    finally:
+        gc.enable()
+
+
+async def test_the_thread_for_large_bodies_is_free_only_when_its_step_has_ended() -> None:
+    """A call that leaves does not end its step."""
+    body_worker, began, free = BodyWorker(LimitSettings()), threading.Event(), threading.Event()
+
+    def step() -> None:
+        began.set()
+        free.wait()
+
+    leaving = await begun(body_worker.run_in_thread(("many", "s"), SMALL_BODY + 1, step))
+    await asyncio.to_thread(began.wait)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    queued = [
+        await begun(body_worker.run_in_thread((key, "s"), SMALL_BODY + 1, abs, -1)) for key in ("many", "one")
+    ]
+    queued[0].cancel()
+    free.set()
+    assert await queued[1] == 1
 
 
 async def test_calls_give_their_room_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +455,7 @@ async def test_calls_give_their_room_back(monkeypatch: pytest.MonkeyPatch) -> No
         for body in (HI + b"1}", HI + b"}", HI + b'"' + b"a" * SMALL_BODY + b'"}', gzip.compress(HI)):
             await post(gateway.url, UNARY, body)
         await post(gateway.url, UNARY, gzip.compress(HI + b"1}"), {**KEY, "Content-Encoding": "gzip"})
-    assert [body_worker.leased_bytes for body_worker in workshops] == [0]
+    assert [body_worker.memory.reserved for body_worker in workshops] == [0]
 
 
 # ---- answers

@@ -17,7 +17,8 @@ from support.gateway.loopback import gateway_before, runs
 from support.wire import KEY
 
 from hookgate.proxy.config import Config, LimitSettings
-from hookgate.proxy.server.bodies import BodyWorker, MemoryLease
+from hookgate.proxy.server.bodies import SMALL_BODY
+from hookgate.proxy.server.memory import BodyMemory, MemoryLease
 from hookgate.proxy.server.websocket_frames import IncomingMessages, MessageSizes
 
 Json = dict[str, Any]
@@ -109,22 +110,23 @@ class Parser:
 
 
 async def test_a_large_message_that_does_not_end_is_refused_once_others_wait_for_its_memory() -> None:
-    worker = BodyWorker(LimitSettings(memory=MEMORY, body_timeout=0.02))
-    lease, parser = MemoryLease(worker), Parser()
+    memory = BodyMemory(LimitSettings(memory=MEMORY, body_timeout=0.02), SMALL_BODY)
+    lease, parser = MemoryLease(memory), Parser()
     incoming = IncomingMessages(parser, lease)
     incoming.feed_data(frame(2 * MEMORY, sent=MEMORY))
-    waiting = asyncio.create_task(worker.admit(MEMORY // 2))
+    exceeding, waiting = (asyncio.create_task(MemoryLease(memory).reserve(MEMORY // 2)) for _ in range(2))
     async with asyncio.timeout(10):
         assert "too slowly" in await incoming.refusal()
     received = len(parser.data)
     incoming.feed_data(b"a")
     assert len(parser.data) == received
+    await exceeding
     waiting.cancel()
 
 
 async def test_a_large_message_that_does_not_end_makes_room_for_other_messages() -> None:
-    worker = BodyWorker(LimitSettings(memory=MEMORY, body_timeout=0.5))
-    holder, other = (IncomingMessages(Parser(), MemoryLease(worker)) for _ in range(2))
+    memory = BodyMemory(LimitSettings(memory=MEMORY, body_timeout=0.5), SMALL_BODY)
+    holder, other = (IncomingMessages(Parser(), MemoryLease(memory)) for _ in range(2))
     holder.feed_data(frame(2 * MEMORY, sent=MEMORY))
     other.feed_data(frame(MEMORY, sent=MEMORY // 2))
     async with asyncio.timeout(10):
@@ -134,9 +136,9 @@ async def test_a_large_message_that_does_not_end_makes_room_for_other_messages()
 
 async def test_a_message_of_empty_frames_only_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hookgate.proxy.server.websocket_frames._MAX_UNFINISHED", MEMORY)
-    worker = BodyWorker(LimitSettings(memory=1024 * MEMORY))
+    memory = BodyMemory(LimitSettings(memory=1024 * MEMORY), SMALL_BODY)
     parser = Parser()
-    incoming = IncomingMessages(parser, MemoryLease(worker))
+    incoming = IncomingMessages(parser, MemoryLease(memory))
     incoming.feed_data(frame(0, ends=False))
     for _ in range(20):
         incoming.feed_data(frame(0, 0, ends=False) * 10_000)

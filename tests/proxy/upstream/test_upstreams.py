@@ -5,6 +5,7 @@ import gzip
 import re
 import socket
 import ssl
+import threading
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -756,16 +757,15 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """The addresses of names, to which the test adds; and under "asked", the names that were looked up."""
     known: dict[str, list[str]] = {"asked": []}
 
-    async def getaddrinfo(self: Any, host: str, port: int, **_: Any) -> list[Any]:
+    def addresses_of(host: str, port: int) -> list[Any]:
         known["asked"].append(host)
-        await asyncio.sleep(0)
         if host not in known:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [
             info for each in known[host] for info in socket.getaddrinfo(each, port, type=socket.SOCK_STREAM)
         ]
 
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(upstream_pool, "_addresses_of", addresses_of)
     return known
 
 
@@ -804,6 +804,33 @@ async def test_addresses_are_looked_up_again_only_after_some_seconds(
         for _ in range(2):
             assert await ask(upstreams) == b"{}"
     assert len(names["asked"]) == 3
+
+
+async def test_lookups_wait_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for what fills the threads of the event loop, nor for lookups of names that do not exist."""
+    end, asked = threading.Event(), list[str]()
+
+    def addresses_of(host: str, _: int) -> list[Any]:
+        asked.append(host)
+        if host != "upstream.test":
+            end.wait()
+        return [host]
+
+    monkeypatch.setattr(upstream_pool, "_addresses_of", addresses_of)
+    monkeypatch.setattr(upstream_pool, "_LOOKUP_SECONDS", 0)
+    others = [asyncio.create_task(asyncio.to_thread(end.wait)) for _ in range(100)]
+    addresses = upstream_pool._Addresses()
+    try:
+        async with asyncio.timeout(5):
+            assert await addresses.resolve("upstream.test", 443) == ["upstream.test"]
+            others += [
+                asyncio.create_task(addresses.resolve(f"region-{number}.test", 443)) for number in range(10)
+            ]
+            await until(lambda: len(asked) == 3)
+            assert await addresses.resolve("upstream.test", 443) == ["upstream.test"]
+    finally:
+        end.set()
+    await asyncio.gather(*others)
 
 
 @pytest.mark.parametrize("host", ["upstream.test", "a..test", "x" * 64 + ".test"])

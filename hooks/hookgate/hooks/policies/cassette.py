@@ -1,6 +1,5 @@
 """The policy `cassette`: records answers and replays them for the same request. For tests."""
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from hookgate.hooks.policies.redact import SENSITIVE, Redactor, Scanner
 from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings.editing import write_atomically
+from hookgate.hooks.threads import run_in_file_thread
 from hookgate.translator import declared_names
 from hookgate.translator.fields import JsonObject, is_text, joined_text, read, read_list, read_object
 
@@ -270,7 +270,7 @@ class _Cassette:
             raise ValueError(_WRONG_VIEW)
         key = self._key(request)
         answer = (
-            None if self._options.mode == "record" else await asyncio.to_thread(self._recordings.read, key)
+            None if self._options.mode == "record" else await run_in_file_thread(self._recordings.read, key)
         )
         if answer is not None:
             return {"hookSpecificOutput": {"llm_response": {"raw": answer}}}
@@ -289,7 +289,7 @@ class _Cassette:
         if any(read(candidate, "finishReason") is None for candidate in read_list(answer, "candidates")):
             return {"systemMessage": _UNFINISHED}
         key, request_summary = session.call_state.values[self._call_key]
-        await asyncio.to_thread(
+        await run_in_file_thread(
             self._recordings.write, key, request_summary, with_masked_texts(answer, self._redact)
         )
         return None

@@ -1,6 +1,5 @@
 """Pinned tool declarations: the policy `tools` flags or refuses tools whose declaration has changed."""
 
-import asyncio
 import inspect
 import json
 import logging
@@ -15,6 +14,7 @@ from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.canonical import canonical_form, digest
 from hookgate.hooks.runners.inprocess import PinnedTools, Policy
 from hookgate.hooks.session import SessionContext
+from hookgate.hooks.threads import run_in_file_thread
 from hookgate.translator import declared_names, function_declarations, hosted_kinds
 from hookgate.translator.fields import read, read_object
 
@@ -91,7 +91,7 @@ class Pins:
     async def tools(self, names: Collection[str] | None = None) -> Mapping[str, PinnedTool]:
         """Return the known tools by name; by default all of them."""
         documents = await self._stored.read(names)
-        return await asyncio.to_thread(
+        return await run_in_file_thread(
             lambda: {name: self._parsed(document) for name, document in documents.items()}
         )
 

@@ -1,9 +1,9 @@
 """The content of calls for the audit: in full, or with secrets and personal data masked. Off by default."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Literal
 
 from hookgate.hooks import AfterModel
@@ -18,6 +18,7 @@ from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routes.dialects import ADAPTERS
 from hookgate.proxy.routes.dialects.generate_content import decode_request_body
 from hookgate.proxy.routes.table import Route
+from hookgate.proxy.server.turns import SharedThread
 from hookgate.translator import BodyError, check_response, join_events
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
@@ -43,12 +44,17 @@ for example in encoded files."""
 
 
 class Contents:
-    """Builds the documents to store from the content of calls, in its own thread: bodies may be large."""
+    """Builds the documents to store from the content of calls, in its own threads: bodies may be large.
+
+    Calls wait for the content of their starts and of events, so callers take turns there. Nothing waits for
+    that of ends.
+    """
 
     def __init__(self, mode: Mode) -> None:
         self._scanner = Scanner(SENSITIVE) if mode == "redacted" else None
         self._clean = CleanDigests()
-        self._thread = ThreadPoolExecutor(1, "hookgate-audit-content")
+        self._thread = SharedThread("hookgate-audit-content")
+        self._thread_for_ends = ThreadPoolExecutor(1, "hookgate-audit-ends")
 
     def content_for(self, route: Route) -> CallContent | None:
         """Return a container for the content of a call on this route, or None if it is not stored."""
@@ -66,26 +72,30 @@ class Contents:
         if hooks_pending and self._scanner is not None:
             content.request_awaited = True
             return None
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._safely, _start, record)
+        return await self._in_turn(_start, record)
 
     async def of_event(self, record: CallRecord) -> JsonObject | None:
         """Return the content to store with a shim's event."""
         if record.content is None:
             return None
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._safely, _event, record)
+        return await self._in_turn(_event, record)
 
     def when_ended(self, record: CallRecord, put: Callable[[JsonObject | None], object]) -> None:
         """Call `put` with the content to store with an end; at once if there is none."""
         if record.content is None:
             put(None)
         else:
-            self._thread.submit(lambda: put(self._safely(_end, record)))
+            self._thread_for_ends.submit(lambda: put(self._safely(_end, record)))
 
     def close(self) -> None:
         """Wait until `put` was called for all ends."""
-        self._thread.shutdown()
+        self._thread.close()
+        self._thread_for_ends.shutdown()
+
+    async def _in_turn(self, make: "Make", record: CallRecord) -> JsonObject | None:
+        session = record.session
+        turn = (session.key, session.session_id) if session else ("", record.id)
+        return await self._thread.run(turn, partial(self._safely, make, record))
 
     def _safely(self, make: "Make", record: CallRecord) -> JsonObject | None:
         """Return the content to store, or None if that fails: the record is stored in any case."""

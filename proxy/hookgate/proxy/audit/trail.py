@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -45,6 +46,8 @@ _UNREADABLE = "hookgate cannot read its audit ({}). Ask the operator of this gat
 _UNFINISHED = frozenset({AuditState.PENDING, AuditState.STARTED, AuditState.START_FAILED})
 """States after which the end of a call is still to be recorded."""
 
+_RECEIPT_THREADS = 2  # in which clients read receipts: those of the event loop look up hosts
+
 _PAUSES = (0.02, 0.08, 0.3, 0)
 """Seconds between attempts to read the records of a call, which may have just ended at another gateway."""
 
@@ -63,6 +66,7 @@ class Audit:
         """Records are written with `writer`, and contain the `contents` of calls if they are given."""
         self.writer = writer
         self._contents, self._reader = contents, reader
+        self._threads = ThreadPoolExecutor(_RECEIPT_THREADS, "hookgate-receipts")
         self._starts: dict[str, PendingRecords] = {}
         """The starts of calls that have not ended, by the IDs of the calls."""
 
@@ -82,7 +86,8 @@ class Audit:
             return None
         try:
             for pause in _PAUSES:
-                detail = await asyncio.to_thread(self._reader.call, receipt_id)
+                loop = asyncio.get_running_loop()
+                detail = await loop.run_in_executor(self._threads, self._reader.call, receipt_id)
                 if detail is not None and key not in (None, _key_of(detail)):
                     return None
                 if detail is not None and detail.end is not None:

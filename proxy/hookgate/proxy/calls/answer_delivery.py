@@ -126,7 +126,7 @@ class AnswerDelivery:
             data = judged
             await self._show_answer(pipeline)
         else:
-            await self._call.request.body_worker.run(work_of(data), self._meter.note_whole, data)
+            await self._call.steps.run_for(work_of(data), self._meter.note_whole, data)
         await self._reply.send_whole(answer.status, with_judged_body(answer.headers), data)
         return None
 
@@ -191,9 +191,9 @@ class AnswerDelivery:
 
     async def _encode_large(self, piece: Piece, framing: Framing, work: int) -> bytes:
         """Return the bytes of a piece with this work, made in a thread."""
-        worker = self._call.request.body_worker
-        data = await worker.run(work, piece.data)
-        return await worker.run(work if framing.parses_events else 0, framing.encode, piece.frame, data)
+        steps = self._call.steps
+        data = await steps.run_for(work, piece.data)
+        return await steps.run_for(work if framing.parses_events else 0, framing.encode, piece.frame, data)
 
     async def _show_answer(self, pipeline: AnswerPipeline) -> None:
         """Pass the answer after all hooks to the observers that need it, with pseudonyms still in place."""

@@ -190,9 +190,9 @@ class AnswerPipeline:
             return passed.instead
         [judged] = passed
         if judged.response is not piece.response:
-            moved = await self._worker.run(work, with_moved_citations, piece.response, judged.response)
+            moved = await self._steps.run_for(work, with_moved_citations, piece.response, judged.response)
             judged = replace(judged, response=moved)
-        return await self._worker.run(work, judged.data)
+        return await self._steps.run_for(work, judged.data)
 
     async def redact_error(self, data: bytes) -> bytes | Ended:
         """Redact an upstream error, or return what the client receives if a screen denies it."""
@@ -221,7 +221,7 @@ class AnswerPipeline:
             self._stages.append(original)
         self._stages += hook_stages
         if original is not None:
-            self._stages.append(JsonStage(original, self._worker))
+            self._stages.append(JsonStage(original, self._steps))
         if self._gate is not None:
             self._stages.append(GateStage(self._gate, self._steps))
         if self._turn_end is not None:
@@ -308,8 +308,8 @@ class AnswerPipeline:
         A large event, which may become many frames, is parsed in a thread.
         """
         self._event_work = (self._event_work if framing.is_in_event else 0) + work_of(chunk)
-        frames = await self._worker.run(self._event_work, framing.feed, chunk)
-        return [*frames, *await self._worker.run(self._event_work, framing.finish)] if last else frames
+        frames = await self._steps.run_for(self._event_work, framing.feed, chunk)
+        return [*frames, *await self._steps.run_for(self._event_work, framing.finish)] if last else frames
 
     async def abandon(self) -> Passed:
         """Return the pieces that may still be sent of an answer that the upstream has cut off."""
@@ -360,7 +360,7 @@ class AnswerPipeline:
     async def _parse(self, frame: Frame, work: int) -> Piece:
         if work > SMALL_BODY:
             self._steps.work = work
-        return await self._worker.run(work, self._parse_piece, frame, work)
+        return await self._steps.run_for(work, self._parse_piece, frame, work)
 
     def _parse_piece(self, frame: Frame, work: int) -> Piece:
         adapter, bounds = self._adapter, self._worker.bounds
@@ -423,7 +423,7 @@ class AnswerPipeline:
         joined = (
             answers[0].response
             if len(answers) == 1
-            else await self._worker.run(work, join_events, responses_of(answers))
+            else await self._steps.run_for(work, join_events, responses_of(answers))
         )
         event = AfterModel(self._llm_request, joined, self._model, mode)
         outcome = await self._judge.fire(event, size, plan or self._plan)
@@ -432,7 +432,7 @@ class AnswerPipeline:
         edited = outcome.event.body
         if edited is joined:
             return pieces
-        shares = iter(await self._worker.run(work, split_edit, responses_of(answers), joined, edited))
+        shares = iter(await self._steps.run_for(work, split_edit, responses_of(answers), joined, edited))
         return [piece if piece.body is None else replace(piece, response=next(shares)) for piece in pieces]
 
 

@@ -12,18 +12,13 @@ from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
 from hookgate.hooks.session import Steps
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.outcomes import AskAgain, Ended
+from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.calls.session_events import TurnEndEvents
 from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
-from hookgate.proxy.server.bodies import (
-    MAX_ANSWER,
-    SMALL_BODY,
-    BodyWorker,
-    answer_too_large,
-    unreadable_answer,
-)
+from hookgate.proxy.server.bodies import MAX_ANSWER, SMALL_BODY, answer_too_large, unreadable_answer
 from hookgate.translator import BodyError, Frame, join_events
 from hookgate.translator.citations import CITING, move_citations, with_moved_annotations
 from hookgate.translator.fields import (
@@ -446,10 +441,10 @@ class JsonStage(_HoldingStage):
     been sent yet, and the client receives an error status.
     """
 
-    def __init__(self, original: OriginalStage, body_worker: BodyWorker) -> None:
+    def __init__(self, original: OriginalStage, steps: CallSteps) -> None:
         """`original` keeps the answer as the model sent it."""
         super().__init__()
-        self._original, self._body_worker = original, body_worker
+        self._original, self._steps = original, steps
         self._edited: list[JsonObject] = []
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
@@ -464,7 +459,7 @@ class JsonStage(_HoldingStage):
         if original.is_incomplete:
             log.warning("the answer is too large to check whether it is still JSON")
         elif not same_items(self._edited, original.responses):
-            await self._body_worker.run(original.memory, _check_json, original.responses, self._edited)
+            await self._steps.run_for(original.memory, _check_json, original.responses, self._edited)
         return self._take_held()
 
 

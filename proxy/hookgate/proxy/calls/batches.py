@@ -66,10 +66,10 @@ async def answer_batch(call: Call, judge: Judge, answer: UpstreamAnswer) -> web.
 
 
 async def _judge_state(call: Call, judge: Judge, data: bytes) -> bytes:
-    worker, work = call.request.body_worker, work_of(data)
-    body = await worker.run(work, read_answer, data, worker)
+    steps, work = call.steps, work_of(data)
+    body = await steps.run_for(work, read_answer, data, steps.worker)
     try:
-        state = await worker.run(work, BatchState, body)
+        state = await steps.run_for(work, BatchState, body)
     except BodyError as error:
         raise unreadable_answer(str(error)) from None
     if state.in_file:
@@ -84,10 +84,10 @@ async def _judge_state(call: Call, judge: Judge, data: bytes) -> bytes:
     rest = await judge.fire(event)
     judge.raise_if_ended(rest.verdict, event.name)
     try:
-        new = await worker.run(work, state.edited, answers, rest.event.body)
+        new = await steps.run_for(work, state.edited, answers, rest.event.body)
     except EditError as error:
         raise policy_denied(_NO_PLACE.format(error), AfterModel.name) from None
-    return data if new is body else await worker.run(work, encode_answer, new)
+    return data if new is body else await steps.run_for(work, encode_answer, new)
 
 
 async def _judge_answer(judge: Judge, model: str, response: JsonObject) -> JsonObject:

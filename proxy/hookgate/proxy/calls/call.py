@@ -56,13 +56,8 @@ class Call:
         self.observers: list[CallObserver] = []
         """Observers of the call's content. Usually empty."""
         self._admission: Admission | None = None
-        self.steps = CallSteps(
-            request.body_worker,
-            services.long_steps,
-            services.slices,
-            self.caller.key,
-            self.named_session or request.id,
-        )
+        request.note_caller(self.caller.key, self.named_session or request.id)
+        self.steps = CallSteps(request.body_worker, services.long_steps, services.slices, request.turn)
         """Runs the steps of this call."""
         self.answer_memory: AnswerLease
         """The memory of the current answer."""

@@ -116,9 +116,8 @@ class Gateway:
             self._finish(request, record, line)
 
     def _finish(self, request: Request, record: CallRecord, line: logs.CallLine) -> None:
-        """Release the memory of a call that has ended, and report its end, even if a step fails."""
+        """Report the end of a call, even if a step fails."""
         steps: list[Callable[[], None]] = [
-            request.memory_lease.release,
             partial(record.end, line.status, request.writer.output_size, dropped=request.dropped),
             partial(self._services.settle, record),
             partial(self._metrics.note_end, record),

@@ -171,8 +171,8 @@ class InteractionReading:
     async def _begin_whole(self, answer: UpstreamAnswer, judge: Judge) -> JsonObject:
         """Return an interaction. If hooks judge it, remove steps that may be cut off."""
         data = await read_whole(answer.chunks(), memory=self._call.answer_memory)
-        worker = self._call.request.body_worker
-        body = await worker.run(work_of(data), read_answer, data, worker) if data else {}
+        steps = self._call.steps
+        body = await steps.run_for(work_of(data), read_answer, data, steps.worker) if data else {}
         judged = bool(_plan(judge, _model_in(body)).groups)
         finished = without_unfinished(body) if judged else body
         answer.put_back(data if finished is body else encode_answer(finished))

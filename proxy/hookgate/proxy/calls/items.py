@@ -152,7 +152,7 @@ class ItemsCall:
             return web.Response(status=answer.status, headers=headers, body=error)
         body = await read_whole(answer.chunks(), memory=call.answer_memory)
         meter = AnswerMeter(note_model=record.note_answered_by)
-        await call.request.body_worker.run(work_of(body), meter.note_whole, body)
+        await call.steps.run_for(work_of(body), meter.note_whole, body)
         record.usage += meter.usage
         if call.route.verb == "createCachedContent":
             self._note_cache(body)

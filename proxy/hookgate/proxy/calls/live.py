@@ -172,7 +172,7 @@ class LiveSession:
             value = loads(data, self._bounds)
             return value, read_message(value)
 
-        return await self._call.request.body_worker.run(work_of(data), parse)
+        return await self._call.steps.run_for(work_of(data), parse)
 
     # ---- the client's messages
 

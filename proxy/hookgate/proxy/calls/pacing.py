@@ -4,12 +4,17 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from hookgate.hooks.runs import FairQueue
 from hookgate.hooks.session import Steps
 from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, is_large
+from hookgate.proxy.server.turns import Turn, run_holding
 from hookgate.translator.fields import JsonObject
 
 R = TypeVar("R")
@@ -64,8 +69,9 @@ class LoopSlices:
         self._queue = FairQueue(0)
         self._next: asyncio.Handle | None = None
 
-    async def wait_turn(self, key: str, session_id: str) -> None:
+    async def wait_turn(self, turn: Turn) -> None:
         """Wait until a call may run for another slice."""
+        key, session_id = turn
         if self._next is None:
             self._next = asyncio.get_running_loop().call_soon(self._pass_on)
         await self._queue.acquire(session_id, key)
@@ -78,43 +84,49 @@ class LoopSlices:
 
 
 _LONG_STEP = 0.1
-"""Seconds after which a step no longer keeps the steps of other calls waiting."""
+"""Seconds after which a step no longer keeps the steps of other callers waiting."""
+
+_LONG_THREADS = 2
 
 
 class LongSteps:
-    """Runs long steps of calls in threads, one after another. Callers take turns.
+    """Runs long steps of calls in threads of their own, one after another. Callers take turns.
 
     The event loop gets its share of the GIL: it would be one of seven if six threads ran. A step that takes
-    longer than `_LONG_STEP` goes on beside the next one.
+    longer than `_LONG_STEP` goes on beside the next one, which is another caller's: of each key, one step
+    runs at a time, and two of all keys.
     """
 
     def __init__(self) -> None:
-        self._queue = FairQueue(1)
+        self._of_key: WeakValueDictionary[str, FairQueue] = WeakValueDictionary()
+        self._queue = FairQueue(1)  # of one step of each key
+        self._free = asyncio.Semaphore(_LONG_THREADS)
+        self._threads = ThreadPoolExecutor(_LONG_THREADS, "hookgate-long-steps")
 
-    async def run(self, key: str, session_id: str, step: Callable[..., R], /, *args: Any) -> R:
+    async def run(self, turn: Turn, step: Callable[..., R], /, *args: Any) -> R:
         """Call a pure function in a thread when it is the caller's turn, and return its result."""
-        await self._queue.acquire(session_id, key)
-        loop = asyncio.get_running_loop()
-        release = loop.call_later(_LONG_STEP, self._queue.release)
-        try:
-            return await asyncio.to_thread(step, *args)
-        finally:
-            if loop.time() < release.when():  # otherwise, it has been called or is about to be
-                release.cancel()
-                self._queue.release()
+        key, session_id = turn
+        own = self._of_key.setdefault(key, FairQueue(1))
+        with ExitStack() as held:  # until the step has ended, which may be after its call has left
+            await own.acquire(session_id)
+            held.callback(own.release)
+            await self._queue.acquire("", key)
+            begins = held.enter_context(ExitStack())
+            begins.callback(self._queue.release)
+            await self._free.acquire()
+            held.callback(self._free.release)
+            held.callback(asyncio.get_running_loop().call_later(_LONG_STEP, begins.close).cancel)
+            return await run_holding(held, self._threads, partial(copy_context().run, step, *args))
 
 
 class CallSteps(Steps):
     """Runs the steps of one call: at once, in the thread for large bodies, or in turn with other callers."""
 
-    def __init__(
-        self, worker: BodyWorker, long_steps: LongSteps, slices: LoopSlices, key: str, session_id: str
-    ) -> None:
-        """The call has the caller's `key`; `session_id` tells apart what this caller does at once."""
+    def __init__(self, worker: BodyWorker, long_steps: LongSteps, slices: LoopSlices, turn: Turn) -> None:
+        """The call waits for its `turn`, whose session tells apart what its caller does at once."""
         self.work = 0
         """The work of what is judged now, in bytes (see SMALL_BODY): the request, or a part of the answer."""
-        self.worker, self._long_steps, self._slices = worker, long_steps, slices
-        self._turn = key, session_id
+        self.worker, self._long_steps, self._slices, self._turn = worker, long_steps, slices, turn
         self._slice_ends = time.perf_counter() + SLICE
 
     @property
@@ -124,14 +136,20 @@ class CallSteps(Steps):
     async def run(self, step: Callable[..., R], /, *args: Any) -> R:
         if self.work <= SMALL_BODY:
             return step(*args)
-        return await self.worker.run_in_thread(self.work, step, *args)
+        return await self.worker.run_in_thread(self._turn, self.work, step, *args)
+
+    async def run_for(self, work: int, step: Callable[..., R], /, *args: Any) -> R:
+        """Return the result of a step for something else than what is judged now, with this work."""
+        if work <= SMALL_BODY:
+            return step(*args)
+        return await self.worker.run_in_thread(self._turn, work, step, *args)
 
     async def run_long(self, step: Callable[..., R], /, *args: Any) -> R:
-        return await self._long_steps.run(*self._turn, step, *args)
+        return await self._long_steps.run(self._turn, step, *args)
 
     async def pause(self) -> None:
         if time.perf_counter() >= self._slice_ends:
-            await self._slices.wait_turn(*self._turn)
+            await self._slices.wait_turn(self._turn)
             self._slice_ends = time.perf_counter() + SLICE
 
     @contextmanager

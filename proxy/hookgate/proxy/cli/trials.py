@@ -97,7 +97,7 @@ async def judge_as_stream(engine: Engine, event: AfterModel, session: SessionCon
     """Split the answer of the event into small events, and judge them one after another."""
     judge = Judge(engine, CallRecord(), session)
     request = JudgedRequest(event.model, engine.plan(event, session), event.llm_request)
-    steps = CallSteps(BodyWorker(LimitSettings()), LongSteps(), LoopSlices(), "", "")
+    steps = CallSteps(BodyWorker(LimitSettings()), LongSteps(), LoopSlices(), ("", ""))
     pipeline = AnswerPipeline(judge, request, GenerateContent(), steps, keep_answer=True)
     pipeline.begin_stream(ServerSentEvents())
     events, ended = list(_small_events(event.body)), False

@@ -276,9 +276,9 @@ class LimitSettings(Section):
     fewer on its own paths, and as many on the OpenAI-compatible ones. Batches have only the limit `items`."""
 
     memory: Count = 512 * 1024 * 1024
-    """Bytes of memory for all requests that are shown to hooks. A request that does not fit waits for
-    `limits.body_timeout`, and is then refused. All large answers have as much again; one that does not fit
-    is refused."""
+    """Bytes of memory for all requests that are shown to hooks. A request of more than 256 KiB that does not
+    fit waits for `limits.body_timeout`, and is then refused. All large answers have as much again; one that
+    does not fit is refused."""
 
     header_timeout: Positive = 10
     """Seconds from the first byte of a request to the end of its headers."""

@@ -1,6 +1,5 @@
 """The content of calls: collected for the audit, and written to transcripts."""
 
-import asyncio
 import fcntl
 import logging
 import os
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from hookgate.hooks import Run, SessionContext
 from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.threads import run_in_file_thread
 from hookgate.proxy.config import TranscriptSettings as Settings
 from hookgate.proxy.routes.table import Route
 from hookgate.proxy.sessions.sessions import OpenSession
@@ -149,7 +149,7 @@ class Transcripts:
     async def append(self, session: SessionContext, **record: object) -> None:
         """Append a line. Failures are logged once, and never make a call fail."""
         line = {"timestamp": utc_text(), "session_id": session.session_id, **record}
-        await asyncio.to_thread(self._append, self._path(session), line)
+        await run_in_file_thread(self._append, self._path(session), line)
 
     def _append(self, path: Path, record: dict[str, object]) -> None:
         line = dumps(record) + b"\n"

@@ -4,13 +4,10 @@ Requests are decompressed with limits, and parsed strictly.
 """
 
 import asyncio
-import math
 import re
 import time
 import zlib
-from collections import deque
 from collections.abc import AsyncIterable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from io import BytesIO
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
@@ -20,6 +17,8 @@ from aiohttp import hdrs, web
 
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, body_refused
+from hookgate.proxy.server.memory import BodyMemory, MemoryLease
+from hookgate.proxy.server.turns import SharedThread, Turn
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
 from hookgate.translator.checks import check_items
 from hookgate.translator.fields import JsonObject, is_larger
@@ -54,34 +53,23 @@ def is_large(value: Any) -> bool:
 
 
 class BodyWorker:
-    """Threads that process large bodies, and the count of the bytes that are reserved for all bodies.
+    """Threads that process large bodies, and the memory for all bodies.
 
     There is one thread for large bodies and one for very large ones, which the others do not wait for. More
-    would only take the GIL from the event loop more often.
+    would only take the GIL from the event loop more often. Callers take turns at each of them.
     """
 
     def __init__(self, limits: LimitSettings) -> None:
         self.limits = limits
         self.bounds = Bounds(limits.text, limits.values)
-        self._large = ThreadPoolExecutor(1, "hookgate-bodies")
-        self._very_large = ThreadPoolExecutor(1, "hookgate-large-bodies")
+        self.memory = BodyMemory(limits, SMALL_BODY)
+        """The memory for requests."""
         self.answer_bytes = 0
         """The bytes that large answers take now."""
-        self._reserved = 0
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._short_until = -math.inf  # on the monotonic clock
+        self._large = SharedThread("hookgate-bodies")
+        self._very_large = SharedThread("hookgate-large-bodies")
 
-    @property
-    def contended(self) -> bool:
-        """Whether a body waits for memory that others use, or a message was recently refused for it."""
-        return bool(self._waiting) or time.monotonic() < self._short_until
-
-    @property
-    def leased_bytes(self) -> int:
-        """The number of bytes that are reserved now."""
-        return self._reserved
-
-    async def run(self, work: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def run(self, turn: Turn, work: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a step for a body of this work and return its result. Large bodies use a thread.
 
         Steps must change nothing that others use meanwhile, and must not hold the GIL for more than a few
@@ -89,9 +77,9 @@ class BodyWorker:
         """
         if work <= SMALL_BODY:
             return step(*args, **kwargs)
-        return await self.run_in_thread(work, partial(step, *args, **kwargs))
+        return await self.run_in_thread(turn, work, partial(step, *args, **kwargs))
 
-    async def run_in_thread(self, work: int, step: Callable[..., R], *args: Any) -> R:
+    async def run_in_thread(self, turn: Turn, work: int, step: Callable[..., R], *args: Any) -> R:
         """Run a step in the thread for bodies of this work, and return its result."""
         thread = self._very_large if work > _VERY_LARGE else self._large
 
@@ -102,112 +90,7 @@ class BodyWorker:
             finally:
                 time.sleep(_PAUSE if time.monotonic() - started > _PAUSE else 0)
 
-        return await asyncio.get_running_loop().run_in_executor(thread, run_step)
-
-    @property
-    def fair_seconds(self) -> float:
-        """The seconds that a body may take to arrive while others wait."""
-        return self.limits.body_timeout / 2
-
-    async def admit(self, size: int) -> None:
-        """Wait until `size` more bytes may be held; first come, first served.
-
-        Raises ApiError (403) if that takes longer than `limits.body_timeout`.
-        """
-        if self._waiting or not self._fits(size):
-            await self._wait(size)
-        else:
-            self._reserved += size
-
-    def has_room(self, size: int) -> bool:
-        """Return whether `size` more bytes can be reserved now, without making others wait longer."""
-        return not self._waiting and self._fits(size)
-
-    def note_shortage(self) -> None:
-        """Let the memory count as contended until all incomplete bodies and messages have been checked."""
-        self._short_until = time.monotonic() + self.limits.body_timeout
-
-    def _fits(self, size: int) -> bool:
-        return self._reserved + size <= self.limits.memory or not self._reserved
-
-    async def _wait(self, size: int) -> None:
-        admitted = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, admitted))
-        try:
-            async with asyncio.timeout(self.limits.body_timeout):
-                await admitted
-        except TimeoutError:
-            self._give_up(size, admitted)
-            raise ApiError(403, _BUSY, "BODIES_BUSY") from None
-        except asyncio.CancelledError:
-            self._give_up(size, admitted)
-            raise
-
-    def _give_up(self, size: int, admitted: "asyncio.Future[None]") -> None:
-        if admitted.done() and not admitted.cancelled():
-            self.adjust(-size)  # it has just been admitted
-        else:
-            self._waiting = deque(entry for entry in self._waiting if entry[1] is not admitted)
-            self.adjust(0)
-
-    def adjust(self, by: int) -> None:
-        """Add `by`, which may be negative, to the reserved bytes, and admit waiting bodies that now fit."""
-        self._reserved += by
-        while self._waiting and self._fits(self._waiting[0][0]):
-            size, admitted = self._waiting.popleft()
-            if not admitted.done():
-                self._reserved += size
-                admitted.set_result(None)
-
-
-class MemoryLease:
-    """The memory reserved for one body, from its first byte to the end of its call.
-
-    For a WebSocket, it is reserved for the client's messages that have not been processed.
-    """
-
-    def __init__(self, body_worker: BodyWorker) -> None:
-        self._body_worker = body_worker
-        self.size = 0
-
-    async def acquire(self, size: int) -> None:
-        """Release the reserved memory and wait for `size` bytes. Raises ApiError (403) if it takes too long.
-
-        Nothing is kept while waiting, or leases could wait for one another forever.
-        """
-        self.release()
-        await self._body_worker.admit(size)
-        self.size = size
-
-    def resize(self, size: int) -> None:
-        """Set the number of reserved bytes, without waiting, even if it exceeds the limit."""
-        difference, self.size = size - self.size, size
-        self._body_worker.adjust(difference)
-
-    def grow(self, size: int) -> bool:
-        """Set the number of reserved bytes, unless they are more than before and do not fit now.
-
-        Returns whether it was set.
-        """
-        if size > self.size and not self._body_worker.has_room(size - self.size):
-            self._body_worker.note_shortage()
-            return False
-        self.resize(size)
-        return True
-
-    @property
-    def contended(self) -> bool:
-        """Whether a body waits for memory that others use."""
-        return self._body_worker.contended
-
-    @property
-    def fair_seconds(self) -> float:
-        """The seconds for which memory may stay reserved for incomplete data while others wait."""
-        return self._body_worker.fair_seconds
-
-    def release(self) -> None:
-        """Release the memory: the call has ended."""
-        self.resize(0)
+        return await thread.run(turn, run_step)
 
 
 class AnswerLease:
@@ -234,50 +117,64 @@ class AnswerLease:
         self._body_worker.answer_bytes, self._size = others + size, size
 
 
-_BUSY = (
-    "hookgate already handles as many large requests as it has memory for, and none of them finished in "
-    "time; try again later, or ask the operator to raise limits.memory."
-)
-
-
 CODINGS = ("identity", "gzip", "deflate")
 """The content codings that hookgate can decompress, and `identity`."""
 
-INFLATE_STEP = 1024 * 1024
-"""The largest number of bytes that one step of decompression returns."""
+INFLATE_STEP = 256 * 1024
+"""The largest number of bytes that zlib decompresses at once."""
 
 _INPUT_SLICE = 64 * 1024  # bytes passed to zlib at once: it copies the input that it does not use
 
 _GZIP, _ZLIB, _RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 
-def inflate(data: bytes, coding: str, limit: int) -> bytes:
-    """Decompress a body.
+class Inflation:
+    """The decompression of a body, step by step."""
 
-    Raises ApiError: 400 if the data is invalid or has more than one stream, 413 as soon as the output exceeds
-    `limit` bytes.
-    """
-    if not data:
-        return data
-    stream = zlib.decompressobj(compression_window(data, coding))
-    pieces: list[bytes] = []
-    size = 0
-    try:
+    def __init__(self, data: bytes, coding: str, limit: int) -> None:
+        """Decompress `data`, which has this coding, to at most `limit` bytes."""
+        self._coding, self._limit = coding, limit
+        self._rest, self._pieces = self._inflate(data), list[bytes]()
+        self.size = 0
+        """The number of bytes so far."""
+        self.data = b""
+        """The decompressed body, once it is complete."""
+
+    def advance(self) -> bool:
+        """Decompress a quarter of what there is, but at least `INFLATE_STEP` more bytes.
+
+        Returns whether there may be more of them, and False once the body is complete.
+
+        Raises ApiError: 400 if the data is invalid or has more than one stream, 413 as soon as the output
+        exceeds the limit.
+        """
+        goal = self.size + max(INFLATE_STEP, self.size // 4)
+        try:
+            while self.size < goal and (piece := next(self._rest, b"")):
+                self._pieces.append(piece)
+                self.size += len(piece)
+                if self.size > self._limit:
+                    raise request_too_large(self._limit)
+        except zlib.error:
+            raise _invalid_body(f"it is not valid {self._coding} data") from None
+        if self.size >= goal:
+            return True
+        self.data = b"".join(self._pieces)
+        self._pieces.clear()
+        return False
+
+    def _inflate(self, data: bytes) -> Iterator[bytes]:
+        if not data:
+            return
+        stream = zlib.decompressobj(compression_window(data, self._coding))
         for start in range(0, len(data), _INPUT_SLICE):
             if stream.eof:
                 raise _invalid_body("data follows the end of the compressed stream")
-            for piece in inflate_pieces(stream, data[start : start + _INPUT_SLICE]):
-                size += len(piece)
-                if size > limit:
-                    raise request_too_large(limit)
-                pieces.append(piece)
-    except zlib.error:
-        raise _invalid_body(f"it is not valid {coding} data") from None
-    if not stream.eof:
-        raise _invalid_body("the compressed stream is incomplete")
-    if stream.unused_data:
-        raise _invalid_body("data follows the end of the compressed stream")
-    return b"".join(pieces)
+            yield from inflate_pieces(stream, data[start : start + _INPUT_SLICE])
+        if not stream.eof:
+            raise _invalid_body("the compressed stream is incomplete")
+        if stream.unused_data:
+            raise _invalid_body("data follows the end of the compressed stream")
 
 
 def inflate_pieces(stream: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
@@ -326,6 +223,7 @@ class _BodySource(Protocol):
     memory_lease: MemoryLease
     content: aiohttp.StreamReader
     content_length: int | None
+    turn: Turn
 
 
 async def read_request(request: web.BaseRequest) -> JsonObject:
@@ -338,20 +236,21 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
     memory in time, 413 if it is too large, 415 for an unknown coding.
     """
     source = cast(_BodySource, request)
-    body_worker, memory = source.body_worker, source.memory_lease
+    body_worker, memory, turn = source.body_worker, source.memory_lease, source.turn
     coding = content_coding(request)
     data = await _read(source)
     if coding != "identity":
-        limit = body_worker.limits.body
-        await memory.acquire(limit)
-        data = await body_worker.run(limit, inflate, data, coding, limit)
+        data = await _inflated(source, data, coding)
     source.body_size = len(data)
     memory.resize(len(data))
     try:
-        parsed = await body_worker.run(len(data), parse, data, body_worker.bounds)
+        if memory.is_short:  # what a body takes once it is parsed may be a hundred times as much
+            most = len(data) + VALUE_BYTES * body_worker.limits.values
+            await memory.reserve(min(await body_worker.run(turn, len(data), work_of, data), most))
+        parsed = await body_worker.run(turn, len(data), parse, data, body_worker.bounds)
         work = source.body_work = len(data) + VALUE_BYTES * parsed.count
         if parsed.count > (most := body_worker.limits.items):
-            await body_worker.run(work, check_items, parsed.value, most, TOO_MANY)
+            await body_worker.run(turn, work, check_items, parsed.value, most, TOO_MANY)
     except BodyError as error:
         raise body_refused(error) from None
     if not isinstance(parsed.value, dict):
@@ -383,30 +282,67 @@ def content_coding(request: web.BaseRequest) -> str:
 
 
 async def _read(request: _BodySource) -> bytes:
-    """Return the body's bytes, still encoded. A body of unknown length is assumed to be small at first."""
-    body_worker, memory = request.body_worker, request.memory_lease
-    limit, length = body_worker.limits.body, request.content_length
-    if (length or 0) > limit:
+    """Return the body's bytes, still encoded. Memory is reserved for what has arrived."""
+    limit, memory, content = request.body_worker.limits.body, request.memory_lease, request.content
+    if (request.content_length or 0) > limit:
         raise request_too_large(limit)
-    await memory.acquire(SMALL_BODY if length is None else length)
-    started = asyncio.get_running_loop().time()
-    body = BytesIO()  # unlike a bytearray's, its bytes are taken without a copy
+    body, arrival = BytesIO(), _Arrival(content, memory)
     try:
-        while chunk := await request.content.readany():
+        while chunk := await (content.readany() if content.is_eof() else arrival.next_chunk()):
             body.write(chunk)
             if body.tell() > limit:
                 raise request_too_large(limit)
-            if body.tell() > memory.size:
-                await memory.acquire(limit)
-            if (
-                body_worker.contended
-                and asyncio.get_running_loop().time() - started > body_worker.fair_seconds
-            ):
-                message = "The request body arrived too slowly while other requests waited for memory."
-                raise ApiError(400, message, "BODY_REFUSED")
+            await memory.reserve(body.tell())
     except web.RequestPayloadError as error:
-        raise ApiError(400, f"The request body cannot be read: {error}", "BODY_REFUSED") from None
+        message = _TOO_SLOW if arrival.is_too_slow else f"The request body cannot be read: {error}"
+        raise ApiError(400, message, "BODY_REFUSED") from None
     return body.getvalue()
+
+
+_TOO_SLOW = "The request body arrived too slowly while other requests waited for memory."
+
+_PACE_CHECKS = 8  # how often within `fair_seconds` it is checked whether others wait
+
+
+class _Arrival:
+    """The arrival of a body. It ends if it takes long while others wait for the memory of the body."""
+
+    def __init__(self, content: aiohttp.StreamReader, memory: MemoryLease) -> None:
+        self.is_too_slow = False
+        """Whether it has ended for this reason."""
+        self._content, self._memory = content, memory
+        self._left = memory.fair_seconds  # for which the client may still be waited for
+        self._timer: asyncio.TimerHandle
+
+    async def next_chunk(self) -> bytes:
+        """Return the bytes that arrive next. Raises web.RequestPayloadError if they do not arrive in time."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._timer = loop.call_later(max(self._left, 0), self._check)
+        try:
+            return await self._content.readany()
+        finally:
+            self._timer.cancel()
+            self._left -= loop.time() - began
+
+    def _check(self) -> None:
+        if self._memory.contended:
+            self.is_too_slow = True
+            self._content.set_exception(web.RequestPayloadError())
+        else:
+            delay = self._memory.fair_seconds / _PACE_CHECKS
+            self._timer = asyncio.get_running_loop().call_later(delay, self._check)
+
+
+async def _inflated(request: _BodySource, data: bytes, coding: str) -> bytes:
+    """Return the decompressed body. Memory is reserved for `data` and what it has become so far."""
+    worker, memory = request.body_worker, request.memory_lease
+    inflation = Inflation(data, coding, worker.limits.body)
+    goes_on = True
+    while goes_on:
+        goes_on = await worker.run(request.turn, max(len(data), inflation.size), inflation.advance)
+        await memory.reserve(len(data) + inflation.size)
+    return inflation.data
 
 
 MAX_ERROR = 1024 * 1024

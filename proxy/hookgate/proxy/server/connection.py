@@ -26,7 +26,9 @@ from multidict import CIMultiDict
 
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, request_refused
-from hookgate.proxy.server.bodies import BodyWorker, MemoryLease
+from hookgate.proxy.server.bodies import BodyWorker
+from hookgate.proxy.server.memory import MemoryLease
+from hookgate.proxy.server.turns import Turn
 from hookgate.proxy.server.websocket_frames import IncomingMessages
 
 log = logging.getLogger("hookgate.gateway")
@@ -275,7 +277,7 @@ class Request(web.BaseRequest):
     """A request with an ID, which is the client's if that is valid. It is sent upstream and in the answer."""
 
     ATTRS = web.BaseRequest.ATTRS | frozenset(
-        {"body_size", "body_work", "body_worker", "id", "is_http1", "memory_lease", "on_answer_start"}
+        {"body_size", "body_work", "body_worker", "id", "is_http1", "memory_lease", "on_answer_start", "turn"}
     )
 
     def __init__(
@@ -283,7 +285,10 @@ class Request(web.BaseRequest):
     ) -> None:
         headers = CIMultiDict(message.headers)
         self.id = headers[REQUEST_ID_HEADER] = _request_id(headers.getall(REQUEST_ID_HEADER, ()))
-        self.body_worker, self.memory_lease = body_worker, MemoryLease(body_worker)
+        self.body_worker = body_worker
+        self.memory_lease = MemoryLease(body_worker.memory, protocol.tracked.address)
+        self.turn: Turn = ("", "")
+        """The turn in which large bodies are processed."""
         self.body_size = self.body_work = 0
         """The bytes of the body that has been read, decompressed, and the work of it (see `work_of`)."""
         self.on_answer_start: Callable[[web.StreamResponse], Awaitable[None]] | None = None
@@ -294,6 +299,10 @@ class Request(web.BaseRequest):
         super().__init__(
             message._replace(headers=headers, version=version), payload, protocol, *rest, **limits
         )
+
+    def note_caller(self, key: str, session_id: str) -> None:
+        """Note whose request it is: callers share threads and memory."""
+        self.turn, self.memory_lease.key = (key, session_id), key
 
     @property
     def keep_alive(self) -> bool:
@@ -401,10 +410,11 @@ class Connection(TimedConnection):
         self.incoming = IncomingMessages(parser, request.memory_lease)
         super().set_parser(self.incoming, data_received_cb)  # type: ignore[arg-type]  # it has its methods
 
-    async def _handle_request(self, *request: Any) -> Any:
+    async def _handle_request(self, request: Request, *rest: Any) -> Any:  # type: ignore[override]  # see set_parser
         try:
-            return await super()._handle_request(*request)
+            return await super()._handle_request(request, *rest)
         finally:
+            request.memory_lease.release()
             self._handled += 1
             self._idle_since = self._loop.time()
             self._update_phase()

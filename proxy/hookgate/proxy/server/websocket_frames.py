@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from hookgate.proxy.server.bodies import MemoryLease
+from hookgate.proxy.server.memory import MemoryLease
 
 MAX_MESSAGE = 16 * 1024 * 1024
 """The maximum message size in both directions, in bytes."""

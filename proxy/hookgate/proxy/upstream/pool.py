@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections import defaultdict
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ KEEP_ALIVE_SECONDS = 15.0
 """The time for which an idle connection is kept. Servers and load balancers keep theirs longer."""
 
 _KEPT_SHARE = 1 / 8  # maximum idle connections per upstream, as a share of the maximum in use
+_LOOKUP_THREADS = 2
 _LOOKUP_SECONDS = 10.0  # how long the addresses of a host are cached
 _NEXT_ADDRESS_DELAY = 0.25  # seconds before the next address of a host is also tried (RFC 8305)
 
@@ -225,9 +227,15 @@ class UpstreamPool:
 
 
 class _Addresses:
-    """A cache of the addresses of hosts. Connections that are opened at the same time share one lookup."""
+    """A cache of the addresses of hosts. Connections that are opened at the same time share one lookup.
+
+    Lookups have threads of their own, so that nothing else can delay them, and those of hosts that have been
+    found before have other ones: clients can name locations that do not exist.
+    """
 
     def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_LOOKUP_THREADS, "hookgate-lookups")
+        self._threads_for_new = ThreadPoolExecutor(_LOOKUP_THREADS, "hookgate-new-lookups")
         self._lookups: dict[tuple[str, int], asyncio.Task[list[AddressInfo]]] = {}
         self._found: dict[tuple[str, int], tuple[float, list[AddressInfo]]] = {}
 
@@ -250,7 +258,8 @@ class _Addresses:
 
     async def _look_up(self, host_port: tuple[str, int]) -> list[AddressInfo]:
         loop, (host, port) = asyncio.get_running_loop(), host_port
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+        threads = self._threads if host_port in self._found else self._threads_for_new
+        found = await loop.run_in_executor(threads, _addresses_of, host, port)
         if not found:
             raise HostNotFoundError(host)
         self._found[host_port] = loop.time() + _LOOKUP_SECONDS, found
@@ -260,6 +269,12 @@ class _Addresses:
         """End the lookups in progress."""
         for lookup in self._lookups.values():
             lookup.cancel()
+        for threads in (self._threads, self._threads_for_new):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _addresses_of(host: str, port: int) -> list[AddressInfo]:
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
 
 
 def _proxy_headers(proxy: URL | None) -> str:

@@ -70,7 +70,7 @@ class Replay:
     def __init__(self, engine: Engine, clock: ReplayClock, prices: Prices | None) -> None:
         self._engine, self._clock, self._prices = engine, clock, prices
         self._sessions = LocalSessions()
-        self._steps = CallSteps(BodyWorker(LimitSettings()), LongSteps(), LoopSlices(), "", "")
+        self._steps = CallSteps(BodyWorker(LimitSettings()), LongSteps(), LoopSlices(), ("", ""))
         self._open: dict[str, _OpenCall] = {}
 
     async def begin(self, start: CallStart) -> None:
