@@ -197,6 +197,37 @@ async def test_other_calls_go_on_while_a_large_event_is_judged(
     assert 0 < max(numbers) <= 1_000
 
 
+NOTED = b"data: " + SPOKEN + b"\n" + b":%b\n" % (b"a" * 40 * KIB) * 8 + b"\n"
+LINES = b"data: " + SPOKEN + b"\n" + b": a\n" * 900 + b"\n"
+
+
+@pytest.mark.parametrize(("event", "threads"), [(NOTED, 1), (LINES, 0)], ids=["large", "small"])
+async def test_the_lines_of_a_large_event_are_checked_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, event: bytes, threads: int
+) -> None:
+    check, in_thread = answer_pipeline.check_frame, [0]
+
+    def noted(*given: Any) -> None:
+        in_thread[0] += threading.current_thread() is not threading.main_thread()
+        check(*given)
+
+    monkeypatch.setattr(answer_pipeline, "check_frame", noted)
+    async with peer(STREAM_HEAD, event) as upstream, gateway_before(upstream.url, REDACT) as url:
+        answer = await post(url, SSE, HI)
+    assert (answer.body, in_thread) == (b"data: %b\n\n" % SPOKEN, [threads])
+
+
+@pytest.mark.parametrize(
+    "event",
+    [b"data: " + SPOKEN + b"\n" + b":\n" * 1_001 + b"\n", b"data: {}\n:%b\n\n" % (b"a" * 65 * KIB)],
+    ids=["many lines", "a long comment"],
+)
+async def test_an_event_that_takes_long_to_check_is_refused(event: bytes) -> None:
+    async with peer(STREAM_HEAD, event) as upstream, gateway_before(upstream.url, REDACT) as url:
+        answer = await post(url, SSE, HI)
+    assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
+
+
 # ---- memory
 
 MAY_BEGIN = spoken(f"The key is {SECRET[:12]}")

@@ -57,6 +57,7 @@ from hookgate.proxy.server.bodies import (
     is_error,
     unreadable_answer,
     work_of,
+    work_of_lines,
 )
 from hookgate.translator import BodyError, Frame, Framing, check_response, join_events, split_edit
 from hookgate.translator.checks import MAX_CANDIDATES, check_items
@@ -279,15 +280,14 @@ class AnswerPipeline:
                         return _after(released, passed)
                     released, pieces, weight = [*released, *passed], [], 0
                     await self._steps.pause()
-                frame = received
-                if not received.data and is_error(received.raw):
-                    frame = Frame(received.raw, received.raw, is_bare=True)
-                elif not received.is_plain:
-                    check_frame(framing, received)
-                    if self._drops_comments:  # screens do not read comments, but some clients do
-                        frame = framing.bare(received)
+                frame, work = received, work_of(received.raw)
+                if not received.is_plain:
+                    frame = (
+                        self._checked_frame(framing, received)
+                        if (reading := work + work_of_lines(received.raw)) <= SMALL_BODY
+                        else await self._worker.run(reading, self._checked_frame, framing, received)
+                    )
                 self._read_bytes += len(received.raw)
-                work = work_of(frame.raw)
                 piece = (
                     self._parse_piece(frame, work) if work <= SMALL_BODY else await self._parse(frame, work)
                 )
@@ -301,12 +301,21 @@ class AnswerPipeline:
             error, end = as_value(raised), "abandon"
         return _after(released, await self._advance(pieces, end, error))
 
+    def _checked_frame(self, framing: Framing, received: Frame) -> Frame:
+        """Return a frame that is not plain as it is judged. Raises ApiError (502)."""
+        if not received.data and is_error(received.raw):
+            return Frame(received.raw, received.raw, is_bare=True)
+        check_frame(framing, received)
+        # Screens do not read comments, but some clients do.
+        return framing.bare(received) if self._drops_comments else received
+
     async def _parsed_frames(self, framing: Framing, chunk: bytes, *, last: bool) -> list[Frame]:
         """Return the frames that the next bytes complete. Raises BodyError.
 
         A large event, which may become many frames, is parsed in a thread.
         """
-        self._event_work = (self._event_work if framing.is_in_event else 0) + work_of(chunk)
+        before = self._event_work if framing.is_in_event else 0
+        self._event_work = before + work_of(chunk) + work_of_lines(chunk)
         frames = await self._worker.run(self._event_work, framing.feed, chunk)
         return [*frames, *await self._worker.run(self._event_work, framing.finish)] if last else frames
 

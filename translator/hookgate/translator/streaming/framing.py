@@ -13,6 +13,12 @@ from hookgate.translator.fields import BodyError
 MAX_EVENT = 16 * 1024 * 1024
 """The maximum size of an event in bytes, including its framing. Inline images may have a few megabytes."""
 
+MAX_LINES = 1_000
+"""The maximum number of lines of an event: each takes time. Nearly all events have one or two, and a blank one."""
+
+_LONGEST_SILENCE = 64 * 1024
+"""The size in bytes up to which a text is recognized as comments and blank lines that belong to no event."""
+
 
 @dataclass(slots=True)  # frozen ones take longer to create, for each event of a stream
 class Frame:
@@ -41,7 +47,10 @@ class Framing(ABC):
 
     @abstractmethod
     def feed(self, chunk: bytes) -> list[Frame]:
-        """Return the frames that `chunk` completes. Raises BodyError if an event exceeds MAX_EVENT."""
+        """Return the frames that `chunk` completes.
+
+        Raises BodyError if an event exceeds MAX_EVENT or MAX_LINES.
+        """
 
     @property
     @abstractmethod
@@ -54,7 +63,10 @@ class Framing(ABC):
 
     @abstractmethod
     def finish(self) -> list[Frame]:
-        """Return the last frame if the upstream ended without completing it, or an empty list."""
+        """Return the last frame if the upstream ended without completing it, or an empty list.
+
+        Raises BodyError if it exceeds MAX_LINES.
+        """
 
     def bare(self, frame: Frame) -> Frame:
         """Return the frame without anything besides its data that could contain text."""
@@ -101,7 +113,6 @@ class ServerSentEvents(Framing):
 
     _FIELD = b"data:"
     _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
-    _LINE_END = re.compile(rb"\r\n|\n|\r")
     _SILENT = re.compile(rb"(?::[^\r\n]*|[\r\n]+)*+")
     _ENDS = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n", b"\r\r\n")
 
@@ -124,7 +135,8 @@ class ServerSentEvents(Framing):
             if match.end() == len(self._buffer) and self._buffer.endswith(b"\r"):
                 break  # the CR may be half of a CRLF
             raw = bytes(self._buffer[start : match.end()])
-            if not self._SILENT.fullmatch(raw):
+            _check_lines(raw)
+            if len(raw) > _LONGEST_SILENCE or not self._SILENT.fullmatch(raw):
                 if silent < start:
                     frames.append(Frame(bytes(self._buffer[silent:start]), b""))
                 frames.append(self._frame(raw))
@@ -149,6 +161,7 @@ class ServerSentEvents(Framing):
 
     def finish(self) -> list[Frame]:
         rest, self._buffer = bytes(self._buffer), bytearray()
+        _check_lines(rest)
         return [self._frame(rest)] if rest else []
 
     def _frame(self, raw: bytes) -> Frame:
@@ -157,7 +170,7 @@ class ServerSentEvents(Framing):
             if b"\n" not in data and b"\r" not in data:
                 return Frame(raw, data, is_plain=True)
         values: list[bytes] = []
-        for line in self._LINE_END.split(raw):
+        for line in raw.splitlines():
             if line.startswith(b"data:"):
                 values.append(line[5:].removeprefix(b" "))  # noqa: PERF401  # a loop makes no function call
         if len(values) > 1:  # a line end is whitespace between JSON tokens; inside a string it is invalid
@@ -322,3 +335,10 @@ def _check_size(unfinished: bytearray) -> None:
     """Raise BodyError if an incomplete event is too large."""
     if len(unfinished) > MAX_EVENT:
         raise BodyError("", f"one of its events is larger than {MAX_EVENT} bytes")
+
+
+def _check_lines(event: bytes) -> None:
+    """Raise BodyError if an event has too many lines."""
+    ends = event.count(b"\n") + event.count(b"\r")
+    if ends > MAX_LINES and ends - event.count(b"\r\n") > MAX_LINES:
+        raise BodyError("", f"one of its events has more than {MAX_LINES} lines")

@@ -120,6 +120,8 @@ _NAME_LINE = re.compile(rb"(?:^|[\r\n])event:[ \t]*([^\r\n]*)")
 
 def with_own_name(frame: Frame, event: JsonObject, kind: Any) -> Frame:
     """Return a frame without a name other than `kind`, the type of its event: some clients go by the name."""
+    if b"event:" not in frame.raw:
+        return frame
     expected = kind.encode() if isinstance(kind, str) else b"error"
     if all(name.strip() in (expected, b"message") for name in _NAME_LINE.findall(frame.raw)):
         return frame
