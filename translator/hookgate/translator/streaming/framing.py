@@ -14,7 +14,7 @@ MAX_EVENT = 16 * 1024 * 1024
 """The maximum size of an event in bytes, including its framing. Inline images may have a few megabytes."""
 
 MAX_LINES = 1_000
-"""The maximum number of lines of an event: each takes time. Nearly all events have one or two, and a blank one."""
+"""The maximum number of lines of an event: each takes time. Nearly all events have two or three."""
 
 _LONGEST_SILENCE = 64 * 1024
 """The size in bytes up to which a text is recognized as comments and blank lines that belong to no event."""
