@@ -24,6 +24,7 @@ from support.wire import (
     sse,
 )
 
+from hookgate.hooks.policies.redact import Scanner
 from hookgate.proxy.calls import answer_pipeline, answer_stages, pacing
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.answer_stages import CitedTexts, Piece
@@ -226,6 +227,51 @@ async def test_an_event_that_takes_long_to_check_is_refused(event: bytes) -> Non
     async with peer(STREAM_HEAD, event) as upstream, gateway_before(upstream.url, REDACT) as url:
         answer = await post(url, SSE, HI)
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
+
+
+TOKENS = [{"token": f"ab1cd2ef{number}"} for number in range(1_000)]
+MANY_SECRETS = json.dumps({"error": {"details": TOKENS}}).encode()
+CALL = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {"x": TOKENS}}}]}}]}
+WITH_SECRETS = {
+    "a call": (200, sse(CALL)[0]),
+    "a text": (200, sse(spoken(" ".join(f"token=ab1cd2ef{n}" for n in range(1_000))))[0]),
+    "small events": (200, sse(spoken(" ".join(f"token=ab1cd2ef{n}" for n in range(20))))[0] * 60),
+    "an error": (429, MANY_SECRETS),
+    "an error in the stream": (200, b"data: %b\r\n\r\n" % MANY_SECRETS),
+}
+
+
+@pytest.mark.parametrize("name", WITH_SECRETS)
+async def test_other_calls_go_on_while_many_possible_secrets_are_checked(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """In the event loop, a few are checked, and then others have their turn, or a thread continues."""
+    monkeypatch.setattr(pacing, "SLICE", 0)
+    checks: Counter[tuple[bool, int]] = Counter()
+    turn, check = 0, Scanner._at
+
+    async def take_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def noted(*given: Any) -> Any:
+        in_loop = threading.current_thread() is threading.main_thread()
+        checks[in_loop, turn if in_loop else 0] += 1
+        return check(*given)
+
+    monkeypatch.setattr(Scanner, "_at", noted)
+    status, data = WITH_SECRETS[name]
+    sent = STREAM_HEAD + data if status == 200 else response(status, data, JSON)
+    async with peer(sent) as upstream, gateway_before(upstream.url, REDACT) as url:
+        others = asyncio.create_task(take_turns())
+        answer = await post(url, SSE, HI)
+        others.cancel()
+    assert b"[ASSIGNMENT]" in answer.body
+    assert answer.body.count(b"ab1cd2ef") < 10  # a few have too many equal digits
+    assert checks.total() >= 1_000
+    assert max([number for (in_loop, _), number in checks.items() if in_loop], default=0) <= 700
 
 
 # ---- memory
