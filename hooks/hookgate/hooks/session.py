@@ -17,13 +17,13 @@ class Screen(Protocol):
         """Whether judging anything may take so long that it must run in a thread."""
 
     def takes_long(self, values: Sequence[Any]) -> bool:
-        """Return whether judging these events, or other values, may take so long that it must run in a thread.
+        """Return whether judging these events or other values may take so long that it must have a thread.
 
         That costs at most some milliseconds, and changes nothing. Only large values need to be asked about.
         """
 
     def add(self, events: Sequence[JsonObject]) -> None:
-        """Add the next events of the answer, which `feed` releases. Raises Withheld if they must not be sent."""
+        """Add the next events of the answer, which `feed` releases. Raises Withheld like `feed`."""
 
     def feed(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False

@@ -15,6 +15,7 @@ from support.wire import (
     STREAM,
     STREAM_HEAD,
     UNARY,
+    ask,
     ok,
     peer,
     post,
@@ -30,7 +31,7 @@ from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.answer_stages import CitedTexts, Piece
 from hookgate.proxy.config import Config
 from hookgate.proxy.observe.answer_meter import AnswerMeter
-from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, stream_slices, work_of
+from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, AnswerLease, stream_slices, work_of
 from hookgate.translator import Frame
 from hookgate.translator.chat import CompletionChunks
 from hookgate.translator.interactions import InteractionEvents
@@ -497,3 +498,73 @@ async def test_large_answers_have_a_common_bound() -> None:
     refused = [answer for answer in answers if answer.status != 200]
     assert (len(refused), alone.status) == (3, 200)
     assert all(answer.status == 502 and "limits.memory" in answer.error["message"] for answer in refused)
+
+
+def items(number: int, size: int) -> list[Any]:
+    """Return the events of many items that no hook holds back."""
+    events = [responses.state("created")]
+    for index in range(number):
+        item = responses.message(id=f"m{index}", x="a" * size)
+        events += [responses.added(item, index), responses.done(item, index)]
+    return events
+
+
+def identified_events(number: int) -> list[Any]:
+    return [
+        {**interactions.CREATED, "event_id": "0"},
+        *({"event_type": "step.future", "event_id": f"id {index}"} for index in range(number)),
+    ]
+
+
+KEPT = {
+    "large items": (RESPONSES, INPUT, responses.sse(items(10, 10_000))),
+    "many items": (RESPONSES, INPUT, responses.sse(items(100, 0))),
+    "many steps": (
+        INTERACTIONS,
+        INPUT,
+        interactions.sse([interactions.CREATED, *(interactions.stopped(index) for index in range(600))]),
+    ),
+    "many calls": (
+        CHAT,
+        MESSAGES,
+        chat.sse([each for index in range(200) for each in (*chat.called(["{}"], index), chat.ended())]),
+    ),
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+async def test_what_is_kept_of_events_that_have_been_sent_has_a_limit(
+    monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    monkeypatch.setattr(answer_pipeline, "MAX_ANSWER", 64 * KIB)
+    sizes = []
+    resize = AnswerLease.resize
+
+    def noted(lease: AnswerLease, size: int) -> None:
+        sizes.append(size)
+        resize(lease, size)
+
+    monkeypatch.setattr(AnswerLease, "resize", noted)
+    target, body, answer = KEPT[kept]
+    pieces = [answer[at : at + 8 * KIB] for at in range(0, len(answer), 8 * KIB)]
+    sent = [each for piece in pieces for each in (piece, 0.02)]
+    async with (
+        peer(STREAM_HEAD, *sent) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [says()]}) as url,
+    ):
+        received = await post(url, target, body)
+    assert b"bytes of memory" in received.body
+    assert 32 * KIB < max(sizes) <= 96 * KIB
+
+
+async def test_the_ids_of_events_before_a_resumed_stream_have_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(answer_pipeline, "MAX_ANSWER", 64 * KIB)
+    path = f"{INTERACTIONS}/v1_1?stream=true&last_event_id=none"
+    async with (
+        peer(STREAM_HEAD + interactions.sse(identified_events(1_000))) as upstream,
+        gateway_before(upstream.url, REDACT) as url,
+    ):
+        answer = await ask(url, "GET", path)
+    assert b"bytes of memory" in answer.body

@@ -162,7 +162,7 @@ class AnswerDelivery:
                         self._meter.feed(each)
                     if instead := await self._send_passed(await pipeline.feed(each), framing):
                         return instead
-                self._call.answer_memory.resize(pipeline.held_bytes())
+                self._call.answer_memory.resize(pipeline.kept_bytes())
             return await self._send_passed(await pipeline.feed(b"", last=True), framing)
         except UpstreamError:
             if instead := await self._send_passed(await pipeline.abandon(), framing):

@@ -53,6 +53,7 @@ from hookgate.proxy.server.bodies import (
     SMALL_BODY,
     TOO_MANY,
     VALUE_BYTES,
+    answer_too_large,
     check_frame,
     is_error,
     unreadable_answer,
@@ -178,6 +179,10 @@ class AnswerPipeline:
         """Return the number of bytes held back for hooks."""
         return sum(stage.held_bytes() for stage in self._stages)
 
+    def kept_bytes(self) -> int:
+        """Return the estimated memory of what is held back, and of what the framing keeps, in bytes."""
+        return self.held_bytes() + (self._framing.kept_bytes if self._framing is not None else 0)
+
     async def judge_whole(self, data: bytes, meter: AnswerMeter | None = None) -> bytes | Ended | AskAgain:
         """Return a whole answer after its hooks, or what comes instead of it. `meter` reads it, if given."""
         self._read_bytes, self._meter, work = len(data), meter, work_of(data)
@@ -295,6 +300,8 @@ class AnswerPipeline:
                     self._cited.note_original(piece.response)
                 pieces.append(piece)
                 weight += 1 if work < _FEW_VALUES else len(read_list(piece.response, "candidates")) or 1
+            if framing.kept_bytes > MAX_ANSWER:
+                raise answer_too_large()
         except BodyError as unreadable:
             error, end = unreadable_answer(str(unreadable)), "abandon"
         except ApiError as raised:  # the pieces before it are judged first

@@ -13,6 +13,9 @@ from hookgate.translator.fields import BodyError
 MAX_EVENT = 16 * 1024 * 1024
 """The maximum size of an event in bytes, including its framing. Inline images may have a few megabytes."""
 
+KEPT_ITEM = 512
+"""The estimated memory in bytes of what is kept of an item, a text, a call or an event, besides text."""
+
 MAX_LINES = 1_000
 """The maximum number of lines of an event: each takes time. Nearly all events have two or three."""
 
@@ -56,6 +59,11 @@ class Framing(ABC):
     @abstractmethod
     def is_in_event(self) -> bool:
         """Whether only a part of the latest event has been received."""
+
+    @property
+    @abstractmethod
+    def kept_bytes(self) -> int:
+        """The estimated memory of what is kept: an incomplete event, and what later events refer to."""
 
     @abstractmethod
     def reset_decoder(self) -> None:
@@ -155,6 +163,10 @@ class ServerSentEvents(Framing):
     def is_in_event(self) -> bool:
         return bool(self._buffer)
 
+    @property
+    def kept_bytes(self) -> int:
+        return len(self._buffer)
+
     def reset_decoder(self) -> None:
         self._buffer.clear()
         self._searched = 0
@@ -251,6 +263,10 @@ class JsonArray(Framing):
     @property
     def is_in_event(self) -> bool:
         return bool(self._buffer)
+
+    @property
+    def kept_bytes(self) -> int:
+        return len(self._buffer)
 
     def reset_decoder(self) -> None:
         self._buffer = bytearray()

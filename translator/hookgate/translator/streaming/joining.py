@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import orjson
 
 from hookgate.translator.fields import BodyError, JsonObject
-from hookgate.translator.streaming.framing import MAX_EVENT, Frame, Framing, ServerSentEvents
+from hookgate.translator.streaming.framing import KEPT_ITEM, MAX_EVENT, Frame, Framing, ServerSentEvents
 from hookgate.translator.strictjson import encode_answer, with_whole_characters
 
 DONE = b"[DONE]"
@@ -33,6 +33,10 @@ class HeldEvents(ServerSentEvents):
         super().__init__()
         self._held: list[Frame] = []
         self._held_bytes = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        return super().kept_bytes + self._held_bytes + KEPT_ITEM * len(self._held)
 
     def keep_alive(self) -> bytes:
         return Framing.keep_alive(self)  # the next event may begin with its name
