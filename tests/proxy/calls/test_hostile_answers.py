@@ -32,10 +32,13 @@ from hookgate.proxy.calls.answer_stages import CitedTexts, Piece
 from hookgate.proxy.config import Config
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, AnswerLease, stream_slices, work_of
-from hookgate.translator import Frame
+from hookgate.translator import Frame, citations
+from hookgate.translator import response as shown_response
 from hookgate.translator.chat import CompletionChunks
 from hookgate.translator.interactions import InteractionEvents
 from hookgate.translator.responses import ResponseEvents
+from hookgate.translator.streaming import events
+from hookgate.translator.streaming.edits import respread
 
 HI = prompt("hi")
 KIB = 1024
@@ -273,6 +276,64 @@ async def test_other_calls_go_on_while_many_possible_secrets_are_checked(
     assert answer.body.count(b"ab1cd2ef") < 10  # a few have too many equal digits
     assert checks.total() >= 1_000
     assert max([number for (in_loop, _), number in checks.items() if in_loop], default=0) <= 700
+
+
+def masked(event: dict[str, Any]) -> Any:
+    text = event["llm_response"]["text"].replace("SEC1", "[X]").replace("SEC2", "[X]")
+    return {"hookSpecificOutput": {"llm_response": {"text": text}}}
+
+
+REPETITIVE = f"SEC1 {'a' * 20_000} SEC2"
+BORDERS = range(0, len(REPETITIVE), 1_000)
+SPANS = [{"startIndex": at, "endIndex": at + 10} for at in BORDERS]
+ANNOTATIONS = [{"type": "url_citation", "start_index": at, "end_index": at + 10} for at in BORDERS]
+IN_PIECES = [REPETITIVE[at : at + 1_000] for at in BORDERS]
+PARTED = {"candidates": [{"content": {"role": "model", "parts": [{"text": piece} for piece in IN_PIECES]}}]}
+ANNOTATED = responses.message({**responses.output_text(REPETITIVE), "annotations": ANNOTATIONS})
+LONG_EDITS: dict[str, tuple[str, Any, bytes]] = {
+    "a stream": (SSE, HI, STREAM_HEAD + b"".join(sse(*map(spoken, IN_PIECES)))),
+    "parts": (UNARY, HI, ok(json.dumps(PARTED).encode())),
+    "citations": (
+        UNARY,
+        HI,
+        ok(json.dumps(spoken(REPETITIVE, citationMetadata={"citations": SPANS})).encode()),
+    ),
+    "annotations": (
+        RESPONSES,
+        responses.HI,
+        ok(json.dumps(responses.state("completed", [ANNOTATED])["response"]).encode()),
+    ),
+    "annotations in a stream": (
+        RESPONSES,
+        INPUT,
+        STREAM_HEAD
+        + responses.sse(
+            [responses.state("created"), responses.state("completed", responses.identified([ANNOTATED]))]
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LONG_EDITS)
+async def test_long_edits_are_distributed_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    sizes: Counter[bool] = Counter()
+
+    def noted(old: list[str], new: str) -> list[str]:
+        in_loop = threading.current_thread() is threading.main_thread()
+        sizes[in_loop] = max(sizes[in_loop], len(new))
+        return respread(old, new)
+
+    for module in (citations, events, shown_response):
+        monkeypatch.setattr(module, "respread", noted)
+    target, body, answer = LONG_EDITS[name]
+    hooks = {"AfterModel": [runs(masked, stream="complete")]}
+    async with peer(answer) as upstream, gateway_before(upstream.url, hooks) as url:
+        received = await post(url, target, body)
+    assert b"[X]" in received.body
+    assert b"SEC1" not in received.body
+    assert sizes[True] <= 16 * KIB < sizes[False]
 
 
 # ---- memory

@@ -5,10 +5,10 @@ less often.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from hookgate.hooks import AfterAgent, AfterModel, BeforeTool, Withheld
 from hookgate.hooks.engine import EventPlan
@@ -68,9 +68,12 @@ from hookgate.translator.fields import (
     TooLargeError,
     read_list,
 )
+from hookgate.translator.streaming.edits import LONG_EDIT
 from hookgate.translator.strictjson import loads, with_whole_characters
 
 log = logging.getLogger("hookgate.gateway")
+
+T = TypeVar("T")
 
 _CANDIDATES_AT_ONCE = 250
 """If a stream has more candidates in pieces that are received at once, other calls run in between."""
@@ -194,10 +197,16 @@ class AnswerPipeline:
         if isinstance(passed, EarlyEnd):
             return passed.instead
         [judged] = passed
-        if judged.response is not piece.response:
-            moved = await self._worker.run(work, with_moved_citations, piece.response, judged.response)
-            judged = replace(judged, response=moved)
-        return await self._worker.run(work, judged.data)
+        if judged.response is piece.response:
+            return await self._worker.run(work, judged.data)
+        moved = await self._run_edit(len(data), work, with_moved_citations, piece.response, judged.response)
+        return await self._run_edit(len(data), work, replace(judged, response=moved).data)
+
+    async def _run_edit(self, size: int, work: int, step: Callable[..., T], *args: Any) -> T:
+        """Run a step that distributes an edit over the texts of an answer with this size and work."""
+        if size > LONG_EDIT and work <= SMALL_BODY:
+            return await self._steps.run_long(step, *args)
+        return await self._worker.run(work, step, *args)
 
     async def redact_error(self, data: bytes) -> bytes | Ended:
         """Redact an upstream error, or return what the client receives if a screen denies it."""
@@ -445,7 +454,7 @@ class AnswerPipeline:
         edited = outcome.event.body
         if edited is joined:
             return pieces
-        shares = iter(await self._worker.run(work, split_edit, responses_of(answers), joined, edited))
+        shares = iter(await self._run_edit(size, work, split_edit, responses_of(answers), joined, edited))
         return [piece if piece.body is None else replace(piece, response=next(shares)) for piece in pieces]
 
 

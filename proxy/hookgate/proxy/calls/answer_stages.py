@@ -37,6 +37,7 @@ from hookgate.translator.fields import (
     write,
 )
 from hookgate.translator.response import is_json_answer
+from hookgate.translator.streaming.edits import LONG_EDIT
 from hookgate.translator.streaming.events import TextChannel, join_texts, only_text
 from hookgate.translator.streaming.partial_calls import UnfinishedCalls, with_whole_calls
 from hookgate.translator.strictjson import encode_answer, loads, with_whole_characters
@@ -81,6 +82,11 @@ class Piece:
     def finishes(self) -> bool:
         """Whether it has the end of the answer, or of one of several candidates."""
         return any(read(each, "finishReason") is not None for each in read_list(self.response, "candidates"))
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether hooks may have edited it. In most dialects, any piece may be."""
+        return self.response is not self.body
 
     def data(self) -> bytes:
         """Return the JSON to send; the original bytes if nothing changed."""
@@ -697,8 +703,8 @@ class CitationStage(_HoldingStage):
         self._texts, self._steps = texts, steps
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        if self._texts.size * len(pieces) > _THREAD_BYTES and (
-            self._texts.size * sum(map(_cites, pieces)) > _THREAD_BYTES
+        if self._texts.size * len(pieces) > LONG_EDIT and (
+            self._texts.size * sum(map(_cites, pieces)) > LONG_EDIT
         ):
             return await self._steps.run_long(self._texts.note_sent, pieces)
         return self._texts.note_sent(pieces)
