@@ -369,10 +369,10 @@ def test_an_event_has_the_name_it_is_given() -> None:
 def test_an_event_has_a_limited_number_of_lines(kind: Framed, line: bytes, begin: bytes) -> None:
     with pytest.raises(BodyError, match="more than 1000 lines"):
         kind().feed(begin + line * 1_001 + b"\n\n")
-    unfinished = kind()
-    unfinished.feed(begin + line * 1_001)
     with pytest.raises(BodyError, match="more than 1000 lines"):
-        unfinished.finish()
+        decoded(kind(), [begin + line * 1_001])
+    with pytest.raises(BodyError, match="more than 1000 lines"):
+        [*map(kind().feed, [line] * 2_001)]
 
 
 def test_many_lines_of_several_events_and_comments_are_no_event_of_many_lines() -> None:

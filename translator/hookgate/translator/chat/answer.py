@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from hookgate.translator.chat.messages import REASONING, check_arguments, decode_call, encode_call
+from hookgate.translator.chat.messages import REASONING, check_message_arguments, decode_call, encode_call
 from hookgate.translator.conversation.alignment import align_parts
 from hookgate.translator.fields import (
     BodyError,
@@ -53,13 +53,13 @@ _Place = tuple[str, int]
 def decode_completion(body: JsonObject) -> JsonObject:
     """Return the response for a completion, a chunk, or joined chunks. Raises BodyError."""
     if "chunks" not in body or "choices" in body:
-        check_arguments(_messages_in([body]), "choices")
+        check_message_arguments(_messages_in([body]), "choices")
         return _decode_one(body)
     chunks = body["chunks"]
     if not isinstance(chunks, list) or len(body) != 1:
         raise BodyError("chunks", "the chunks must be a list")
     whole = _with_whole_calls(chunks)
-    check_arguments(_messages_in(whole), "chunks")
+    check_message_arguments(_messages_in(whole), "chunks")
     return _joined([_decode_one(chunk) for chunk in whole])
 
 

@@ -66,7 +66,7 @@ def _decode_assistant(message: JsonObject, path: str) -> list[JsonObject]:
     return [*parts, *(decode_call(call, f"{path}.tool_calls[{n}]") for n, call in enumerate(calls or ()))]
 
 
-def check_arguments(messages: Iterable[Any], path: str) -> None:
+def check_message_arguments(messages: Iterable[Any], path: str) -> None:
     """Refuse messages whose calls have too many values in their arguments. Raises TooLargeError."""
     calls = (
         call

@@ -12,7 +12,7 @@ becomes the tool `googleSearch`, `tool_choice` becomes `toolConfig`, and setting
 from typing import Any
 
 from hookgate.translator.chat.contents import decode_message_contents, encode_contents
-from hookgate.translator.chat.messages import check_arguments, decode_message, encode_messages
+from hookgate.translator.chat.messages import check_message_arguments, decode_message, encode_messages
 from hookgate.translator.conversation.items import encode_tools
 from hookgate.translator.fields import BodyError, JsonObject, camel, read_list, read_object
 from hookgate.translator.openai.calls import (
@@ -80,7 +80,7 @@ class ChatRequest:
     # ---- as a GenerateContentRequest
 
     def _decode_messages(self, messages: list[Any]) -> None:
-        check_arguments(messages, "messages")
+        check_message_arguments(messages, "messages")
         names: dict[str, str] = {}
         for number, message in enumerate(messages):
             path = f"messages[{number}]"

@@ -57,7 +57,7 @@ def type_of_item(item: Any, path: str) -> str:
     return kind
 
 
-def check_arguments(items: Iterable[Any], path: str) -> None:
+def check_item_arguments(items: Iterable[Any], path: str) -> None:
     """Refuse items whose calls have too many values in their arguments. Raises TooLargeError."""
     check_argument_values((item.get("arguments") for item in items if isinstance(item, dict)), path)
 

@@ -28,7 +28,12 @@ from hookgate.translator.openai.fields import (
 from hookgate.translator.openai.messages import INSTRUCTING, MessageList
 from hookgate.translator.openai.settings import GenerationSettings
 from hookgate.translator.responses.contents import decode_item_contents, encode_item_contents
-from hookgate.translator.responses.items import check_arguments, decode_input_item, encode_items, type_of_item
+from hookgate.translator.responses.items import (
+    check_item_arguments,
+    decode_input_item,
+    encode_items,
+    type_of_item,
+)
 
 _CONFIG = {"max_output_tokens": "maxOutputTokens", "temperature": "temperature", "top_p": "topP"}
 _OWN = frozenset({"input", "instructions", "model", "stream", "tool_choice", "tools", *_CONFIG})
@@ -78,7 +83,7 @@ class ResponseRequest:
             self.shown["contents"] = turns
 
     def _decode_items(self, items: list[Any]) -> None:
-        check_arguments(items, "input")
+        check_item_arguments(items, "input")
         names: dict[str, str] = {}
         for number, item in enumerate(items):
             path = f"input[{number}]"

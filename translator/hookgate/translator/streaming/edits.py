@@ -24,6 +24,7 @@ _SURROUNDINGS = (  # characters before and behind a border; one side alone must 
     *((0, size) for size in (32, 16, 8)),
     *((size, 0) for size in (32, 16, 8)),
 )
+_WIDEST = sum(_SURROUNDINGS[0])
 _MANY = 32  # texts; for more, all borders are searched for at once, with a wide context only
 _WIDE = ((16, 16), (0, 16), (16, 0))
 _MANY_PLACES = 50  # of a text around a border: in one that repeats so often, the border is found by no other
@@ -61,11 +62,17 @@ class _Budget:
     def __init__(self, length: int) -> None:
         """`length` is that of both texts, before and after the edit."""
         self._left = _SEARCHED + _SEARCHED_PER_CHARACTER * length
+        self._repeats = False
 
     @property
     def is_used_up(self) -> bool:
         """Whether nothing more may be searched."""
         return self._left < 0
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether it is used up, or some text around a border repeats itself too often."""
+        return self.is_used_up or self._repeats
 
     def places(self, text: str, word: str) -> list[int]:
         """Return the offsets of a word, without overlaps; none if it occurs more than _MANY_PLACES times."""
@@ -75,14 +82,17 @@ class _Budget:
             found.append(at)
             at = text.find(word, at + len(word))
         self._left -= len(text) if at < 0 else at
-        return found if len(found) <= _MANY_PLACES else []
+        if len(found) <= _MANY_PLACES:
+            return found
+        self._repeats = self._repeats or len(word) >= _WIDEST
+        return []
 
 
 def respread(old: Sequence[str], new: str) -> list[str]:
     """Split `new`, an edit of the joined texts `old`, so that unchanged texts are kept.
 
     The result has as many texts as `old`, and joins to `new` exactly. The cost is proportional to the length
-    of both: of an edit that takes longer, the texts are shared out in proportion.
+    of both: texts that repeat themselves, or take longer, are shared out in proportion to their old lengths.
     """
     if len(old) == 1:
         return [new]
@@ -108,7 +118,7 @@ def _spread(budget: _Budget, old: Sequence[str], new: str) -> list[str]:
     """Split at the borders that are found in `new`, and spread the text between them more finely."""
     joined, edges, many = "".join(old), _starts(old)[1:], len(old) > _MANY
     cuts = _borders(joined, edges, new) if many else [_border(budget, joined, at, new) for at in edges]
-    spread = partial(_spread_group, budget) if many else _shared_out if budget.is_used_up else _respread
+    spread = partial(_spread_group, budget) if many else _shared_out if budget.gave_up else _respread
     out: list[str] = []
     begin = done = 0
     for i, cut in enumerate([*cuts, len(new)], 1):

@@ -127,6 +127,7 @@ class ServerSentEvents(Framing):
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._searched = 0
+        self._ends = 0  # the CRs and LFs in the buffer
         self._begun: bytes | None = None  # the first bytes of the event that a keep-alive has begun, if any
 
     def feed(self, chunk: bytes) -> list[Frame]:
@@ -153,10 +154,15 @@ class ServerSentEvents(Framing):
         if silent < start:
             frames.append(Frame(bytes(self._buffer[silent:start]), b""))
         del self._buffer[:start]
+        if start:
+            chunk, self._ends = bytes(self._buffer), 0
         # A blank line may begin in the last three bytes and be completed by the next chunk.
         self._searched = max(len(self._buffer) - 3, 0)
         if self._buffer:
             _check_size(self._buffer)
+            self._ends += chunk.count(b"\n") + chunk.count(b"\r")
+            if self._ends > 2 * MAX_LINES:  # a line may end in both
+                raise _too_many_lines()
         return frames
 
     @property
@@ -169,7 +175,7 @@ class ServerSentEvents(Framing):
 
     def reset_decoder(self) -> None:
         self._buffer.clear()
-        self._searched = 0
+        self._searched = self._ends = 0
 
     def finish(self) -> list[Frame]:
         rest, self._buffer = bytes(self._buffer), bytearray()
@@ -357,4 +363,8 @@ def _check_lines(event: bytes) -> None:
     """Raise BodyError if an event has too many lines."""
     ends = event.count(b"\n") + event.count(b"\r")
     if ends > MAX_LINES and ends - event.count(b"\r\n") > MAX_LINES:
-        raise BodyError("", f"one of its events has more than {MAX_LINES} lines")
+        raise _too_many_lines()
+
+
+def _too_many_lines() -> BodyError:
+    return BodyError("", f"one of its events has more than {MAX_LINES} lines")
