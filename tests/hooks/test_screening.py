@@ -21,6 +21,12 @@ class Dropping:
     def __init__(self, failure: Exception | None = None) -> None:
         self.failure, self.asked = failure, 0
 
+    def takes_long(self, values: Sequence[Any]) -> bool:
+        return False
+
+    def add(self, events: Sequence[Any]) -> None:
+        self.feed(events, last=False)
+
     def feed(self, events: Sequence[Any], *, last: bool, cut_off: bool = False) -> list[tuple[int, Any]]:
         self.asked += 1
         if self.failure is not None:

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookgate.translator import citations
 from hookgate.translator.citations import move_citations, with_moved_annotations, with_moved_citations
+from hookgate.translator.streaming.edits import respread
 
 Json = dict[str, Any]
 
@@ -177,3 +179,27 @@ def test_offsets_in_a_long_text_are_moved_exactly(
         segment = each["segment"]
         shown = masked(text).encode()[segment["startIndex"] : segment["endIndex"]]
         assert shown.decode() == segment["text"]
+
+
+def test_the_places_of_all_citations_of_a_text_are_searched_for_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[int] = []
+
+    def noted(pieces: list[str], new: str) -> list[str]:
+        calls.append(len(pieces))
+        return respread(pieces, new)
+
+    monkeypatch.setattr(citations, "respread", noted)
+    text = "One SECRET. Two. Three."
+    spans = [{"startIndex": 0, "endIndex": 11}, {"startIndex": 12, "endIndex": 16}]
+    cited: Json = {"content": {"parts": [{"text": text}]}}
+    cited["citationMetadata"] = {"citationSources": spans[:1], "citations": spans[1:]}
+    cited["groundingMetadata"] = {"groundingSupports": [{"segment": spans[1]}]}
+    moved = move_citations(cited, cited, (text, text.replace("SECRET", "X")))
+    assert calls == [4]
+    assert moved["citationMetadata"] == {
+        "citationSources": [{"startIndex": 0, "endIndex": 6}],
+        "citations": [{"startIndex": 7, "endIndex": 11}],
+    }
+    assert moved["groundingMetadata"]["groundingSupports"][0]["segment"]["startIndex"] == 7

@@ -419,7 +419,9 @@ async def apply_edit(run: Run, event: E, session: SessionContext) -> tuple[Run, 
     if not run.edit:
         return run, event
     try:
-        edited: E = await session.call_state.steps.run(event.edited, run.edit, run.hook.config.view)
+        steps = session.call_state.steps
+        run_step = steps.run_long if event.takes_long_to_edit(run.edit) else steps.run
+        edited: E = await run_step(event.edited, run.edit, run.hook.config.view)
     except TranslatorError as error:
         failure = HookError(f"hookSpecificOutput.{error}")
         return replace(run, output=None, edit={}, failure=failure), event

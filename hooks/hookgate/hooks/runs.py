@@ -251,9 +251,9 @@ class HookExecutor:
             if output:
                 warning, ignored = _warnings(hook, output, event.name)
                 if specific := output.get("hookSpecificOutput"):
-                    edit, warning = await session.call_state.steps.run(
-                        _edit_and_warning, event, specific, hook.config.view
-                    )
+                    steps = session.call_state.steps
+                    run_step = steps.run_long if event.takes_long_to_edit(specific) else steps.run
+                    edit, warning = await run_step(_edit_and_warning, event, specific, hook.config.view)
         except UnreadDecisionError as error:
             failure, warning = (error, "") if hook.on_error == "deny" else (None, str(error))
         except HookError as error:

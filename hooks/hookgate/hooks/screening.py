@@ -24,11 +24,24 @@ class HookScreen:
         self._began, self._seconds = 0.0, 0.0
         self._failure: HookError | None = None
         self._withheld: Output = {}
+        self._added: list[JsonObject] = []  # in observe mode, the events that `feed` will return
         self._events = 0
 
     @property
     def slow(self) -> bool:
         return self._screen.slow
+
+    def takes_long(self, values: Sequence[Any]) -> bool:
+        """Return whether the policy may take so long for these values that it must run in a thread."""
+        return self._screen.takes_long(values)
+
+    def add(self, events: Sequence[JsonObject]) -> None:
+        """Add the next events of the answer, which `feed` releases. Raises Withheld if it is withheld."""
+        if self.enforces:
+            self._enforced(partial(self._screen.add, events))
+            return
+        self._added += events
+        self._observed(partial(self._screen.add, events))
 
     def feed(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
@@ -39,29 +52,37 @@ class HookScreen:
         Raises Withheld if the answer is withheld.
         """
         run_screen = partial(self._screen.feed, events, last=last, cut_off=cut_off)
-        if self._hook.config.mode == "observe":
-            first, self._events = self._events, self._events + len(events)
-            if not (self._failure or self._withheld):
-                self._call(run_screen)
-            return list(enumerate(events, first))
-        judged = self._call(run_screen)
-        if isinstance(judged, Withheld):
-            raise judged
-        return judged
+        if self.enforces:
+            return self._enforced(run_screen)
+        self._observed(run_screen)
+        passed, self._added = [*self._added, *events], []
+        first, self._events = self._events, self._events + len(passed)
+        return list(enumerate(passed, first))
 
     def redact(self, value: Any) -> Any:
         """Return the redacted value, or in observe mode the same value. Raises Withheld to withhold it."""
-        redacted = self._call(lambda: self._screen.redact(value))
-        if not self.enforces:
-            return value
-        if isinstance(redacted, Withheld):
-            raise redacted
-        return redacted
+        redact = partial(self._screen.redact, value)
+        if self.enforces:
+            return self._enforced(redact)
+        self._call(redact)
+        return value
 
     @property
     def enforces(self) -> bool:
         """Whether the policy's decisions and edits are applied."""
         return self._hook.config.mode == "enforce"
+
+    def _enforced(self, step: Callable[[], T]) -> T:
+        """Return the result of a step. Raises Withheld if it fails."""
+        result = self._call(step)
+        if isinstance(result, Withheld):
+            raise result
+        return result
+
+    def _observed(self, step: Callable[[], object]) -> None:
+        """Call a step unless an earlier one has failed."""
+        if not (self._failure or self._withheld):
+            self._call(step)
 
     def _call(self, step: Callable[[], T]) -> T | Withheld:
         """Call `step`, measure its time, and return Withheld if it fails."""
@@ -102,6 +123,12 @@ class RefusedScreen:
 
     def __init__(self, failure: HookError) -> None:
         self._failure = failure
+
+    def takes_long(self, values: Sequence[Any]) -> bool:
+        return False
+
+    def add(self, events: Sequence[JsonObject]) -> None:
+        raise self._failure
 
     def feed(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False

@@ -14,7 +14,16 @@ class Screen(Protocol):
 
     @property
     def slow(self) -> bool:
-        """Whether `feed` may take so long that it must run in a thread."""
+        """Whether judging anything may take so long that it must run in a thread."""
+
+    def takes_long(self, values: Sequence[Any]) -> bool:
+        """Return whether judging these events or other values may take so long that it must have a thread.
+
+        That costs at most some milliseconds, and changes nothing. Only large values need to be asked about.
+        """
+
+    def add(self, events: Sequence[JsonObject]) -> None:
+        """Add the next events of the answer, which `feed` releases. Raises Withheld like `feed`."""
 
     def feed(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False

@@ -15,6 +15,7 @@ from support.wire import (
     STREAM,
     STREAM_HEAD,
     UNARY,
+    ask,
     ok,
     peer,
     post,
@@ -24,16 +25,20 @@ from support.wire import (
     sse,
 )
 
+from hookgate.hooks.policies.redact import Scanner
 from hookgate.proxy.calls import answer_pipeline, answer_stages, pacing
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.answer_stages import CitedTexts, Piece
 from hookgate.proxy.config import Config
 from hookgate.proxy.observe.answer_meter import AnswerMeter
-from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, stream_slices, work_of
-from hookgate.translator import Frame
+from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, AnswerLease, stream_slices, work_of
+from hookgate.translator import Frame, citations
+from hookgate.translator import response as shown_response
 from hookgate.translator.chat import CompletionChunks
 from hookgate.translator.interactions import InteractionEvents
 from hookgate.translator.responses import ResponseEvents
+from hookgate.translator.streaming import events
+from hookgate.translator.streaming.edits import respread
 
 HI = prompt("hi")
 KIB = 1024
@@ -195,6 +200,140 @@ async def test_other_calls_go_on_while_a_large_event_is_judged(
         await post(url, target, body)
     assert max(works) <= SMALL_BODY
     assert 0 < max(numbers) <= 1_000
+
+
+NOTED = b"data: " + SPOKEN + b"\n" + b":%b\n" % (b"a" * 40 * KIB) * 8 + b"\n"
+LINES = b"data: " + SPOKEN + b"\n" + b": a\n" * 900 + b"\n"
+
+
+@pytest.mark.parametrize(("event", "threads"), [(NOTED, 1), (LINES, 0)], ids=["large", "small"])
+async def test_the_lines_of_a_large_event_are_checked_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, event: bytes, threads: int
+) -> None:
+    check, in_thread = answer_pipeline.check_frame, [0]
+
+    def noted(*given: Any) -> None:
+        in_thread[0] += threading.current_thread() is not threading.main_thread()
+        check(*given)
+
+    monkeypatch.setattr(answer_pipeline, "check_frame", noted)
+    async with peer(STREAM_HEAD, event) as upstream, gateway_before(upstream.url, REDACT) as url:
+        answer = await post(url, SSE, HI)
+    assert (answer.body, in_thread) == (b"data: %b\n\n" % SPOKEN, [threads])
+
+
+@pytest.mark.parametrize(
+    "event",
+    [b"data: " + SPOKEN + b"\n" + b":\n" * 1_001 + b"\n", b"data: {}\n:%b\n\n" % (b"a" * 65 * KIB)],
+    ids=["many lines", "a long comment"],
+)
+async def test_an_event_that_takes_long_to_check_is_refused(event: bytes) -> None:
+    async with peer(STREAM_HEAD, event) as upstream, gateway_before(upstream.url, REDACT) as url:
+        answer = await post(url, SSE, HI)
+    assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
+
+
+TOKENS = [{"token": f"ab1cd2ef{number}"} for number in range(1_000)]
+MANY_SECRETS = json.dumps({"error": {"details": TOKENS}}).encode()
+CALL = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {"x": TOKENS}}}]}}]}
+WITH_SECRETS = {
+    "a call": (200, sse(CALL)[0]),
+    "a text": (200, sse(spoken(" ".join(f"token=ab1cd2ef{n}" for n in range(1_000))))[0]),
+    "small events": (200, sse(spoken(" ".join(f"token=ab1cd2ef{n}" for n in range(20))))[0] * 60),
+    "an error": (429, MANY_SECRETS),
+    "an error in the stream": (200, b"data: %b\r\n\r\n" % MANY_SECRETS),
+}
+
+
+@pytest.mark.parametrize("name", WITH_SECRETS)
+async def test_other_calls_go_on_while_many_possible_secrets_are_checked(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """In the event loop, a few are checked, and then others have their turn, or a thread continues."""
+    monkeypatch.setattr(pacing, "SLICE", 0)
+    checks: Counter[tuple[bool, int]] = Counter()
+    turn, check = 0, Scanner._at
+
+    async def take_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def noted(*given: Any) -> Any:
+        in_loop = threading.current_thread() is threading.main_thread()
+        checks[in_loop, turn if in_loop else 0] += 1
+        return check(*given)
+
+    monkeypatch.setattr(Scanner, "_at", noted)
+    status, data = WITH_SECRETS[name]
+    sent = STREAM_HEAD + data if status == 200 else response(status, data, JSON)
+    async with peer(sent) as upstream, gateway_before(upstream.url, REDACT) as url:
+        others = asyncio.create_task(take_turns())
+        answer = await post(url, SSE, HI)
+        others.cancel()
+    assert b"[ASSIGNMENT]" in answer.body
+    assert answer.body.count(b"ab1cd2ef") < 10  # a few have too many equal digits
+    assert checks.total() >= 1_000
+    assert max([number for (in_loop, _), number in checks.items() if in_loop], default=0) <= 700
+
+
+def masked(event: dict[str, Any]) -> Any:
+    text = event["llm_response"]["text"].replace("SEC1", "[X]").replace("SEC2", "[X]")
+    return {"hookSpecificOutput": {"llm_response": {"text": text}}}
+
+
+REPETITIVE = f"SEC1 {'a' * 20_000} SEC2"
+BORDERS = range(0, len(REPETITIVE), 1_000)
+SPANS = [{"startIndex": at, "endIndex": at + 10} for at in BORDERS]
+ANNOTATIONS = [{"type": "url_citation", "start_index": at, "end_index": at + 10} for at in BORDERS]
+IN_PIECES = [REPETITIVE[at : at + 1_000] for at in BORDERS]
+PARTED = {"candidates": [{"content": {"role": "model", "parts": [{"text": piece} for piece in IN_PIECES]}}]}
+ANNOTATED = responses.message({**responses.output_text(REPETITIVE), "annotations": ANNOTATIONS})
+LONG_EDITS: dict[str, tuple[str, Any, bytes]] = {
+    "a stream": (SSE, HI, STREAM_HEAD + b"".join(sse(*map(spoken, IN_PIECES)))),
+    "parts": (UNARY, HI, ok(json.dumps(PARTED).encode())),
+    "citations": (
+        UNARY,
+        HI,
+        ok(json.dumps(spoken(REPETITIVE, citationMetadata={"citations": SPANS})).encode()),
+    ),
+    "annotations": (
+        RESPONSES,
+        responses.HI,
+        ok(json.dumps(responses.state("completed", [ANNOTATED])["response"]).encode()),
+    ),
+    "annotations in a stream": (
+        RESPONSES,
+        INPUT,
+        STREAM_HEAD
+        + responses.sse(
+            [responses.state("created"), responses.state("completed", responses.identified([ANNOTATED]))]
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LONG_EDITS)
+async def test_long_edits_are_distributed_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    sizes: Counter[bool] = Counter()
+
+    def noted(old: list[str], new: str) -> list[str]:
+        in_loop = threading.current_thread() is threading.main_thread()
+        sizes[in_loop] = max(sizes[in_loop], len(new))
+        return respread(old, new)
+
+    for module in (citations, events, shown_response):
+        monkeypatch.setattr(module, "respread", noted)
+    target, body, answer = LONG_EDITS[name]
+    hooks = {"AfterModel": [runs(masked, stream="complete")]}
+    async with peer(answer) as upstream, gateway_before(upstream.url, hooks) as url:
+        received = await post(url, target, body)
+    assert b"[X]" in received.body
+    assert b"SEC1" not in received.body
+    assert sizes[True] <= 16 * KIB < sizes[False]
 
 
 # ---- memory
@@ -420,3 +559,73 @@ async def test_large_answers_have_a_common_bound() -> None:
     refused = [answer for answer in answers if answer.status != 200]
     assert (len(refused), alone.status) == (3, 200)
     assert all(answer.status == 502 and "limits.memory" in answer.error["message"] for answer in refused)
+
+
+def items(number: int, size: int) -> list[Any]:
+    """Return the events of many items that no hook holds back."""
+    events = [responses.state("created")]
+    for index in range(number):
+        item = responses.message(id=f"m{index}", x="a" * size)
+        events += [responses.added(item, index), responses.done(item, index)]
+    return events
+
+
+def identified_events(number: int) -> list[Any]:
+    return [
+        {**interactions.CREATED, "event_id": "0"},
+        *({"event_type": "step.future", "event_id": f"id {index}"} for index in range(number)),
+    ]
+
+
+KEPT = {
+    "large items": (RESPONSES, INPUT, responses.sse(items(10, 10_000))),
+    "many items": (RESPONSES, INPUT, responses.sse(items(100, 0))),
+    "many steps": (
+        INTERACTIONS,
+        INPUT,
+        interactions.sse([interactions.CREATED, *(interactions.stopped(index) for index in range(600))]),
+    ),
+    "many calls": (
+        CHAT,
+        MESSAGES,
+        chat.sse([each for index in range(200) for each in (*chat.called(["{}"], index), chat.ended())]),
+    ),
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+async def test_what_is_kept_of_events_that_have_been_sent_has_a_limit(
+    monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    monkeypatch.setattr(answer_pipeline, "MAX_ANSWER", 64 * KIB)
+    sizes = []
+    resize = AnswerLease.resize
+
+    def noted(lease: AnswerLease, size: int) -> None:
+        sizes.append(size)
+        resize(lease, size)
+
+    monkeypatch.setattr(AnswerLease, "resize", noted)
+    target, body, answer = KEPT[kept]
+    pieces = [answer[at : at + 8 * KIB] for at in range(0, len(answer), 8 * KIB)]
+    sent = [each for piece in pieces for each in (piece, 0.02)]
+    async with (
+        peer(STREAM_HEAD, *sent) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [says()]}) as url,
+    ):
+        received = await post(url, target, body)
+    assert b"bytes of memory" in received.body
+    assert 32 * KIB < max(sizes) <= 96 * KIB
+
+
+async def test_the_ids_of_events_before_a_resumed_stream_have_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(answer_pipeline, "MAX_ANSWER", 64 * KIB)
+    path = f"{INTERACTIONS}/v1_1?stream=true&last_event_id=none"
+    async with (
+        peer(STREAM_HEAD + interactions.sse(identified_events(1_000))) as upstream,
+        gateway_before(upstream.url, REDACT) as url,
+    ):
+        answer = await ask(url, "GET", path)
+    assert b"bytes of memory" in answer.body

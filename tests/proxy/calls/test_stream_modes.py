@@ -397,6 +397,9 @@ class Passing:
     def __init__(self) -> None:
         self._count = 0
 
+    def takes_long(self, values: Sequence[Any]) -> bool:
+        return False
+
     def feed(
         self, events: Sequence[dict[str, Any]], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, dict[str, Any]]]:

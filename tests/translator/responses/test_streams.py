@@ -522,3 +522,13 @@ def test_texts_without_end_are_refused_before_they_fill_the_memory() -> None:
         framing.feed(sse([piece]))
     with pytest.raises(BodyError, match="larger than"):
         framing.feed(sse([piece]))
+
+
+def test_an_ended_item_is_kept_once_and_without_what_it_began_with() -> None:
+    stream = ResponseEvents()
+    begun = message(id="m0", status="in_progress", note="a" * 10_000)
+    ended = message(id="m0", status="completed")
+    for event, kept in ((added(begun), range(10_000, 13_000)), (done(ended), range(3_000))):
+        for frame in stream.feed(sse([event])):
+            stream.encode(frame, frame.data)
+        assert stream.kept_bytes in kept

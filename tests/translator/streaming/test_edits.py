@@ -1,5 +1,6 @@
 """Law 3: an edit of joined text parts changes the part that it touches."""
 
+from collections.abc import Callable
 from time import process_time
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from support.translation.inspect import Json
 
 from hookgate.translator.fields import with_texts, without_texts
+from hookgate.translator.streaming import edits
 from hookgate.translator.streaming.edits import common_prefix, common_suffix, respread
 
 CHUNKS = st.text(alphabet="ab \n.é", max_size=6)
@@ -77,6 +79,33 @@ def test_an_edit_of_a_text_that_repeats_few_words_costs_no_more_than_its_length(
     for _ in range(100):  # as many turns of a request, of 130 KB
         assert "".join(respread(old, new)) == new
     assert process_time() - began < 1
+
+
+REPETITIVE = ["a" * 200_000, "ab" * 100_000, "a " * 100_000, ("a" * 6_450 + "b") * 31]
+
+
+@pytest.mark.parametrize("text", REPETITIVE, ids=["letter", "letters", "words", "near"])
+@pytest.mark.parametrize("edited", [lambda text: text, lambda text: text.replace("b", "c")])
+def test_the_borders_of_a_repetitive_text_are_not_searched_for_without_end(
+    text: str, edited: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = 0
+    places = edits._Budget.places
+
+    def noted(budget: Any, text: str, word: str) -> list[int]:
+        nonlocal searched
+        before, found = budget._left, places(budget, text, word)
+        assert len(found) <= 50
+        searched += before - budget._left
+        return found
+
+    monkeypatch.setattr(edits._Budget, "places", noted)
+    joined, size = f"SEC1 {text} SEC2", len(text) // 31
+    old = [joined[at : at + size] for at in range(0, len(joined), size)][:32]
+    old[-1] = joined[31 * size :]
+    new = f"[X] {edited(text)} [X]"
+    assert "".join(respread(old, new)) == new
+    assert 0 < searched < 1_000_000 + 42 * (len(joined) + len(new))
 
 
 # ---- more parts than borders are looked for one by one: the pieces of a long stream

@@ -16,6 +16,7 @@ from hookgate.translator.responses.framing import ResponseEvents
 from hookgate.translator.streaming.joining import frame_event
 
 Framed = type[Framing]
+KINDS = [ServerSentEvents, CompletionChunks, ResponseEvents, InteractionEvents]
 
 
 def decoded(framing: Framing, chunks: list[bytes]) -> list[Frame]:
@@ -369,3 +370,21 @@ def test_a_name_that_could_contain_lines_is_left_out_of_an_event(name: Any) -> N
 
 def test_an_event_has_the_name_it_is_given() -> None:
     assert frame_event("step.delta", {"a": 1}) == b'event: step.delta\ndata: {"a":1}\n\n'
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("line", [b":\n", b"data:\r", b"event:\r\n", b"x\n"])
+@pytest.mark.parametrize("begin", [b"data: {}\n", b""])
+def test_an_event_has_a_limited_number_of_lines(kind: Framed, line: bytes, begin: bytes) -> None:
+    with pytest.raises(BodyError, match="more than 1000 lines"):
+        kind().feed(begin + line * 1_001 + b"\n\n")
+    with pytest.raises(BodyError, match="more than 1000 lines"):
+        decoded(kind(), [begin + line * 1_001])
+    with pytest.raises(BodyError, match="more than 1000 lines"):
+        [*map(kind().feed, [line] * 2_001)]
+
+
+def test_many_lines_of_several_events_and_comments_are_no_event_of_many_lines() -> None:
+    comment, event = b":\r\n" * 500 + b"\r\n", b"data: {}\n" + b"id: 1\n" * 900 + b"\n"
+    frames = decoded(ServerSentEvents(), [(comment + event) * 4])
+    assert [frame.data for frame in frames] == [b"", b"{}"] * 4

@@ -4,9 +4,9 @@ An offset stays at the same place of the text. A citation whose place is gone is
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain, pairwise
+from typing import Any, NamedTuple
 
 from hookgate.translator.fields import (
     JsonObject,
@@ -160,43 +160,68 @@ def move_citations(
         return candidate
     texts = {place: _EditedText(*pair, in_bytes=True) for place, pair in pairs.items()}
     grounding = read_object(candidate, "groundingMetadata")
-    if supports := read_list(grounding, "groundingSupports"):
-        supports_before = read_list(read_object(original, "groundingMetadata"), "groundingSupports")
-        if len(supports_before) != len(supports):
-            supports_before = supports
-        moved = _moved_segments(supports_before, supports, texts)
-        candidate = write(candidate, "groundingMetadata", write(grounding, "groundingSupports", moved))
+    supports = read_list(grounding, "groundingSupports")
+    supports_before = read_list(read_object(original, "groundingMetadata"), "groundingSupports")
+    if len(supports_before) != len(supports):
+        supports_before = supports
+    segments = [_placed_segment(*each, texts) for each in zip(supports_before, supports, strict=True)]
     citations = read_object(candidate, "citationMetadata")
-    for name in ("citationSources", "citations"):
-        if sources := read_list(citations, name):
-            citations = write(citations, name, _moved_sources(sources, texts[None]))
-            candidate = write(candidate, "citationMetadata", citations)
+    sources = {
+        name: [_placed_source(source, texts[None]) for source in found]
+        for name in ("citationSources", "citations")
+        if (found := read_list(citations, name))
+    }
+    _move([*segments, *chain.from_iterable(sources.values())])
+    if supports:
+        moved = [each for placed in segments if (each := _moved_support(placed)) is not None]
+        candidate = write(candidate, "groundingMetadata", write(grounding, "groundingSupports", moved))
+    for name, placed in sources.items():
+        citations = write(citations, name, [_moved_source(each) for each in placed if each.is_object])
+        candidate = write(candidate, "citationMetadata", citations)
     return candidate
 
 
-def _moved_segments(
-    before: list[Any], supports: list[Any], texts: Mapping[int | None, _EditedText]
-) -> list[Any]:
-    """Return the supports of grounding whose segments are still in the text."""
-    found: list[tuple[Any, _EditedText | None, Span | None]] = []
+class _Placed(NamedTuple):
+    """A citation, or a support of grounding, with the text and the span to which it refers."""
+
+    holder: Any
+    text: _EditedText | None = None
+    span: Span | None = None
+    """The span in characters. It is None if there is none, and so is the text if it is unknown."""
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it is an object, as it has to be."""
+        return isinstance(self.holder, dict)
+
+
+def _move(placed: Iterable[_Placed]) -> None:
+    """Find the places of all spans, those of each text at once."""
     by_text: dict[int, tuple[_EditedText, list[Span]]] = {}
-    for original, support in zip(before, supports, strict=True):
-        both = isinstance(original, dict) and isinstance(support, dict)
-        text, span = _place_of(read_object(original, "segment"), texts) if both else (None, None)
-        found.append((support, text, span))
-        if text is not None and span is not None:
-            by_text.setdefault(id(text), (text, []))[1].append(span)
+    for each in placed:
+        if each.text is not None and each.span is not None:
+            by_text.setdefault(id(each.text), (each.text, []))[1].append(each.span)
     for text, spans in by_text.values():
         text.move(spans)
-    new = []
-    for support, text, span in found:
-        if text is None or span is None:
-            continue
-        segment = read_object(support, "segment")
-        if (moved := text.moved(span, read(segment, "text"))) is not None:
-            (first, last), shown = moved
-            segment = write(_with_span(segment, first, last), "text", shown)
-            new.append(write(support, "segment", segment))
+
+
+def _placed_segment(before: Any, support: Any, texts: Mapping[int | None, _EditedText]) -> _Placed:
+    """Return a support with the place of its segment. `before` is the support before the edits."""
+    if not (isinstance(before, dict) and isinstance(support, dict)):
+        return _Placed(support)
+    return _Placed(support, *_place_of(read_object(before, "segment"), texts))
+
+
+def _moved_support(placed: _Placed) -> JsonObject | None:
+    """Return a support with its segment moved; None if the segment is no longer in the text."""
+    support, text, span = placed
+    if text is None or span is None:
+        return None
+    segment = read_object(support, "segment")
+    if (moved := text.moved(span, read(segment, "text"))) is None:
+        return None
+    (first, last), shown = moved
+    new: JsonObject = write(support, "segment", write(_with_span(segment, first, last), "text", shown))
     return new
 
 
@@ -219,26 +244,20 @@ def _place_of(
     return next(fits, found[0] if found else (None, None))
 
 
-def _moved_sources(sources: list[Any], text: _EditedText) -> list[Any]:
-    """Return sources of citations with moved offsets, or without offsets whose place is gone."""
-    spans = [
-        text.characters(offsets)
-        if isinstance(source, dict) and (offsets := _span(source, "startIndex", "endIndex")) is not None
-        else None
-        for source in sources
-    ]
-    text.move([span for span in spans if span is not None])
-    new = []
-    for source, span in zip(sources, spans, strict=True):
-        if not isinstance(source, dict):
-            continue
-        moved = None if span is None else text.moved(span)
-        if moved is None:
-            new.append(without(without(source, "startIndex"), "endIndex"))
-        else:
-            (first, last), _ = moved
-            new.append(_with_span(source, first, last))
-    return new
+def _placed_source(source: Any, text: _EditedText) -> _Placed:
+    """Return the source of a citation with its place."""
+    offsets = _span(source, "startIndex", "endIndex") if isinstance(source, dict) else None
+    return _Placed(source, text, None if offsets is None else text.characters(offsets))
+
+
+def _moved_source(placed: _Placed) -> JsonObject:
+    """Return a source with moved offsets, or without offsets if its place is gone."""
+    source, text, span = placed
+    moved = None if text is None or span is None else text.moved(span)
+    if moved is None:
+        return without(without(source, "startIndex"), "endIndex")
+    (first, last), _ = moved
+    return _with_span(source, first, last)
 
 
 def _with_span(obj: JsonObject, first: int, last: int) -> JsonObject:

@@ -381,6 +381,10 @@ class Event:
         """Return the event with an edit from `extract_edit` applied. Raises TranslatorError."""
         return self
 
+    def takes_long_to_edit(self, edit: JsonObject) -> bool:
+        """Return whether to apply an edit may take so long that it must run in a thread."""
+        return False
+
     def edit_warning(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
         """Return a warning if a valid output probably does not do what its author intended, or "".
 

@@ -36,9 +36,10 @@ from hookgate.translator import (
     synthetic_response,
     write_tool_config,
 )
-from hookgate.translator.fields import JsonObject, camel, read, read_list, read_object, same
+from hookgate.translator.fields import JsonObject, camel, is_larger, read, read_list, read_object, same
 from hookgate.translator.request import requires_json
 from hookgate.translator.response import is_json_answer
+from hookgate.translator.streaming.edits import LONG_EDIT
 
 
 class ModelEventInput(HookInput):
@@ -287,6 +288,9 @@ class BeforeModel(Event):
         )
         return replace(self, model=model, body=body, beside=beside)
 
+    def takes_long_to_edit(self, edit: JsonObject) -> bool:
+        return "messages" in edit and is_larger([self.body, edit], LONG_EDIT)
+
 
 @dataclass(frozen=True)
 class BeforeToolSelection(Event):
@@ -374,6 +378,9 @@ class AfterModel(Event):
         if view != "text" and "raw" in edit:
             body = with_hook_path("llm_response.raw", check_response, object_in(edit, "raw"))
         return replace(self, body=with_hook_path("llm_response", apply_response, body, edit))
+
+    def takes_long_to_edit(self, edit: JsonObject) -> bool:
+        return is_larger([self.body, edit], LONG_EDIT)
 
     def edit_warning(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
         if not edit or self.stream not in (None, "complete") or not self._requires_json():

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.answer_stages import EarlyEnd, Passed, Piece
@@ -25,6 +26,7 @@ from hookgate.proxy.server.bodies import (
 from hookgate.proxy.upstream.client import UpstreamAnswer, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import Framing
+from hookgate.translator.streaming.edits import LONG_EDIT
 from hookgate.translator.strictjson import encode_answer, loads
 
 _SENT_AT_ONCE = 100
@@ -163,7 +165,7 @@ class AnswerDelivery:
                         self._meter.feed(each)
                     if instead := await self._send_passed(await pipeline.feed(each), framing):
                         return instead
-                self._call.answer_memory.resize(pipeline.held_bytes())
+                self._call.answer_memory.resize(pipeline.kept_bytes())
             return await self._send_passed(await pipeline.feed(b"", last=True), framing)
         except UpstreamError:
             if instead := await self._send_passed(await pipeline.abandon(), framing):
@@ -182,7 +184,7 @@ class AnswerDelivery:
             for piece in pieces[start : start + _SENT_AT_ONCE]:
                 if piece.response is piece.body and piece.frame.is_plain and not framing.lacks_blank_line:
                     encoded.append(piece.frame.raw)
-                elif piece.work <= SMALL_BODY:
+                elif piece.work <= SMALL_BODY and (len(piece.frame.raw) <= LONG_EDIT or not piece.is_edited):
                     encoded.append(framing.encode(piece.frame, piece.data()))
                 else:
                     encoded.append(await self._encode_large(piece, framing, piece.work))
@@ -190,10 +192,13 @@ class AnswerDelivery:
         return instead
 
     async def _encode_large(self, piece: Piece, framing: Framing, work: int) -> bytes:
-        """Return the bytes of a piece with this work, made in a thread."""
+        """Return the bytes of a large piece, or of one with a long edit, made in a thread."""
         steps = self._call.steps
-        data = await steps.run_for(work, piece.data)
-        return await steps.run_for(work if framing.parses_events else 0, framing.encode, piece.frame, data)
+        run = partial(steps.run_for, work) if work > SMALL_BODY else steps.run_long
+        data = await run(piece.data)
+        if not framing.parses_events:
+            return framing.encode(piece.frame, data)
+        return await run(framing.encode, piece.frame, data)
 
     async def _show_answer(self, pipeline: AnswerPipeline) -> None:
         """Pass the answer after all hooks to the observers that need it, with pseudonyms still in place."""

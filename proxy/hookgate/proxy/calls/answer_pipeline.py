@@ -5,10 +5,10 @@ less often.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from hookgate.hooks import AfterAgent, AfterModel, BeforeTool, Withheld
 from hookgate.hooks.engine import EventPlan
@@ -53,10 +53,12 @@ from hookgate.proxy.server.bodies import (
     SMALL_BODY,
     TOO_MANY,
     VALUE_BYTES,
+    answer_too_large,
     check_frame,
     is_error,
     unreadable_answer,
     work_of,
+    work_of_lines,
 )
 from hookgate.translator import BodyError, Frame, Framing, check_response, join_events, split_edit
 from hookgate.translator.checks import MAX_CANDIDATES, check_items
@@ -66,10 +68,13 @@ from hookgate.translator.fields import (
     TooLargeError,
     read_list,
 )
+from hookgate.translator.streaming.edits import LONG_EDIT
 from hookgate.translator.streaming.sources import TextOrder
 from hookgate.translator.strictjson import loads, with_whole_characters
 
 log = logging.getLogger("hookgate.gateway")
+
+T = TypeVar("T")
 
 _CANDIDATES_AT_ONCE = 250
 """If a stream has more candidates in pieces that are received at once, other calls run in between."""
@@ -111,6 +116,14 @@ def _after(before: list[Piece], passed: Passed) -> Passed:
         if isinstance(passed, EarlyEnd)
         else [*before, *passed]
     )
+
+
+def _checked_frame(framing: Framing, received: Frame) -> Frame | None:
+    """Return a frame that is not plain as it is judged; None for a comment. Raises ApiError (502)."""
+    if not received.data and is_error(received.raw):
+        return Frame(received.raw, received.raw, is_bare=True)
+    check_frame(framing, received)
+    return framing.canonical(received)
 
 
 class AnswerPipeline:
@@ -178,6 +191,10 @@ class AnswerPipeline:
         """Return the number of bytes held back for hooks."""
         return sum(stage.held_bytes() for stage in self._stages)
 
+    def kept_bytes(self) -> int:
+        """Return the estimated memory of what is held back, and of what the framing keeps, in bytes."""
+        return self.held_bytes() + (self._framing.kept_bytes if self._framing is not None else 0)
+
     async def judge_whole(self, data: bytes, meter: AnswerMeter | None = None) -> bytes | Ended | AskAgain:
         """Return a whole answer after its hooks, or what comes instead of it. `meter` reads it, if given."""
         self._read_bytes, self._meter, work = len(data), meter, work_of(data)
@@ -189,10 +206,16 @@ class AnswerPipeline:
         if isinstance(passed, EarlyEnd):
             return passed.instead
         [judged] = passed
-        if judged.response is not piece.response:
-            moved = await self._steps.run_for(work, with_moved_citations, piece.response, judged.response)
-            judged = replace(judged, response=moved)
-        return await self._steps.run_for(work, judged.data)
+        if judged.response is piece.response:
+            return await self._steps.run_for(work, judged.data)
+        moved = await self._run_edit(len(data), work, with_moved_citations, piece.response, judged.response)
+        return await self._run_edit(len(data), work, replace(judged, response=moved).data)
+
+    async def _run_edit(self, size: int, work: int, step: Callable[..., T], *args: Any) -> T:
+        """Run a step that distributes an edit over the texts of an answer with this size and work."""
+        if size > LONG_EDIT and work <= SMALL_BODY:
+            return await self._steps.run_long(step, *args)
+        return await self._steps.run_for(work, step, *args)
 
     async def redact_error(self, data: bytes) -> bytes | Ended:
         """Redact an upstream error, or return what the client receives if a screen denies it."""
@@ -280,11 +303,12 @@ class AnswerPipeline:
                     released, pieces, weight = [*released, *passed], [], 0
                     await self._steps.pause()
                 frame: Frame | None = received
-                if not received.data and is_error(received.raw):
-                    frame = Frame(received.raw, received.raw, is_bare=True)
-                elif not received.is_plain:
-                    check_frame(framing, received)
-                    frame = framing.canonical(received)
+                if not received.is_plain:
+                    frame = (
+                        _checked_frame(framing, received)
+                        if (reading := work_of(received.raw) + work_of_lines(received.raw)) <= SMALL_BODY
+                        else await self._steps.run_for(reading, _checked_frame, framing, received)
+                    )
                 self._read_bytes += len(received.raw)
                 if frame is None:  # a comment, which no hook reads
                     continue
@@ -296,6 +320,8 @@ class AnswerPipeline:
                     self._cited.note_original(piece.response)
                 pieces.append(piece)
                 weight += 1 if work < _FEW_VALUES else len(read_list(piece.response, "candidates")) or 1
+            if framing.kept_bytes > MAX_ANSWER:
+                raise answer_too_large()
         except BodyError as unreadable:
             error, end = unreadable_answer(str(unreadable)), "abandon"
         except ApiError as raised:  # the pieces before it are judged first
@@ -307,7 +333,8 @@ class AnswerPipeline:
 
         A large event, which may become many frames, is parsed in a thread.
         """
-        self._event_work = (self._event_work if framing.is_in_event else 0) + work_of(chunk)
+        before = self._event_work if framing.is_in_event else 0
+        self._event_work = before + work_of(chunk) + work_of_lines(chunk)
         frames = await self._steps.run_for(self._event_work, framing.feed, chunk)
         return [*frames, *await self._steps.run_for(self._event_work, framing.finish)] if last else frames
 
@@ -432,7 +459,7 @@ class AnswerPipeline:
         edited = outcome.event.body
         if edited is joined:
             return pieces
-        shares = iter(await self._steps.run_for(work, split_edit, responses_of(answers), joined, edited))
+        shares = iter(await self._run_edit(size, work, split_edit, responses_of(answers), joined, edited))
         return [piece if piece.body is None else replace(piece, response=next(shares)) for piece in pieces]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
 from hookgate.hooks.session import Steps
@@ -18,7 +18,13 @@ from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
-from hookgate.proxy.server.bodies import MAX_ANSWER, SMALL_BODY, answer_too_large, unreadable_answer
+from hookgate.proxy.server.bodies import (
+    MAX_ANSWER,
+    SMALL_BODY,
+    answer_too_large,
+    unreadable_answer,
+    work_of,
+)
 from hookgate.translator import BodyError, Frame, join_events
 from hookgate.translator.citations import CITING, move_citations, with_moved_annotations
 from hookgate.translator.fields import (
@@ -31,6 +37,7 @@ from hookgate.translator.fields import (
     write,
 )
 from hookgate.translator.response import is_json_answer
+from hookgate.translator.streaming.edits import LONG_EDIT
 from hookgate.translator.streaming.events import TextChannel, join_texts, only_text
 from hookgate.translator.streaming.partial_calls import UnfinishedCalls, with_whole_calls
 from hookgate.translator.strictjson import encode_answer, loads, with_whole_characters
@@ -38,10 +45,18 @@ from hookgate.translator.strictjson import encode_answer, loads, with_whole_char
 log = logging.getLogger("hookgate.gateway")
 
 _THREAD_BYTES = 32 * 1024
-"""Screens judge batches of more bytes in a thread: each byte may take several microseconds."""
+"""Screens judge batches and errors of more bytes in a thread: each byte may take several microseconds."""
+
+_QUICK_BYTES = 2 * 1024
+"""A larger piece or error has a thread if its screen says that it takes long."""
+
+_PORTION_BYTES = 8 * 1024
+"""After so many bytes of smaller pieces, other calls may run."""
 
 _MANY_PIECES = 100
 """If more pieces are held, they are judged or made whole in a thread."""
+
+T = TypeVar("T")
 
 _PIECE_MEMORY = 512  # estimated bytes of a piece besides its text and values
 
@@ -67,6 +82,11 @@ class Piece:
     def finishes(self) -> bool:
         """Whether it has the end of the answer, or of one of several candidates."""
         return any(read(each, "finishReason") is not None for each in read_list(self.response, "candidates"))
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether hooks may have edited it. In most dialects, any piece may be."""
+        return self.response is not self.body
 
     def data(self) -> bytes:
         """Return the JSON to send; the original bytes if nothing changed."""
@@ -174,12 +194,17 @@ class ScreenStage:
 
     async def redact_error(self, data: bytes) -> bytes:
         """Redact an upstream error; returns the same object if unchanged. Raises Withheld if denied."""
-        if self._screen.slow or len(data) > SMALL_BODY:
+        if self._screen.slow or len(data) > _THREAD_BYTES or work_of(data) > SMALL_BODY:
             return await self._steps.run_long(self._redact_error, data)
-        return self._redact_error(data)
+        value = _read_error(data)
+        if len(data) > _QUICK_BYTES and self._screen.takes_long([value]):
+            return await self._steps.run_long(self._redact_error, data)
+        return self._redacted_error(data, value)
 
     def _redact_error(self, data: bytes) -> bytes:
-        value = _read_error(data)
+        return self._redacted_error(data, _read_error(data))
+
+    def _redacted_error(self, data: bytes, value: Any) -> bytes:
         new = self._screen.redact(value)
         if new is value:
             return data
@@ -192,7 +217,7 @@ class ScreenStage:
             return EarlyEnd([], denied_answer(withheld, self._judge))
 
     async def _release(self, batch: list[Piece], *, last: bool, cut_off: bool) -> list[Piece]:
-        responses: list[JsonObject] = []
+        answers: list[Piece] = []
         others: list[Piece] = []
         for piece in batch:
             if piece.body is None:
@@ -201,16 +226,19 @@ class ScreenStage:
             self._held.append(piece)
             self._saw_error = self._saw_error or "error" in piece.body or "error" in piece.response
             self._saw_end = self._saw_end or piece.finishes
-            responses.append(piece.response)
+            answers.append(piece)
         self._in_doubt = True
         self._memory += sum(map(memory_of, batch))
-        run_screen = partial(self._screen.feed, responses, last=last, cut_off=cut_off)
+        size = received_bytes(answers)
         # A piece may release all that are held.
-        many = len(self._held) > _MANY_PIECES or received_bytes(batch) > _THREAD_BYTES
-        if self._screen.slow or many:
-            released = await self._steps.run_long(run_screen)
+        takes_long = self._screen.slow or len(self._held) > _MANY_PIECES or size > _THREAD_BYTES
+        release = partial(self._screen.feed, last=last, cut_off=cut_off)
+        if takes_long:
+            released = await self._steps.run_long(release, [piece.response for piece in answers])
+        elif size <= _QUICK_BYTES:
+            released = release([piece.response for piece in answers])
         else:
-            released = run_screen()
+            released = await self._release_portions(_portions(answers), release)
         out = [self._take(number, response) for number, response in released]
         if others:
             out += await self._judge_others(others)
@@ -218,6 +246,21 @@ class ScreenStage:
             raise answer_too_large()
         self._in_doubt = False
         return out + self._endings if last else out
+
+    async def _release_portions(
+        self, portions: Sequence[Sequence[Piece]], release: Callable[[Sequence[JsonObject]], T]
+    ) -> T:
+        """Return what is released with the last portion. Other calls may run after each of the others."""
+        for portion in portions[:-1]:
+            await self._run_screen(self._screen.add, portion)
+            await self._steps.pause()
+        return await self._run_screen(release, portions[-1])
+
+    async def _run_screen(self, step: Callable[[Sequence[JsonObject]], T], portion: Sequence[Piece]) -> T:
+        responses = [piece.response for piece in portion]
+        if len(portion[0].frame.raw) > _QUICK_BYTES and self._screen.takes_long(responses):
+            return await self._steps.run_long(step, responses)
+        return step(responses)
 
     def _take(self, number: int, response: JsonObject) -> Piece:
         """Return what is released of a piece. All pieces before it have been released."""
@@ -244,6 +287,20 @@ class ScreenStage:
             redacted = await self.redact_error(original) if original else original
             self._endings.append(piece if redacted is original else replace(piece, error=redacted))
         return blank
+
+
+def _portions(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Return the pieces in portions that are judged quickly. One that may take long has its own."""
+    portions: list[list[Piece]] = []
+    left = 0
+    for piece in pieces:
+        size = len(piece.frame.raw)
+        if size > min(left, _QUICK_BYTES):
+            portions.append([])
+            left = _PORTION_BYTES
+        portions[-1].append(piece)
+        left = left - size if size <= _QUICK_BYTES else 0
+    return portions
 
 
 def _read_error(data: bytes) -> Any:
@@ -673,8 +730,8 @@ class CitationStage(_HoldingStage):
         self._texts, self._steps = texts, steps
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        if self._texts.size * len(pieces) > _THREAD_BYTES and (
-            self._texts.size * sum(map(_cites, pieces)) > _THREAD_BYTES
+        if self._texts.size * len(pieces) > LONG_EDIT and (
+            self._texts.size * sum(map(_cites, pieces)) > LONG_EDIT
         ):
             return await self._steps.run_long(self._texts.note_sent, pieces)
         return self._texts.note_sent(pieces)

@@ -130,7 +130,7 @@ class InteractionReading:
                 pipeline.close()
                 if counts and delivery.usage != Usage():
                     await self._count_use(judge, earlier, delivery)
-            if succeeded and self._framing is not None and self._framing.is_skipping:
+            if instead is None and succeeded and self._framing is not None and self._framing.is_skipping:
                 return request_refused(_NO_EVENT)
             return instead
 

@@ -46,6 +46,7 @@ from hookgate.translator import BodyError, EditError, declared_descriptions, sho
 from hookgate.translator.checks import check_items
 from hookgate.translator.fields import (
     JsonObject,
+    is_larger,
     joined_text,
     read,
     read_list,
@@ -81,6 +82,8 @@ _CLOSE_REASON = 123
 """The largest reason for closing a WebSocket, in bytes."""
 _MAX_HELD = 10_000
 """The number of messages of a server that are held back."""
+_QUICK_RESTORED = 2 * 1024
+"""The size of a larger answer in which pseudonyms are restored in a thread."""
 _MAX_CALLS = 1000
 """The number of tool calls that are remembered for their results and cancellations."""
 
@@ -386,7 +389,10 @@ class LiveSession:
             judged = self._turn.latest(kind, candidate, shown, _only_candidate(outcome.event.body))
         except EditError as error:
             raise _no_place(error, event.name) from None
-        return _only_candidate(self._judge.session.call_state.restore_pseudonyms({"candidates": [judged]}))
+        state, answer = self._judge.session.call_state, {"candidates": [judged]}
+        if state.client_filters and is_larger(answer, _QUICK_RESTORED):
+            return _only_candidate(await state.steps.run_long(state.restore_pseudonyms, answer))
+        return _only_candidate(state.restore_pseudonyms(answer))
 
     async def _judge_calls(
         self, calls: Sequence[JsonObject]

@@ -7,6 +7,7 @@ a document's own fields count, in any dialect: arguments of functions may contai
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -149,8 +150,9 @@ class AnswerMeter:
         if self._is_whole:
             self._read(bytes(self._whole))
         elif self._decoder is not None:
-            for frame in self._decoder.finish():
-                self._read(frame.data or frame.raw)
+            with suppress(BodyError):
+                for frame in self._decoder.finish():
+                    self._read(frame.data or frame.raw)
         self._decoder, self._is_whole = None, False
         self._whole.clear()
 

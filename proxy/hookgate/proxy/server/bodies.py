@@ -47,6 +47,11 @@ def work_of(data: bytes) -> int:
     return len(data) + VALUE_BYTES * (data.count(b",") + data.count(b"[") + data.count(b"{"))
 
 
+def work_of_lines(data: bytes) -> int:
+    """Return the work of the lines of a part of a stream: each of them may be an event, or be checked."""
+    return VALUE_BYTES * (data.count(b"\n") + data.count(b"\r"))
+
+
 def is_large(value: Any) -> bool:
     """Return whether the work of a part of a body is more than SMALL_BODY."""
     return is_larger(value, SMALL_BODY, VALUE_BYTES)
@@ -212,6 +217,8 @@ _ODD_LINE_END = rb"[\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]"
 _ODD_END = re.compile(_ODD_LINE_END)
 # A line of a server-sent event; one without a name is a comment. In JSON, odd line ends are in strings only.
 _LINE = re.compile(rb"data:|(?:event|id|retry)?:(?!.*(?:" + _ODD_LINE_END + rb"))")
+_LONGEST_NOTE = 64 * 1024
+"""The size in bytes of the longest line of a server-sent event besides its data, such as a comment."""
 
 
 class _BodySource(Protocol):
@@ -377,13 +384,11 @@ _SLICE = 64 * 1024
 def stream_slices(data: bytes) -> list[bytes]:
     """Return the data of a stream in slices that are small enough to be processed in the event loop.
 
-    A slice has less work than a body that needs a thread; each line counts like a value, because it may be an
-    event.
+    A slice has less work than a body that needs a thread. Each line counts like a value.
     """
     if len(data) <= SMALL_BODY // (1 + VALUE_BYTES):
         return [data]  # as nearly always
-    lines = data.count(b"\n") + data.count(b"\r")
-    if len(data) <= _SLICE and work_of(data) + VALUE_BYTES * lines <= SMALL_BODY:
+    if len(data) <= _SLICE and work_of(data) + work_of_lines(data) <= SMALL_BODY:
         return [data]
     half = len(data) // 2
     return [*stream_slices(data[:half]), *stream_slices(data[half:])]
@@ -420,9 +425,15 @@ def check_frame(framing: Framing, frame: Frame) -> None:
     if isinstance(framing, JsonArray):
         valid = not raw.removesuffix(frame.data).strip(b" \t\r\n[,]")
     else:
-        valid = frame.is_plain or all(map(_LINE.match, filter(None, raw.splitlines())))
+        valid = frame.is_plain or all(map(_may_stand, filter(None, raw.splitlines())))
     if not valid:
         raise unreadable_answer("the stream contains data outside its events")
+
+
+def _may_stand(line: bytes) -> bool:
+    """Return whether a line may be in a server-sent event."""
+    is_short = len(line) <= _LONGEST_NOTE or line.startswith(b"data:")
+    return is_short and _LINE.match(line) is not None
 
 
 def read_answer(data: bytes, body_worker: BodyWorker) -> JsonObject:

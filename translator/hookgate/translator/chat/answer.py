@@ -8,10 +8,10 @@ joins them to `{"chunks": […]}`, which is shown as one response.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from hookgate.translator.chat.messages import REASONING, decode_call, encode_call
+from hookgate.translator.chat.messages import REASONING, check_message_arguments, decode_call, encode_call
 from hookgate.translator.conversation.alignment import align_parts
 from hookgate.translator.fields import (
     BodyError,
@@ -53,11 +53,23 @@ _Place = tuple[str, int]
 def decode_completion(body: JsonObject) -> JsonObject:
     """Return the response for a completion, a chunk, or joined chunks. Raises BodyError."""
     if "chunks" not in body or "choices" in body:
+        check_message_arguments(_messages_in([body]), "choices")
         return _decode_one(body)
     chunks = body["chunks"]
     if not isinstance(chunks, list) or len(body) != 1:
         raise BodyError("chunks", "the chunks must be a list")
-    return _joined([_decode_one(chunk) for chunk in _with_whole_calls(chunks)])
+    whole = _with_whole_calls(chunks)
+    check_message_arguments(_messages_in(whole), "chunks")
+    return _joined([_decode_one(chunk) for chunk in whole])
+
+
+def _messages_in(bodies: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """Yield the messages of all choices."""
+    for body in bodies:
+        for choice in read_list(body, "choices"):
+            if isinstance(choice, dict):
+                yield read_object(choice, "message")
+                yield read_object(choice, "delta")
 
 
 def _decode_one(body: JsonObject) -> JsonObject:

@@ -11,7 +11,7 @@ from typing import Any
 
 from hookgate.translator.chat.answer import completion_chunks, is_piece
 from hookgate.translator.fields import BodyError, JsonObject, read_list, read_object, same_items
-from hookgate.translator.streaming.framing import Frame
+from hookgate.translator.streaming.framing import KEPT_ITEM, Frame
 from hookgate.translator.streaming.joining import DONE, JoinedEvents, read_frame
 from hookgate.translator.strictjson import encode_answer, may_contain
 
@@ -25,6 +25,9 @@ class _CallIndexes:
     def __init__(self) -> None:
         self._next: dict[int, int] = {}  # by choice: the next free index
         self._indexes: dict[tuple[int, Any], int] = {}  # by choice and the upstream's index: of the last call
+
+    def __len__(self) -> int:
+        return len(self._indexes)
 
     def apply_to(self, chunk: JsonObject) -> JsonObject:
         """Return a chunk with these indexes; the same object if it has them. Raises BodyError."""
@@ -84,6 +87,10 @@ class CompletionChunks(JoinedEvents):
         super().reset_decoder()
         self._calling = set()
         self._call_indexes = _CallIndexes()
+
+    @property
+    def kept_bytes(self) -> int:
+        return super().kept_bytes + KEPT_ITEM * len(self._call_indexes)
 
     def expect_choices(self, number: int) -> None:
         """Set the number of choices, by default one, for which the request asks. No others may have calls."""

@@ -7,12 +7,17 @@
 A turn has the other fields of its message, so that the message can be made from the turn alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hookgate.translator.chat.contents import decode_message_contents, encode_contents, encode_message_content
 from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object
-from hookgate.translator.openai.calls import decode_arguments, decode_result, encode_result
+from hookgate.translator.openai.calls import (
+    check_argument_values,
+    decode_arguments,
+    decode_result,
+    encode_result,
+)
 from hookgate.translator.openai.fields import check_openai_fields, read_string
 from hookgate.translator.strictjson import dumps
 
@@ -59,6 +64,18 @@ def _decode_assistant(message: JsonObject, path: str) -> list[JsonObject]:
     if not isinstance(calls, list | None):
         raise BodyError(f"{path}.tool_calls", "the tool calls must be a list")
     return [*parts, *(decode_call(call, f"{path}.tool_calls[{n}]") for n, call in enumerate(calls or ()))]
+
+
+def check_message_arguments(messages: Iterable[Any], path: str) -> None:
+    """Refuse messages whose calls have too many values in their arguments. Raises TooLargeError."""
+    calls = (
+        call
+        for message in messages
+        if isinstance(message, dict)
+        for call in read_list(message, "tool_calls")
+        if isinstance(call, dict)
+    )
+    check_argument_values((read_object(call, "function").get("arguments") for call in calls), path)
 
 
 def decode_call(call: Any, path: str) -> JsonObject:

@@ -9,16 +9,14 @@ becomes the tool `googleSearch`, `tool_choice` becomes `toolConfig`, and setting
 `generationConfig`. All other fields keep their names, so that hooks see them in the view `body`.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from hookgate.translator.chat.contents import decode_message_contents, encode_contents
-from hookgate.translator.chat.messages import decode_message, encode_messages
+from hookgate.translator.chat.messages import check_message_arguments, decode_message, encode_messages
 from hookgate.translator.conversation.items import encode_tools
 from hookgate.translator.fields import BodyError, JsonObject, camel, read_list, read_object
 from hookgate.translator.openai.calls import (
     MODES,
-    check_argument_values,
     check_function_name,
     encode_selection,
 )
@@ -82,7 +80,7 @@ class ChatRequest:
     # ---- as a GenerateContentRequest
 
     def _decode_messages(self, messages: list[Any]) -> None:
-        check_argument_values(_arguments_in(messages), "messages")
+        check_message_arguments(messages, "messages")
         names: dict[str, str] = {}
         for number, message in enumerate(messages):
             path = f"messages[{number}]"
@@ -194,16 +192,6 @@ def _check_body(body: JsonObject) -> None:
         raise BodyError("audio", "hooks cannot judge spoken answers; omit it")
     if not isinstance(body.get("messages"), list):
         raise BodyError("messages", "the messages must be a list")
-
-
-def _arguments_in(messages: list[Any]) -> Iterator[Any]:
-    """Yield the arguments of all tool calls, which may be of any type."""
-    for message in messages:
-        calls = message.get("tool_calls") if isinstance(message, dict) else None
-        for call in calls if isinstance(calls, list) else ():
-            function = call.get("function") if isinstance(call, dict) else None
-            if isinstance(function, dict):
-                yield function.get("arguments")
 
 
 def _decode_choice(choice: Any) -> JsonObject:

@@ -32,6 +32,7 @@ from hookgate.translator.interactions.steps import (
     encode_turn,
     is_call_of_client,
 )
+from hookgate.translator.openai.calls import check_argument_values
 from hookgate.translator.strictjson import dumps, loads
 
 NEXT = -1
@@ -132,6 +133,7 @@ def _decode_joined(events: Sequence[Any]) -> list[_Shown]:
         if type(index) is not int and (index is not None or is_of_step):
             raise BodyError(f"events[{number}].index", "an index must be an integer")
         by_index.setdefault(-1 if index is None else index, []).append(number)
+    check_argument_values((_arguments_in(events, numbers) for numbers in by_index.values()), "events")
     shown: list[_Shown] = []
     for _, numbers in sorted(by_index.items()):  # a step that began earlier continues the text before it
         kind = read_object(events[numbers[0]], "step").get("type")
@@ -149,20 +151,15 @@ def _whole_call(events: Sequence[JsonObject], numbers: Sequence[int]) -> JsonObj
         raise BodyError(
             f"events[{numbers[0]}].step", "a piece of arguments needs the function call that it belongs to"
         )
-    pieces = []
     for number in numbers[1:]:
-        delta = read_object(events[number], "delta")
-        if delta.get("type") == "arguments_delta":
-            piece = delta.get("arguments")
-            if not isinstance(piece, str | None):
+        if _is_piece(events[number]):
+            if not isinstance(events[number]["delta"].get("arguments"), str | None):
                 raise BodyError(f"events[{number}].delta.arguments", "a piece of arguments must be a string")
-            pieces.append(piece or "")
         elif _has_step(events[number]):
             raise BodyError(f"events[{number}].index", "a step begins twice")
         elif _has_delta(events[number]):
             raise BodyError(f"events[{number}].delta.type", "a function call has no such delta")
-    text = "".join(pieces)
-    if text:
+    if text := _arguments_in(events, numbers):
         if step.get("arguments"):
             raise BodyError(
                 "step.arguments", "a function call has arguments in its first event and in others"
@@ -173,6 +170,12 @@ def _whole_call(events: Sequence[JsonObject], numbers: Sequence[int]) -> JsonObj
         step = {**step, "arguments": arguments}
     part: JsonObject = decode_step(step, "step")["parts"][0]
     return part
+
+
+def _arguments_in(events: Sequence[JsonObject], numbers: Sequence[int]) -> str:
+    """Return the arguments in the pieces of one step."""
+    pieces = (events[number]["delta"].get("arguments") for number in numbers if _is_piece(events[number]))
+    return "".join(piece for piece in pieces if isinstance(piece, str))
 
 
 def _decode_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:

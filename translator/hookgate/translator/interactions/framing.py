@@ -26,6 +26,9 @@ _NAMES = rb"event: ?(?:interaction\.[a-z_]+|step\.[a-z_]+|error|done)[ \t]*"
 
 _MAX_HEAD = 1024 * 1024
 
+_KEPT_NUMBER = 128
+"""The estimated memory of a kept number in bytes."""
+
 
 async def first_event(read: Callable[[], Awaitable[bytes]]) -> tuple[bytes, JsonObject]:
     """Return the bytes of a stream up to its first event, which is also returned; empty if there is none.
@@ -54,7 +57,7 @@ class InteractionEvents(JoinedEvents):
         super().__init__()
         self._after, self._reached = after, not after
         self.needs_parsing = bool(after)
-        self._passed: set[str] = set()  # the IDs of events up to that one
+        self._passed: set[int] = set()  # the hashes of the IDs of events up to that one
         self._open: dict[int, bool] = {}  # steps that have begun, and whether they are calls
         self._stopped: set[int] = set()
         self._called = False  # whether the model has called a function
@@ -69,6 +72,11 @@ class InteractionEvents(JoinedEvents):
         self._open = {}
         self._stopped.clear()
         self._offset, self._client_indexes = self._next, {}
+
+    @property
+    def kept_bytes(self) -> int:
+        numbers = (self._passed, self._open, self._stopped, self._started, self._client_indexes)
+        return super().kept_bytes + _KEPT_NUMBER * sum(map(len, numbers))
 
     # ---- from the upstream
 
@@ -87,7 +95,7 @@ class InteractionEvents(JoinedEvents):
         """Note which steps are open. Raises BodyError for what is not an event, or comes after its step."""
         event = read_frame(data)
         if not self._reached and isinstance(id_ := event.get("event_id"), str):
-            self._passed.add(id_)
+            self._passed.add(hash(id_))
             self._reached = id_ == self._after
         kind, index = event.get("event_type"), event.get("index")
         if type(index) is not int:
@@ -146,7 +154,7 @@ class InteractionEvents(JoinedEvents):
     def _has_passed(self, event: JsonObject) -> bool:
         """Return whether the client has received an event with this ID, or one after it."""
         id_ = event.get("event_id")
-        return isinstance(id_, str) and id_ in self._passed
+        return isinstance(id_, str) and hash(id_) in self._passed
 
     def event(self, data: bytes) -> bytes:
         """Return the bytes of an event, or those of all events of a whole interaction and their end."""

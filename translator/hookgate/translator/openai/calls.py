@@ -17,7 +17,7 @@ from hookgate.translator.fields import (
 from hookgate.translator.strictjson import dumps, exceeds, loads
 
 _MAX_ARGUMENT_VALUES = 200_000
-"""The maximum number of JSON values in the arguments of all function calls of a request.
+"""The maximum number of JSON values in the arguments of all function calls of a body, or of joined events.
 
 The limit for the values of a body does not count them, because they are in strings.
 """
@@ -32,7 +32,14 @@ _CHOICES = {"AUTO": "auto", "NONE": "none", "ANY": "required", "VALIDATED": "aut
 
 
 def check_argument_values(arguments: Iterable[Any], path: str) -> None:
-    """Refuse arguments of calls with too many values, before any are parsed. Raises TooLargeError."""
+    """Refuse arguments of calls with too many values, before any are parsed.
+
+    Args:
+        arguments: Those of all calls of a body, or of joined events; only strings count.
+        path: Where they are.
+
+    Raises TooLargeError.
+    """
     texts = [text.encode(errors="replace") for text in arguments if isinstance(text, str)]
     if exceeds(b"[" + b",".join(texts) + b"]", _MAX_ARGUMENT_VALUES):
         message = f"the arguments of tool calls have more than {_MAX_ARGUMENT_VALUES} JSON values"
@@ -46,7 +53,10 @@ def check_function_name(name: str, path: str) -> None:
 
 
 def decode_arguments(text: Any, path: str) -> JsonObject:
-    """Return the arguments of a call. Raises BodyError unless they are a JSON object in a string."""
+    """Return the arguments of a call, whose number of values has been checked: see check_argument_values.
+
+    Raises BodyError unless they are a JSON object in a string.
+    """
     if not isinstance(text, str | None):
         raise BodyError(path, "the arguments of a call must be a string of JSON")
     if not text or not text.strip():

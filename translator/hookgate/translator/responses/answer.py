@@ -20,7 +20,7 @@ from hookgate.translator.fields import (
     same,
 )
 from hookgate.translator.openai.fields import check_openai_fields
-from hookgate.translator.responses.items import decode_output_item, encode_items
+from hookgate.translator.responses.items import check_item_arguments, decode_output_item, encode_items
 
 _TAKEN = frozenset({"candidates", "outputFields", "usageMetadata"})
 _FIELDS = "outputFields"
@@ -82,6 +82,7 @@ def _decoded(body: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
     output = body.get("output")
     if not isinstance(output, list | None):
         raise BodyError("output", "the output must be a list")
+    check_item_arguments(output or (), "output")
     turns = [decode_output_item(item, f"output[{number}]") for number, item in enumerate(output or ())]
     parts = [part for turn in turns for part in turn["parts"]]
     candidate = candidate_of([_bare(part) for part in parts], reason_of_status(body))

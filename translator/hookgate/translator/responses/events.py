@@ -20,7 +20,12 @@ from hookgate.translator.responses.answer import (
     usage_as_metadata,
 )
 from hookgate.translator.responses.contents import is_content_text, texts_of_item, with_empty_texts, with_text
-from hookgate.translator.responses.items import decode_output_item, encode_items, type_of_item
+from hookgate.translator.responses.items import (
+    check_item_arguments,
+    decode_output_item,
+    encode_items,
+    type_of_item,
+)
 
 NEXT = -1
 """The output index of an item that hooks have added: the framing replaces it with the next free one."""
@@ -163,6 +168,7 @@ def _decoded(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:
     if not isinstance(events, list) or len(event) != 1:
         raise BodyError("events", "the events must be a list")
     decoded = [_decode_one(each, f"events[{number}]") for number, each in enumerate(events)]
+    check_item_arguments((each.get("item") for each in events if each["type"] == ENDED), "events")
     shown = _shown_of(events, [parts for _, parts in decoded])
     candidate = candidate_of([part for each in shown for part in each.parts])
     rests: list[JsonObject] = []

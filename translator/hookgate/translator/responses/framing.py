@@ -27,7 +27,7 @@ from hookgate.translator.responses.events import (
     response_events,
 )
 from hookgate.translator.responses.received import ReceivedItems, StreamedText
-from hookgate.translator.streaming.framing import Frame
+from hookgate.translator.streaming.framing import KEPT_ITEM, Frame
 from hookgate.translator.streaming.joining import (
     DONE,
     HeldEvents,
@@ -36,10 +36,20 @@ from hookgate.translator.streaming.joining import (
     with_names,
     with_own_name,
 )
-from hookgate.translator.strictjson import encode_answer
+from hookgate.translator.strictjson import dumps, encode_answer
 
 _NAMES = rb"event: ?(?:response(?:\.[a-z_]+)+|error|keepalive|done)[ \t]*"
 _NEW_ID = re.compile(r"((?:fc|msg|rs)_hookgate_)-?\d+")
+
+
+_KEPT_VALUE = 128
+"""The estimated memory of a JSON value in bytes, besides its text."""
+
+
+def _memory_of(item: JsonObject) -> int:
+    """Return the estimated memory of what is kept about an item, in bytes."""
+    data = dumps(item)
+    return KEPT_ITEM + len(data) + _KEPT_VALUE * (data.count(b",") + data.count(b"[") + data.count(b"{"))
 
 
 @dataclass(slots=True)
@@ -47,29 +57,34 @@ class _SentItem:
     """An item as far as the client has received it."""
 
     item: JsonObject
-    """As it began."""
+    """As it began or, if it has ended, as it ended."""
     texts: dict[tuple[str, int], StreamedText] = field(default_factory=dict)
     """Its texts by their lists and numbers."""
     kinds: dict[tuple[str, int], str] = field(default_factory=dict)
     """The types of the contents with these texts."""
-    ended: JsonObject | None = None
-    """As it ended; None if it has not."""
+    has_ended: bool = False
 
     def text(self, name: str, number: int) -> str:
         """Return the text of a content, by its list and its number."""
         return str(self.texts.get((name, number), ""))
 
-    def append(self, at: TextPlace, kind: str, piece: str) -> None:
-        """Add a piece of a text."""
+    def append(self, at: TextPlace, kind: str, piece: str) -> int:
+        """Add a piece of a text. Returns by how many bytes the memory of the item grows."""
         place = at.list_name, at.number
+        begun = 0 if place in self.kinds else KEPT_ITEM
         self.kinds.setdefault(place, kind)
-        self.texts.setdefault(place, StreamedText()).append(piece)
+        return begun + self.texts.setdefault(place, StreamedText()).append(piece)
+
+    def end(self, item: JsonObject) -> int:
+        """Note the item as it ends. Returns by how many bytes its memory grows."""
+        before, self.item, self.has_ended = self.item, item, True
+        return _memory_of(item) - _memory_of(before)
 
     def filled(self, item: JsonObject) -> JsonObject:
         """Return an item of the same kind with the texts that the client has received."""
         if item.get("type") != CALL:
             return with_item_texts(item, self.text)
-        sent = self.ended or {}
+        sent = self.item if self.has_ended else {}
         kept: JsonObject = {key: sent[key] for key in ("arguments", "call_id", "name") if key in sent}
         return item if same({**item, **kept}, item) else {**item, **kept}
 
@@ -95,9 +110,10 @@ class ResponseEvents(HeldEvents):
         super().__init__()
         self._received = ReceivedItems()
         self._open: dict[int, bool] = {}  # items of held frames that have begun, and whether they are calls
-        self._began: JsonObject | None = None  # the response that the client knows to have begun
+        self._began: JsonObject | None = None  # the ID of the response that the client knows to have begun
         self._continues = False  # whether another answer continues that response
         self._sent_items: dict[int, _SentItem] = {}  # by the client's output index
+        self._sent_bytes = 0  # the memory of these items
         self._number = -1  # the last sequence number
         self._next = self._offset = 0  # the next free output index, and that of this answer's first item
         self._places: dict[int, int] = {}  # the client's output index of each item of this answer
@@ -107,6 +123,10 @@ class ResponseEvents(HeldEvents):
         self._received = ReceivedItems()
         self._open = {}
         self._continue()
+
+    @property
+    def kept_bytes(self) -> int:
+        return super().kept_bytes + self._received.kept_bytes + self._sent_bytes
 
     def _continue(self) -> None:
         self._continues = self._began is not None
@@ -181,7 +201,8 @@ class ResponseEvents(HeldEvents):
         if kind in BEGINNINGS and self._continues:
             events = self._closing()
         elif kind in BEGINNINGS:
-            self._began = read_object(event, "response")
+            begun = read_object(event, "response")
+            self._began = {"id": begun["id"]} if "id" in begun else {}
         elif kind in ENDINGS:
             events = [*self._closing(), self._with_items(event)]
         elif type(index) is int:
@@ -225,11 +246,12 @@ class ResponseEvents(HeldEvents):
         place: int = event["output_index"]
         if kind == BEGUN:
             self._sent_items[place] = _SentItem(read_object(event, "item"))
+            self._sent_bytes += _memory_of(self._sent_items[place].item)
         if (sent := self._sent_items.get(place)) is None:
             return []
         if kind in KIND_OF_DELTA:
             text = KIND_OF_DELTA[kind]
-            sent.append(place_in(event, text), text.content, event.get("delta") or "")
+            self._sent_bytes += sent.append(place_in(event, text), text.content, event.get("delta") or "")
         elif kind in KIND_OF_DONE:
             at = place_in(event, KIND_OF_DONE[kind])
             content = {**event, "type": KIND_OF_DONE[kind].content}
@@ -240,15 +262,15 @@ class ResponseEvents(HeldEvents):
             return [_with(event, "part", with_text(event["part"], sent.text(at.list_name, at.number)))]
         elif kind == ENDED:
             item = event["item"]
-            sent.ended = item if item.get("type") == CALL else sent.filled(item)
-            return [_with(event, "item", sent.ended)]
+            self._sent_bytes += sent.end(item if item.get("type") == CALL else sent.filled(item))
+            return [_with(event, "item", sent.item)]
         return [event]
 
     def _closing(self) -> list[JsonObject]:
         """Return the events with which the items end that the client has to consider open."""
         events: list[JsonObject] = []
         for place, sent in self._sent_items.items():
-            if sent.ended is not None:
+            if sent.has_ended:
                 continue
             item = {**sent.item, "status": "completed"}
             contents: dict[str, list[Any]] = {}
@@ -256,8 +278,8 @@ class ResponseEvents(HeldEvents):
                 contents.setdefault(name, []).append(content)
                 # The client has received the beginning of the content, and its pieces.
                 events += content_events(content, TextPlace(place, name, number), item.get("id"))[-2:]
-            sent.ended = {**item, **contents}
-            events.append({"type": ENDED, "output_index": place, "item": sent.ended})
+            self._sent_bytes += sent.end({**item, **contents})
+            events.append({"type": ENDED, "output_index": place, "item": sent.item})
         return events
 
     def _with_items(self, event: JsonObject) -> JsonObject:
@@ -271,9 +293,9 @@ class ResponseEvents(HeldEvents):
             given[ids.get(id_, place) if isinstance(id_, str) else place] = item
         output = []
         for place, sent in sorted(self._sent_items.items()):
-            ended, item = sent.ended or sent.item, given.get(place)
-            fits = isinstance(item, dict) and item.get("type") == ended.get("type")
-            output.append(sent.filled(item) if item is not None and fits else ended)
+            item = given.get(place)
+            fits = isinstance(item, dict) and item.get("type") == sent.item.get("type")
+            output.append(sent.filled(item) if item is not None and fits else sent.item)
         new: JsonObject = {}
         if not same(output, response.get("output")):
             new["output"] = output

@@ -8,12 +8,17 @@
 A turn has the other fields of its item, so that the item can be made from the turn alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from hookgate.translator.fields import BodyError, JsonObject, is_text, read, read_list, read_object
-from hookgate.translator.openai.calls import decode_arguments, decode_result, encode_result
+from hookgate.translator.openai.calls import (
+    check_argument_values,
+    decode_arguments,
+    decode_result,
+    encode_result,
+)
 from hookgate.translator.openai.fields import check_openai_fields, read_string
 from hookgate.translator.responses.contents import (
     decode_item_contents,
@@ -50,6 +55,11 @@ def type_of_item(item: Any, path: str) -> str:
     if not isinstance(kind, str):
         raise BodyError(f"{path}.type", "an item must have a type, such as message")
     return kind
+
+
+def check_item_arguments(items: Iterable[Any], path: str) -> None:
+    """Refuse items whose calls have too many values in their arguments. Raises TooLargeError."""
+    check_argument_values((item.get("arguments") for item in items if isinstance(item, dict)), path)
 
 
 def decode_input_item(item: Any, path: str, names: Mapping[str, str]) -> JsonObject:

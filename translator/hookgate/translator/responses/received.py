@@ -24,7 +24,7 @@ from hookgate.translator.responses.events import (
     place_in,
     read_index,
 )
-from hookgate.translator.streaming.framing import MAX_EVENT
+from hookgate.translator.streaming.framing import KEPT_ITEM, MAX_EVENT
 
 _ARGUMENTS = "arguments"
 _DIFFERS = "it differs from the pieces before it"
@@ -36,9 +36,11 @@ class StreamedText:
     def __init__(self) -> None:
         self._data = bytearray()  # takes less memory than the pieces, of which there may be many
 
-    def append(self, piece: str) -> None:
-        """Add a piece."""
-        self._data += piece.encode("utf-8", "surrogatepass")
+    def append(self, piece: str) -> int:
+        """Add a piece, and return its size in bytes."""
+        data = piece.encode("utf-8", "surrogatepass")
+        self._data += data
+        return len(data)
 
     def __str__(self) -> str:
         return self._data.decode("utf-8", "surrogatepass")
@@ -48,14 +50,21 @@ class ReceivedItems:
     """The items of one answer, as far as the upstream has streamed them."""
 
     def __init__(self) -> None:
-        self._items: dict[int, JsonObject] = {}
+        self._items: dict[int, object] = {}  # the ID of each item, by its index
         self._ids: dict[str, int] = {}
+        self._id_bytes = 0
         self._texts: dict[TextPlace, StreamedText] = {}
         self._ended: set[tuple[str, TextPlace]] = set()  # texts whose end was repeated, by the event's type
         self._ended_items: set[int] = set()
         self._size = 0
         self._has_ended = False
         self._open: dict[int, bool] = {}  # items that have not ended, and whether they are function calls
+
+    @property
+    def kept_bytes(self) -> int:
+        """The estimated memory of what is kept of the items and texts, in bytes."""
+        kept = len(self._items) + len(self._texts) + len(self._ended)
+        return self._id_bytes + self._size + KEPT_ITEM * kept
 
     def note(self, event: JsonObject) -> list[JsonObject]:
         """Return an event after the pieces that are missing before it; the same object if it is complete.
@@ -102,9 +111,10 @@ class ReceivedItems:
             raise BodyError("item", "an item must be an object")
         if index in self._items:
             raise BodyError("output_index", "an item begins twice")
-        self._items[index], self._open[index] = item, item.get("type") == CALL
+        self._items[index], self._open[index] = item.get("id"), item.get("type") == CALL
         if isinstance(id_ := item.get("id"), str):
             self._ids[id_] = index
+            self._id_bytes += len(id_)
         for name, number, _ in texts_of_item(item):
             self._texts[TextPlace(index, name, number)] = StreamedText()
         bare = bare_item(item)
@@ -193,7 +203,7 @@ class ReceivedItems:
             raise BodyError(place.list_name, _DIFFERS)
         if not rest and not (begins and text is not None):
             return []
-        at: JsonObject = {"item_id": self._items[place.item].get("id"), "output_index": place.item}
+        at: JsonObject = {"item_id": self._items[place.item], "output_index": place.item}
         self._add(place, rest)
         if kind == CALL:
             return [{"type": ARGUMENTS, **at, "delta": rest}]
@@ -223,11 +233,9 @@ class ReceivedItems:
     def _add(self, place: TextPlace, piece: object) -> None:
         if not isinstance(piece, str | None):
             raise BodyError("delta", "it must be a string, since hooks cannot inspect other types")
-        if piece:
-            self._size += len(piece)
-            if self._size > MAX_EVENT:
-                raise BodyError("", f"its texts are larger than {MAX_EVENT} bytes")
-        self._texts.setdefault(place, StreamedText()).append(piece or "")
+        self._size += self._texts.setdefault(place, StreamedText()).append(piece or "")
+        if self._size > MAX_EVENT:
+            raise BodyError("", f"its texts are larger than {MAX_EVENT} bytes")
 
 
 def _without_output(event: JsonObject) -> JsonObject:

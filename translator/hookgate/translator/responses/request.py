@@ -9,14 +9,12 @@ items of the input become `contents`, one turn for each item. Functions become `
 other fields keep their names, so that hooks see them in the view `body`.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from hookgate.translator.conversation.items import encode_tools
 from hookgate.translator.fields import BodyError, JsonObject, camel, read_list, read_object, same
 from hookgate.translator.openai.calls import (
     MODES,
-    check_argument_values,
     check_function_name,
     encode_selection,
 )
@@ -30,7 +28,12 @@ from hookgate.translator.openai.fields import (
 from hookgate.translator.openai.messages import INSTRUCTING, MessageList
 from hookgate.translator.openai.settings import GenerationSettings
 from hookgate.translator.responses.contents import decode_item_contents, encode_item_contents
-from hookgate.translator.responses.items import decode_input_item, encode_items, type_of_item
+from hookgate.translator.responses.items import (
+    check_item_arguments,
+    decode_input_item,
+    encode_items,
+    type_of_item,
+)
 
 _CONFIG = {"max_output_tokens": "maxOutputTokens", "temperature": "temperature", "top_p": "topP"}
 _OWN = frozenset({"input", "instructions", "model", "stream", "tool_choice", "tools", *_CONFIG})
@@ -80,7 +83,7 @@ class ResponseRequest:
             self.shown["contents"] = turns
 
     def _decode_items(self, items: list[Any]) -> None:
-        check_argument_values(_arguments_in(items), "input")
+        check_item_arguments(items, "input")
         names: dict[str, str] = {}
         for number, item in enumerate(items):
             path = f"input[{number}]"
@@ -209,13 +212,6 @@ def _format_in(body: JsonObject) -> Any:
     if text is None:
         return None
     return check_openai_fields(text, "text").get("format")
-
-
-def _arguments_in(items: list[Any]) -> Iterator[Any]:
-    """Yield the arguments of all function calls, which may be of any type."""
-    for item in items:
-        if isinstance(item, dict):
-            yield item.get("arguments")
 
 
 def _decode_choice(choice: Any) -> JsonObject:

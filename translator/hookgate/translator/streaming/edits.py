@@ -8,10 +8,14 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from difflib import Match, SequenceMatcher
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
 T = TypeVar("T", bound=Hashable)
+
+LONG_EDIT = 16 * 1024
+"""The characters of a text from which on the distribution of an edit takes more than some milliseconds."""
 
 _WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
@@ -20,8 +24,11 @@ _SURROUNDINGS = (  # characters before and behind a border; one side alone must 
     *((0, size) for size in (32, 16, 8)),
     *((size, 0) for size in (32, 16, 8)),
 )
+_WIDEST = sum(_SURROUNDINGS[0])
 _MANY = 32  # texts; for more, all borders are searched for at once, with a wide context only
 _WIDE = ((16, 16), (0, 16), (16, 0))
+_MANY_PLACES = 50  # of a text around a border: in one that repeats so often, the border is found by no other
+_SEARCHED, _SEARCHED_PER_CHARACTER = 1_000_000, 40  # characters; 31 borders are found once each with fewer
 _MAX_COMPARISONS = 250_000  # beyond it difflib takes noticeable time, and a coarser cut is good enough
 _STEPS, _STEPS_PER_CHARACTER = 1_000, 20  # of a comparison of words; ten edits of a page take fewer
 
@@ -49,12 +56,47 @@ class Comparison(SequenceMatcher[T]):
         return super().find_longest_match(alo, ahi, blo, bhi)
 
 
+class _Budget:
+    """The characters that may still be searched for the borders of one edit's texts."""
+
+    def __init__(self, length: int) -> None:
+        """`length` is that of both texts, before and after the edit."""
+        self._left = _SEARCHED + _SEARCHED_PER_CHARACTER * length
+        self._repeats = False
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing more may be searched."""
+        return self._left < 0
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether it is used up, or some text around a border repeats itself too often."""
+        return self.is_used_up or self._repeats
+
+    def places(self, text: str, word: str) -> list[int]:
+        """Return the offsets of a word, without overlaps; none if it occurs more than _MANY_PLACES times."""
+        found: list[int] = []
+        at = text.find(word)
+        while at >= 0 and len(found) <= _MANY_PLACES:
+            found.append(at)
+            at = text.find(word, at + len(word))
+        self._left -= len(text) if at < 0 else at
+        if len(found) <= _MANY_PLACES:
+            return found
+        self._repeats = self._repeats or len(word) >= _WIDEST
+        return []
+
+
 def respread(old: Sequence[str], new: str) -> list[str]:
     """Split `new`, an edit of the joined texts `old`, so that unchanged texts are kept.
 
-    The result has as many texts as `old`, and joins to `new` exactly.
+    The result has as many texts as `old`, and joins to `new` exactly. The cost is proportional to the length
+    of both: texts that repeat themselves, or take longer, are shared out in proportion to their old lengths.
     """
-    return [new] if len(old) == 1 else _spread_middle(old, new, _spread)
+    if len(old) == 1:
+        return [new]
+    return _spread_middle(old, new, partial(_spread, _Budget(sum(map(len, old)) + len(new))))
 
 
 def _spread_middle(
@@ -72,23 +114,24 @@ def _spread_middle(
     return [*old[:first], *spread(old[first:last], middle), *old[last:]]
 
 
-def _spread(old: Sequence[str], new: str) -> list[str]:
+def _spread(budget: _Budget, old: Sequence[str], new: str) -> list[str]:
     """Split at the borders that are found in `new`, and spread the text between them more finely."""
     joined, edges, many = "".join(old), _starts(old)[1:], len(old) > _MANY
-    cuts = _borders(joined, edges, new) if many else [_border(joined, at, new) for at in edges]
+    cuts = _borders(joined, edges, new) if many else [_border(budget, joined, at, new) for at in edges]
+    spread = partial(_spread_group, budget) if many else _shared_out if budget.gave_up else _respread
     out: list[str] = []
     begin = done = 0
     for i, cut in enumerate([*cuts, len(new)], 1):
         if cut is not None and cut >= done:
-            out += (_spread_group if many else _respread)(old[begin:i], new[done:cut])
+            out += spread(old[begin:i], new[done:cut])
             begin, done = i, cut
     return out
 
 
-def _spread_group(old: Sequence[str], new: str) -> list[str]:
+def _spread_group(budget: _Budget, old: Sequence[str], new: str) -> list[str]:
     if len(old) == 1:
         return [new]
-    return _spread_middle(old, new, _spread if len(old) <= _MANY else _shared_out)
+    return _spread_middle(old, new, partial(_spread, budget) if len(old) <= _MANY else _shared_out)
 
 
 def _shared_out(old: Sequence[str], new: str) -> list[str]:
@@ -122,20 +165,20 @@ def _all_places(text: str, words: set[str], size: int) -> dict[str, list[int]]:
     return places
 
 
-def _border(joined: str, at: int, new: str) -> int | None:
+def _border(budget: _Budget, joined: str, at: int, new: str) -> int | None:
     """Return the offset in `new` of the border `at`, which is found by the text around it, or None."""
     for before, behind in _SURROUNDINGS:
+        if budget.is_used_up:
+            return None
         start = max(at - before, 0)
         around = joined[start : at + behind]
-        if around and joined.count(around) == new.count(around):
-            olds, news = _places(joined, around), _places(new, around)
-            if start in olds:  # else it overlaps one before
-                return news[olds.index(start)] + at - start
+        olds = budget.places(joined, around) if around else []
+        if start not in olds:  # it overlaps one before, or there are too many
+            continue
+        news = budget.places(new, around)
+        if len(news) == len(olds):
+            return news[olds.index(start)] + at - start
     return None
-
-
-def _places(text: str, word: str) -> list[int]:
-    return [match.start() for match in re.finditer(re.escape(word), text)]
 
 
 def _respread(old: Sequence[str], new: str) -> list[str]:

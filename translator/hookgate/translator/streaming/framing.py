@@ -13,6 +13,15 @@ from hookgate.translator.fields import BodyError
 MAX_EVENT = 16 * 1024 * 1024
 """The maximum size of an event in bytes, including its framing. Inline images may have a few megabytes."""
 
+KEPT_ITEM = 512
+"""The estimated memory in bytes of what is kept of an item, a text, a call or an event, besides text."""
+
+MAX_LINES = 1_000
+"""The maximum number of lines of an event: each takes time. Nearly all events have two or three."""
+
+_LONGEST_SILENCE = 64 * 1024
+"""The size in bytes up to which a text is recognized as comments and blank lines that belong to no event."""
+
 
 @dataclass(slots=True)  # frozen ones take longer to create, for each event of a stream
 class Frame:
@@ -41,12 +50,20 @@ class Framing(ABC):
 
     @abstractmethod
     def feed(self, chunk: bytes) -> list[Frame]:
-        """Return the frames that `chunk` completes. Raises BodyError if an event exceeds MAX_EVENT."""
+        """Return the frames that `chunk` completes.
+
+        Raises BodyError if an event exceeds MAX_EVENT or MAX_LINES.
+        """
 
     @property
     @abstractmethod
     def is_in_event(self) -> bool:
         """Whether only a part of the latest event has been received."""
+
+    @property
+    @abstractmethod
+    def kept_bytes(self) -> int:
+        """The estimated memory of what is kept: an incomplete event, and what later events refer to."""
 
     @abstractmethod
     def reset_decoder(self) -> None:
@@ -54,7 +71,10 @@ class Framing(ABC):
 
     @abstractmethod
     def finish(self) -> list[Frame]:
-        """Return the last frame if the upstream ended without completing it, or an empty list."""
+        """Return the last frame if the upstream ended without completing it, or an empty list.
+
+        Raises BodyError if it exceeds MAX_LINES.
+        """
 
     def canonical(self, frame: Frame) -> Frame | None:
         """Return a frame in the form that all clients read alike; the same object if it has it.
@@ -104,7 +124,6 @@ class ServerSentEvents(Framing):
 
     _FIELD = b"data:"
     _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
-    _LINE_END = re.compile(rb"\r\n|\n|\r")
     _SILENT = re.compile(rb"(?::[^\r\n]*|[\r\n]+)*+")
     _ENDS = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n", b"\r\r\n")
     _NAME = re.compile(rb"(?!)")
@@ -114,6 +133,7 @@ class ServerSentEvents(Framing):
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._searched = 0
+        self._ends = 0  # the CRs and LFs in the buffer
         self._begun: bytes | None = None  # the first bytes of the event that a keep-alive has begun, if any
 
     def feed(self, chunk: bytes) -> list[Frame]:
@@ -130,7 +150,8 @@ class ServerSentEvents(Framing):
             if match.end() == len(self._buffer) and self._buffer.endswith(b"\r"):
                 break  # the CR may be half of a CRLF
             raw = bytes(self._buffer[start : match.end()])
-            if not self._SILENT.fullmatch(raw):
+            _check_lines(raw)
+            if len(raw) > _LONGEST_SILENCE or not self._SILENT.fullmatch(raw):
                 if silent < start:
                     frames.append(Frame(bytes(self._buffer[silent:start]), b""))
                 frames.append(self._frame(raw))
@@ -139,22 +160,32 @@ class ServerSentEvents(Framing):
         if silent < start:
             frames.append(Frame(bytes(self._buffer[silent:start]), b""))
         del self._buffer[:start]
+        if start:
+            chunk, self._ends = bytes(self._buffer), 0
         # A blank line may begin in the last three bytes and be completed by the next chunk.
         self._searched = max(len(self._buffer) - 3, 0)
         if self._buffer:
             _check_size(self._buffer)
+            self._ends += chunk.count(b"\n") + chunk.count(b"\r")
+            if self._ends > 2 * MAX_LINES:  # a line may end in both
+                raise _too_many_lines()
         return frames
 
     @property
     def is_in_event(self) -> bool:
         return bool(self._buffer)
 
+    @property
+    def kept_bytes(self) -> int:
+        return len(self._buffer)
+
     def reset_decoder(self) -> None:
         self._buffer.clear()
-        self._searched = 0
+        self._searched = self._ends = 0
 
     def finish(self) -> list[Frame]:
         rest, self._buffer = bytes(self._buffer), bytearray()
+        _check_lines(rest)
         return [self._frame(rest)] if rest else []
 
     def _frame(self, raw: bytes) -> Frame:
@@ -163,7 +194,7 @@ class ServerSentEvents(Framing):
             if b"\n" not in data and b"\r" not in data:
                 return Frame(raw, data, is_plain=True)
         values: list[bytes] = []
-        for line in self._LINE_END.split(raw):
+        for line in raw.splitlines():
             if line.startswith(b"data:"):
                 values.append(line[5:].removeprefix(b" "))  # noqa: PERF401  # a loop makes no function call
         if len(values) > 1:  # a line end is whitespace between JSON tokens; inside a string it is invalid
@@ -179,7 +210,7 @@ class ServerSentEvents(Framing):
             return frame
         events: list[bytes] = []
         for event in self._BLANK_LINE.split(frame.raw):
-            lines = self._LINE_END.split(event)
+            lines = event.splitlines()
             if values := [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]:
                 names = [line + b"\r\n" for line in lines if self._NAME.fullmatch(line)]
                 events.append(b"".join([*names[-1:], b"data: ", b" ".join(values), b"\r\n\r\n"]))
@@ -242,6 +273,10 @@ class JsonArray(Framing):
     @property
     def is_in_event(self) -> bool:
         return bool(self._buffer)
+
+    @property
+    def kept_bytes(self) -> int:
+        return len(self._buffer)
 
     def reset_decoder(self) -> None:
         self._buffer = bytearray()
@@ -326,3 +361,14 @@ def _check_size(unfinished: bytearray) -> None:
     """Raise BodyError if an incomplete event is too large."""
     if len(unfinished) > MAX_EVENT:
         raise BodyError("", f"one of its events is larger than {MAX_EVENT} bytes")
+
+
+def _check_lines(event: bytes) -> None:
+    """Raise BodyError if an event has too many lines."""
+    ends = event.count(b"\n") + event.count(b"\r")
+    if ends > MAX_LINES and ends - event.count(b"\r\n") > MAX_LINES:
+        raise _too_many_lines()
+
+
+def _too_many_lines() -> BodyError:
+    return BodyError("", f"one of its events has more than {MAX_LINES} lines")

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import orjson
 
 from hookgate.translator.fields import BodyError, JsonObject
-from hookgate.translator.streaming.framing import MAX_EVENT, Frame, Framing, ServerSentEvents
+from hookgate.translator.streaming.framing import KEPT_ITEM, MAX_EVENT, Frame, Framing, ServerSentEvents
 from hookgate.translator.strictjson import encode_answer, with_whole_characters
 
 DONE = b"[DONE]"
@@ -33,6 +33,10 @@ class HeldEvents(ServerSentEvents):
         super().__init__()
         self._held: list[Frame] = []
         self._held_bytes = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        return super().kept_bytes + self._held_bytes + KEPT_ITEM * len(self._held)
 
     def keep_alive(self) -> bytes:
         return Framing.keep_alive(self)  # the next event may begin with its name
@@ -126,6 +130,8 @@ _NAME_LINE = re.compile(rb"(?:^|[\r\n])event:[ \t]*([^\r\n]*)")
 
 def with_own_name(frame: Frame, event: JsonObject, kind: Any) -> Frame:
     """Return a frame without a name other than `kind`, the type of its event: some clients go by the name."""
+    if b"event:" not in frame.raw:
+        return frame
     expected = kind.encode() if isinstance(kind, str) else b"error"
     if all(name.strip() in (expected, b"message") for name in _NAME_LINE.findall(frame.raw)):
         return frame

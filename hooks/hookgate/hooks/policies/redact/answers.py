@@ -300,6 +300,15 @@ class AnswerScreen:
         """Whether a search may block the event loop for too long."""
         return self._redaction.slow
 
+    def takes_long(self, values: Sequence[Any]) -> bool:
+        """Return whether redacting these values may block the event loop for too long."""
+        return self._redaction.takes_long(values)
+
+    def add(self, events: Sequence[JsonObject]) -> None:
+        """Add the next events of the answer, which `feed` releases. Raises Withheld."""
+        for event in events:
+            self._add(event, whole=False)
+
     def feed(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, JsonObject]]:

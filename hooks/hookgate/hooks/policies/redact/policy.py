@@ -28,11 +28,11 @@ from hookgate.hooks.policies.redact.fields import newest, redacted_fields, redac
 from hookgate.hooks.policies.redact.known import CleanDigests, RememberedParts
 from hookgate.hooks.policies.redact.options import Action, RedactOptions
 from hookgate.hooks.policies.redact.presidio import load_presidio
-from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search
+from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search, is_long
 from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
 from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import Screen, SessionContext, Withheld
-from hookgate.translator.fields import JsonObject, is_larger
+from hookgate.translator.fields import JsonObject
 
 _DIGITS = re.compile(r"[0-9a-f]{16}")
 
@@ -53,12 +53,6 @@ def pseudonym_detector() -> Detector:
     """
     return Detector("PSEUDONYM", r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}", group="pseudonyms")
 
-
-_MAX_QUICK_SEARCH = 256 * 1024
-"""Characters whose search takes one or two milliseconds, or some tens of milliseconds in crafted text."""
-
-_VALUE_CHARACTERS = 128
-"""Characters whose search takes as long as a value does besides its text."""
 
 _BLOCKED = "The text contains something that is blocked ({kind})."
 _KEY_FILE = "redact.key"
@@ -178,7 +172,7 @@ class _Redact:
         self, event: dict[str, Any], session: SessionContext
     ) -> Output | Awaitable[Output | None] | None:
         run_long, judge = session.call_state.steps.run_long, partial(self._judge, event, session, brief=False)
-        if self._search.find is not None or is_larger(_subject(event), _MAX_QUICK_SEARCH, _VALUE_CHARACTERS):
+        if self._search.find is not None or is_long(_subject(event)):
             return run_long(judge)
         try:
             return self._judge(event, session, brief=True)

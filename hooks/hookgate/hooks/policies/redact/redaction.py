@@ -12,10 +12,10 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 
 from hookgate.hooks.policies.redact.known import NOTHING_KNOWN, KnownParts
 from hookgate.hooks.policies.redact.presidio import BufferingRedactor, Find
-from hookgate.hooks.policies.redact.scanner import Scanner
+from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
 from hookgate.hooks.policies.redact.streaming import AtCap, BlockedPiece, KeptPiece, Redactor, TextPiece
 from hookgate.hooks.session import Withheld
-from hookgate.translator.fields import JsonObject, same_items
+from hookgate.translator.fields import JsonObject, is_larger, same_items
 
 Place = TypeVar("Place", bound=Hashable)
 
@@ -111,6 +111,17 @@ _LONGEST_NAMED = 1024
 
 _SMALLEST_NUMBER = 10_000_000
 
+_MAX_QUICK_SEARCH = 256 * 1024
+"""Characters whose search takes one or two milliseconds, or some tens of milliseconds in crafted text."""
+
+_VALUE_CHARACTERS = 128
+"""Characters whose search takes as long as a value does besides its text."""
+
+
+def is_long(value: Any) -> bool:
+    """Return whether a JSON value takes long to search even if there is nothing to find."""
+    return is_larger(value, _MAX_QUICK_SEARCH, _VALUE_CHARACTERS)
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -172,6 +183,18 @@ class Redaction:
     def slow(self) -> bool:
         """Whether a search may block the event loop for too long."""
         return self._search.find is not None
+
+    def takes_long(self, value: Any) -> bool:
+        """Return whether redacting a JSON value may block the event loop for too long. Counts no findings."""
+        if self.slow or is_long(value):
+            return True
+        try:
+            Redaction(self._search, _kept, self.scopes, brief=True).value(value)
+        except TakesLong:
+            return True
+        except Withheld:
+            return False
+        return False
 
     def is_clean(self, text: str) -> bool:
         """Return whether a quick search shows that there is nothing to replace in a complete text."""
@@ -313,6 +336,10 @@ class Redaction:
         new = self._replacement(kind, original)
         self.findings[kind] += new != original
         return new
+
+
+def _kept(kind: str, original: str) -> str:
+    return original
 
 
 class _Found(Exception):  # noqa: N818  # a finding, not an error
