@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from hookgate.hooks.runs import FairQueue
+from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.session import Steps
 from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, is_large
 from hookgate.translator.fields import JsonObject

@@ -33,7 +33,8 @@ from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.command import CommandRunner
 from hookgate.hooks.runners.inprocess import PriceTable
 from hookgate.hooks.runners.persistent import LINE_BY_LINE
-from hookgate.hooks.runs import FairQueue, HookExecutor
+from hookgate.hooks.fair_queue import FairQueue
+from hookgate.hooks.runs import HookExecutor
 from hookgate.hooks.session import CallState
 from hookgate.hooks.settings import (
     KNOWN_TOOLS,
