@@ -1,5 +1,6 @@
 """The admin listener: health, readiness and metrics."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -167,6 +168,42 @@ async def test_calls_are_counted_by_kind_of_route_status_and_outcome() -> None:
         ("refused", "none", "4xx"): 3,
     }
     assert counted["hookgate_calls_in_flight",] == 0
+
+
+async def test_metrics_are_rendered_once_a_second_however_many_ask() -> None:
+    class Counting(AdminListener):
+        async def metrics_page(self) -> bytes:
+            rendered.append(len(rendered))
+            return await super().metrics_page()
+
+    rendered: list[int] = []
+    now = 0.0
+    async with listener.serve_admin(Counting(Metrics(), clock=lambda: now), "127.0.0.1", 0) as url:
+        pages = await asyncio.gather(*(ask(url, "GET", "/metrics") for _ in range(20)))
+        assert {page.body for page in pages} == {(await ask(url, "GET", "/metrics")).body}
+        assert rendered == [0]
+        now = 1.0
+        await ask(url, "HEAD", "/metrics")
+        await ask(url, "GET", "/metrics")
+    assert rendered == [0, 1]
+
+
+async def test_a_client_that_leaves_does_not_take_the_metrics_from_others() -> None:
+    class Slow(AdminListener):
+        async def metrics_page(self) -> bytes:
+            asked.set()
+            await answer.wait()
+            return b"page"
+
+    asked, answer = asyncio.Event(), asyncio.Event()
+    async with listener.serve_admin(Slow(Metrics(), clock=lambda: 0.0), "127.0.0.1", 0) as url:
+        async with connected(url) as wire:
+            await wire.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await asked.wait()
+        other = asyncio.create_task(ask(url, "GET", "/metrics"))
+        await ask(url, "GET", "/healthz")
+        answer.set()
+        assert (await other).body == b"page"
 
 
 async def test_there_is_nothing_else() -> None:

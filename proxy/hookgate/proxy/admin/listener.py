@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ _UNKNOWN_HOST = (
     "This host name is not known to the gateway, so another web page may have made a browser send this "
     "request. Use an address, or list the name in admin.hosts."
 )
+_SHARED_SECONDS = 1.0
+"""How long the metrics that were rendered for one request are the answer to others: anybody may ask."""
 _LIMITS = LimitSettings(body=16 * 1024, connections=ADMIN, drain_timeout=1)
 
 
@@ -46,9 +49,13 @@ class AdminListener:
     `panel` are set if they are enabled. `draining` is set when the gateway stops.
     """
 
-    def __init__(self, metrics: Metrics, hosts: Iterable[str] = ()) -> None:
+    def __init__(
+        self, metrics: Metrics, hosts: Iterable[str] = (), clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Create a listener. `hosts` are further host names that are accepted (see `KnownHosts`)."""
-        self._metrics, self._hosts = metrics, KnownHosts(hosts)
+        self._metrics, self._hosts, self._clock = metrics, KnownHosts(hosts), clock
+        self._page: asyncio.Future[bytes] | None = None
+        self._page_until = 0.0
         self.url: str | None = None
         """The URL of the listener."""
         self.reloader: EngineReloader | None = None
@@ -81,7 +88,8 @@ class AdminListener:
             case "/readyz":
                 return _json(*await self.readiness())
             case "/metrics":
-                return web.Response(body=await self.metrics_page(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
+                page = await self._shared_page()
+                return web.Response(body=page, headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
         return None
 
     async def _receipt(self, request: web.BaseRequest, name: str) -> web.Response:
@@ -97,6 +105,13 @@ class AdminListener:
         if receipt is None or person is None:
             return error_response(ApiError(404, NO_RECEIPT))
         return _json(200, call_for(person, receipt))
+
+    async def _shared_page(self) -> bytes:
+        """Return the metrics as they were at most a second ago."""
+        now = self._clock()
+        if self._page is None or now >= self._page_until:
+            self._page, self._page_until = asyncio.ensure_future(self.metrics_page()), now + _SHARED_SECONDS
+        return await asyncio.shield(self._page)  # others may wait for it
 
     async def metrics_page(self) -> bytes:
         """Return the metrics in Prometheus' text format."""

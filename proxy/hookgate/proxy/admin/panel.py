@@ -31,6 +31,7 @@ from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.server.bodies import read_request
 from hookgate.proxy.server.connection import error_response
+from hookgate.proxy.server.listener import address_of
 from hookgate.proxy.store.database import open_audit
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
@@ -191,7 +192,7 @@ class Panel:
             raise ApiError(404, _NOTHING)
         body = await read_request(request)
         try:
-            person = await self._sign_in.finish(body)
+            person = await self._sign_in.finish(body, address_of(request.remote or ""))
         except UnknownPersonError as error:
             await self.access.sessions.end_person(error.subject)
             raise
