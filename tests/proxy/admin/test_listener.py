@@ -17,6 +17,7 @@ from hookgate.hooks.settings import SettingsSource
 from hookgate.proxy.admin import listener
 from hookgate.proxy.admin.listener import AdminListener, running_admin
 from hookgate.proxy.observe.metrics import Metrics
+from hookgate.proxy.sessions.sessions import LocalSessions
 
 DENY = {"decision": "deny", "reason": "Not in this house."}
 
@@ -110,6 +111,22 @@ async def test_a_degraded_hook_is_named_and_described(tmp_path: Path) -> None:
         "hook-2": 0,
     }
     assert counted["hookgate_revision_info", here.reloader.current.revision] == 1
+    await here.reloader.close()
+
+
+async def test_a_gateway_whose_sessions_cannot_be_used_is_not_ready(tmp_path: Path) -> None:
+    class Unusable(LocalSessions):
+        def are_usable(self) -> bool:
+            return False
+
+    here = AdminListener(Metrics())
+    here.reloader = reloader_of(tmp_path)
+    async with listener.serve_admin(here, "127.0.0.1", 0) as url:
+        here.sessions = LocalSessions()
+        assert (await ask(url, "GET", "/readyz")).status == 200
+        here.sessions = Unusable()
+        answer = await ask(url, "GET", "/readyz")
+    assert (answer.status, answer.json["status"]) == (503, "unready")
     await here.reloader.close()
 
 

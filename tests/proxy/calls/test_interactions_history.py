@@ -406,6 +406,7 @@ async def test_calls_that_need_what_cannot_be_read_are_refused(tmp_path: Path) -
         deleted = await ask(running.url, "DELETE", place)
     assert (created.status, deleted.status) == (200, 200)
     assert {each.error["details"][0]["reason"] for each in answers} == {"INTERACTIONS_UNAVAILABLE"}
+    assert not any(str(tmp_path) in each.body.decode() or "sqlite" in each.body.decode() for each in answers)
     assert len(running.recorded) == 2
 
 

@@ -30,6 +30,7 @@ from hookgate.translator.fields import JsonObject
 if TYPE_CHECKING:  # its libraries are for a gateway that has one
     from hookgate.proxy.admin.panel import Panel
     from hookgate.proxy.audit import Audit
+    from hookgate.proxy.sessions.sessions import Sessions
 
 log = logging.getLogger("hookgate")
 
@@ -45,8 +46,9 @@ _LIMITS = LimitSettings(body=16 * 1024, connections=ADMIN, drain_timeout=1)
 class AdminListener:
     """The request handler for operators.
 
-    `reloader` has the gateway's engine, and is set once the gateway listens to clients. `audit`, `pushed` and
-    `panel` are set if they are enabled. `draining` is set when the gateway stops.
+    `reloader` has the gateway's engine, and is set once the gateway listens to clients. `sessions` are set
+    with it; `audit`, `pushed` and `panel` are set if they are enabled. `draining` is set when the gateway
+    stops.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class AdminListener:
         self.reloader: EngineReloader | None = None
         self.receipts = Receipts()
         self.audit: Audit | None = None
+        self.sessions: Sessions | None = None
         self.pushed: PushedPolicy | None = None
         self.panel: Panel | None = None
         self.draining = False
@@ -97,11 +100,11 @@ class AdminListener:
             return error_response(ApiError(404, NO_RECEIPT))
         try:
             person = await self.panel.access.authorize(request, "GET /receipts/NAME")
+            receipt = self.receipts.receipt_for(name)
+            if receipt is None and self.audit is not None:
+                receipt = await self.audit.receipt_for(name)
         except ApiError as error:
             return error_response(error)
-        receipt = self.receipts.receipt_for(name)
-        if receipt is None and self.audit is not None:
-            receipt = await self.audit.receipt_for(name)
         if receipt is None or person is None:
             return error_response(ApiError(404, NO_RECEIPT))
         return _json(200, call_for(person, receipt))
@@ -125,6 +128,8 @@ class AdminListener:
             return 503, {"status": "starting", "reason": "the gateway does not accept clients yet"}
         if self.audit is not None and (refusal := self.audit.refusal_reason):
             return 503, {"status": "unready", "reason": f"audit records cannot be written: {refusal}"}
+        if self.sessions is not None and not self.sessions.are_usable():
+            return 503, {"status": "unready", "reason": "the state of sessions cannot be read or written"}
         pushed = {} if self.pushed is None else {"policy": self.pushed.summary()}
         return 200, {"status": "ready", **state_of_hooks(self.reloader), **pushed}
 
