@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.hooks.settings import asking, parallel
 
 from hookgate.hooks import Configuration, Engine, SessionContext
-from hookgate.hooks.runs import FairQueue
+from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.settings import EngineLimits
 
 

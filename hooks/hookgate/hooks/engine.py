@@ -17,12 +17,13 @@ from hookgate.hooks.clock import Deadline, StallClock
 from hookgate.hooks.errors import HookError, HookUnavailableError
 from hookgate.hooks.events import AfterModel, AfterTool, BeforeModel, BeforeTool, Event
 from hookgate.hooks.events.tool import result_of
+from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.merge import NO_VERDICT, Verdict, merge
 from hookgate.hooks.output import Output
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.inprocess import BuiltinRunner
-from hookgate.hooks.runs import FairQueue, Health, HookExecutor, Run, TrustCheck, internal_failure
+from hookgate.hooks.runs import Health, HookExecutor, Run, TrustCheck, internal_failure
 from hookgate.hooks.screening import HookScreen, RefusedScreen
 from hookgate.hooks.session import Screen, SessionContext
 from hookgate.hooks.settings import (

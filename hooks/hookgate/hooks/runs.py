@@ -1,9 +1,7 @@
 """Runs single hooks, queues their runs, and keeps the status of each hook."""
 
-import asyncio
 import logging
 import time
-from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -17,6 +15,7 @@ from hookgate.hooks.errors import (
 )
 from hookgate.hooks.events import BeforeToolSelection, Event
 from hookgate.hooks.events.base import Document, utc_text
+from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.output import IgnoredKey, Output, describe_unread, ignored_keys, loses_decision
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.session import SessionContext
@@ -26,72 +25,6 @@ from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 
 log = logging.getLogger("hookgate.hooks")
-
-_Sessions = OrderedDict[str, deque[asyncio.Future[None]]]
-"""The waiting runs of each session."""
-
-
-class FairQueue:
-    """A queue that lets at most `limit` runs proceed at once.
-
-    Waiting API keys are served round-robin, and so are the sessions of each key; the runs of a session are
-    served in order. Round-robin by session alone would be unfair, since a client may open many sessions.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.free = limit
-        """The number of free slots."""
-        self._waiting: OrderedDict[str, _Sessions] = OrderedDict()
-
-    @property
-    def waiting(self) -> int:
-        """The number of waiting runs."""
-        return sum(len(queue) for sessions in self._waiting.values() for queue in sessions.values())
-
-    async def acquire(self, session_id: str, key: str = "") -> None:
-        """Wait for a free slot and take it. Pass it on with `release`."""
-        if self.free > 0:
-            self.free -= 1
-        else:
-            await self._wait(session_id, key)
-
-    async def _wait(self, session_id: str, key: str) -> None:
-        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(key, OrderedDict()).setdefault(session_id, deque()).append(ready)
-        try:
-            await ready
-        except asyncio.CancelledError:
-            if ready.done() and not ready.cancelled():
-                self.release()  # the slot was assigned, but is no longer wanted
-            else:
-                self._leave(session_id, key, ready)
-            raise
-
-    def release(self) -> None:
-        """Pass a slot to the next key and session, which then move to the end of their queues."""
-        while self._waiting:
-            key, sessions = self._waiting.popitem(last=False)
-            session_id, queue = sessions.popitem(last=False)
-            ready = queue.popleft()
-            if queue:
-                sessions[session_id] = queue
-            if sessions:
-                self._waiting[key] = sessions
-            if not ready.done():
-                ready.set_result(None)
-                return
-        self.free += 1
-
-    def _leave(self, session_id: str, key: str, ready: asyncio.Future[None]) -> None:
-        sessions = self._waiting.get(key, OrderedDict())
-        queue = sessions.get(session_id)
-        if queue and ready in queue:
-            queue.remove(ready)
-            if not queue:
-                del sessions[session_id]
-            if not sessions:
-                del self._waiting[key]
-
 
 TrustCheck = Callable[[Hook], str | None]
 """Returns the reason why a hook that needs trust must not run, or None if it may."""

@@ -209,7 +209,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
                 parts.store.interactions, keeps_content=config.store.interaction_content
             ),
         )
-        admin.audit, admin.pushed = audit, parts.pushed
+        admin.audit, admin.sessions, admin.pushed = audit, sessions, parts.pushed
         if parts.pushed is not None:
             metrics.expose_pushed_policy(parts.pushed)
         metrics.expose_tokens(tuple(upstreams.credentials.tokens))

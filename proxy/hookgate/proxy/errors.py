@@ -1,11 +1,16 @@
 """Errors in the format of Google's APIs, and helpers for messages."""
 
+import logging
 import os
 import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hookgate.translator.fields import BodyError
 from hookgate.translator.strictjson import encode_answer
+
+log = logging.getLogger("hookgate.store")
 
 
 def pluralize(count: int, one: str, many: str | None = None) -> str:
@@ -106,6 +111,31 @@ class ApiError(Exception):
         """Return the error with the path of the affected part of the body; "" is the whole body."""
         message = f"{path}: {self.message}" if path else self.message
         return ApiError(self.code, message, self.reason, **self.metadata)
+
+
+class StoreUse:
+    """Uses of one store. Clients get the same error for each failure, which does not say why.
+
+    A cause names the database and its host. It is logged, once until the store can be used again.
+    """
+
+    def __init__(self, refusal: Callable[[], ApiError]) -> None:
+        """`refusal` returns the error for clients."""
+        self._refusal = refusal
+        self.failing = False
+        """Whether the last use has failed."""
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """Use the store in the block. Raises ApiError in place of StoreError."""
+        try:
+            yield
+        except StoreError as error:
+            if not self.failing:
+                log.error("%s", error)
+            self.failing = True
+            raise self._refusal() from None
+        self.failing = False
 
 
 def body_refused(problem: BodyError | str, code: int = 400) -> ApiError:

@@ -11,8 +11,10 @@ from support.programs.processes import eventually
 
 from hookgate.hooks import HookError
 from hookgate.hooks.errors import HookUnavailableError
+from hookgate.hooks.events.base import Document
 from hookgate.hooks.runners.persistent import LINE_BY_LINE
 from hookgate.hooks.runners.process import MAX_STDERR, MAX_STDOUT
+from hookgate.hooks.session import SessionContext
 
 pytestmark = pytest.mark.usefixtures("tidy")
 
@@ -39,16 +41,86 @@ async def test_a_program_that_has_answered_before_is_only_slow(program: Starting
             await ask(runner)
 
 
-async def test_a_cancelled_call_ends_its_process(program: Starting, tmp_path: Path) -> None:
+async def test_a_process_finishes_the_event_of_a_caller_that_has_left(
+    program: Starting, tmp_path: Path
+) -> None:
     async with program(SLOW_ONCE, workers=1) as runner:
         call = asyncio.create_task(ask(runner, n="first"))
         await eventually((tmp_path / "begun").exists)
+        [pid] = alive()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        await eventually(lambda: not alive())
+        waiting = [asyncio.create_task(ask(runner, n=n)) for n in ("second", "third")]
+        await asyncio.sleep(0)
+        (tmp_path / "late").touch()
+        assert [await reason(each) for each in waiting] == ["second", "third"]
+        assert alive() == {pid}
+
+
+async def test_callers_that_leave_start_no_more_processes(program: Starting, tmp_path: Path) -> None:
+    async with program("open('started', 'a').write('.')\n" + SLOW_ONCE, workers=1) as runner:
+        for n in range(10):
+            call = asyncio.create_task(ask(runner, n=n))
+            await eventually((tmp_path / "begun").exists)
+            await asyncio.sleep(0)
+            call.cancel()
+        (tmp_path / "late").touch()
+        assert await reason(ask(runner, n="last")) == "last"
+    assert (tmp_path / "started").read_text() == "."
+
+
+async def test_a_process_that_takes_too_long_is_ended_although_its_caller_has_left(
+    program: Starting, tmp_path: Path
+) -> None:
+    async with program(SLOW_ONCE, workers=1, timeout=2000) as runner:
+        call = asyncio.create_task(ask(runner, n="first"))
+        await eventually((tmp_path / "begun").exists)
+        [pid] = alive()
+        call.cancel()
+        await eventually(lambda: pid not in alive())
+        assert await reason(ask(runner, n="second")) == "second"
+
+
+async def test_a_broken_answer_for_a_caller_that_has_left_ends_its_process(
+    program: Starting, tmp_path: Path
+) -> None:
+    body = """
+for event in events():
+    if event["n"] == "first":
+        open("begun", "w").close()
+        wait_for("late")
+        os.write(1, b"{}\\n{}\\n")
+    else:
+        answer(reason=event["n"])
+"""
+    async with program(body, workers=1) as runner:
+        call = asyncio.create_task(ask(runner, n="first"))
+        await eventually((tmp_path / "begun").exists)
+        [pid] = alive()
+        call.cancel()
         (tmp_path / "late").touch()
         assert await reason(ask(runner, n="second")) == "second"
+        assert pid not in alive()
+
+
+async def test_keys_take_turns_and_so_do_the_sessions_of_each(program: Starting, tmp_path: Path) -> None:
+    async with program(SLOW_ONCE, workers=1) as runner:
+
+        async def call(n: str) -> None:
+            session = SessionContext(n[:2], key=n[0])
+            await runner.run("BeforeModel", session, Document({"n": n}))
+            order.append(n)
+
+        order: list[str] = []
+        names = ["a1-1", "a1-2", "a1-3", "a2-1", "b1-1", "b1-2"]
+        first = asyncio.create_task(call("a1-0"))
+        await eventually((tmp_path / "begun").exists)
+        calls = [first, *(asyncio.create_task(call(name)) for name in names)]
+        await asyncio.sleep(0)
+        (tmp_path / "late").touch()
+        await asyncio.gather(*calls)
+    assert order == ["a1-0", "a1-1", "b1-1", "a2-1", "b1-2", "a1-2", "a1-3"]
 
 
 async def test_the_wait_for_a_process_counts_against_the_hook_s_time(

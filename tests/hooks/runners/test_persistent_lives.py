@@ -191,6 +191,15 @@ async def test_closing_ends_a_call_that_does_not(program: Starting, tmp_path: Pa
             await call
 
 
+async def test_closing_ends_a_call_whose_caller_has_left(program: Starting, tmp_path: Path) -> None:
+    async with program(SLOW_ONCE) as runner:
+        call = asyncio.create_task(ask(runner, n="a"))
+        await eventually((tmp_path / "begun").exists)
+        call.cancel()
+        await runner.close()
+        assert not alive()
+
+
 async def test_a_hook_that_never_ran_closes_and_runs_no_more(program: Starting) -> None:
     async with program(ECHO) as runner:
         await runner.close()

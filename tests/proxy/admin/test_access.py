@@ -230,6 +230,7 @@ CROSS = {
     "from another origin": {**SAME, "Origin": "http://evil.example"},
     "from another port": {**SAME, "Origin": "http://localhost:1"},
     "from an opaque origin": {**SAME, "Origin": "null"},
+    "from what is no origin": {**SAME, "Origin": "http://[::1"},
     "from another site": {**SAME, "Sec-Fetch-Site": "cross-site"},
     "from the same site": {**SAME, "Sec-Fetch-Site": "same-site"},
 }

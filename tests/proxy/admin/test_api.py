@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 from support.gateway.loopback import runs, says
 from support.gateway.panel import BEARER, Paneled, panel_gateway
 from support.wire import SSE, UNARY, Answer, ask, post, prompt
+
+from hookgate.proxy.audit.reading import AuditReader
 
 CHANGES = {"X-Hookgate-Panel": "1", **BEARER}
 AUDITED = {"content": "full"}
@@ -64,6 +68,28 @@ async def eventually(gateway: Paneled, path: str, count: int) -> Any:
             if len(page.get("calls") or page.get("sessions") or []) >= count:
                 return page
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("path", ["calls", "sessions", f"calls/{'a' * 32}"])
+async def test_without_its_database_the_panel_says_so_and_not_why(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise OperationalError("SELECT", {}, sqlite3.OperationalError("connection to server at 10.0.0.7"))
+
+    async with panel_gateway(tmp_path, audit={}) as gateway:
+        monkeypatch.setattr(AuditReader, "calls", fail)
+        monkeypatch.setattr(AuditReader, "call", fail)
+        answer = await ask(gateway.admin, "GET", f"/api/{path}", BEARER)
+    assert (answer.status, "10.0.0.7" in answer.body.decode()) == (503, False)
+    assert "10.0.0.7" in caplog.text
+
+
+@pytest.mark.parametrize("target", ["//[::1", "//[::1/api/calls", "/api/calls?[::1"])
+async def test_no_request_target_is_an_error_of_the_panel(target: str, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        answer = await ask(gateway.admin, "GET", target, BEARER)
+    assert answer.status in (200, 400, 404)
 
 
 @pytest.mark.parametrize("audit", SOURCES)

@@ -1,5 +1,6 @@
 """The admin listener: health, readiness and metrics."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ from hookgate.hooks.settings import SettingsSource
 from hookgate.proxy.admin import listener
 from hookgate.proxy.admin.listener import AdminListener, running_admin
 from hookgate.proxy.observe.metrics import Metrics
+from hookgate.proxy.sessions.sessions import LocalSessions
 
 DENY = {"decision": "deny", "reason": "Not in this house."}
 
@@ -112,6 +114,22 @@ async def test_a_degraded_hook_is_named_and_described(tmp_path: Path) -> None:
     await here.reloader.close()
 
 
+async def test_a_gateway_whose_sessions_cannot_be_used_is_not_ready(tmp_path: Path) -> None:
+    class Unusable(LocalSessions):
+        def are_usable(self) -> bool:
+            return False
+
+    here = AdminListener(Metrics())
+    here.reloader = reloader_of(tmp_path)
+    async with listener.serve_admin(here, "127.0.0.1", 0) as url:
+        here.sessions = LocalSessions()
+        assert (await ask(url, "GET", "/readyz")).status == 200
+        here.sessions = Unusable()
+        answer = await ask(url, "GET", "/readyz")
+    assert (answer.status, answer.json["status"]) == (503, "unready")
+    await here.reloader.close()
+
+
 async def test_settings_that_are_not_in_use_are_reported_until_they_are_mended(tmp_path: Path) -> None:
     here = AdminListener(Metrics())
     here.reloader = reloader = reloader_of(tmp_path, "exit 0")
@@ -167,6 +185,42 @@ async def test_calls_are_counted_by_kind_of_route_status_and_outcome() -> None:
         ("refused", "none", "4xx"): 3,
     }
     assert counted["hookgate_calls_in_flight",] == 0
+
+
+async def test_metrics_are_rendered_once_a_second_however_many_ask() -> None:
+    class Counting(AdminListener):
+        async def metrics_page(self) -> bytes:
+            rendered.append(len(rendered))
+            return await super().metrics_page()
+
+    rendered: list[int] = []
+    now = 0.0
+    async with listener.serve_admin(Counting(Metrics(), clock=lambda: now), "127.0.0.1", 0) as url:
+        pages = await asyncio.gather(*(ask(url, "GET", "/metrics") for _ in range(20)))
+        assert {page.body for page in pages} == {(await ask(url, "GET", "/metrics")).body}
+        assert rendered == [0]
+        now = 1.0
+        await ask(url, "HEAD", "/metrics")
+        await ask(url, "GET", "/metrics")
+    assert rendered == [0, 1]
+
+
+async def test_a_client_that_leaves_does_not_take_the_metrics_from_others() -> None:
+    class Slow(AdminListener):
+        async def metrics_page(self) -> bytes:
+            asked.set()
+            await answer.wait()
+            return b"page"
+
+    asked, answer = asyncio.Event(), asyncio.Event()
+    async with listener.serve_admin(Slow(Metrics(), clock=lambda: 0.0), "127.0.0.1", 0) as url:
+        async with connected(url) as wire:
+            await wire.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await asked.wait()
+        other = asyncio.create_task(ask(url, "GET", "/metrics"))
+        await ask(url, "GET", "/healthz")
+        answer.set()
+        assert (await other).body == b"page"
 
 
 async def test_there_is_nothing_else() -> None:

@@ -1,5 +1,6 @@
 """Sign-in at an OpenID Connect provider, over real connections, and attacks on it."""
 
+import asyncio
 import base64
 import gzip
 import json
@@ -18,6 +19,7 @@ import pytest
 from aiohttp import web
 from support.gateway.loopback import says
 from support.gateway.panel import BEARER, Paneled, panel_gateway
+from support.programs.processes import eventually
 from support.upstream.openid_provider import (
     CLIENT,
     EC,
@@ -31,6 +33,7 @@ from support.upstream.openid_provider import (
 )
 from support.wire import Answer, ask, post
 
+from hookgate.hooks.fair_queue import FairQueue
 from hookgate.proxy.admin import access, sign_in
 from hookgate.proxy.admin import sessions as panel_table
 from hookgate.proxy.config import Config, ConfigError, SignInSettings
@@ -517,9 +520,39 @@ async def test_people_at_a_slow_provider_do_not_wait_in_any_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sign_in, "MAX_FINISHING", 0)
+    monkeypatch.setattr(sign_in, "WAIT_SECONDS", 0)
     async with place(tmp_path, {"person": ADA}) as here:
         answer = await here.sign_in()
     assert (answer.status, "Too many people" in answer.error["message"]) == (429, True)
+
+
+async def test_addresses_take_turns_to_finish_a_sign_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def finish(address: str) -> None:
+        url, flow = await here.begin()
+        body = {"flow": flow, "state": dict(parse_qsl(urlsplit(url).query))["state"], "code": "x"}
+        connector = aiohttp.TCPConnector(local_addr=(address, 0))
+        async with (
+            aiohttp.ClientSession(connector=connector) as client,
+            client.post(f"{here.admin}/api/sign-in/finish", json=body, headers=SAME) as answer,
+        ):
+            assert answer.status == 403
+        order.append(address)
+
+    order: list[str] = []
+    stranger, person = "127.0.0.2", "127.0.0.3"
+    queue = FairQueue(1)
+    monkeypatch.setattr(sign_in, "FairQueue", lambda _: queue)
+    async with place(tmp_path) as here:
+        await queue.acquire("", "another")
+        calls: list[asyncio.Task[None]] = []
+        for address in (*[stranger] * 5, person):
+            calls.append(asyncio.create_task(finish(address)))
+            await eventually(lambda: queue.waiting == len(calls))
+        queue.release()
+        await asyncio.gather(*calls)
+    assert order == [stranger, person, *[stranger] * 4]
 
 
 # ---- sessions

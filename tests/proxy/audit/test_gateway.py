@@ -121,16 +121,17 @@ async def test_a_receipt_of_an_event_is_read_from_its_record_by_who_sent_it(tmp_
 
 
 async def test_receipts_are_refused_while_the_records_cannot_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: Any) -> Any:
         raise OperationalError("SELECT", {}, sqlite3.OperationalError("disk I/O error"))
 
     monkeypatch.setattr(AuditReader, "call", fail)
     async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path) as gateway:
-        with pytest.raises(ApiError, match="disk I/O error") as refused:
+        with pytest.raises(ApiError, match="cannot read its audit") as refused:
             await gateway.audit.receipt_for("ab" * 16)
     assert (refused.value.code, refused.value.reason) == (403, "AUDIT_UNAVAILABLE")
+    assert ("disk I/O error" in refused.value.message, "disk I/O error" in caplog.text) == (False, True)
 
 
 def recorded_types(state: Path) -> list[str]:

@@ -377,7 +377,7 @@ async def refused(url: str, path: str = UNARY) -> None:
     answer = await post(url, path, HI)
     assert answer.status == 403
     assert answer.error["details"][0]["reason"] == "AUDIT_UNAVAILABLE"
-    assert "cannot write its audit record" in answer.error["message"]
+    assert "cannot write its audit record, so it refuses calls. Ask" in answer.error["message"]
 
 
 @pytest.mark.parametrize("path", [UNARY, SSE], ids=["unary", "stream"])

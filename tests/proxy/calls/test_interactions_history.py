@@ -191,6 +191,30 @@ async def test_an_unknown_one_is_refused_alike_whether_or_not_it_is_of_another_k
             assert (await ask(url, "GET", f"{PATH}/{mine}")).status == 200
 
 
+@pytest.mark.parametrize("version", ["/v1beta", "/v1alpha", "/v1beta1/projects/p/locations/global"])
+async def test_one_of_another_key_is_refused_on_unhooked_routes_too(tmp_path: Path, version: str) -> None:
+    routes = {"unknown_interactions": "refuse", "unhooked": ["interactions"]}
+    async with gateways(tmp_path, PASSES, Config.model_validate({"routes": routes})) as running:
+        mine = (await running.create("one")).json["id"]
+        before = len(running.recorded)
+        place = f"{version}/interactions/{mine}"
+        answers = [
+            await ask(running.url, method, f"{place}{below}", OTHER_KEY)
+            for method, below in (
+                ("PATCH", ""),
+                ("PUT", ""),
+                ("GET", "/steps"),
+                ("GET", "/steps/1?alt=sse"),
+                ("PATCH", "/steps/1"),
+            )
+        ]
+        assert [answer.error["details"][0]["reason"] for answer in answers] == ["INTERACTION_UNKNOWN"] * 5
+        assert len(running.recorded) == before
+        for method, below in (("GET", "/steps"), ("PATCH", "")):
+            await ask(running.url, method, f"{PATH}/{mine}{below}")
+        assert len(running.recorded) == before + 2
+
+
 async def test_a_gateway_without_hooks_knows_them_if_unknown_ones_are_refused(tmp_path: Path) -> None:
     async with gateways(tmp_path, {}, REFUSES) as running:
         first = (await running.create("one")).json["id"]
@@ -383,6 +407,7 @@ async def test_calls_that_need_what_cannot_be_read_are_refused(tmp_path: Path) -
         deleted = await ask(running.url, "DELETE", place)
     assert (created.status, deleted.status) == (200, 200)
     assert {each.error["details"][0]["reason"] for each in answers} == {"INTERACTIONS_UNAVAILABLE"}
+    assert not any(str(tmp_path) in each.body.decode() or "sqlite" in each.body.decode() for each in answers)
     assert len(running.recorded) == 2
 
 

@@ -1,6 +1,9 @@
 """Live sessions: text in several messages is judged as one, whatever kinds of messages they are."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from support.gateway.live import (
     SETUP,
     SPEECH,
     ScriptedModel,
+    Session,
     client_text,
     session,
     written,
@@ -123,6 +127,63 @@ async def test_hooks_see_the_latest_text_of_the_client_again_and_only_new_text_i
     assert model.received[2:] == [typed("b"), typed("c")]
     shown = [event["llm_request"]["messages"][-1]["content"] for event in seen[1:]]
     assert shown[1:] == ["a" * 8192 + "b", "a" * 8191 + "bc"]
+
+
+@asynccontextmanager
+async def burst(hooks: list[Json], model: ScriptedModel, *messages: Json) -> AsyncIterator[Session]:
+    """A session whose client has sent all messages while hooks judge the first one."""
+
+    async def wait(event: Json) -> None:
+        if event["llm_request"]["messages"]:
+            judging.set()
+            await sent.wait()
+
+    judging, sent = asyncio.Event(), asyncio.Event()
+    async with session(model, {"BeforeModel": [runs(wait), *hooks]}) as client:
+        await client.tell(typed("hello "))
+        await judging.wait()
+        await client.tell(*messages)
+        for _ in range(200):  # until the gateway has received them
+            await asyncio.sleep(0)
+        sent.set()
+        yield client
+
+
+async def test_texts_that_arrive_while_one_is_judged_are_judged_together() -> None:
+    seen: list[Json] = []
+    model = ScriptedModel({"clientContent": [END]})
+    letters = [typed(letter) if at % 2 else begun(letter) for at, letter in enumerate("abcdefghij")]
+    audio = {"realtimeInput": {"audio": {"mimeType": "audio/pcm", "data": SPEECH}}}
+    async with burst([listens(seen)], model, *letters, audio, typed("k"), typed("l")) as client:
+        while len(model.received) < 15:
+            await client.hear()
+            await asyncio.sleep(0)
+    assert model.received[2:] == [*letters, audio, typed("k"), typed("l")]
+    shown = [event["llm_request"]["messages"][-1]["content"] for event in seen[1:]]
+    assert shown == ["hello ", "hello abcdefghij", "hello abcdefghijkl"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 8])
+async def test_a_secret_in_any_number_of_messages_that_are_judged_together_is_removed(size: int) -> None:
+    said = f"pay {CARD} now"
+    pieces = [said[at : at + size] for at in range(0, len(said), size)]
+    model = ScriptedModel({"clientContent": [END]})
+    async with burst([REDACT], model, *map(typed, pieces), client_text("end")) as client:
+        await client.hear()
+    sent = "".join(each["realtimeInput"]["text"] for each in model.received[2:-1])
+    assert CARD not in sent
+    assert (sent.startswith("pay "), sent.endswith(" now")) == (True, True)
+
+
+async def test_texts_whose_turns_differ_are_judged_one_by_one() -> None:
+    seen: list[Json] = []
+    messages = [begun("a"), thought("b"), as_the_model("c")]
+    model = ScriptedModel({"clientContent": [END]})
+    async with burst([listens(seen)], model, *messages) as client:
+        for _ in messages:
+            await client.hear()
+    assert model.received[2:] == messages
+    assert len(seen) == 5
 
 
 def without_vowel(event: Json) -> Json:

@@ -13,10 +13,14 @@ from support.programs.program import Server, serving
 from support.wire import HI, UNARY, ask, post
 
 
-async def page(server: Server) -> Counted:
-    """What the process tells Prometheus now."""
+async def page(server: Server, calls: int) -> Counted:
+    """What the process tells Prometheus when it has counted so many calls."""
     [address] = re.findall(r"admin listener on (\S+)", server.log)
-    return Counted((await ask(address, "GET", "/metrics")).body)
+    while True:  # what it tells may be a second old
+        counted = Counted((await ask(address, "GET", "/metrics")).body)
+        if counted.of("hookgate_calls_total") >= calls:
+            return counted
+        await asyncio.sleep(0.05)
 
 
 async def reload(server: Server) -> None:
@@ -35,12 +39,12 @@ async def test_sums_over_processes_are_right_and_a_reload_loses_no_count(tmp_pat
         servers = [await stack.enter_async_context(serving("serve", *flags, env=env)) for _ in range(2)]
         for server, count in zip(servers, (3, 2), strict=True):
             await asyncio.gather(*(post(server.url, UNARY, HI) for _ in range(count)))
-        before = [await page(server) for server in servers]
+        before = [await page(server, count) for server, count in zip(servers, (3, 2), strict=True)]
         write_settings(tmp_path, {"BeforeModel": [command("second")]})
         for server in servers:
             await reload(server)
             await post(server.url, UNARY, HI)
-        after = [await page(server) for server in servers]
+        after = [await page(server, count) for server, count in zip(servers, (4, 3), strict=True)]
     assert [each.of("hookgate_calls_total") for each in before] == [3, 2]
     assert sum(each.of("hookgate_calls_total") for each in after) == len(recorded) == 7
     assert sum(each.of("hookgate_hook_runs_total", hook="first") for each in after) == 5

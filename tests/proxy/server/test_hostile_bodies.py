@@ -495,6 +495,6 @@ def _before(url: str, config: Config | None = None) -> Any:
 async def test_an_answer_of_tiny_events_reaches_its_limit_before_its_bytes_do() -> None:
     hooks = {"AfterModel": [{**says(), "stream": "complete"}]}
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
-    async with peer(head + b"id:\n\n" * 150_000) as upstream, gateway_before(upstream.url, hooks) as url:
+    async with peer(head + b"data: {}\n\n" * 150_000) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, SSE, HI + b"1}")
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")

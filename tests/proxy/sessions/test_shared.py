@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, Table, event, func, select, update
 from support.gateway.databases import cut, postgres
+from support.programs.processes import eventually
 
 from hookgate.hooks import SessionContext
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.sessions import memory
+from hookgate.proxy.sessions import memory, shared
 from hookgate.proxy.sessions import table as stored
 from hookgate.proxy.sessions.memory import HookEffect
 from hookgate.proxy.sessions.sessions import OpenSession, SessionState, text_fingerprint
@@ -388,7 +389,9 @@ async def test_the_use_of_a_session_is_noted_every_ten_minutes(
         assert len(noted) == 2
 
 
-async def test_calls_are_refused_while_the_store_cannot_be_used(tmp_path: Path) -> None:
+async def test_calls_are_refused_while_the_store_cannot_be_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with process(None, tmp_path) as sessions:
         await sessions.change(ALICE, stop)
         rename = "ALTER TABLE {} RENAME TO {}"
@@ -401,13 +404,31 @@ async def test_calls_are_refused_while_the_store_cannot_be_used(tmp_path: Path) 
             lambda: sessions.end(ALICE),
         ]
         for attempt in attempts:
-            with pytest.raises(ApiError, match="no such table") as raised:
+            with pytest.raises(ApiError, match="cannot read or write the state of sessions") as raised:
                 await attempt()
             assert raised.value.reason == "SESSIONS_UNAVAILABLE"
+            assert "no such table" not in raised.value.message
+        assert caplog.text.count("no such table") == 1
         await sessions._store.write(
             lambda rows: rows._connection.exec_driver_sql(rename.format("away", "sessions"))
         )
         assert (await sessions.open(ALICE)).state.stopped == "enough"
+
+
+async def test_sessions_are_not_usable_while_the_store_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "_CHECK_SECONDS", 0)
+
+    async def execute(statement: str) -> None:
+        await sessions._store.write(lambda rows: rows._connection.exec_driver_sql(statement))
+
+    async with process(None, tmp_path) as sessions:
+        assert sessions.are_usable()
+        await execute("ALTER TABLE sessions RENAME TO away")
+        await eventually(lambda: not sessions.are_usable())
+        await execute("ALTER TABLE away RENAME TO sessions")
+        await eventually(sessions.are_usable)
 
 
 async def test_a_restart_of_the_server_is_not_noticed(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import termios
 
-from hookgate.hooks.clock import StallAwareTimeout, StallClock
+from hookgate.hooks.clock import Deadline, StallClock, TimeLimit
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.events.base import Document
+from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.output import DENY_EXIT_CODE, Output, ProcessResult, read_process
 from hookgate.hooks.runners.cleanup import kill_group
 from hookgate.hooks.runners.command import command_program
@@ -219,29 +220,31 @@ def _unread_bytes(pipe: int) -> int:
 class PersistentRunner:
     """Runs a command hook with up to `workers` processes, which are started on demand and stay alive.
 
-    Further callers wait in order, and the wait counts towards the hook's timeout. If a caller that has waited
+    Further callers take turns, and the wait counts towards the hook's timeout. If a caller that has waited
     times out, the reason is overload, which is not the hook's fault.
+
+    A process that was asked finishes even if its caller has left: to kill it, and start another one, would
+    cost the other callers more.
     """
 
     def __init__(self, hook: Hook, config: CommandConfig) -> None:
         self._hook, self._program = hook, command_program(hook, config)
-        self._free_workers = asyncio.Semaphore(config.workers)
+        self._queue = FairQueue(config.workers)
         self._clock = StallClock()
         self._workers: list[Worker] = []
+        self._serving: set[asyncio.Task[ProcessResult]] = set()
         self._closed = False
         self._has_answered = False
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
-        must_wait = self._free_workers.locked()
+        must_wait = self._queue.free == 0
         try:
-            async with StallAwareTimeout(self._clock, self._hook.timeout), self._free_workers:
-                result = await self._ask(document.json)
+            result = await self._serve(session, document.json)
         except TimeoutError:
             message = f"timed out after {self._hook.timeout * 1000:g} ms"
             if must_wait:
                 raise HookUnavailableError("overload", f"{message}: all its workers were busy") from None
             raise HookError(message if self._has_answered else f"{message}; {LINE_BY_LINE}") from None
-        self._has_answered = True
         try:
             return read_process(event, self._hook.name, result)
         except ExitCodeError as error:  # a persistent program must not exit, so this is not just a warning
@@ -251,6 +254,38 @@ class PersistentRunner:
         """End all processes, and close their file descriptors."""
         self._closed = True
         await asyncio.gather(*(worker.end() for worker in self._workers))
+        if self._serving:  # for callers that have left
+            await asyncio.wait(self._serving)
+
+    async def _serve(self, session: SessionContext, document: bytes) -> ProcessResult:
+        """Return a process's answer when it is the caller's turn. Raises TimeoutError, or HookError."""
+        deadline = Deadline(self._clock, self._hook.timeout)
+        try:
+            async with TimeLimit(deadline):
+                await self._queue.acquire(session.session_id, session.key)
+        except BaseException:
+            deadline.close()
+            raise
+        serving = asyncio.get_running_loop().create_task(self._ask_in_time(document, deadline))
+        self._serving.add(serving)
+        serving.add_done_callback(self._end_serving)
+        await asyncio.wait([serving])  # which is not cancelled with its caller
+        return serving.result()
+
+    def _end_serving(self, serving: "asyncio.Task[ProcessResult]") -> None:
+        self._serving.discard(serving)
+        self._queue.release()
+        if not serving.cancelled():
+            serving.exception()  # asyncio would log an exception that nobody retrieves
+
+    async def _ask_in_time(self, document: bytes, deadline: Deadline) -> ProcessResult:
+        try:
+            async with TimeLimit(deadline):
+                result = await self._ask(document)
+        finally:
+            deadline.close()
+        self._has_answered = True
+        return result
 
     async def _ask(self, document: bytes) -> ProcessResult:
         if self._closed:

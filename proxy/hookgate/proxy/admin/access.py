@@ -128,7 +128,7 @@ class Access:
         same = (
             origin is None
             or origin.lower() == self._origin
-            or urlsplit(origin).netloc.lower() == request.headers.get(hdrs.HOST, "").lower()
+            or origin.lower().partition("://")[2] == request.headers.get(hdrs.HOST, "").lower()
         )
         if not request.headers.get(HEADER) or site not in _OWN_SITES or not same:
             raise ApiError(403, f"Only the panel, or a program that sends {HEADER}: 1, can make changes.")
@@ -198,7 +198,7 @@ def _is_secure(request: web.BaseRequest) -> bool:
 def _proof(request: web.BaseRequest) -> str:
     """Return the proof that a page sends in addition to its cookie, or another text."""
     given = request.headers.get(HEADER)
-    return given or dict(parse_qsl(urlsplit(request.raw_path).query)).get("proof", "")
+    return given or dict(parse_qsl(request.raw_path.partition("?")[2])).get("proof", "")
 
 
 def _equal(given: str, right: str) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from hookgate.translator.fields import JsonObject
 if TYPE_CHECKING:  # its libraries are for a gateway that has one
     from hookgate.proxy.admin.panel import Panel
     from hookgate.proxy.audit import Audit
+    from hookgate.proxy.sessions.sessions import Sessions
 
 log = logging.getLogger("hookgate")
 
@@ -36,24 +38,32 @@ _UNKNOWN_HOST = (
     "This host name is not known to the gateway, so another web page may have made a browser send this "
     "request. Use an address, or list the name in admin.hosts."
 )
+_SHARED_SECONDS = 1.0
+"""How long the metrics that were rendered for one request are the answer to others: anybody may ask."""
 _LIMITS = LimitSettings(body=16 * 1024, connections=ADMIN, drain_timeout=1)
 
 
 class AdminListener:
     """The request handler for operators.
 
-    `reloader` has the gateway's engine, and is set once the gateway listens to clients. `audit`, `pushed` and
-    `panel` are set if they are enabled. `draining` is set when the gateway stops.
+    `reloader` has the gateway's engine, and is set once the gateway listens to clients. `sessions` are set
+    with it; `audit`, `pushed` and `panel` are set if they are enabled. `draining` is set when the gateway
+    stops.
     """
 
-    def __init__(self, metrics: Metrics, hosts: Iterable[str] = ()) -> None:
+    def __init__(
+        self, metrics: Metrics, hosts: Iterable[str] = (), clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Create a listener. `hosts` are further host names that are accepted (see `KnownHosts`)."""
-        self._metrics, self._hosts = metrics, KnownHosts(hosts)
+        self._metrics, self._hosts, self._clock = metrics, KnownHosts(hosts), clock
+        self._page: asyncio.Future[bytes] | None = None
+        self._page_until = 0.0
         self.url: str | None = None
         """The URL of the listener."""
         self.reloader: EngineReloader | None = None
         self.receipts = Receipts()
         self.audit: Audit | None = None
+        self.sessions: Sessions | None = None
         self.pushed: PushedPolicy | None = None
         self.panel: Panel | None = None
         self.draining = False
@@ -81,7 +91,8 @@ class AdminListener:
             case "/readyz":
                 return _json(*await self.readiness())
             case "/metrics":
-                return web.Response(body=await self.metrics_page(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
+                page = await self._shared_page()
+                return web.Response(body=page, headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
         return None
 
     async def _receipt(self, request: web.BaseRequest, name: str) -> web.Response:
@@ -89,14 +100,21 @@ class AdminListener:
             return error_response(ApiError(404, NO_RECEIPT))
         try:
             person = await self.panel.access.authorize(request, "GET /receipts/NAME")
+            receipt = self.receipts.receipt_for(name)
+            if receipt is None and self.audit is not None:
+                receipt = await self.audit.receipt_for(name)
         except ApiError as error:
             return error_response(error)
-        receipt = self.receipts.receipt_for(name)
-        if receipt is None and self.audit is not None:
-            receipt = await self.audit.receipt_for(name)
         if receipt is None or person is None:
             return error_response(ApiError(404, NO_RECEIPT))
         return _json(200, call_for(person, receipt))
+
+    async def _shared_page(self) -> bytes:
+        """Return the metrics as they were at most a second ago."""
+        now = self._clock()
+        if self._page is None or now >= self._page_until:
+            self._page, self._page_until = asyncio.ensure_future(self.metrics_page()), now + _SHARED_SECONDS
+        return await asyncio.shield(self._page)  # others may wait for it
 
     async def metrics_page(self) -> bytes:
         """Return the metrics in Prometheus' text format."""
@@ -110,6 +128,8 @@ class AdminListener:
             return 503, {"status": "starting", "reason": "the gateway does not accept clients yet"}
         if self.audit is not None and (refusal := self.audit.refusal_reason):
             return 503, {"status": "unready", "reason": f"audit records cannot be written: {refusal}"}
+        if self.sessions is not None and not self.sessions.are_usable():
+            return 503, {"status": "unready", "reason": "the state of sessions cannot be read or written"}
         pushed = {} if self.pushed is None else {"policy": self.pushed.summary()}
         return 200, {"status": "ready", **state_of_hooks(self.reloader), **pushed}
 

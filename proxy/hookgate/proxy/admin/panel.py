@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from aiohttp import hdrs, web
 from yarl import URL
@@ -24,14 +24,15 @@ from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.config import Config, SignInSettings
 from hookgate.proxy.config.reading import EffectiveConfig, Sources
 from hookgate.proxy.config.values import host_and_port
-from hookgate.proxy.errors import ApiError, only_get
+from hookgate.proxy.errors import ApiError, StoreError, only_get
 from hookgate.proxy.observe.metrics import Traffic
 from hookgate.proxy.observe.record import Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.server.bodies import read_request
 from hookgate.proxy.server.connection import error_response
-from hookgate.proxy.store.database import open_audit
+from hookgate.proxy.server.listener import address_of
+from hookgate.proxy.store.database import FAILURES, open_audit, reason
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 
@@ -83,6 +84,7 @@ class Pages:
         return web.Response(body=data, headers=headers)
 
 
+_UNREADABLE = "The panel cannot read its database at the moment; the gateway's log says why."
 _NOTHING = "There is nothing at this path of the admin listener."
 
 Handler = Callable[[web.BaseRequest, PanelRequest | None], Awaitable[web.StreamResponse]]
@@ -129,6 +131,9 @@ class Panel:
             response = await self._answer(request)
         except ApiError as error:
             response = error_response(error)
+        except (StoreError, *FAILURES) as error:
+            log.error("the panel cannot read the database: %s", reason(error))
+            response = error_response(ApiError(503, _UNREADABLE))
         except ConnectionError:
             raise  # the client has disconnected
         except Exception:
@@ -139,9 +144,9 @@ class Panel:
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        parts = urlsplit(request.raw_path)
-        route, name = find_route(request.method, parts.path)
-        is_api = parts.path.startswith("/api/")
+        path, _, query = request.raw_path.partition("?")
+        route, name = find_route(request.method, path)
+        is_api = path.startswith("/api/")
         if request.method == hdrs.METH_POST and is_api:
             self.access.check_change(request)
         elif request.method not in (hdrs.METH_GET, hdrs.METH_HEAD):
@@ -151,11 +156,11 @@ class Panel:
                 await self.access.authenticate(request)
             raise ApiError(404, _NOTHING)
         person = await self.access.authorize(request, route)
-        question = PanelRequest(person, dict(parse_qsl(parts.query)), name) if person else None
+        question = PanelRequest(person, dict(parse_qsl(query)), name) if person else None
         return await self.handlers[route](request, question)
 
     async def _page(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
-        found = self._pages.get(urlsplit(request.raw_path).path)
+        found = self._pages.get(request.raw_path.partition("?")[0])
         if found is None:
             raise ApiError(404, _NOTHING)
         return found
@@ -191,7 +196,7 @@ class Panel:
             raise ApiError(404, _NOTHING)
         body = await read_request(request)
         try:
-            person = await self._sign_in.finish(body)
+            person = await self._sign_in.finish(body, address_of(request.remote or ""))
         except UnknownPersonError as error:
             await self.access.sessions.end_person(error.subject)
             raise

@@ -19,7 +19,7 @@ from typing import TypeVar, cast
 from sqlalchemy import delete, insert, select
 
 from hookgate.proxy.admin.roles import Person, Role
-from hookgate.proxy.errors import ApiError, StoreError
+from hookgate.proxy.errors import ApiError, StoreUse
 from hookgate.proxy.store.database import Database, open_panel_sessions
 from hookgate.proxy.store.execution import DatabaseThreads, StoredTable
 from hookgate.proxy.store.models import panel_keys, panel_sessions
@@ -100,8 +100,8 @@ _TOKEN_LENGTH = 43
 """The length of a cookie and a proof: 256 random bits in base64. Others are not looked up."""
 
 _UNAVAILABLE = (
-    "The panel's sessions cannot be read or written ({}). Programs can still send the admin token as "
-    "Authorization: Bearer."
+    "The panel's sessions cannot be read or written; the gateway's log says why. Programs can still send the "
+    "admin token as Authorization: Bearer."
 )
 
 
@@ -126,6 +126,7 @@ class PanelSessions:
         """
         self._url, self._state, self._token, self._clock = url, state, token.encode(), clock
         self._threads = DatabaseThreads("the panel's sessions", "hookgate-panel", _THREADS)
+        self._use = StoreUse(lambda: ApiError(503, _UNAVAILABLE))
         self._opening = threading.Lock()
         self._table: PanelTable | None = None
 
@@ -191,10 +192,8 @@ class PanelSessions:
         return int(self._clock() * 1000)
 
     async def _run(self, step: Callable[[PanelTable], T]) -> T:
-        try:
+        with self._use.trying():
             return await self._threads.run(self._run_now, step)
-        except StoreError as error:
-            raise ApiError(503, _UNAVAILABLE.format(error)) from None
 
     def _run_now(self, step: Callable[[PanelTable], T]) -> T:
         with self._opening:

@@ -7,6 +7,7 @@ and code verifier are derived from the ID with a key that gateways with the same
 no memory, starting many flows cannot evict those of others, and a flow may end at another gateway.
 """
 
+import asyncio
 import hmac
 import json
 import logging
@@ -24,6 +25,7 @@ import jwt
 from cachetools import TTLCache
 from yarl import URL
 
+from hookgate.hooks.fair_queue import FairQueue
 from hookgate.proxy.admin.access import client_secret_source
 from hookgate.proxy.admin.roles import Person, Role, UnknownPersonError
 from hookgate.proxy.config import SignInSettings
@@ -46,7 +48,10 @@ FLOW_SECONDS = 600
 """The time that somebody has to sign in at the provider."""
 
 MAX_FINISHING = 8
-"""Requests to the provider's token endpoint at the same time."""
+"""Requests to the provider's token endpoint at the same time. Addresses of clients take turns."""
+
+WAIT_SECONDS = 10.0
+"""How long a sign-in waits for its turn."""
 
 _MAX_USED = 10_000
 _MAX_NAME = 200
@@ -98,7 +103,7 @@ class SignIn:
         self._keys = KeySet(self._read_keys, "the keys of the identity provider")
         # The provider refuses a code that was used at another gateway.
         self._used: TTLCache[str, bool] = TTLCache(_MAX_USED, FLOW_SECONDS, clock)
-        self._finishing = 0
+        self._finishing = FairQueue(MAX_FINISHING)
 
     @property
     def provider(self) -> str:
@@ -130,11 +135,12 @@ class SignIn:
         )
         return str(url), flow.id
 
-    async def finish(self, answer: Mapping[str, Any]) -> Person:
+    async def finish(self, answer: Mapping[str, Any], address: str) -> Person:
         """Return the person whom the provider has sent back. Raises ApiError.
 
-        `answer` contains the ID of the `flow`, and the parameters with which the provider has sent the
-        browser.
+        Args:
+            answer: The ID of the `flow`, and the parameters with which the provider has sent the browser.
+            address: The client's address, one of those that take turns.
         """
         flow = self._checked_flow(answer, await self._flow_key())
         provider = await self._provider()
@@ -145,9 +151,11 @@ class SignIn:
         code = answer.get("code")
         if not isinstance(code, str) or not 0 < len(code) <= _MAX_VALUE:
             raise ApiError(403, f"The identity provider did not sign you in{_error_code(answer)}.")
-        if self._finishing >= MAX_FINISHING:
-            raise ApiError(429, _BUSY)
-        self._finishing += 1
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._finishing.acquire("", address)
+        except TimeoutError:
+            raise ApiError(429, _BUSY) from None
         try:
             token = await self._exchange(provider, code, flow.derived("verifier"))
             claims = await self._verified(token, flow)
@@ -158,7 +166,7 @@ class SignIn:
             log.warning("a sign-in failed at the identity provider: %s", failure_cause(error))
             raise ApiError(403, _UNAVAILABLE) from None
         finally:
-            self._finishing -= 1
+            self._finishing.release()
         return self._person(claims)
 
     def _checked_flow(self, answer: Mapping[str, Any], key: bytes) -> _Flow:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
@@ -32,15 +33,17 @@ from hookgate.translator.fields import JsonObject
 if TYPE_CHECKING:
     from hookgate.proxy.audit.content import Contents
 
+log = logging.getLogger("hookgate.audit")
+
 _REFUSED = (
-    "hookgate cannot write its audit record, so it refuses calls ({}). "
+    "hookgate cannot write its audit record, so it refuses calls. "
     "Ask the operator of this gateway; it accepts calls again as soon as records can be written."
 )
 
 
-_NO_CHANGE = "hookgate cannot write its audit record, so it refuses changes ({})."
+_NO_CHANGE = "hookgate cannot write its audit record, so it refuses changes."
 
-_UNREADABLE = "hookgate cannot read its audit ({}). Ask the operator of this gateway."
+_UNREADABLE = "hookgate cannot read its audit. Ask the operator of this gateway."
 
 
 _UNFINISHED = frozenset({AuditState.PENDING, AuditState.STARTED, AuditState.START_FAILED})
@@ -94,7 +97,8 @@ class Audit:
                     return receipt_of(detail)
                 await asyncio.sleep(pause)  # its records may be on their way to the database
         except FAILURES as error:
-            raise ApiError(403, _UNREADABLE.format(reason(error)), "AUDIT_UNAVAILABLE") from None
+            log.error("the audit cannot be read: %s", reason(error))
+            raise ApiError(403, _UNREADABLE, "AUDIT_UNAVAILABLE") from None
         return None
 
     def begin(self, record: CallRecord, method: str, route: Route) -> None:
@@ -168,7 +172,8 @@ class Audit:
         try:
             await self.writer.append(audit_entry("change", change=change, by=by, **about))
         except AuditError as error:
-            raise ApiError(403, _NO_CHANGE.format(error), "AUDIT_UNAVAILABLE") from None
+            log.warning("a change was refused: its audit record could not be written: %s", error)
+            raise ApiError(403, _NO_CHANGE, "AUDIT_UNAVAILABLE") from None
 
     def settle(self, record: CallRecord, receipt: JsonObject) -> None:
         """Write the end of a call. Does not wait; remaining records are written before the gateway stops."""
@@ -212,7 +217,8 @@ class Audit:
 
 def _refusal(record: CallRecord, error: AuditError) -> ApiError:
     record.outcome = "refused"
-    return ApiError(403, _REFUSED.format(error), "AUDIT_UNAVAILABLE")
+    log.warning("a call was refused: its audit record could not be written: %s", error)
+    return ApiError(403, _REFUSED, "AUDIT_UNAVAILABLE")
 
 
 @asynccontextmanager

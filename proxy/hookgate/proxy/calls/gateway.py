@@ -14,7 +14,7 @@ from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.events import EventService
 from hookgate.proxy.calls.forward import forward_unjudged
 from hookgate.proxy.calls.generation import GenerationCall
-from hookgate.proxy.calls.interactions import call_interactions, delete_interaction
+from hookgate.proxy.calls.interactions import call_interactions, forward_interaction
 from hookgate.proxy.calls.items import ItemsCall
 from hookgate.proxy.calls.live import LiveSession
 from hookgate.proxy.calls.pacing import Pacer
@@ -32,7 +32,7 @@ from hookgate.proxy.routes.cross_origin import allow_call, allowed_origin, is_pr
 from hookgate.proxy.routes.table import Route, match
 from hookgate.proxy.routes.uploads import UPLOAD
 from hookgate.proxy.server.connection import Request, check_head, error_response, internal_error
-from hookgate.proxy.sessions.interactions import KnownInteractions
+from hookgate.proxy.sessions.interactions import KnownInteractions, id_in_path
 from hookgate.proxy.sessions.sessions import Sessions
 from hookgate.proxy.upstream.client import Upstreams
 from hookgate.translator import INPUTS
@@ -196,8 +196,7 @@ class Gateway:
             return await self._receipt(call)
         await _send_continue(request)
         if route.kind == "forwarded":
-            deletes = route.verb == "deleteInteraction"
-            return await (delete_interaction(call) if deletes else forward_unjudged(call))
+            return await (forward_interaction(call) if id_in_path(route) else forward_unjudged(call))
         with self._engines.lease() as engine:
             try:
                 return await self._handle_judged(call, engine)

@@ -46,8 +46,11 @@ async def call_interactions(call: Call, engine: Engine) -> web.StreamResponse:
     return await InteractionReading(call, engine).run()
 
 
-async def delete_interaction(call: Call) -> web.StreamResponse:
-    """Forward the deletion of an interaction, and forget it. Raises ApiError if it is refused."""
+async def forward_interaction(call: Call) -> web.StreamResponse:
+    """Forward a request about an interaction that no hook judges. A deleted one is forgotten.
+
+    Raises ApiError if it is refused, as for an interaction that is not known to be the caller's.
+    """
     services, id_ = call.services, id_in_path(call.route)
     if services.config.routes.unknown_interactions == "refuse":
         await find_earlier(call, id_)
@@ -56,7 +59,7 @@ async def delete_interaction(call: Call) -> web.StreamResponse:
         if 200 <= status < 300:
             await services.interactions.forget(call.caller.key, interaction_name(call.route, id_))
 
-    return await forward_unjudged(call, forget)
+    return await forward_unjudged(call, forget if call.route.verb == "deleteInteraction" else None)
 
 
 async def _creation(call: Call, engine: Engine) -> GenerationCall:

@@ -8,6 +8,8 @@ says is sent on at once, and judged together with what it has said before.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from aiohttp import WSCloseCode, web
@@ -62,6 +64,7 @@ from hookgate.translator.live import (
     Segment,
     ServerMessage,
     blocked_calls,
+    one_turn,
     with_transcriptions,
 )
 from hookgate.translator.strictjson import Bounds, dumps, encode_answer, loads
@@ -84,6 +87,8 @@ _MAX_HELD = 10_000
 """The number of messages of a server that are held back."""
 _QUICK_RESTORED = 2 * 1024
 """The size of a larger answer in which pseudonyms are restored in a thread."""
+_MOST_AT_ONCE, _SIZE_AT_ONCE = 256, 64 * 1024
+"""The number and the size of a client's messages that are judged together."""
 _MAX_CALLS = 1000
 """The number of tool calls that are remembered for their results and cancellations."""
 
@@ -132,8 +137,8 @@ class LiveSession:
         async with open_sockets(call, offers_protocols=False) as (client, upstream, mask):
             self._client, self._upstream, self._mask = client, upstream, mask
             client_side, upstream_side = Side(client), Side(upstream)
-            receive = call.request.incoming.counted(self._from_client)
-            inward = self._inward(relay(call.steps, client_side, upstream_side, receive))
+            receive = partial(self._from_client, client_side)
+            inward = self._inward(client_side, relay(call.steps, client_side, upstream_side, receive))
             outward = self._outward(relay(call.steps, upstream_side, client_side, self._from_upstream, mask))
             try:
                 await run_until_closed(call, client, upstream, self._closing(inward), self._closing(outward))
@@ -141,9 +146,12 @@ class LiveSession:
                 self._record.estimated_usage += self._unreported - self._counted
         return client
 
-    async def _inward(self, relayed: Awaitable[Close]) -> Close:
+    async def _inward(self, side: Side, relayed: Awaitable[Close]) -> Close:
         """Return how the client ends the session, without its reason, which no hook judges."""
-        code, _ = await relayed
+        try:
+            code, _ = await relayed
+        finally:
+            side.stop()
         return code, b""
 
     async def _outward(self, relayed: Awaitable[Close]) -> Close:
@@ -179,8 +187,31 @@ class LiveSession:
 
     # ---- the client's messages
 
-    async def _from_client(self, message: str | bytes) -> None:
-        """Judge and send a message of the client. Raises ApiError or SessionStoppedError if it ends here."""
+    async def _from_client(self, side: Side, message: str | bytes) -> None:
+        """Judge and send a message of the client, with others that have arrived.
+
+        Raises ApiError or SessionStoppedError if the session ends here.
+        """
+        messages = [message, *await side.arrived(_MOST_AT_ONCE - 1, _SIZE_AT_ONCE)]
+        texts: list[_Arrived] = []  # which can be judged together
+        for each in messages:
+            try:
+                arrived = await self._arrived(each)
+            except ApiError:
+                await self._send_texts(texts)
+                raise
+            if texts and not (arrived.sent.is_text and arrived.sent.continues(texts[-1].sent)):
+                await self._send_texts(texts)
+                texts = []
+            if arrived.sent.is_text:
+                texts.append(arrived)
+            else:
+                await self._send_upstream(arrived, await self._judged(arrived))
+        await self._send_texts(texts)
+        self._call.request.incoming.release(len(messages))
+
+    async def _arrived(self, message: str | bytes) -> "_Arrived":
+        """Read a message of the client. Raises ApiError if it is refused."""
         data = _bytes_of(message)
         try:
             given, sent = await self._parsed(data, self._client_message)
@@ -190,24 +221,49 @@ class LiveSession:
             raise body_refused("a session must begin with one setup")
         self._record.live["audio_in"] += sent.audio_bytes
         self._record.live["untranscribed_in"] += sent.audio_bytes
-        edited = sent.message
-        if sent.request is not None:
-            await self._call.steps.pause()
-            self._count_text(len(data) + self._said.size)
-            check_references(sent.request, self._call.services.config)
-            try:
-                if sent.kind == "setup":
-                    edited = await self._set_up(sent)
-                else:
-                    request = sent.request
-                    if self._results is not None:
-                        request = await self._judge_results(request, self._results)
-                    edited = sent.edited(await self._judge_request(request, len(data)))
-            except EditError as error:
-                raise _no_place(error, BeforeModel.name) from None
-        data = data if edited is given else dumps(edited)
-        self._unreported += passing_use(len(data), sent.audio_bytes, is_answer=False)
-        await _send(self._upstream, data, as_text=isinstance(message, str))
+        return _Arrived(message, data, given, sent)
+
+    async def _send_texts(self, texts: Sequence["_Arrived"]) -> None:
+        """Judge and send texts that follow each other, together as long as hooks leave them alone.
+
+        Each half of those that hooks edit is judged again, so that edits are made message by message. Raises
+        ApiError or SessionStoppedError.
+        """
+        if len(texts) == 1:
+            await self._send_upstream(texts[0], await self._judged(texts[0]))
+        elif texts:
+            joined = one_turn([each.sent for each in texts])
+            if await self._are_left_alone(joined, sum(len(each.data) for each in texts)):
+                for each in texts:
+                    await self._send_upstream(each, each.sent.message)
+            else:
+                half = len(texts) // 2
+                await self._send_texts(texts[:half])
+                await self._send_texts(texts[half:])
+
+    async def _judged(self, arrived: "_Arrived") -> JsonObject:
+        """Return what hooks leave of a message. Raises ApiError or SessionStoppedError."""
+        sent, size = arrived.sent, len(arrived.data)
+        if sent.request is None:
+            return sent.message
+        await self._call.steps.pause()
+        self._count_text(size + self._said.size)
+        check_references(sent.request, self._call.services.config)
+        try:
+            if sent.kind == "setup":
+                return await self._set_up(sent)
+            request = sent.request
+            if self._results is not None:
+                request = await self._judge_results(request, self._results)
+            return sent.edited(await self._judge_request(request, size))
+        except EditError as error:
+            raise _no_place(error, BeforeModel.name) from None
+
+    async def _send_upstream(self, arrived: "_Arrived", judged: JsonObject) -> None:
+        """Send what hooks have left of a message of the client."""
+        data = arrived.data if judged is arrived.given else dumps(judged)
+        self._unreported += passing_use(len(data), arrived.sent.audio_bytes, is_answer=False)
+        await _send(self._upstream, data, as_text=isinstance(arrived.message, str))
 
     def _client_message(self, message: object) -> ClientMessage:
         sent = ClientMessage(message)
@@ -240,19 +296,35 @@ class LiveSession:
 
     async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
         """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""
+        async with self._judging:
+            shown, edited = await self._shown_to_hooks(request, size)
+            try:
+                return self._said.latest(request, shown, edited)
+            except EditError as error:
+                raise _no_place(error, BeforeModel.name) from None
+
+    async def _are_left_alone(self, request: JsonObject, size: int) -> bool:
+        """Return whether BeforeModel hooks leave alone what a client says. Raises ApiError if they end it."""
+        await self._call.steps.pause()
+        self._count_text(size + self._said.size)
+        async with self._judging:
+            shown, edited = await self._shown_to_hooks(request, size)
+            if not same(edited, shown):
+                return False
+            self._said.latest(request, shown, shown)
+            return True
+
+    async def _shown_to_hooks(self, request: JsonObject, size: int) -> tuple[JsonObject, JsonObject]:
+        """Return what BeforeModel hooks are shown of a request, and what they leave of that."""
         await self._call.expect_use(self._judge.session, {**request, "generationConfig": self._config})
         self._count_unreported()
         await self._call.check_key_limits(self._model)
-        async with self._judging:
-            shown = self._said.continued(request)
-            event = BeforeModel(self._model, shown)
-            outcome = await self._judge.fire(event, size)
-            self._judge.raise_if_ended(outcome.verdict, event.name)
-            self._shown = SharedValue(show_request(self._model, outcome.event.body))
-            try:
-                return self._said.latest(request, shown, outcome.event.body)
-            except EditError as error:
-                raise _no_place(error, event.name) from None
+        shown = self._said.continued(request)
+        event = BeforeModel(self._model, shown)
+        outcome = await self._judge.fire(event, size)
+        self._judge.raise_if_ended(outcome.verdict, event.name)
+        self._shown = SharedValue(show_request(self._model, outcome.event.body))
+        return shown, outcome.event.body
 
     async def _set_up(self, sent: ClientMessage) -> JsonObject:
         """Return the message that begins the session, after its hooks, with transcriptions of all speech."""
@@ -426,6 +498,16 @@ class LiveSession:
         if message:
             await self._call.steps.pause()
             await _send(self._client, encode_answer(message) if data is None else data, as_text=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrived:
+    """A message of the client: as it was received, its bytes, its JSON, and what hooks are shown of it."""
+
+    message: str | bytes
+    data: bytes
+    given: object
+    sent: ClientMessage
 
 
 T = TypeVar("T")

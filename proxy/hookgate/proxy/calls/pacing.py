@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from hookgate.hooks.runs import FairQueue
+from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.session import Steps
 from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, is_large
 from hookgate.proxy.server.turns import Turn, run_holding

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -141,13 +140,44 @@ class PassedPings:
         return self._data.pop(number, b"")
 
 
-@dataclass(frozen=True, slots=True)
 class Side:
     """One side of a session."""
 
-    socket: Socket
-    pings: PassedPings = field(default_factory=PassedPings)
-    """Its pings that the other side has not answered."""
+    def __init__(self, socket: Socket) -> None:
+        self.socket = socket
+        self.pings = PassedPings()
+        """Its pings that the other side has not answered."""
+        self._next: asyncio.Task[Any] | None = None
+
+    async def receive(self) -> Any:
+        """Return its next message, of one of aiohttp's types of messages."""
+        coming, self._next = self._next, None
+        return await (self.socket.receive() if coming is None else coming)
+
+    async def arrived(self, messages: int, size: int) -> list[str | bytes]:
+        """Return the data of its next messages if they have arrived.
+
+        There are up to `messages` of them, and none follows after `size` characters or bytes.
+        """
+        found: list[str | bytes] = []
+        while len(found) < messages and size > 0:
+            if self._next is None:
+                self._next = asyncio.create_task(self.socket.receive())
+            await asyncio.sleep(0)  # it returns at once what has arrived
+            if not self._next.done() or self._next.exception():
+                break
+            message = self._next.result()
+            if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
+                break
+            found.append(message.data)
+            size -= len(message.data)
+            self._next = None
+        return found
+
+    def stop(self) -> None:
+        """Stop waiting for a message."""
+        if self._next is not None:
+            self._next.cancel()
 
 
 async def relay(
@@ -160,7 +190,7 @@ async def relay(
     try:
         while True:
             await steps.pause()
-            message = await source.socket.receive()
+            message = await source.receive()
             match message.type:
                 case WSMsgType.TEXT | WSMsgType.BINARY:
                     await receive(message.data)

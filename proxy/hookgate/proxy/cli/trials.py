@@ -27,13 +27,14 @@ from hookgate.hooks import (
 from hookgate.hooks.engine import apply_edit
 from hookgate.hooks.events.base import Document, SharedValue
 from hookgate.hooks.events.reading import SAMPLES, read_event
+from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.output import Output, describe_unread
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.command import CommandRunner
 from hookgate.hooks.runners.inprocess import PriceTable
 from hookgate.hooks.runners.persistent import LINE_BY_LINE
-from hookgate.hooks.runs import FairQueue, HookExecutor
+from hookgate.hooks.runs import HookExecutor
 from hookgate.hooks.session import CallState
 from hookgate.hooks.settings import (
     KNOWN_TOOLS,

@@ -350,8 +350,8 @@ class RouteSettings(Section):
     always judged."""
 
     unknown_interactions: Literal["allow", "refuse"] = "allow"
-    """`refuse` answers with 403 if a call continues, reads, cancels or deletes an interaction that this
-    gateway, or another one with the same database, does not know to belong to the caller's key."""
+    """`refuse` answers with 403 if a call continues, reads, changes, cancels or deletes an interaction that
+    this gateway, or another one with the same database, does not know to belong to the caller's key."""
 
     live: Literal["refuse", "judge"] = "refuse"
     """`judge` lets hooks judge Live sessions of the Gemini API and Vertex AI: text, calls and results of

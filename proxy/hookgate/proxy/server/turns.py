@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TypeVar
 
-from hookgate.hooks.runs import FairQueue
+from hookgate.hooks.fair_queue import FairQueue
 
 R = TypeVar("R")
 

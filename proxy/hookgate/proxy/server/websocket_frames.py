@@ -163,10 +163,15 @@ class IncomingMessages:
 
         async def receive_counted(message: str | bytes) -> None:
             await receive(message)
-            self._ended_bytes -= self._ended.popleft()
-            self._memory.resize(self._counted_bytes())
+            self.release(1)
 
         return receive_counted
+
+    def release(self, messages: int) -> None:
+        """Release the memory of the oldest messages, which have been processed."""
+        for _ in range(messages):
+            self._ended_bytes -= self._ended.popleft()
+        self._memory.resize(self._counted_bytes())
 
     def _counted_bytes(self) -> int:
         return max(self._ended_bytes + self._sizes.unfinished - UNCOUNTED, 0)

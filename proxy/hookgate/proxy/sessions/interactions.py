@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from hookgate.proxy.errors import ApiError, StoreError
+from hookgate.proxy.errors import ApiError, StoreError, StoreUse
 from hookgate.proxy.routes.table import INTERACTION_ID, Route
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 _COLLECTION = re.compile(r"/[^/]+/((?:projects/[^/]+/locations/[^/]+/)?interactions)(?:/([^/]+))?")
 _REFUSED = (
-    "hookgate cannot read which interactions have passed, so it refuses calls that continue or read one "
-    "({}). Ask the operator of this gateway; it accepts them again as soon as its store can be used."
+    "hookgate cannot read which interactions have passed, so it refuses calls that continue or read one. "
+    "Ask the operator of this gateway; it accepts them again as soon as its store can be used."
 )
 
 _MAX_COUNTED = 10_000
@@ -56,6 +56,7 @@ class KnownInteractions:
         self._open_table, self.keeps_content = open_table, keeps_content
         self._table: InteractionTable | None = None
         self._failing = False
+        self._reading = StoreUse(lambda: ApiError(403, _REFUSED, "INTERACTIONS_UNAVAILABLE"))
         self._counted: dict[str | None, None] = {}
         """The unknown interactions whose tokens this gateway has counted, the oldest first."""
 
@@ -68,10 +69,8 @@ class KnownInteractions:
         """Return an interaction of a key, or None. Raises ApiError (403) if that cannot be read."""
         if self._open_table is None or name is None:
             return None
-        try:
+        with self._reading.trying():
             return await (await self._opened(self._open_table)).find(key, name)
-        except StoreError as error:
-            raise _unavailable(error) from None
 
     async def turns(self, key: str, name: str) -> list[JsonObject] | None:
         """Return the turns up to an interaction, or None if not all of them are stored.
@@ -80,10 +79,8 @@ class KnownInteractions:
         """
         if self._open_table is None or not self.keeps_content:
             return None
-        try:
+        with self._reading.trying():
             stored = await (await self._opened(self._open_table)).turns(key, name)
-        except StoreError as error:
-            raise _unavailable(error) from None
         if stored is None:
             return None
         return [turn for turns in stored for turn in loads(turns, depth=MAX_RECORD_DEPTH)]
@@ -138,7 +135,3 @@ class KnownInteractions:
         if self._table is None:
             self._table = await asyncio.to_thread(open_table)
         return self._table
-
-
-def _unavailable(error: StoreError) -> ApiError:
-    return ApiError(403, _REFUSED.format(error), "INTERACTIONS_UNAVAILABLE")

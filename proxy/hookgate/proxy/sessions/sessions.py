@@ -142,6 +142,10 @@ class Sessions(ABC):
         self.keys = keys or AcceptedKeys()
         self._start_locks: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
 
+    def are_usable(self) -> bool:
+        """Return whether the sessions could be read and written lately. Asking for it triggers a check."""
+        return True
+
     @abstractmethod
     async def exist(self) -> bool:
         """Return whether any session is known."""

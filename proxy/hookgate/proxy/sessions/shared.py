@@ -5,6 +5,8 @@ shows which effects it has to read: a process remembers the effects of the sessi
 machine, a call does not even read the row of a session that no process has changed since it was last read.
 """
 
+import asyncio
+import contextlib
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -15,7 +17,7 @@ from typing import Generic, TypeVar
 from cachetools import LRUCache, TTLCache
 
 from hookgate.hooks import SessionContext
-from hookgate.proxy.errors import ApiError
+from hookgate.proxy.errors import ApiError, StoreUse
 from hookgate.proxy.keys.callers import KEPT_KEYS, AcceptedKeys
 from hookgate.proxy.sessions import memory
 from hookgate.proxy.sessions.memory import (
@@ -41,7 +43,6 @@ from hookgate.proxy.sessions.table import (
     mark_of_names,
     mark_of_session,
 )
-from hookgate.proxy.store import StoreError
 from hookgate.translator.strictjson import dumps, loads
 
 K = TypeVar("K")
@@ -49,12 +50,15 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 _REFUSED = (
-    "hookgate cannot read or write the state of sessions, so it refuses calls ({}). "
+    "hookgate cannot read or write the state of sessions, so it refuses calls. "
     "Ask the operator of this gateway; it accepts calls again as soon as its store can be used."
 )
 
 CACHE_BYTES = 64 * 1024 * 1024
 """Bytes of sessions that a process remembers."""
+
+_CHECK_SECONDS = 1.0
+"""Seconds after which `are_usable` tries the database again."""
 
 ACCEPT_SECONDS = 24 * 3600.0
 """Seconds after which the acceptance of a key is written again."""
@@ -133,6 +137,9 @@ class SharedSessions(Sessions):
     def __init__(self, store: SessionStore, keys: AcceptedKeys | None = None) -> None:
         super().__init__(keys)
         self._store = store
+        self._use = StoreUse(lambda: ApiError(403, _REFUSED, "SESSIONS_UNAVAILABLE"))
+        self._check: asyncio.Task[None] | None = None
+        self._check_at = 0.0
         self._snapshots: _Cache[SessionKey, _Snapshot] = _Cache(
             CACHE_BYTES, lambda snapshot: snapshot.size + _ROW_BYTES
         )
@@ -141,6 +148,16 @@ class SharedSessions(Sessions):
         self._exist = False
         self._none_exist: int | None = None
         """The store's number when there was no session."""
+
+    def are_usable(self) -> bool:
+        if time.monotonic() >= self._check_at:
+            self._check_at = time.monotonic() + _CHECK_SECONDS
+            self._check = asyncio.get_running_loop().create_task(self._try())
+        return not self._use.failing
+
+    async def _try(self) -> None:
+        with contextlib.suppress(ApiError):  # it is noted
+            await self._read(SessionRows.exist)
 
     async def exist(self) -> bool:
         """Return whether any session is known. Once there was one, the database is not asked again."""
@@ -257,16 +274,12 @@ class SharedSessions(Sessions):
         return found, found not in (linked, conversation)
 
     async def _read(self, step: Callable[[SessionRows], T]) -> T:
-        try:
+        with self._use.trying():
             return await self._store.read(step)
-        except StoreError as error:
-            raise ApiError(403, _REFUSED.format(error), "SESSIONS_UNAVAILABLE") from None
 
     async def _write(self, step: Callable[[SessionRows], T]) -> T:
-        try:
+        with self._use.trying():
             return await self._store.write(step)
-        except StoreError as error:
-            raise ApiError(403, _REFUSED.format(error), "SESSIONS_UNAVAILABLE") from None
 
 
 def _snapshot(row: SessionRow, known: _Snapshot, number: int | None) -> _Snapshot:

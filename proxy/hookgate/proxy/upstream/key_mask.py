@@ -5,7 +5,6 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import re2  # type: ignore[import-untyped]  # it has no stubs
 from multidict import CIMultiDict
 
 _IN_JSON, _IN_URL = re.compile(rb"u00[2-7][0-9A-Fa-f]"), re.compile(rb"%[2-7][0-9A-Fa-f]")
@@ -22,6 +21,8 @@ class KeyMask:
     """
 
     def __init__(self, key: str) -> None:
+        import re2  # type: ignore[import-untyped]  # noqa: PLC0415  # no stubs; few gateways need it
+
         self._key = key.encode()
         self._literals = [self._key, *_base64_forms(self._key)]
         self._escaped = re2.compile("".join(map(_spellings, key)).encode())

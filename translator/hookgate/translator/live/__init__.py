@@ -5,7 +5,12 @@ as a candidate of a response. Hooks would not see messages and fields of other k
 client, and removed from a server's messages.
 """
 
-from hookgate.translator.live.client import ClientMessage, blocked_calls, with_transcriptions
+from hookgate.translator.live.client import (
+    ClientMessage,
+    blocked_calls,
+    one_turn,
+    with_transcriptions,
+)
 from hookgate.translator.live.sent import ClientText, ModelTurn
 from hookgate.translator.live.server import Segment, ServerMessage
 
@@ -16,5 +21,6 @@ __all__ = [
     "Segment",
     "ServerMessage",
     "blocked_calls",
+    "one_turn",
     "with_transcriptions",
 ]

@@ -14,6 +14,7 @@ from hookgate.translator.fields import (
     read,
     read_list,
     read_object,
+    same,
     without,
     write,
 )
@@ -39,6 +40,7 @@ _SETUP = (
     "safetySettings",
     "labels",
 )
+_TEXT_PART = frozenset({"text", "thought"})
 _SIGNALS = ("activityStart", "activityEnd", "audioStreamEnd")
 
 
@@ -129,6 +131,21 @@ class ClientMessage:
         parts = [{"functionResponse": each} for each in read_list(self.body, "functionResponses")]
         return {"contents": [{"role": "user", "parts": parts}]}
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it is one turn of nothing but texts, or of nothing but thoughts, as most messages are."""
+        turns = read_list(self.request or {}, "contents")
+        if self.kind not in ("clientContent", "realtimeInput") or len(turns) != 1:
+            return False
+        parts = read_list(turns[0], "parts")
+        if not all(is_text(part) and part.keys() <= _TEXT_PART for part in parts):
+            return False
+        return len({bool(part.get("thought")) for part in parts}) == 1
+
+    def continues(self, earlier: "ClientMessage") -> bool:
+        """Return whether its texts and those of an earlier message, which it follows, can be one turn."""
+        return same(_beside_texts(self), _beside_texts(earlier))
+
     def edited(self, request: JsonObject) -> JsonObject:
         """Return the message with an edited request. Settings that it has no field for are dropped.
 
@@ -159,6 +176,19 @@ class ClientMessage:
     def with_body(self, body: JsonObject) -> JsonObject:
         """Return the message with another body."""
         return {self._key: body}
+
+
+def one_turn(messages: Sequence[ClientMessage]) -> JsonObject:
+    """Return a request with the texts of messages in one turn. Each continues the one before it."""
+    turns = [turn for each in messages for turn in read_list(each.request or {}, "contents")]
+    parts = [part for turn in turns for part in read_list(turn, "parts")]
+    return {"contents": [write(turns[0], "parts", parts)]}
+
+
+def _beside_texts(message: ClientMessage) -> list[Any]:
+    """Return what the only turn of a message has besides its texts, and whether these are thoughts."""
+    [turn] = read_list(message.request or {}, "contents")
+    return [without(turn, "parts"), bool(read_list(turn, "parts")[0].get("thought"))]
 
 
 def with_transcriptions(setup: JsonObject) -> JsonObject:
