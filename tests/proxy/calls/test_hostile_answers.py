@@ -219,7 +219,7 @@ async def test_the_lines_of_a_large_event_are_checked_in_a_thread(
     monkeypatch.setattr(answer_pipeline, "check_frame", noted)
     async with peer(STREAM_HEAD, event) as upstream, gateway_before(upstream.url, REDACT) as url:
         answer = await post(url, SSE, HI)
-    assert (answer.body, in_thread) == (b"data: %b\n\n" % SPOKEN, [threads])
+    assert (answer.body, in_thread) == (b"data: %b\r\n\r\n" % SPOKEN, [threads])
 
 
 @pytest.mark.parametrize(

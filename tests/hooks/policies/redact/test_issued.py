@@ -111,12 +111,12 @@ def _streamed(*values: str) -> str:
     """What goes on of the arguments of a streamed call that come in these pieces."""
     screen = POLICY.screen(SessionContext("s-1"))
     steps = [
-        screen.judge([_event(value, goes_on=place + 1 < len(values))], last=False)
+        screen.feed([_event(value, goes_on=place + 1 < len(values))], last=False)
         for place, value in enumerate(values)
     ]
     return "".join(
         each.get("stringValue", "")
-        for step in [*steps, screen.judge([], last=True)]
+        for step in [*steps, screen.feed([], last=True)]
         for _, body in step
         for part in body["candidates"][0]["content"]["parts"]
         for each in part["functionCall"].get("partialArgs", [])
