@@ -45,10 +45,10 @@ _RUN = re.compile(r"[A-Za-z0-9]+")
 _HEXADECIMAL = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _FILLER = re.compile(
-    r"([A-Za-z0-9*.#-])\1{5}|(?:0123|1234)56789|abcdefghij|\*{3}|\.{3}"
-    r"|example|placeholder|redacted|dummy|sample|change[-_]?me|(?:^|[_-])(?:your|my)[_-]",
+    r"([A-Za-z0-9*.#-])\1{5}|\*{3}|\.{3}|placeholder|redacted|change[-_]?me|(?:^|[_-])(?:your|my)[_-]",
     re.IGNORECASE,
 )
+_MADE_UP = re.compile("(?:0123|1234)56789|abcdefghij|example|dummy|sample", re.IGNORECASE)
 
 _EXAMINED = 160
 """The number of characters that are looked at: of overlapping texts, each may be as long as all of them."""
@@ -84,7 +84,10 @@ def _is_strange(first: str, second: str) -> bool:
 
 
 def is_genuine(text: str) -> bool:
-    """Return whether the text is not made for documentation, such as `your_key` or `xxxxxxxx`."""
+    """Return whether the text is no placeholder, such as `your_key` or `xxxxxxxx`.
+
+    Made-up keys such as `AKIAIOSFODNN7EXAMPLE` count as genuine: who tries them expects to see them replaced.
+    """
     return _FILLER.search(text, 0, _EXAMINED) is None
 
 
@@ -93,7 +96,7 @@ def is_random(text: str) -> bool:
     text = text[:_EXAMINED]
     if _UUID.fullmatch(text):
         return bits_per_character(text) >= 2.5
-    if sum(map(len, _RUN.findall(text))) < _SHORTEST or not is_genuine(text):
+    if sum(map(len, _RUN.findall(text))) < _SHORTEST or not is_genuine(text) or _MADE_UP.search(text):
         return False
     if _HEXADECIMAL.fullmatch(text):  # shorter ones are mostly hashes
         return len(text) >= _SHORTEST_HEXADECIMAL and not text.isdigit() and not text.isalpha()
