@@ -63,7 +63,7 @@ def _key_of(detail: CallDetail) -> str:
 
 
 class Audit:
-    """Writes the records of calls. Call `watch` for each call before anything else."""
+    """Writes the records of calls. Call `begin` for each call before anything else."""
 
     def __init__(self, writer: Writer, contents: "Contents | None", reader: AuditReader) -> None:
         """Records are written with `writer`, and contain the `contents` of calls if they are given."""

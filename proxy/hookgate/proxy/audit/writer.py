@@ -28,7 +28,7 @@ _PATIENCE = 0.01
 _ITERATIONS = 1
 """Iterations of the event loop for which a call's records are held back, to share a write.
 
-Calls that arrive together queue their records within a few iterations. Waking the thread for each of them
+Calls that arrive together queue their records within about one iteration. Waking the thread for each of them
 would cost more than writing the records.
 """
 

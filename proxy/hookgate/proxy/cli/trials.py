@@ -76,8 +76,6 @@ _MIN_CHARACTERS = 3
 _MAX_EVENTS = 32
 """The maximum number of events for one text: a program runs for each."""
 
-_ROUTE = "/v1beta/models/model:streamGenerateContent?alt=sse"
-
 
 @dataclass(frozen=True, slots=True)
 class StreamedTrial:
