@@ -26,9 +26,10 @@ from support.wire import (
 )
 
 from hookgate.hooks.policies.redact import Scanner
-from hookgate.proxy.calls import answer_pipeline, answer_stages, pacing
+from hookgate.proxy.calls import answer_pipeline, citation_stage, pacing, pieces
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
-from hookgate.proxy.calls.answer_stages import CitedTexts, Piece
+from hookgate.proxy.calls.citation_stage import CitedTexts
+from hookgate.proxy.calls.pieces import Piece
 from hookgate.proxy.config import Config
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, AnswerLease, stream_slices, work_of
@@ -123,14 +124,14 @@ def test_slices_of_a_stream_are_small_and_complete(data: bytes) -> None:
 async def test_citations_in_many_events_are_moved_beside_the_event_loop_and_not_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    move, threads = answer_stages.move_citations, []
+    move, threads = citation_stage.move_citations, []
 
     def noted(*given: Any) -> Any:
         threads.append(threading.current_thread())
         return move(*given)
 
-    monkeypatch.setattr(answer_stages, "_MAX_COMPARED", 256 * KIB)
-    monkeypatch.setattr(answer_stages, "move_citations", noted)
+    monkeypatch.setattr(citation_stage, "_MAX_COMPARED", 256 * KIB)
+    monkeypatch.setattr(citation_stage, "move_citations", noted)
     cited = {"citationMetadata": {"citations": [{"startIndex": 4, "endIndex": 9}]}}
     events = [spoken(f"See {SECRET}. ", **cited)] * 300
     data = b"".join(sse(*events, spoken("", finishReason="STOP")))
@@ -351,7 +352,7 @@ FOLLOWING: dict[str, Any] = {
 async def test_what_follows_text_that_is_held_back_has_a_limit(
     monkeypatch: pytest.MonkeyPatch, following: str
 ) -> None:
-    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 64 * KIB)
+    monkeypatch.setattr(pieces, "MAX_ANSWER", 64 * KIB)
     first, event = sse(MAY_BEGIN, FOLLOWING[following])
     async with (
         peer(STREAM_HEAD, first, 0.1, event * 300) as upstream,
@@ -363,7 +364,7 @@ async def test_what_follows_text_that_is_held_back_has_a_limit(
 
 
 async def test_blank_lines_and_comments_are_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 64 * KIB)
+    monkeypatch.setattr(pieces, "MAX_ANSWER", 64 * KIB)
     first, last = sse(MAY_BEGIN, spoken("!", finishReason="STOP"))
     between = b"\r\n\r\n:\r\n\r\n" * 300
     async with (
@@ -376,7 +377,7 @@ async def test_blank_lines_and_comments_are_not_held_back(monkeypatch: pytest.Mo
 
 
 def test_texts_are_not_kept_for_citations_beyond_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_stages, "_MAX_CITED", 10)
+    monkeypatch.setattr(citation_stage, "_MAX_CITED", 10)
     texts = CitedTexts()
     for _ in range(100):
         texts.note_original(spoken("a"))
@@ -607,8 +608,8 @@ async def test_what_is_kept_of_events_that_have_been_sent_has_a_limit(
 
     monkeypatch.setattr(AnswerLease, "resize", noted)
     target, body, answer = KEPT[kept]
-    pieces = [answer[at : at + 8 * KIB] for at in range(0, len(answer), 8 * KIB)]
-    sent = [each for piece in pieces for each in (piece, 0.02)]
+    parts = [answer[at : at + 8 * KIB] for at in range(0, len(answer), 8 * KIB)]
+    sent = [each for part in parts for each in (part, 0.02)]
     async with (
         peer(STREAM_HEAD, *sent) as upstream,
         gateway_before(upstream.url, {"AfterModel": [says()]}) as url,

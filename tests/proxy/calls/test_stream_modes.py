@@ -14,10 +14,13 @@ from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, sp
 
 from hookgate.hooks import Configuration, Engine, SessionContext
 from hookgate.hooks.settings import Layer
-from hookgate.proxy.calls import answer_stages
+from hookgate.proxy.calls import answer_stages, pieces
 from hookgate.proxy.calls.answer_stages import EDIT_NOT_JSON
 from hookgate.proxy.calls.judge import Judge
+from hookgate.proxy.calls.pieces import Piece
+from hookgate.proxy.calls.screen_stage import ScreenStage
 from hookgate.proxy.calls.tools import ToolGate
+from hookgate.proxy.calls.window_stage import WindowStage
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routes.dialects import ADAPTERS
@@ -181,15 +184,15 @@ async def _begun(url: str, size: int) -> bytes:
 async def test_window_shows_pieces_without_text_once() -> None:
     judged: list[int] = []
 
-    async def judge(pieces: list[answer_stages.Piece]) -> list[answer_stages.Piece]:
-        judged.append(len(pieces))
-        return pieces
+    async def judge(window: list[Piece]) -> list[Piece]:
+        judged.append(len(window))
+        return window
 
-    stage, adapter = answer_stages.WindowStage(judge, 256), ADAPTERS["generate_content"]()
+    stage, adapter = WindowStage(judge, 256), ADAPTERS["generate_content"]()
     events = [spoken("x"), *[{"candidates": [{"index": 0}]}] * 100, spoken("y"), {"usageMetadata": {}}]
-    pieces = [answer_stages.Piece(Frame(b"", b""), event, event, adapter) for event in events]
-    released = [piece for new in pieces for piece in await stage.feed([new])]
-    assert [*released, *await stage.finish()] == pieces
+    received = [Piece(Frame(b"", b""), event, event, adapter) for event in events]
+    released = [piece for new in received for piece in await stage.feed([new])]
+    assert [*released, *await stage.finish()] == received
     assert max(judged) == 3  # two with text, and a new one
 
 
@@ -226,7 +229,7 @@ async def test_a_denial_of_the_whole_answer_is_an_error_since_nothing_was_sent()
 
 @pytest.mark.parametrize("mode", ["complete", "window"])
 async def test_an_answer_that_is_held_back_has_a_bound(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 10_000)
+    monkeypatch.setattr(pieces, "MAX_ANSWER", 10_000)
     answer = await streamed(masking(mode, window=10_000), *(spoken("a") for _ in range(30)))
     assert (answer.status, answer.error["status"]) == (502, "UNAVAILABLE")
 
@@ -234,7 +237,7 @@ async def test_an_answer_that_is_held_back_has_a_bound(mode: str, monkeypatch: p
 async def test_the_text_of_a_turn_that_hooks_are_to_judge_at_its_end_has_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 1000)
+    monkeypatch.setattr(pieces, "MAX_ANSWER", 1000)
     answer = await streamed({"AfterAgent": [says()]}, *(spoken("a" * 100) for _ in range(11)))
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
     answer = await streamed({"AfterAgent": [says()]}, *(spoken("a" * 100) for _ in range(10)))
@@ -376,7 +379,7 @@ async def test_an_answer_that_is_too_large_to_be_checked_is_passed_on(
 async def test_what_follows_the_end_of_an_answer_has_a_bound(
     hooks: dict[str, Any], body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 10_000)
+    monkeypatch.setattr(pieces, "MAX_ANSWER", 10_000)
     events = [spoken("1", finishReason="STOP"), *(spoken("") for _ in range(30))]
     async with peer(STREAM_HEAD, *sse(*events)) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, SSE, body)
@@ -417,9 +420,9 @@ JUDGE = Judge(Engine(Configuration({})), CallRecord(), SessionContext("s"))
 
 
 async def test_released_pieces_of_a_long_stream_are_not_kept() -> None:
-    stage, adapter = answer_stages.ScreenStage(Passing(), JUDGE), ADAPTERS["generate_content"]()
+    stage, adapter = ScreenStage(Passing(), JUDGE), ADAPTERS["generate_content"]()
     for event in split("a" * 100, *range(1, 100)):
-        piece = answer_stages.Piece(Frame(b"", b""), event, event, adapter)
+        piece = Piece(Frame(b"", b""), event, event, adapter)
         assert await stage.feed([piece]) == [piece]
     assert len(stage._held) == 1  # a screen may split the last one
 
@@ -445,9 +448,9 @@ async def test_many_pieces_that_a_screen_has_held_are_judged_in_a_thread(
     number: int, in_thread: bool
 ) -> None:
     screen, adapter = Collecting(), ADAPTERS["generate_content"]()
-    stage = answer_stages.ScreenStage(screen, JUDGE)
+    stage = ScreenStage(screen, JUDGE)
     for event in [spoken("a")] * number:
-        await stage.feed([answer_stages.Piece(Frame(b"", b""), event, event, adapter)])
+        await stage.feed([Piece(Frame(b"", b""), event, event, adapter)])
     assert len(cast(list[Any], await stage.finish())) == number
     assert (screen.threads[-1] != threading.get_ident()) is in_thread
 
@@ -483,16 +486,16 @@ async def test_each_piece_that_is_held_is_measured_once(
     make: Any, event: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a model that sends thousands of small events makes them cost their number squared."""
-    measured: list[answer_stages.Piece] = []
+    measured: list[Piece] = []
 
-    def memory_of(piece: answer_stages.Piece) -> int:
+    def memory_of(piece: Piece) -> int:
         measured.append(piece)
         return 1
 
-    monkeypatch.setattr(answer_stages, "memory_of", memory_of)
+    monkeypatch.setattr(pieces, "memory_of", memory_of)
     stage, adapter = make(), ADAPTERS["generate_content"]()
     for _ in range(50):
-        assert await stage.feed([answer_stages.Piece(Frame(b"", b""), event, event, adapter)]) == []
+        assert await stage.feed([Piece(Frame(b"", b""), event, event, adapter)]) == []
     assert len(measured) == 50
 
 
@@ -502,18 +505,18 @@ async def test_each_piece_that_is_held_is_measured_once(
 async def test_an_answer_of_which_too_much_is_held_is_refused(
     make: Any, event: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answer_stages, "MAX_ANSWER", 50 * 600)
+    monkeypatch.setattr(pieces, "MAX_ANSWER", 50 * 600)
     stage, adapter = make(), ADAPTERS["generate_content"]()
-    piece = answer_stages.Piece(Frame(b"", b""), event, event, adapter)
+    piece = Piece(Frame(b"", b""), event, event, adapter)
     with pytest.raises(ApiError, match="cannot be judged"):
         await stage.feed([piece] * 100)
 
 
 async def test_comments_before_the_end_of_a_turn_keep_their_place() -> None:
     stage, adapter = answer_stages.TurnEndStage(cast(Any, Listening()), None), ADAPTERS["generate_content"]()
-    comment = answer_stages.Piece(Frame(b":\n\n", b""), None, {}, adapter)
+    comment = Piece(Frame(b":\n\n", b""), None, {}, adapter)
     text, end = (
-        answer_stages.Piece(Frame(b"", b""), event, event, adapter)
+        Piece(Frame(b"", b""), event, event, adapter)
         for event in (spoken("a"), spoken("", finishReason="STOP"))
     )
     assert await stage.feed([comment]) == []

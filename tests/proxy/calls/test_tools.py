@@ -9,7 +9,7 @@ from support.wire import KEY, SSE, STREAM_HEAD, UNARY, Answer, ask, ok, peer, po
 
 from hookgate.hooks.session import CallState
 from hookgate.proxy.calls import tools as tool_gate
-from hookgate.proxy.calls.outcomes import AskAgain
+from hookgate.proxy.calls.endings import AskAgain
 from hookgate.proxy.calls.tools import BlockedCall, ToolGate
 from hookgate.proxy.config import Config, ToolCallSettings
 

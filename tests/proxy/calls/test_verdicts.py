@@ -6,8 +6,8 @@ import pytest
 from support.wire import prompt
 
 from hookgate.hooks import Configuration, Engine, Verdict
+from hookgate.proxy.calls.endings import Replacement
 from hookgate.proxy.calls.judge import DENIED, NOT_JSON, STOPPED, Judge, create_call_state
-from hookgate.proxy.calls.outcomes import Replacement
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.keys.callers import Callers, named_session
 from hookgate.proxy.observe.record import CallRecord

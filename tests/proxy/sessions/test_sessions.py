@@ -7,7 +7,7 @@ import pytest
 
 from hookgate.hooks import CallState, SessionContext
 from hookgate.proxy.calls import events
-from hookgate.proxy.calls.events import Rates
+from hookgate.proxy.calls.event_service import Rates
 from hookgate.proxy.config.session_bounds import MAX_SESSIONS
 from hookgate.proxy.keys.callers import AcceptedKeys
 from hookgate.proxy.observe import record as kept

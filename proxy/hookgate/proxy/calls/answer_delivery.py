@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
-from hookgate.proxy.calls.answer_stages import EarlyEnd, Passed, Piece
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.outcomes import AskAgain, Ended
+from hookgate.proxy.calls.endings import AskAgain, Ended
+from hookgate.proxy.calls.pieces import EarlyEnd, Passed, Piece
 from hookgate.proxy.calls.reply import Reply, meter_chunk
 from hookgate.proxy.errors import UPSTREAM_BROKE, ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
@@ -165,7 +165,7 @@ class AnswerDelivery:
                         self._meter.feed(each)
                     if instead := await self._send_passed(await pipeline.feed(each), framing):
                         return instead
-                self._call.answer_memory.resize(pipeline.kept_bytes())
+                self._call.answer_memory.resize(pipeline.buffered_bytes())
             return await self._send_passed(await pipeline.feed(b"", last=True), framing)
         except UpstreamError:
             if instead := await self._send_passed(await pipeline.abandon(), framing):

@@ -6,7 +6,7 @@ less often.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -16,34 +16,34 @@ from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
 from hookgate.proxy.calls.answer_stages import (
-    AnswerStage,
-    CitationStage,
-    CitedTexts,
     CompleteStage,
     CopyStage,
-    EarlyEnd,
     EventStage,
     GateStage,
     JsonStage,
     ObserverStage,
     OriginalStage,
+    TurnEndStage,
+)
+from hookgate.proxy.calls.citation_stage import CitationStage, CitedTexts
+from hookgate.proxy.calls.endings import AskAgain, Ended, as_value
+from hookgate.proxy.calls.judge import Judge
+from hookgate.proxy.calls.pacing import CallSteps
+from hookgate.proxy.calls.pieces import (
+    AnswerStage,
+    EarlyEnd,
     Passed,
     Piece,
-    ScreenStage,
-    TurnEndStage,
-    WindowStage,
-    denied_answer,
     memory_of,
     received_bytes,
     responses_of,
 )
-from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.outcomes import AskAgain, Ended, as_value
-from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.calls.request import JudgedRequest
+from hookgate.proxy.calls.screen_stage import ScreenStage, denied_answer, redacted_error
 from hookgate.proxy.calls.session_events import ToolCallEvents, TurnEndEvents
 from hookgate.proxy.calls.tools import AllowedTools, ToolCallRule, ToolGate
-from hookgate.proxy.errors import ApiError, policy_denied
+from hookgate.proxy.calls.window_stage import WindowStage
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
@@ -86,29 +86,6 @@ AnswerEnd = Literal["finish", "abandon"]
 """How an answer ends: "finish" if it is complete, "abandon" if it is cut off."""
 
 
-async def redacted_error(judge: Judge, plan: EventPlan, data: bytes) -> bytes:
-    """Return an upstream error after the screens of a plan.
-
-    Raises Withheld if a screen denies it, and ApiError (502) if it cannot be read.
-    """
-    size, screens = len(data), judge.screens(plan)
-    try:
-        for screen in screens:
-            data = await ScreenStage(screen, judge).redact_error(data)
-    finally:
-        for screen in screens:
-            judge.record_screen(screen, size)
-    return data
-
-
-async def error_for_client(judge: Judge, model: str, data: bytes) -> bytes:
-    """Return an upstream error as redacted as an answer. Raises ApiError if it is denied or unreadable."""
-    try:
-        return await redacted_error(judge, judge.plan(AfterModel(SharedValue({}), {}, model)), data)
-    except Withheld as withheld:
-        raise policy_denied(str(withheld), AfterModel.name) from None
-
-
 def _after(before: list[Piece], passed: Passed) -> Passed:
     """Return pieces, and what passes after them."""
     return (
@@ -126,6 +103,17 @@ def _checked_frame(framing: Framing, received: Frame) -> Frame | None:
     return framing.canonical(received)
 
 
+@dataclass(frozen=True, slots=True)
+class AskingAgain:
+    """Whether and when the model can be asked again instead of sending its answer."""
+
+    possible: bool = False
+    for_unselected: bool = False
+    """Whether it is asked again if it calls a tool that was not selected."""
+    answer_rejected: bool = False
+    """Whether a hook has rejected an earlier final answer."""
+
+
 class AnswerPipeline:
     """Judges one answer of the model."""
 
@@ -137,9 +125,7 @@ class AnswerPipeline:
         steps: CallSteps,
         *,
         ends_turn: bool = False,
-        answer_rejected: bool = False,
-        may_ask_again: bool = False,
-        asks_again_for_unselected: bool = False,
+        asking_again: AskingAgain = AskingAgain(),
         keep_answer: bool = False,
         observers: Sequence[CallObserver] = (),
     ) -> None:
@@ -151,9 +137,7 @@ class AnswerPipeline:
             adapter: Reads and writes the bodies of the answer.
             steps: Runs the steps of the call.
             ends_turn: Whether the answer can end a turn.
-            answer_rejected: Whether a hook has rejected an earlier final answer.
-            may_ask_again: Whether the model can be asked again.
-            asks_again_for_unselected: Whether it is asked again if it calls a tool that was not selected.
+            asking_again: Whether and when the model can be asked again.
             keep_answer: Whether `answer` will be used.
             observers: Observers that may want the parts of the answer.
         """
@@ -161,8 +145,8 @@ class AnswerPipeline:
         self._steps, self._worker, self._request_work = steps, steps.worker, steps.work
         self._llm_request, self._plan = request.llm_request, request.plan
         self._candidates = min(request.candidates, MAX_CANDIDATES)
-        self._turn_end = _turn_end(judge, request, answer_rejected, may_ask_again) if ends_turn else None
-        self._gate = _tool_gate(judge, request, may_ask_again, asks_again_for_unselected, self._turn_end)
+        self._turn_end = _turn_end(judge, request, asking_again) if ends_turn else None
+        self._gate = _tool_gate(judge, request, asking_again, self._turn_end)
         self._observers = [each for each in observers if each.wants_parts]
         self._kept: list[JsonObject] | None = [] if keep_answer else None
         self._kept_memory = 0
@@ -191,7 +175,7 @@ class AnswerPipeline:
         """Return the number of bytes held back for hooks."""
         return sum(stage.held_bytes() for stage in self._stages)
 
-    def kept_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Return the estimated memory of what is held back, and of what the framing keeps, in bytes."""
         return self.held_bytes() + (self._framing.kept_bytes if self._framing is not None else 0)
 
@@ -463,30 +447,29 @@ class AnswerPipeline:
         return [piece if piece.body is None else replace(piece, response=next(shares)) for piece in pieces]
 
 
-def _turn_end(
-    judge: Judge, request: JudgedRequest, answer_rejected: bool, may_ask_again: bool
-) -> TurnEndEvents | None:
+def _turn_end(judge: Judge, request: JudgedRequest, asking_again: AskingAgain) -> TurnEndEvents | None:
     """Return what judges an answer that ends a turn; None if no hook does."""
     turn_judge = judge.of_derived("turns", request.reported)
     if judge.requires_json or not turn_judge.listens_to(AfterAgent.name):
         return None
-    return TurnEndEvents(turn_judge, request.prompt, answer_rejected, may_ask_again)
+    return TurnEndEvents(
+        turn_judge, request.prompt, asking_again.answer_rejected, may_ask_again=asking_again.possible
+    )
 
 
 def _tool_gate(
     judge: Judge,
     request: JudgedRequest,
-    may_ask_again: bool,
-    asks_again_for_unselected: bool,
+    asking_again: AskingAgain,
     turn_end: TurnEndEvents | None,
 ) -> ToolGate | None:
     """Return what decides on the answer's function calls; None if nothing needs to know them."""
     rules: list[ToolCallRule] = []
     if request.selection is not None:
-        rules.append(AllowedTools(request.selection, judge.record, asks_again=asks_again_for_unselected))
+        rules.append(AllowedTools(request.selection, judge.record, asks_again=asking_again.for_unselected))
     tool_judge = judge.of_derived("tools", request.reported)
     if tool_judge.listens_to(BeforeTool.name):
         rules.append(ToolCallEvents(tool_judge, request.descriptions))
     if not rules and turn_end is None:
         return None
-    return ToolGate(rules, judge.session.call_state, may_ask_again=may_ask_again and bool(rules))
+    return ToolGate(rules, judge.session.call_state, may_ask_again=asking_again.possible and bool(rules))

@@ -4,10 +4,10 @@ from aiohttp import web
 
 from hookgate.hooks import AfterModel, BeforeTool, Engine
 from hookgate.hooks.events.base import SharedValue
-from hookgate.proxy.calls.answer_pipeline import error_for_client
 from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.endings import AskAgain, Ended, Replacement
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.outcomes import AskAgain, Ended, Replacement
+from hookgate.proxy.calls.screen_stage import error_for_client
 from hookgate.proxy.calls.session_events import ToolCallEvents
 from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.errors import ApiError, policy_denied

@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 from hookgate.hooks import Engine, EngineSource
 from hookgate.proxy.calls.batches import READS, read_batch
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.events import EventService
+from hookgate.proxy.calls.event_service import EventService
 from hookgate.proxy.calls.forward import forward_unjudged
 from hookgate.proxy.calls.generation import GenerationCall
 from hookgate.proxy.calls.interactions import call_interactions, forward_interaction

@@ -6,10 +6,10 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import Engine
 from hookgate.proxy.calls.answer_delivery import AnswerDelivery
-from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
+from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskingAgain
 from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.reply import Reply, answering, end_call
 from hookgate.proxy.calls.request import JudgedRequest, judge_request
 from hookgate.proxy.calls.session_events import check_bypass
@@ -156,9 +156,11 @@ class GenerationCall:
                 self._adapter,
                 call.steps,
                 ends_turn=self._ends_turn,
-                answer_rejected=answer_rejected,
-                may_ask_again=times_asked_again < tools.ask_again_at_most,
-                asks_again_for_unselected=tools.refused == "ask_again",
+                asking_again=AskingAgain(
+                    possible=times_asked_again < tools.ask_again_at_most,
+                    for_unselected=tools.refused == "ask_again",
+                    answer_rejected=answer_rejected,
+                ),
                 keep_answer=any(observer.wants_answer for observer in call.observers),
                 observers=call.observers,
             )

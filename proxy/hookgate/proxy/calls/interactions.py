@@ -16,10 +16,10 @@ from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.answer_delivery import AnswerDelivery
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.forward import forward_unjudged
 from hookgate.proxy.calls.generation import GenerationCall
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.reply import Reply, answering, end_call
 from hookgate.proxy.calls.request import JudgedRequest
 from hookgate.proxy.errors import ApiError, request_refused

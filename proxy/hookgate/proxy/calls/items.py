@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterTool, BeforeModel, Engine
-from hookgate.proxy.calls.answer_pipeline import error_for_client
 from hookgate.proxy.calls.batches import answer_batch
 from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.outcomes import Ended, Replacement
+from hookgate.proxy.calls.screen_stage import error_for_client
 from hookgate.proxy.calls.session_events import RequestEvents, check_bypass
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.observe.answer_meter import AnswerMeter

@@ -29,7 +29,7 @@ from hookgate.hooks.policies.estimates import estimate_all
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.session import CallState, ExpectedUse
 from hookgate.hooks.settings import Layer
-from hookgate.proxy.calls.outcomes import Ended, Replacement
+from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.observe.record import BlockedOutput, CallRecord, denying_hooks
 from hookgate.proxy.routes.table import Route

@@ -16,11 +16,11 @@ from aiohttp import WSCloseCode, web
 
 from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, Engine, Verdict
 from hookgate.hooks.events.base import SharedValue
-from hookgate.proxy.calls.answer_pipeline import error_for_client
 from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.outcomes import Ended, Replacement
 from hookgate.proxy.calls.request import select_tools
+from hookgate.proxy.calls.screen_stage import error_for_client
 from hookgate.proxy.calls.session_events import (
     ToolCallEvents,
     ToolResultEvents,

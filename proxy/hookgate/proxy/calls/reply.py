@@ -8,7 +8,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.outcomes import Ended, as_value
+from hookgate.proxy.calls.endings import Ended, as_value
 from hookgate.proxy.config import StreamSettings
 from hookgate.proxy.errors import UPSTREAM_FAILED, ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter

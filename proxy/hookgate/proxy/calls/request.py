@@ -8,8 +8,8 @@ from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.policies.estimates import candidate_count
+from hookgate.proxy.calls.endings import Ended
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.outcomes import Ended
 from hookgate.proxy.calls.session_events import run_session_events
 from hookgate.proxy.calls.tools import ToolSelection
 from hookgate.proxy.observe.record import selecting_hooks

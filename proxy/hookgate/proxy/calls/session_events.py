@@ -16,8 +16,8 @@ from hookgate.hooks import (
 )
 from hookgate.hooks.events.tool import result_of
 from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.tools import BlockedCall
 from hookgate.proxy.observe.record import BlockedOutput, denying_hooks
 from hookgate.proxy.sessions.bypass import bypass_denial, new_results, unannounced_tools

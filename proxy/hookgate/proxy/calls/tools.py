@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 from hookgate.hooks import BeforeToolSelection
 from hookgate.hooks.session import CallState
-from hookgate.proxy.calls.outcomes import AskAgain, Ended
+from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.observe.record import BlockedOutput, CallRecord
 from hookgate.proxy.server.bodies import MAX_ANSWER
 from hookgate.translator import ToolCallFilter

@@ -48,9 +48,9 @@ from hookgate.hooks.settings import (
 from hookgate.hooks.settings.commands import command_problem, search_problem
 from hookgate.hooks.settings.files import decode_text
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
-from hookgate.proxy.calls.answer_stages import EarlyEnd
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices
+from hookgate.proxy.calls.pieces import EarlyEnd
 from hookgate.proxy.calls.request import JudgedRequest
 from hookgate.proxy.config.models import LimitSettings
 from hookgate.proxy.config.reading import Sources

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from hookgate.hooks import CallEnd, CallState, Engine
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.policies.estimates import estimate_all, priced_model
-from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
+from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskingAgain
 from hookgate.proxy.calls.batches import READS, answer_event
-from hookgate.proxy.calls.events import apply_outcome
+from hookgate.proxy.calls.endings import AskAgain, Ended
+from hookgate.proxy.calls.event_service import apply_outcome
 from hookgate.proxy.calls.items import GENERATION_BATCH, judge_item
 from hookgate.proxy.calls.judge import Judge, create_call_state
-from hookgate.proxy.calls.outcomes import AskAgain, Ended
 from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices
 from hookgate.proxy.calls.request import JudgedRequest, judge_request
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
@@ -197,9 +197,8 @@ class Replay:
                 GenerateContent(),
                 self._steps,
                 ends_turn=True,
-                answer_rejected=answer_rejected,
-                may_ask_again=number < len(was.answers),
-                asks_again_for_unselected=True,
+                # The record has an answer for each time that the model was asked.
+                asking_again=AskingAgain(number < len(was.answers), True, answer_rejected),
             )
             meter = AnswerMeter(note_model=judge.record.note_answered_by)
             outcome = await pipeline.judge_whole(dumps(answer), meter)
