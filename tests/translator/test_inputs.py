@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.translation.inspect import Json
 
-from hookgate.translator import INPUTS, BodyError, EditError, read_inputs
+from hookgate.translator import ITEM_METHODS, BodyError, EditError, read_inputs
 
 
 def user(text: str, **more: Any) -> Json:
@@ -69,7 +69,7 @@ def test_all_text_is_shown_as_requests_and_an_unchanged_body_is_the_very_object(
     verb: str, body: Json, shown: list[tuple[str, Json]]
 ) -> None:
     inputs = read_inputs(verb, body)
-    assert verb in INPUTS
+    assert verb in ITEM_METHODS
     assert [(each.path, each.request) for each in inputs.requests] == shown
     assert inputs.edited([each.request for each in inputs.requests]) is body
     named = inputs.edited([each.request for each in inputs.requests], lambda obj: {**obj, "model": "other"})

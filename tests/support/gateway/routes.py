@@ -7,7 +7,7 @@ import pytest
 from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routes.table import match
-from hookgate.translator import INPUTS
+from hookgate.translator import ITEM_METHODS
 
 CALL = "/v1beta/models/gemini-2.5-flash:generateContent"
 PLACE = "/v1beta1/projects/p/locations/l"
@@ -28,7 +28,7 @@ def treatment(method: str, target: str) -> str:
     except ApiError:
         pass
     else:
-        inputs = ", input only" if route.verb in INPUTS - {"batchGenerateContent"} else ""
+        inputs = ", input only" if route.verb in ITEM_METHODS - {"batchGenerateContent"} else ""
         return f"{route.kind}{inputs}"
     try:
         match(method, target, files="forward")

@@ -8,7 +8,7 @@ from hookgate.translator.batches import BatchBody, BatchState
 from hookgate.translator.checks import check_request, check_response, check_spellings, make_canonical
 from hookgate.translator.fields import BodyError, EditError, TranslatorError
 from hookgate.translator.hosted_calls import KNOWN_KINDS, hosted_uses
-from hookgate.translator.inputs import CACHES, INPUTS, Inputs, read_inputs
+from hookgate.translator.inputs import CACHES, ITEM_METHODS, Inputs, read_inputs
 from hookgate.translator.request import (
     MODEL_NAME,
     VIEWS,
@@ -40,7 +40,7 @@ from hookgate.translator.tools import (
 
 __all__ = [
     "CACHES",
-    "INPUTS",
+    "ITEM_METHODS",
     "KNOWN_KINDS",
     "MODEL_NAME",
     "VIEWS",

@@ -33,7 +33,7 @@ from hookgate.translator.fields import (
 CACHES = frozenset({"createCachedContent", "updateCachedContent"})
 """The API's methods that write cached contents."""
 
-INPUTS = CACHES | {
+ITEM_METHODS = CACHES | {
     "batchGenerateContent",
     "countTokens",
     "computeTokens",
@@ -113,7 +113,7 @@ class Inputs:
 
 
 def read_inputs(verb: str, body: JsonObject) -> Inputs:
-    """Read a body of the API's method `verb`, one of INPUTS. Raises BodyError."""
+    """Read a body of the API's method `verb`, one of ITEM_METHODS. Raises BodyError."""
     body = make_canonical(body)
     match verb:
         case "countTokens":

@@ -36,14 +36,17 @@ _SENT_AT_ONCE = 100
 class AnswerDelivery:
     """Delivers the answers of one call: one, or several if the model is asked again."""
 
-    def __init__(self, call: Call, reply: Reply) -> None:
+    def __init__(self, call: Call, reply: Reply, *, counts_usage: bool = True) -> None:
+        """`counts_usage`: what the upstream reports is used by this call, and not by an earlier one."""
         self._call, self._record = call, call.record
-        self._reply = reply
-        self.counts_usage = True
-        """Whether the tokens that the upstream reports are used by this call, and not by an earlier one."""
+        self._reply, self._counts_usage = reply, counts_usage
         self._is_delivered = False  # whether the current answer has been sent to its end
         self._meter: AnswerMeter
         """The meter of the current answer."""
+
+    def count_usage(self) -> None:
+        """Count what the current answer uses for this call."""
+        self._counts_usage = True
 
     @property
     def usage(self) -> Usage:
@@ -94,9 +97,9 @@ class AnswerDelivery:
         """
         record, reported = self._record, self.usage
         self._call.services.note_cached(self._call.cached_content, reported.cached_tokens)
-        if self.counts_usage:
+        if self._counts_usage:
             record.usage += reported
-        if self.counts_usage and not record.continues_in_background:
+        if self._counts_usage and not record.continues_in_background:
             record.estimated_usage += self._meter.unreported(record.expected_use(), was_left=was_left)
         if self._is_delivered and self._meter.failure and record.outcome is None:
             self._call.services.note_upstream_failure(record, self._meter.failure)

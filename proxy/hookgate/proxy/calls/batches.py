@@ -5,7 +5,7 @@ from aiohttp import web
 from hookgate.hooks import AfterModel, BeforeTool, Engine
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.endings import AskAgain, Ended, Replacement
+from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.screen_stage import error_for_client
 from hookgate.proxy.calls.session_events import ToolCallEvents
@@ -96,22 +96,18 @@ async def _judge_answer(judge: Judge, model: str, response: JsonObject) -> JsonO
     judged = judge.ended_by(outcome.verdict, AfterModel.name) or await _judge_calls(judge, outcome.event.body)
     if isinstance(judged, Replacement):
         return judged.answer
-    if isinstance(judged, ApiError):
-        return text_response(judged.message)
-    assert not isinstance(judged, AskAgain)  # noqa: S101  # this gate does not ask again
-    return judged
+    return text_response(judged.message) if isinstance(judged, ApiError) else judged
 
 
-async def _judge_calls(judge: Judge, response: JsonObject) -> JsonObject | Ended | AskAgain:
+async def _judge_calls(judge: Judge, response: JsonObject) -> JsonObject | Ended:
     """Return an answer with the function calls that BeforeTool hooks allow; the others become texts.
 
     If a hook stops the agent, return what ends the answer.
     """
     if not judge.listens_to(BeforeTool.name):
         return response
-    return await ToolGate([ToolCallEvents(judge, {})], judge.session.call_state, may_ask_again=False).judge(
-        response
-    )
+    gate = ToolGate([ToolCallEvents(judge, {})], judge.session.call_state, may_ask_again=False)
+    return await gate.judge_without_retry(response)
 
 
 def answer_event(model: str, response: JsonObject) -> AfterModel:

@@ -23,9 +23,10 @@ from hookgate.proxy.upstream.client import UpstreamAnswer
 from hookgate.proxy.upstream.fail_over import FailOver
 from hookgate.translator.fields import JsonObject, read, read_list, texts_of
 
-if TYPE_CHECKING:  # they import SQLAlchemy, which only issued keys need
+if TYPE_CHECKING:  # they import SQLAlchemy, which only some settings need
     from hookgate.proxy.keys.issued import Admission
     from hookgate.proxy.keys.scopes import IssuedKey
+    from hookgate.proxy.store.interactions import StoredInteraction
 
 
 class Call:
@@ -47,10 +48,8 @@ class Call:
         self.caller = services.callers.caller_for(route, request.headers, issued)
         self.named_session = named_session(route, request.headers)
         """The session name in the path or header; empty if there is none."""
-        self.earlier_session = ""
-        """The session of the interaction that the call continues or reads; empty if it is unknown."""
-        self.earlier_tokens = 0
-        """The tokens of the conversation up to that interaction, as far as they are known."""
+        self.earlier: StoredInteraction | None = None
+        """The interaction that the call continues or reads, as far as it is known."""
         self.cached_content = ""
         """The name of the cached contents to which the request refers."""
         self.observers: list[CallObserver] = []
@@ -140,7 +139,7 @@ class Call:
 
     def _with_stored(self, expected: ExpectedUse, requests: Sequence[JsonObject]) -> ExpectedUse:
         """Add the tokens of what the API has stored and the requests refer to, as far as they are known."""
-        tokens = self.earlier_tokens
+        tokens = 0 if self.earlier is None else self.earlier.tokens
         for request in requests:
             if isinstance(name := read(request, "cachedContent"), str):
                 self.cached_content = name
@@ -175,7 +174,8 @@ class Call:
         state.steps, state.rerouted = self.steps, self.services.rerouted
         if generates:
             state.expected = self._with_stored(state.expected, [body])
-        session = caller.in_session(name or self.earlier_session or caller.conversation_id(contents), state)
+        earlier_session = "" if self.earlier is None else self.earlier.session
+        session = caller.in_session(name or earlier_session or caller.conversation_id(contents), state)
         if name:
             return session, None
         last = contents[-1] if contents else None
@@ -205,7 +205,7 @@ class Call:
         """
         if self._admission is not None:
             await self._admission.hold(self.record.expected_use())
-        await self.services.record_start(self.record)
+        await self.services.ensure_start_recorded(self.record)
         await self.check_key_again()
         upstreams, method = self.services.upstreams, self.request.method
         with AnswerLease(self.request.body_worker) as self.answer_memory:

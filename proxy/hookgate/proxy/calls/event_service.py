@@ -122,7 +122,7 @@ class EventService:
         deliver = request.headers.get(CONTEXT_HEADER) == "deliver"
         await apply_outcome(self._sessions, session, outcome, deliver=deliver)
         for observer in call.observers:
-            observer.on_upstream_request("", output, output)
+            observer.on_event_output(output)
         await services.record_event(record)
         return web.Response(body=encode_answer(output), content_type="application/json")
 

@@ -35,7 +35,7 @@ from hookgate.proxy.server.connection import Request, check_head, error_response
 from hookgate.proxy.sessions.interactions import KnownInteractions, id_in_path
 from hookgate.proxy.sessions.sessions import Sessions
 from hookgate.proxy.upstream.client import Upstreams
-from hookgate.translator import INPUTS
+from hookgate.translator import ITEM_METHODS
 from hookgate.translator.strictjson import encode_answer
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
@@ -249,7 +249,7 @@ class Gateway:
     def _judged_answer(call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return the coroutine that judges a call, chosen by the API's method and dialect."""
         verb = call.route.verb
-        if verb in INPUTS:
+        if verb in ITEM_METHODS:
             return ItemsCall(call, engine).run()
         if verb in READS:
             return read_batch(call, engine)

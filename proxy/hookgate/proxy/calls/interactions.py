@@ -66,12 +66,12 @@ async def _creation(call: Call, engine: Engine) -> GenerationCall:
     """Read the request, and return the call that creates the interaction. Raises ApiError."""
     body = await call.read_body()
     check_interaction(body, call.services.config.routes.unhooked)
-    earlier, shown = None, None
+    shown = None
     if (previous := read(body, "previousInteractionId")) is not None:
-        earlier = await find_earlier(call, previous, "previous_interaction_id")
-        shown = await shown_earlier(call, earlier)
+        call.earlier = await find_earlier(call, previous, "previous_interaction_id")
+        shown = await shown_earlier(call, call.earlier)
     if call.services.interactions.are_kept and body.get("store") is not False:
-        call.observers.append(InteractionNotes(call, continued=earlier))
+        call.observers.append(InteractionNotes(call, continued=call.earlier))
     call.record.in_background = body.get("background") is True
     ends_turn = not call.record.in_background or body.get("stream") is True
     adapter = Interactions(shown)
@@ -101,19 +101,16 @@ class InteractionReading:
         call = self._call
         reply = Reply(call.request, self._framing, self._adapter, call.observers)
         async with answering(call, reply):
-            earlier = await find_earlier(call, id_in_path(call.route))
+            call.earlier = await find_earlier(call, id_in_path(call.route))
             judge, open_session = await call.begin(self._engine, {})
             open_session.raise_if_stopped()
-            delivery = AnswerDelivery(call, reply)
-            delivery.counts_usage = False
-            instead = await self._read(judge, earlier, delivery)
+            delivery = AnswerDelivery(call, reply, counts_usage=False)
+            instead = await self._read(judge, delivery)
             if isinstance(instead, Ended):
                 await end_call(call, reply, instead)
         return await reply.finish()
 
-    async def _read(
-        self, judge: Judge, earlier: "StoredInteraction | None", delivery: AnswerDelivery
-    ) -> Ended | AskAgain | None:
+    async def _read(self, judge: Judge, delivery: AnswerDelivery) -> Ended | AskAgain | None:
         headers = to_upstream(self._call.request.headers, "identity")
         # A body to cancel an interaction would be undocumented, and no hook would see it.
         payload = b"" if self._call.request.method == "POST" else None
@@ -121,7 +118,7 @@ class InteractionReading:
             succeeded = 200 <= answer.status < 300
             named = await self._begin(answer, judge) if succeeded else {}
             self._record.model = _model_in(named)
-            pipeline = self._pipeline(judge, earlier)
+            pipeline, earlier = self._pipeline(judge), self._call.earlier
             counts = earlier is None or not earlier.counted
             try:
                 instead = await delivery.deliver(answer, pipeline)
@@ -132,16 +129,14 @@ class InteractionReading:
             finally:
                 pipeline.close()
                 if counts and delivery.usage != Usage():
-                    await self._count_use(judge, earlier, delivery)
+                    await self._count_use(judge, delivery)
             if instead is None and succeeded and self._framing is not None and self._framing.is_skipping:
                 return request_refused(_NO_EVENT)
             return instead
 
-    async def _count_use(
-        self, judge: Judge, earlier: "StoredInteraction | None", delivery: AnswerDelivery
-    ) -> None:
+    async def _count_use(self, judge: Judge, delivery: AnswerDelivery) -> None:
         """Count the tokens of an interaction for this call, unless another one has."""
-        known, route = self._call.services.interactions, self._call.route
+        known, route, earlier = self._call.services.interactions, self._call.route, self._call.earlier
         if earlier is None:
             is_first = known.count_unknown(interaction_name(route, id_in_path(route)))
         else:
@@ -152,7 +147,7 @@ class InteractionReading:
     def _count_for_this_call(self, judge: Judge, delivery: AnswerDelivery) -> None:
         """Count the tokens of the answer for this call. If it does not report them, its text counts."""
         judge.count_use(self._record.model)
-        delivery.counts_usage = True
+        delivery.count_usage()
 
     async def _begin(self, answer: UpstreamAnswer, judge: Judge) -> JsonObject:
         """Return the interaction of an answer, which names the model that decides what hooks run for it.
@@ -181,8 +176,8 @@ class InteractionReading:
         answer.put_back(data if finished is body else encode_answer(finished))
         return body
 
-    def _pipeline(self, judge: Judge, earlier: "StoredInteraction | None") -> AnswerPipeline:
-        model = self._record.model
+    def _pipeline(self, judge: Judge) -> AnswerPipeline:
+        model, earlier = self._record.model, self._call.earlier
         observers = [] if earlier is None else [InteractionNotes(self._call, read_=earlier)]
         request = JudgedRequest(model, _plan(judge, model), SharedValue(show_request(model, {})))
         return AnswerPipeline(judge, request, self._adapter, self._call.steps, observers=observers)
@@ -229,7 +224,7 @@ _READ = "Check the ID and the key."
 
 
 async def find_earlier(call: Call, id_: str, field: str = "") -> "StoredInteraction | None":
-    """Return what is known of an interaction, whose session becomes that of a call that names none.
+    """Return what is known of an interaction that a call continues or reads.
 
     `field` is the one that names an interaction to continue, whose turns must all have passed. Raises
     ApiError (403) if it is unknown and such interactions are refused, or if that cannot be read.
@@ -240,8 +235,6 @@ async def find_earlier(call: Call, id_: str, field: str = "") -> "StoredInteract
     if services.config.routes.unknown_interactions == "refuse" and not suffices:
         message = _UNKNOWN.format(field or "interaction", _CONTINUE if field else _READ)
         raise ApiError(403, message, "INTERACTION_UNKNOWN")
-    if found is not None:
-        call.earlier_session, call.earlier_tokens = found.session, found.tokens
     return found
 
 

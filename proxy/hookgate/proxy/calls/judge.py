@@ -179,8 +179,8 @@ class Judge:
         if verdict.denied:
             raise policy_denied(verdict.reason or DENIED, event)
 
-    def record_end(self, verdict: Verdict) -> Ended | None:
-        """Record a verdict that is not of a hook, and return what it ends the call with."""
+    def end_with(self, verdict: Verdict) -> Ended | None:
+        """Note a verdict of the gateway itself, and return what it ends the call with."""
         self.record.note_verdict(BeforeModel.name, verdict)
         return self.ended_by(verdict, BeforeModel.name)
 

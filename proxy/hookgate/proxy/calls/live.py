@@ -406,7 +406,7 @@ class LiveSession:
                 log.error("%s", error)
                 reason = _UNCHECKED
             if reason:
-                _going_on(self._judge.record_end(Verdict("deny", reason=reason)))
+                _going_on(self._judge.end_with(Verdict("deny", reason=reason)))
 
     def _is_complete(self, latest: ServerMessage) -> bool:
         """Return whether the messages that are held back can be judged, including the latest.

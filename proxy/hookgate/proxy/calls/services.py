@@ -158,7 +158,7 @@ class GatewayServices:
         else:
             self.audit.begin(record, method, route)
 
-    async def record_start(self, record: CallRecord) -> None:
+    async def ensure_start_recorded(self, record: CallRecord) -> None:
         """Record the start of a call before it is sent upstream. Raises ApiError if that fails."""
         if self.audit is not None:
             await self.audit.record_start(record)

@@ -406,7 +406,7 @@ async def run_session_events(
             await open_session.change(lambda state: state.update_turn(turn))
     if open_session.state.refusal is not None:
         verdict = Verdict(stop=True, reason=open_session.state.refusal)
-        if ended := judge.record_end(verdict):
+        if ended := judge.end_with(verdict):
             return ended
     if "tools" in reported:
         results = await steps.run(tool_results, read_list(body, "contents"))
@@ -439,4 +439,4 @@ async def check_bypass(
     unannounced = await open_session.change(lambda state: unannounced_tools(new, state, once=not denies))
     services.bypasses.note(unannounced, judge.session)
     call.record.bypasses += len(unannounced)
-    return judge.record_end(bypass_denial(unannounced)) if unannounced and denies else None
+    return judge.end_with(bypass_denial(unannounced)) if unannounced and denies else None

@@ -99,11 +99,10 @@ class ToolGate:
 
     async def judge(self, body: JsonObject) -> JsonObject | Ended | AskAgain:
         """Return the judged response, or the same object if unchanged, or what ends the answer."""
-        found = await self._decide(self._filter.starting_calls(body))
-        if isinstance(found, Ended):
-            return found
-        decisions = [_decision(tool_call, decided) for tool_call, decided in found]
-        judged = self._filter.apply_decisions(body, decisions)
+        applied = await self._apply_rules(body)
+        if isinstance(applied, Ended):
+            return applied
+        judged, found = applied
         asks_again = any(isinstance(decided, BlockedCall) and decided.asks_again for _, decided in found)
         if self._filter.passed and not asks_again:
             self._so_far = None  # the agent gets a call: another answer could not take it back
@@ -113,17 +112,23 @@ class ToolGate:
                 return AskAgain(await self._state.steps.run(self._so_far.turns_to_append))
         return judged
 
-    async def _decide(self, tool_calls: Sequence[JsonObject]) -> "list[_DecidedCall] | Ended":
-        """Return the calls of an event or answer with the decisions on them, or what ends the answer."""
+    async def judge_without_retry(self, body: JsonObject) -> JsonObject | Ended:
+        """Return the judged response, or what ends the answer, where the model cannot be asked again."""
+        applied = await self._apply_rules(body)
+        return applied if isinstance(applied, Ended) else applied[0]
+
+    async def _apply_rules(self, body: JsonObject) -> "tuple[JsonObject, list[_DecidedCall]] | Ended":
+        """Return the judged response, and its calls with the decisions on them, or what ends the answer."""
         decided: list[_DecidedCall] = []
-        for tool_call in tool_calls:
+        for tool_call in self._filter.starting_calls(body):
             await self._state.steps.pause()
             with self._state.steps.judging(tool_call):
                 decision = await decide_tool_call(self._rules, tool_call)
             if isinstance(decision, Ended):
                 return decision
             decided.append((tool_call, decision))
-        return decided
+        decisions = [_decision(tool_call, decision) for tool_call, decision in decided]
+        return self._filter.apply_decisions(body, decisions), decided
 
 
 _DecidedCall = tuple[JsonObject, BlockedCall | JsonObject]

@@ -59,7 +59,10 @@ class CallObserver:
         """Called with the body that the client sent, or with the input of an event."""
 
     def on_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
-        """Called with the body to send upstream and its inner request; for an event, both are its output."""
+        """Called with the body to send upstream and its inner request."""
+
+    def on_event_output(self, output: JsonObject) -> None:
+        """Called with the output of a shim's event."""
 
     def begin_answer(self) -> None:
         """Called when an answer of the upstream begins. It replaces the answer of an earlier attempt."""
@@ -106,6 +109,9 @@ class CallContent(CallObserver):
 
     def on_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         self.upstream_request = body
+
+    def on_event_output(self, output: JsonObject) -> None:
+        self.upstream_request = output
 
     def begin_answer(self) -> None:
         if self.answer.data or self.answer.too_large:

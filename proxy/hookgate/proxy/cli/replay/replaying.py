@@ -32,7 +32,7 @@ from hookgate.proxy.sessions.memory import Result
 from hookgate.proxy.sessions.sessions import LocalSessions, OpenSession
 from hookgate.translator import BodyError, read_inputs
 from hookgate.translator.batches import BatchState
-from hookgate.translator.inputs import INPUTS
+from hookgate.translator.inputs import ITEM_METHODS
 from hookgate.translator.strictjson import dumps
 
 _GENERATE = ("generateContent", "streamGenerateContent")
@@ -86,7 +86,7 @@ class Replay:
             open_session = await self._sessions.open(start.session)
             if open_session.state.refusal is not None and verb not in _GENERATE:
                 return  # it was refused without running hooks
-            if verb in INPUTS:
+            if verb in ITEM_METHODS:
                 opened.judge = await self._judge_items(record, start)
             elif verb in READS:
                 opened.judge = self._judge_of(record, start, create_call_state(start.route, {}))
