@@ -425,3 +425,17 @@ async def test_a_stream_that_could_not_be_read_is_not_stored_in_pieces(
         detail = audit.call(answer.headers["x-hookgate-receipt"])
     assert detail is not None
     assert list(contents(detail)[1]["answer"]) == [kept]
+
+
+@pytest.mark.parametrize("content", ["full", "redacted"])
+async def test_the_answer_to_embeddings_and_counts_is_content_as_well(content: str, tmp_path: Path) -> None:
+    path, body = "/v1beta/models/text-embedding-004:embedContent", {"content": {"parts": [{"text": "hi"}]}}
+    detail, answer = await told_of(body, tmp_path, {"BeforeModel": [says()]}, content, path)
+    start, end = contents(detail)
+    assert answer.status == 200
+    if content == "full":
+        assert start["request"] == body
+        assert (end["answer"], end["given"]) == (answer.json, None)
+    else:
+        assert "hi" not in json.dumps([start, end])
+        assert (end or {}).get("answer") is None

@@ -27,7 +27,7 @@ from hookgate.proxy.routes.dialects.generate_content import (
     with_model,
 )
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import MAX_ERROR, read_whole, work_of
+from hookgate.proxy.server.bodies import MAX_ANSWER, MAX_ERROR, read_whole, work_of
 from hookgate.proxy.sessions.memory import tool_results
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_upstream, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
@@ -139,25 +139,30 @@ class ItemsCall:
     # ---- the answer
 
     async def _answer(self, answer: UpstreamAnswer) -> web.Response:
-        call, record = self._call, self._call.record
+        call = self._call
         if call.route.verb == GENERATION_BATCH:
             return await answer_batch(call, self._judge, answer)
-        headers = with_judged_body(answer.headers)
-        if not 200 <= answer.status < 300:
-            error = await error_for_client(
-                self._judge,
-                call.route.model,
-                await read_whole(answer.chunks(), MAX_ERROR),
-            )
-            return web.Response(status=answer.status, headers=headers, body=error)
-        body = await read_whole(answer.chunks(), memory=call.answer_memory)
+        succeeded = 200 <= answer.status < 300
+        body = await read_whole(answer.chunks(), MAX_ANSWER if succeeded else MAX_ERROR, call.answer_memory)
+        for observer in call.observers:
+            observer.on_upstream_bytes(body)
+        if succeeded:
+            await self._count_use(body)
+        else:
+            body = await error_for_client(self._judge, call.route.model, body)
+        for observer in call.observers:
+            observer.on_client_bytes(body)
+        return web.Response(status=answer.status, headers=with_judged_body(answer.headers), body=body)
+
+    async def _count_use(self, body: bytes) -> None:
+        """Count the tokens that an answer reports, and an estimate of what it does not report."""
+        call, record = self._call, self._call.record
         meter = AnswerMeter(note_model=record.note_answered_by)
         await call.steps.run_for(work_of(body), meter.note_whole, body)
         record.usage += meter.usage
         if call.route.verb == "createCachedContent":
             self._note_cache(body)
         record.estimated_usage += meter.unreported(record.expected_use())
-        return web.Response(status=answer.status, headers=headers, body=body)
 
     def _note_cache(self, body: bytes) -> None:
         """Note the tokens of cached contents that were created."""
