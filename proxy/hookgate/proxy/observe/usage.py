@@ -63,16 +63,17 @@ class UsageCounts:
         """Add a usage in any dialect. Anything but an object is ignored."""
         if not isinstance(usage, dict):
             return
+        counts = self._counts
         for name, value in usage.items():
             if name in _COUNTS:
-                if type(value) is not int or value > self._counts.get(name, 0):  # most repeat the last one
-                    self._note(name, value)
+                so_far = counts.get(name, 0)
+                # Most are integers, and repeat the last one, so that no function is called.
+                if value != so_far and (count := value if type(value) is int else _count(value)) > so_far:
+                    counts[name] = count if count < _MAX_COUNT else _MAX_COUNT
             elif name in _DETAILS and isinstance(value, dict):
-                self._note("cached_tokens", value.get("cached_tokens"))
-
-    def _note(self, name: str, value: Any) -> None:
-        if (count := _count(value)) > self._counts.get(name, 0):
-            self._counts[name] = count
+                counts["cached_tokens"] = max(
+                    counts.get("cached_tokens", 0), _count(value.get("cached_tokens"))
+                )
 
     @property
     def tool_tokens(self) -> int:
