@@ -58,6 +58,7 @@ class UsageCounts:
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
+        self._usage: Usage | None = NO_USAGE  # None after a count has changed
 
     def add(self, usage: Any) -> None:
         """Add a usage in any dialect. Anything but an object is ignored."""
@@ -70,10 +71,9 @@ class UsageCounts:
                 # Most are integers, and repeat the last one, so that no function is called.
                 if value != so_far and (count := value if type(value) is int else _count(value)) > so_far:
                     counts[name] = count if count < _MAX_COUNT else _MAX_COUNT
+                    self._usage = None
             elif name in _DETAILS and isinstance(value, dict):
-                counts["cached_tokens"] = max(
-                    counts.get("cached_tokens", 0), _count(value.get("cached_tokens"))
-                )
+                self.add({"cached_tokens": value.get("cached_tokens")})
 
     @property
     def tool_tokens(self) -> int:
@@ -82,8 +82,11 @@ class UsageCounts:
 
     def usage(self) -> Usage:
         """Return the tokens, including thoughts and the prompts of tools, which some dialects count apart."""
-        if not self._counts:
-            return NO_USAGE
+        if self._usage is None:
+            self._usage = self._sum()
+        return self._usage
+
+    def _sum(self) -> Usage:
         counts = defaultdict(int, self._counts)
         inputs = max(
             counts["promptTokenCount"] + counts["toolUsePromptTokenCount"],
