@@ -3,10 +3,17 @@
 from typing import Any
 
 import pytest
+from multidict import CIMultiDict
 
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.keys.callers import check_credentials
-from hookgate.proxy.upstream.client import in_utf8, to_client, to_upstream, with_judged_body, with_key
+from hookgate.proxy.upstream.client import (
+    in_utf8,
+    to_client,
+    to_upstream,
+    with_judged_body,
+    with_key,
+)
 
 PASSING = {
     "x-goog-api-key": "k",
@@ -51,6 +58,12 @@ def test_credentials_and_facts_about_the_call_reach_the_upstream_as_they_are() -
 @pytest.mark.parametrize("name", [*HOP_BY_HOP, *MISLEADING, "X-Hookgate-Session", "x-hookgate-anything"])
 def test_hop_by_hop_headers_and_the_gateways_own_stop_here(name: str) -> None:
     assert to_upstream({name: "value"}, "identity") == {"Accept-Encoding": "identity"}
+
+
+def test_a_header_is_sent_once_whatever_its_case() -> None:
+    headers = CIMultiDict([("content-type", "text/plain"), ("Content-Type", "text/html")])
+    assert to_upstream(headers, "identity") == {"Content-Type": "text/html", "Accept-Encoding": "identity"}
+    assert with_judged_body(headers) == {"Content-Type": "text/html"}
 
 
 def test_the_upstream_compresses_only_as_the_gateway_says() -> None:

@@ -126,11 +126,12 @@ def has_controls(value: str) -> bool:
 def _forwarded(
     headers: Iterable[tuple[str, str]], allowed: frozenset[str], prefixes: tuple[str, ...]
 ) -> dict[str, str]:
-    return {
-        name: value
+    kept = {
+        low: (name, value)  # once, however often and in whatever case it was sent
         for name, value in headers
         if (low := name.lower()) in allowed or (low.startswith(prefixes) and low not in _NEVER_FORWARDED)
     }
+    return dict(kept.values())
 
 
 _IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT"})
