@@ -343,3 +343,19 @@ def test_the_beginning_of_a_text_is_text(text: str, end: int) -> None:
 )
 def test_the_first_bytes_tell_the_type(data: bytes, kind: str) -> None:
     assert media_type(data) == kind
+
+
+async def test_headers_of_an_upload_that_hold_text_are_not_forwarded() -> None:
+    named = {**START, "X-Goog-Upload-File-Name": "rocket.txt", "x-goog-upload-note": "rocket"}
+    typed = {**START, "X-Goog-Upload-Header-Content-Type": "a rocket"}
+    config = Config.model_validate(JUDGES)
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(no_rockets)]}, config) as url,
+    ):
+        started, refused = await upload(url, b"", named, PATH), await upload(url, b"", typed, PATH)
+    assert (started.status, refused.status) == (200, 400)
+    assert "X-Goog-Upload-Header-Content-Type" in refused.error["message"]
+    [request] = upstream.heard
+    assert b"rocket" not in request
+    assert b"x-goog-upload-command: start" in request.lower()

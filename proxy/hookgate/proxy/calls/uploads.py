@@ -16,7 +16,14 @@ from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.forward import UploadUrls, rewrite_upload_urls
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.errors import ApiError, body_refused, pluralize, policy_denied
-from hookgate.proxy.routes.uploads import UploadStep, file_text, media_type, read_upload_step
+from hookgate.proxy.routes.uploads import (
+    MEDIA_TYPE,
+    UploadStep,
+    file_text,
+    media_type,
+    read_upload_step,
+    without_unjudged,
+)
 from hookgate.proxy.server.bodies import content_coding, read_whole
 from hookgate.proxy.server.connection import error_response
 from hookgate.proxy.upstream.client import in_utf8, to_upstream, with_judged_body
@@ -31,10 +38,6 @@ _ENDED = {"X-Goog-Upload-Status": "cancelled"}
 
 _REMEDY = "see routes.files, routes.file_types and routes.file_bytes in hookgate.toml"
 _NAME = re.compile(r"(?:files/)?[a-z0-9-]{0,64}")
-_TYPE = re.compile(
-    r"[A-Za-z0-9!#$&^_.+-]{1,64}/[A-Za-z0-9!#$&^_.+-]{1,64}(?:; ?charset=(?i:utf-?8|us-ascii))?"
-)
-"""Matches a media type. Text in another charset would be another text than hooks judge."""
 
 
 class UploadCalls:
@@ -66,7 +69,7 @@ class UploadCalls:
             data = await self._start(step, judge)
         else:
             data = await self._data(step, await call.read_data(), judge)
-        headers = in_utf8(to_upstream(request.headers, "identity"))
+        headers = in_utf8(without_unjudged(to_upstream(request.headers, "identity")))
         try:
             async with call.send(route, headers, data) as answer:
                 body = await read_whole(answer.chunks(), memory=call.answer_memory)
@@ -169,7 +172,7 @@ def _description(body: JsonObject) -> JsonObject:
         match camel(key):
             case "name" if isinstance(value, str) and _NAME.fullmatch(value):
                 continue
-            case "mimeType" if isinstance(value, str) and _TYPE.fullmatch(value):
+            case "mimeType" if isinstance(value, str) and MEDIA_TYPE.fullmatch(value):
                 continue
             case "sizeBytes" if re.fullmatch(r"[0-9]{1,15}", str(value)):
                 continue

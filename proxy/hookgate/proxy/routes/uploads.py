@@ -2,7 +2,7 @@
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +15,13 @@ UPLOAD = "uploadFile"
 
 _COMMAND, _OFFSET, _PROTOCOL = "X-Goog-Upload-Command", "X-Goog-Upload-Offset", "X-Goog-Upload-Protocol"
 _DECLARED_SIZE = "X-Goog-Upload-Header-Content-Length"
-_SINGLE = (_COMMAND, _OFFSET, _PROTOCOL, _DECLARED_SIZE)
+_DECLARED_TYPE = "X-Goog-Upload-Header-Content-Type"
+_SINGLE = (_COMMAND, _OFFSET, _PROTOCOL, _DECLARED_SIZE, _DECLARED_TYPE)
+_JUDGED_HEADERS = frozenset(name.lower() for name in _SINGLE)
+MEDIA_TYPE = re.compile(
+    r"[A-Za-z0-9!#$&^_.+-]{1,64}/[A-Za-z0-9!#$&^_.+-]{1,64}(?:; ?charset=(?i:utf-?8|us-ascii))?"
+)
+"""Matches a media type. Text in another charset would be another text than hooks judge."""
 _RAW = {"raw", "media"}
 _PROTOCOLS = {"", "resumable", *_RAW}
 
@@ -67,6 +73,20 @@ def read_upload_step(method: str, query: MultiMapping[str], headers: MultiMappin
     if offset is None:
         raise request_refused(f"The header {_OFFSET} is missing.")
     return UploadStep("data", offset, "finalize" in commands, declared_size=declared)
+
+
+def without_unjudged(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers to forward without those of uploads that hold text which no hook sees, such as its name.
+
+    Raises ApiError (400) if the type that is declared for the file is none.
+    """
+    if (declared := headers.get(_DECLARED_TYPE)) and not MEDIA_TYPE.fullmatch(declared):
+        raise request_refused(f"The header {_DECLARED_TYPE} must be a media type, such as text/plain.")
+    return {
+        name: value
+        for name, value in headers.items()
+        if not name.lower().startswith("x-goog-upload-") or name.lower() in _JUDGED_HEADERS
+    }
 
 
 def _protocol(query: MultiMapping[str], headers: MultiMapping[str]) -> str:
