@@ -146,7 +146,7 @@ class CallState:
     requests: int = 1
     """How many requests the body contains. Hooks judge each of them, and policies count all at once."""
     requires_json: bool = False
-    """Whether the client requires an answer in JSON."""
+    """Whether the request that is judged now requires an answer in JSON. A body may have several requests."""
     cut_off: bool = False
     """Whether the answer has ended prematurely, so that its texts may end in the middle of a secret."""
     answered_by: str = ""
