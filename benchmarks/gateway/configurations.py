@@ -126,9 +126,11 @@ def _with_unused(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _peer(kind: str, origin: str, folder: Path) -> Iterator[Server]:
+def _peer(
+    kind: str, origin: str, folder: Path, command: Sequence[str] = (sys.executable,)
+) -> Iterator[Server]:
     port = free_port()
-    argv = [sys.executable, "-m", "benchmarks.gateway.peers", kind, str(port), origin]
+    argv = [*command, "-m", "benchmarks.gateway.peers", kind, str(port), origin]
     with running(argv, port) as server:
         yield server
 

@@ -113,7 +113,7 @@ def count(configuration: str, loads: Sequence[str], program: str = sys.executabl
         output = folder / "callgrind"
         command = (
             *("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={output}"),
-            *(program, *HOOKGATE[1:]),
+            *(program, *(HOOKGATE[1:] if CONFIGURATIONS[configuration].ours else ())),
         )
         origin = stack.enter_context(upstream()).url
         start: Callable[..., Any] = partial(CONFIGURATIONS[configuration].start, command=command)

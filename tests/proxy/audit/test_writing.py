@@ -394,10 +394,10 @@ async def test_with_a_full_disk_calls_are_refused_until_there_is_room(tmp_path: 
                     break
             asked = len(recorded)
             await refused(gateway.url, path)
-            assert gateway.audit.refusal_reason
+            assert gateway.audit.check()
             assert len(recorded) == asked
             ballast.unlink()
-            await until(lambda: gateway.audit.refusal_reason is None)
+            await until(lambda: gateway.audit.check() is None)
             assert (await post(gateway.url, path, HI)).status == 200
         assert report_of(state).problems == []
 
@@ -411,7 +411,7 @@ async def test_with_a_stalled_disk_nothing_goes_upstream(tmp_path: Path) -> None
             await refused(gateway.url)
             await refused(gateway.url, "/v1beta/models/gemini-2.5-flash:countTokens")
             assert len(recorded) == 0
-        await until(lambda: gateway.audit.refusal_reason is None)
+        await until(lambda: gateway.audit.check() is None)
         assert (await post(gateway.url, UNARY, HI)).status == 200
     assert report_of(tmp_path).problems == []
     with reading(tmp_path) as audit:
@@ -429,11 +429,11 @@ async def test_a_locked_database_is_waited_for_while_records_are_in_the_journal(
     ):
         with locked(tmp_path):
             assert (await post(gateway.url, UNARY, HI)).status == 200
-            await until(lambda: gateway.audit.refusal_reason == "database is locked")
+            await until(lambda: gateway.audit.check() == "database is locked")
             sent = len(recorded)
             await refused(gateway.url)
             assert len(recorded) == sent
-        await until(lambda: gateway.audit.refusal_reason is None)
+        await until(lambda: gateway.audit.check() is None)
         assert (await post(gateway.url, UNARY, HI)).status == 200
     assert report_of(tmp_path).problems == []
     with reading(tmp_path) as audit:

@@ -40,13 +40,12 @@ CASES = {
         {"batch": {"inputConfig": {"requests": {"requests": [{"request": MASKED}]}}}},
         STATE,
     ),
-    "count": (COUNT, HI, [ok(b'{"totalTokens": 1}')], MASKED, None),
+    "count": (COUNT, HI, [ok(b'{"totalTokens": 1}')], MASKED, {"totalTokens": 1}),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 async def test_a_call_is_observed_from_its_request_to_its_answer(case: str, tmp_path: Path) -> None:
-    """The answer to a count of tokens, which has no text, is not observed."""
     target, body, writes, sent, answer = CASES[case]
     hooks = {"BeforeModel": [runs(say_ho)]}
     async with (

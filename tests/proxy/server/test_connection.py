@@ -1,12 +1,14 @@
 """Requests that fail inside the gateway, or that it cannot read."""
 
 import asyncio
+import contextlib
 import logging
 from typing import Any
 
 import pytest
 from aiohttp import web
-from support.wire import UNARY, connected, post, prompt
+from support.gateway.loopback import gateway_before, says
+from support.wire import UNARY, connected, ok, peer, post, prompt
 
 from hookgate.proxy.app import serve_on
 
@@ -54,3 +56,26 @@ async def test_a_client_that_leaves_is_no_failure_of_the_gateway(caplog: pytest.
         await left.wait()
         assert await wire.rest() == b""
     assert not [each for each in caplog.records if each.levelno == logging.ERROR]
+
+
+@pytest.mark.parametrize("path", [UNARY, "/v1beta/elsewhere"], ids=["judged", "refused"])
+@pytest.mark.parametrize(("size", "passes"), [(1, False), (16, False), (200, True)])
+async def test_a_body_in_tiny_chunks_is_not_read_to_its_end(path: str, size: int, passes: bool) -> None:
+    """Each chunk takes as long as a hundred bytes, so that a few connections would delay all other calls."""
+    chunks = b"%x\r\n%b\r\n" % (size, b" " * size) * (400_000 // size)
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    data = head + chunks + b"2\r\n{}\r\n0\r\n\r\n"
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [says()]}) as url,
+        connected(url) as wire,
+    ):
+        with contextlib.suppress(ConnectionError):
+            await wire.write(data)
+        answer = await wire.answer()
+        if not passes:
+            assert await wire.rest() == b""
+    if path != UNARY:
+        assert answer.status == 403
+    else:
+        assert answer.status == (200 if passes else 400)

@@ -146,6 +146,17 @@ async def test_a_message_of_empty_frames_only_is_refused(monkeypatch: pytest.Mon
     assert "too many frames" in await incoming.refusal()
 
 
+async def test_a_message_in_many_tiny_frames_is_refused_before_they_are_read() -> None:
+    memory = BodyMemory(LimitSettings(), SMALL_BODY)
+    for payload, frames, passes in ((0, 60, True), (1000, 10_000, True), (0, 100, False), (1, 100, False)):
+        parser = Parser()
+        incoming = IncomingMessages(parser, MemoryLease(memory))
+        data = frame(payload, ends=False) + frame(payload, 0, ends=False) * (frames - 1)
+        incoming.feed_data(data)
+        assert parser.data == (data if passes else b"")
+    assert "too many frames" in await incoming.refusal()
+
+
 @asynccontextmanager
 async def sessions(count: int) -> AsyncIterator[list[aiohttp.ClientWebSocketResponse[bool]]]:
     """Live sessions at a gateway with little memory, whose model answers each message with `END`."""

@@ -126,7 +126,7 @@ class AdminListener:
             return 503, {"status": "draining", "reason": "the gateway is stopping"}
         if self.reloader is None:
             return 503, {"status": "starting", "reason": "the gateway does not accept clients yet"}
-        if self.audit is not None and (refusal := self.audit.refusal_reason):
+        if self.audit is not None and (refusal := self.audit.check()):
             return 503, {"status": "unready", "reason": f"audit records cannot be written: {refusal}"}
         if self.sessions is not None and not self.sessions.are_usable():
             return 503, {"status": "unready", "reason": "the state of sessions cannot be read or written"}

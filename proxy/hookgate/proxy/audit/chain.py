@@ -201,10 +201,10 @@ def audit_entry(name: str, **about: object) -> Entry:
     return Entry("event", uuid4().hex, now(), {"event": name, **about})
 
 
-def interrupted_entry(call: str, start: JsonObject, writer: int) -> Entry:
+def interrupted_entry(call: str, start: JsonObject, writer_number: int) -> Entry:
     """Return the entry for the end of a call whose writer died before the call ended."""
     columns = entry_columns(start, "interrupted")
-    return Entry("end", call, now(), {"outcome": "interrupted", "writer": writer}, columns)
+    return Entry("end", call, now(), {"outcome": "interrupted", "writer": writer_number}, columns)
 
 
 def entry_columns(start: JsonObject, outcome: str) -> Columns:

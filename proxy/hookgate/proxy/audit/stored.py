@@ -204,11 +204,11 @@ def note_ends(connection: Connection, records: Iterable[NewRecord]) -> None:
             )
 
 
-def chain_tip(connection: Connection, writer: int) -> tuple[int, str] | None:
+def chain_tip(connection: Connection, writer_number: int) -> tuple[int, str] | None:
     """Return the sequence number and the hash of a writer's last record, or None if it has none."""
     query = (
         select(audit_records.c.seq, audit_records.c.hash)
-        .where(audit_records.c.writer == writer)
+        .where(audit_records.c.writer == writer_number)
         .order_by(audit_records.c.position.desc())
         .limit(1)
     )

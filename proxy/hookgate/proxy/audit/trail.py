@@ -73,9 +73,8 @@ class Audit:
         self._starts: dict[str, PendingRecords] = {}
         """The starts of calls that have not ended, by the IDs of the calls."""
 
-    @property
-    def refusal_reason(self) -> str | None:
-        """The reason for refusing calls, or None if calls are accepted. Reading it triggers a check."""
+    def check(self) -> str | None:
+        """Return the reason for refusing calls, or None if calls are accepted. Has that checked again."""
         self.writer.request_check()
         return self.writer.refusal_reason
 
@@ -137,7 +136,7 @@ class Audit:
             try:
                 # If the shim leaves meanwhile, the event is recorded at its end, without content.
                 content = None if self._contents is None else await self._contents.of_event(record)
-                record.end(status, 0)
+                record.end(status, 0)  # for its receipt; `Gateway._finish` ends it again with the size
                 record.advance_audit(AuditState.DONE)
                 await self.writer.append(event_entry(record, make_receipt(record), content))
             except AuditError as error:

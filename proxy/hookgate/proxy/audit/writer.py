@@ -209,7 +209,7 @@ class Writer:
         """Create a writer. `deadline` is the time in seconds that a call waits for its records."""
         self._ledger, self._deadline, self._retention = ledger, deadline, retention
         self._queue = Queue()
-        self._callers = 0  # that wait for the next write
+        self._waiting_starts = 0  # for which calls wait until the next write
         self._next_flush = 0.0  # the time of the event loop
         self._check_at = 0.0
         self._journal_at = 0.0
@@ -267,8 +267,8 @@ class Writer:
         pending = PendingRecords(entries, loop)
         if not self._queue.put(pending, bounded=True):
             raise AuditError("too many records are waiting to be written")
-        self._callers += 1
-        if self._callers == 1:  # of those that wait for the next write
+        self._waiting_starts += 1
+        if self._waiting_starts == 1:
             if (delay := self._next_flush - loop.time()) > 0:
                 loop.call_later(delay, self._flush, loop)
             else:
@@ -317,8 +317,8 @@ class Writer:
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have the queued records written, and let those of further calls wait if several wait for these."""
-        self._next_flush = loop.time() + _APART if self._callers > 1 else 0.0
-        self._callers = 0
+        self._next_flush = loop.time() + _APART if self._waiting_starts > 1 else 0.0
+        self._waiting_starts = 0
         self._queue.flush()
 
     def _give_up(self, pending: PendingRecords) -> None:

@@ -39,9 +39,9 @@ from hookgate.proxy.calls.pieces import (
     responses_of,
 )
 from hookgate.proxy.calls.request import JudgedRequest
-from hookgate.proxy.calls.screen_stage import ScreenStage, denied_answer, redacted_error
-from hookgate.proxy.calls.session_events import ToolCallEvents, TurnEndEvents
-from hookgate.proxy.calls.tools import AllowedTools, ToolCallRule, ToolGate
+from hookgate.proxy.calls.screen_stage import ScreenStage, denied_answer, error_after_screens
+from hookgate.proxy.calls.session_events import TurnEndEvents
+from hookgate.proxy.calls.tools import AllowedTools, ToolCallEvents, ToolCallRule, ToolGate
 from hookgate.proxy.calls.window_stage import WindowStage
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
@@ -204,7 +204,7 @@ class AnswerPipeline:
     async def redact_error(self, data: bytes) -> bytes | Ended:
         """Redact an upstream error, or return what the client receives if a screen denies it."""
         try:
-            data = await redacted_error(self._judge, self._plan, data)
+            data = await error_after_screens(self._judge, self._plan, data)
             for stage in self._client_filters():
                 data = await stage.redact_error(data)
         except Withheld as withheld:
@@ -349,6 +349,7 @@ class AnswerPipeline:
         for screen in self._screens:
             self._judge.record_screen(screen, self._read_bytes)
         self._stages.clear()  # they refer to the pipeline
+        self._steps.work = self._request_work  # what follows is the request again
 
     # ---- whole and streamed answers
 

@@ -139,7 +139,7 @@ class GateStage(HoldingStage):
         passed: list[Piece] = []
         for piece in pieces:
             # No coroutine for most events of a stream.
-            if not self._held and self._gate.pass_text(piece.response):
+            if not self._held and self._gate.note_if_text(piece.response):
                 passed.append(piece)
                 continue
             self._hold([piece])
@@ -172,7 +172,7 @@ class GateStage(HoldingStage):
         Returns the end of the answer if it ends here. If the model is asked again, what has passed is sent.
         """
         for piece in pieces:
-            if self._gate.pass_text(piece.response):
+            if self._gate.note_if_text(piece.response):
                 passed.append(piece)
                 continue
             response = await self._gate.judge(piece.response)

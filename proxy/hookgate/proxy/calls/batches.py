@@ -1,4 +1,6 @@
-"""The answers of batches, which are judged when they are read: the state of a batch contains them."""
+"""The answers of batches, which the state of a batch contains. They are judged whenever it is sent: when the
+batch is created, and when it is read.
+"""
 
 from aiohttp import web
 
@@ -8,8 +10,7 @@ from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.screen_stage import error_for_client
-from hookgate.proxy.calls.session_events import ToolCallEvents
-from hookgate.proxy.calls.tools import ToolGate
+from hookgate.proxy.calls.tools import ToolCallEvents, ToolGate
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.server.bodies import (

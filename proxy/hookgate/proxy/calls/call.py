@@ -205,7 +205,8 @@ class Call:
         """
         if self._admission is not None:
             await self._admission.hold(self.record.expected_use())
-        await self.services.ensure_start_recorded(self.record)
+        await self.services.record_start(self.record)
+        self.record.note_sending()
         await self.check_key_again()
         upstreams, method = self.services.upstreams, self.request.method
         with AnswerLease(self.request.body_worker) as self.answer_memory:

@@ -1,6 +1,7 @@
 """How hooks end a call that generates content, or have the model asked again: values, not exceptions.
 
-Calls of other kinds, whose answers hooks cannot replace, raise ApiError: `Judge.raise_if_ended`.
+Calls of other kinds, whose answers hooks cannot replace, raise ApiError: `Judge.raise_if_ended`. Of a batch,
+hooks can replace each answer.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ class AskAgain:
     """The model is called again with further turns that the client does not see."""
 
     turns: list[JsonObject]
-    """The turns to append: the model's turn, if it has any text or calls, and why it was refused."""
+    """The turns to append: the model's turn, if it has any text or calls, and why it was blocked."""
     answer_rejected: bool = False
     """Whether an AfterAgent hook rejected the final answer, rather than a tool call."""
 

@@ -142,7 +142,8 @@ class GenerationCall:
     async def _ask_model(self, reply: Reply) -> Ended | None:
         """Call the model, and ask it again if a hook blocks a tool call or rejects the final answer.
 
-        The configuration limits how often. Returns what ends the call, unless an answer was delivered.
+        `ToolGate.judge` and `TurnEndEvents.turn_ended` decide that. The configuration limits how often.
+        Returns what ends the call, unless an answer was delivered.
         """
         call, tools = self._call, self._call.services.config.tools
         route = call.route.for_model(self._request.model)

@@ -178,11 +178,14 @@ async def judge_item(
     """Return the model and the request of an item after its hooks. Raises ApiError if they refuse it."""
     state = judge.session.call_state
     state.requires_json = requires_json(read_object(request, "generationConfig"))
-    before = await judge.fire(BeforeModel(model, request))
-    judge.raise_if_ended(before.verdict, BeforeModel.name)
-    model, request = before.event.model, before.event.body
-    if offers_tools(state.operation, request) and not item.is_label:
-        request = await judge.select_tools_or_raise(model, request)
+    try:
+        before = await judge.fire(BeforeModel(model, request))
+        judge.raise_if_ended(before.verdict, BeforeModel.name)
+        model, request = before.event.model, before.event.body
+        if offers_tools(state.operation, request) and not item.is_label:
+            request = await judge.select_tools_or_raise(model, request)
+    finally:
+        state.requires_json = False
     return model, request
 
 

@@ -145,7 +145,7 @@ class Judge:
         self.engine.count_use(self.plan(BeforeModel(model, {})), self.session)
 
     def screens(self, plan: EventPlan) -> list[HookScreen]:
-        """Return the screens for a streamed answer. Pass each to `record_screen` when the answer ends."""
+        """Return the screens for a streamed answer, or an error. Pass each to `record_screen` at its end."""
         return self.engine.screens(plan, self.session)
 
     # ---- what they decided

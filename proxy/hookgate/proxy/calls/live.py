@@ -21,12 +21,15 @@ from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.request import select_tools
 from hookgate.proxy.calls.screen_stage import error_for_client
-from hookgate.proxy.calls.session_events import (
+from hookgate.proxy.calls.session_events import ToolResultEvents, mark_context
+from hookgate.proxy.calls.tools import (
+    BLOCKED,
+    AllowedTools,
+    BlockedCall,
     ToolCallEvents,
-    ToolResultEvents,
-    mark_context,
+    ToolCallRule,
+    decide_tool_call,
 )
-from hookgate.proxy.calls.tools import BLOCKED, AllowedTools, BlockedCall, ToolCallRule, decide_tool_call
 from hookgate.proxy.calls.websockets import (
     Close,
     Side,

@@ -76,16 +76,16 @@ class ScreenStage:
     async def redact_error(self, data: bytes) -> bytes:
         """Redact an upstream error; returns the same object if unchanged. Raises Withheld if denied."""
         if self._screen.slow or len(data) > _THREAD_BYTES or work_of(data) > SMALL_BODY:
-            return await self._steps.run_long(self._redact_error, data)
+            return await self._steps.run_long(self._read_and_redact, data)
         value = _read_error(data)
         if len(data) > _QUICK_BYTES and self._screen.takes_long([value]):
-            return await self._steps.run_long(self._redact_error, data)
-        return self._redacted_error(data, value)
+            return await self._steps.run_long(self._read_and_redact, data)
+        return self._redact_value(data, value)
 
-    def _redact_error(self, data: bytes) -> bytes:
-        return self._redacted_error(data, _read_error(data))
+    def _read_and_redact(self, data: bytes) -> bytes:
+        return self._redact_value(data, _read_error(data))
 
-    def _redacted_error(self, data: bytes, value: Any) -> bytes:
+    def _redact_value(self, data: bytes, value: Any) -> bytes:
         new = self._screen.redact(value)
         if new is value:
             return data
@@ -207,7 +207,7 @@ def denied_answer(withheld: Withheld, judge: Judge) -> Ended:
     return ended or policy_denied(reason, AfterModel.name)
 
 
-async def redacted_error(judge: Judge, plan: EventPlan, data: bytes) -> bytes:
+async def error_after_screens(judge: Judge, plan: EventPlan, data: bytes) -> bytes:
     """Return an upstream error after the screens of a plan.
 
     Raises Withheld if a screen denies it, and ApiError (502) if it cannot be read.
@@ -225,6 +225,6 @@ async def redacted_error(judge: Judge, plan: EventPlan, data: bytes) -> bytes:
 async def error_for_client(judge: Judge, model: str, data: bytes) -> bytes:
     """Return an upstream error as redacted as an answer. Raises ApiError if it is denied or unreadable."""
     try:
-        return await redacted_error(judge, judge.plan(AfterModel(SharedValue({}), {}, model)), data)
+        return await error_after_screens(judge, judge.plan(AfterModel(SharedValue({}), {}, model)), data)
     except Withheld as withheld:
         raise policy_denied(str(withheld), AfterModel.name) from None

@@ -158,12 +158,10 @@ class GatewayServices:
         else:
             self.audit.begin(record, method, route)
 
-    async def ensure_start_recorded(self, record: CallRecord) -> None:
-        """Record the start of a call before it is sent upstream. Raises ApiError if that fails."""
+    async def record_start(self, record: CallRecord) -> None:
+        """Wait until the start of a call is on disk. Raises ApiError if that fails."""
         if self.audit is not None:
             await self.audit.record_start(record)
-        if record.before_seconds is None:
-            record.before_seconds = record.elapsed()
 
     async def record_event(self, record: CallRecord) -> None:
         """Record a shim's event before it is answered. Raises ApiError if that fails."""

@@ -1,7 +1,7 @@
 """Derives events from model calls, and applies to them what a session's earlier events decided."""
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,7 +9,6 @@ from hookgate.hooks import (
     AfterAgent,
     AfterTool,
     BeforeAgent,
-    BeforeTool,
     Outcome,
     SessionStart,
     Verdict,
@@ -18,7 +17,6 @@ from hookgate.hooks.events.tool import result_of
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.tools import BlockedCall
 from hookgate.proxy.observe.record import BlockedOutput, denying_hooks
 from hookgate.proxy.sessions.bypass import bypass_denial, new_results, unannounced_tools
 from hookgate.proxy.sessions.memory import (
@@ -319,37 +317,7 @@ class ToolResultEvents:
         return HookEffect(_with_kept(write(result, "response", new), shown, after), added)
 
 
-_SHOWN = "The tool {name!r} was not called: {reason}"
 _NO_REASON = "a hook denied it"
-_IN_PIECES = "its arguments are sent in pieces, which cannot be put together for hooks"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCallEvents:
-    """Fires BeforeTool for each call in an answer."""
-
-    judge: Judge
-    descriptions: Mapping[str, str]
-    """The descriptions of the tools that the request declares, by name."""
-
-    async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject | Ended:
-        """Return the arguments after hooks, or why the call is blocked, or what ends the answer."""
-        name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
-        event = BeforeTool(name, arguments, self.descriptions.get(name))
-        plan = self.judge.plan(event)
-        if name and not plan.groups:
-            return arguments
-        if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
-            self.judge.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
-            return BlockedCall(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks_again=False)
-        outcome = await self.judge.fire(event, plan=plan)
-        verdict = outcome.verdict
-        if verdict.stop and (ended := self.judge.ended_by(verdict, BeforeTool.name)):
-            return ended
-        if verdict.denied:
-            reason = verdict.reason or _NO_REASON
-            return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again=True)
-        return outcome.event.tool_input
 
 
 @dataclass(frozen=True, slots=True)

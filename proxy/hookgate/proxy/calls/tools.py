@@ -3,13 +3,14 @@
 The reason is reported to the model, which answers again, or shown to the user.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol
 
-from hookgate.hooks import BeforeToolSelection
+from hookgate.hooks import BeforeTool, BeforeToolSelection
 from hookgate.hooks.session import CallState
 from hookgate.proxy.calls.endings import AskAgain, Ended
+from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.observe.record import BlockedOutput, CallRecord
 from hookgate.proxy.server.bodies import MAX_ANSWER
 from hookgate.translator import ToolCallFilter
@@ -19,6 +20,10 @@ from hookgate.translator.strictjson import dumps
 
 BLOCKED = "Tool execution blocked: {}"
 """The message that the model receives for a blocked call, as in Gemini CLI."""
+
+_SHOWN = "The tool {name!r} was not called: {reason}"
+_NO_REASON = "a hook denied it"
+_IN_PIECES = "its arguments are sent in pieces, which cannot be put together for hooks"
 
 _NOT_ALLOWED = "this tool is not allowed here"
 _NOT_RUN = (
@@ -71,13 +76,42 @@ class AllowedTools:
         return BlockedCall(shown, _NOT_ALLOWED, self._asks_again)
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCallEvents:
+    """Fires BeforeTool for each tool call in an answer."""
+
+    judge: Judge
+    descriptions: Mapping[str, str]
+    """The descriptions of the tools that the request declares, by name."""
+
+    async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject | Ended:
+        """Return the arguments after hooks, or why the call is blocked, or what ends the answer."""
+        name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
+        event = BeforeTool(name, arguments, self.descriptions.get(name))
+        plan = self.judge.plan(event)
+        if name and not plan.groups:
+            return arguments
+        if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
+            self.judge.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
+            return BlockedCall(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks_again=False)
+        outcome = await self.judge.fire(event, plan=plan)
+        verdict = outcome.verdict
+        if verdict.stop and (ended := self.judge.ended_by(verdict, BeforeTool.name)):
+            return ended
+        if verdict.denied:
+            reason = verdict.reason or _NO_REASON
+            return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again=True)
+        return outcome.event.tool_input
+
+
 class ToolGate:
     """Lets all rules decide on each function call of one answer."""
 
     def __init__(self, rules: Sequence[ToolCallRule], state: CallState, *, may_ask_again: bool) -> None:
-        """Create the gate for a call with this state.
+        """Create the gate for a call of the gateway with this state.
 
-        `may_ask_again`: the model can be asked again, unless the agent has received a call of the answer.
+        `may_ask_again`: the model can be asked again, unless the agent has received a tool call of the
+        answer.
         """
         self._rules, self._state = rules, state
         self._filter = ToolCallFilter()
@@ -85,16 +119,16 @@ class ToolGate:
 
     @property
     def agent_has_call(self) -> bool:
-        """Whether the agent has received a call."""
+        """Whether the agent has received a tool call."""
         return self._filter.passed
 
-    def pass_text(self, body: JsonObject) -> bool:
+    def note_if_text(self, body: JsonObject) -> bool:
         """Note a response that is only a text, which passes unjudged; return False for any other one."""
         text = only_text(body)
         if text is None:
             return False
-        if self._so_far is not None:
-            self._so_far = self._so_far.add_text(text)
+        if self._so_far is not None and not self._so_far.add_text(text):
+            self._so_far = None
         return True
 
     async def judge(self, body: JsonObject) -> JsonObject | Ended | AskAgain:
@@ -106,10 +140,10 @@ class ToolGate:
         asks_again = any(isinstance(decided, BlockedCall) and decided.asks_again for _, decided in found)
         if self._filter.passed and not asks_again:
             self._so_far = None  # the agent gets a call: another answer could not take it back
-        if self._so_far is not None:
-            self._so_far = self._so_far.add(body, found)
-            if self._so_far is not None and asks_again:
-                return AskAgain(await self._state.steps.run(self._so_far.turns_to_append))
+        if self._so_far is not None and not self._so_far.add(body, found):
+            self._so_far = None
+        if self._so_far is not None and asks_again:
+            return AskAgain(await self._state.steps.run(self._so_far.turns_to_append))
         return judged
 
     async def judge_without_retry(self, body: JsonObject) -> JsonObject | Ended:
@@ -149,15 +183,15 @@ class _AnswerSoFar:
         self._count = 0
         self._size = 0
 
-    def add(self, body: JsonObject, decided: Sequence[_DecidedCall]) -> Self | None:
+    def add(self, body: JsonObject, decided: Sequence[_DecidedCall]) -> bool:
         """Add an event, and the decisions on its calls.
 
-        Returns None if the answer cannot be repeated, because it is too long or has several candidates.
+        Returns False if the answer cannot be repeated, because it is too long or has several candidates.
         """
         self._decided += decided
         for candidate in read_list(body, "candidates"):
             if read(candidate, "index"):
-                return None
+                return False
             for part in parts_of(candidate):
                 if len(part) == 1 and type(part.get("text")) is str:
                     self.add_text(part["text"])
@@ -166,14 +200,17 @@ class _AnswerSoFar:
                     self._parts.append(part)
                     self._count += 1
                     self._size += len(dumps(part))
-        return self if self._count <= _MAX_PARTS and self._size <= MAX_ANSWER else None
+        return self._fits()
 
-    def add_text(self, text: str) -> Self | None:
-        """Add an event that is only a text. Returns None if the answer is too long to be repeated."""
+    def add_text(self, text: str) -> bool:
+        """Add an event that is only a text. Returns False if the answer is too long to be repeated."""
         self._texts.append(text)
         self._count += 1
         self._size += len(text)
-        return self if self._count <= _MAX_PARTS and self._size <= MAX_ANSWER else None
+        return self._fits()
+
+    def _fits(self) -> bool:
+        return self._count <= _MAX_PARTS and self._size <= MAX_ANSWER
 
     def turns_to_append(self) -> list[JsonObject]:
         """Return the model's turn, and a response to each of its calls."""

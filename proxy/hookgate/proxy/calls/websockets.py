@@ -52,7 +52,8 @@ async def open_sockets(
     headers = to_upstream(request.headers, "identity")
     offered = [name.strip() for name in request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")]
     wanted = [name for name in offered if name and offers_protocols]
-    await call.services.ensure_start_recorded(call.record)
+    await call.services.record_start(call.record)
+    call.record.note_sending()
     with call.record.attempt() as attempt:
         async with upstreams.connect(attempt, call.route, headers, wanted, MAX_MESSAGE) as (
             upstream,

@@ -233,7 +233,7 @@ class AuditState(Enum):
     START_FAILED = auto()
     """Its start, or the event, could not be written in time. It is never sent, but its end follows."""
     DONE = auto()
-    """The writer has all of its records."""
+    """No further records of it are written, but those that are queued."""
 
 
 _NEXT_STATES: Mapping[AuditState, frozenset[AuditState]] = {
@@ -398,6 +398,11 @@ class CallRecord:
         attempt = UpstreamAttempt(self.trace)
         self.attempts.append(attempt)
         return attempt
+
+    def note_sending(self) -> None:
+        """Note that the request is about to be sent upstream, after all that came before."""
+        if self.before_seconds is None:
+            self.before_seconds = self.elapsed()
 
     def advance_audit(self, state: AuditState) -> None:
         """Note how far the audit has come. Raises RuntimeError if the state cannot follow the current one."""

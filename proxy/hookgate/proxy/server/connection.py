@@ -15,6 +15,7 @@ import termios
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from secrets import token_hex
 from typing import Any
 
@@ -42,6 +43,12 @@ _CLIENT_ERRORS = (HttpProcessingError, web.RequestPayloadError, ConnectionError)
 _RESET = struct.pack("ii", 1, 0)  # the SO_LINGER value that closes with a reset
 _CHECKS = 4  # how often within reader_timeout a slow reader's progress is checked
 _SLOW_BODY = 1024  # bytes per second
+
+_SLICE = 8 * 1024
+"""The bytes of a body in chunks that are parsed before its chunks are checked. A chunk takes 2 µs."""
+
+_MAX_FRAMING = 32 * 1024
+"""The bytes that the chunks of a body may take besides its content, and one more for 64 bytes of it."""
 
 
 class Phase(Enum):
@@ -81,6 +88,7 @@ class TimedConnection(web.RequestHandler):
         "_body",
         "_body_bytes",
         "_body_since",
+        "_has_tiny_chunks",
         "_head_since",
         "_last_progress",
         "_last_received",
@@ -112,6 +120,9 @@ class TimedConnection(web.RequestHandler):
         self._head_since: float | None = None  # when incomplete headers began to arrive
         self._body: StreamReader = EMPTY_PAYLOAD  # of the latest request
         self._body_since, self._body_bytes = 0.0, 0  # when it began, and the bytes received since
+        self._has_tiny_chunks = (
+            False  # whether a body was refused for its chunks, so that nothing more is read
+        )
         self._last_received = self._last_progress = 0.0  # when the client last sent data, and last read some
         self._unsent: float = 0  # bytes that the client had not read at `_last_progress`
 
@@ -133,6 +144,25 @@ class TimedConnection(web.RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._parse(data[:_SLICE])
+        for start in range(_SLICE, len(data), _SLICE):
+            if self._body.is_eof() or not self._is_chunked:
+                self._parse(data[start:])
+                return
+            self._parse(data[start : start + _SLICE])
+
+    @property
+    def _is_chunked(self) -> bool:
+        """Whether the latest request has a body in chunks."""
+        latest = self._messages[-1][0] if self._messages else self._current_request
+        if latest is None or isinstance(latest, _ErrInfo):
+            return False
+        return hdrs.TRANSFER_ENCODING in latest.headers
+
+    def _parse(self, data: bytes) -> None:
+        """Process received bytes, unless the chunks before them were refused."""
+        if self._has_tiny_chunks:
+            return
         requests, in_body = self._request_count, not self._body.is_eof()
         super().data_received(data)
         if self._request_count > requests:
@@ -141,10 +171,20 @@ class TimedConnection(web.RequestHandler):
         elif not (in_body or self._head_since or self._upgraded) and data.strip(b"\r\n"):
             self._head_since = self._loop.time()
         self._body_bytes += len(data)  # including the headers, so that a new request does not look slow
+        if self._body_bytes - self._body.total_bytes > _MAX_FRAMING + self._body.total_bytes // 64:
+            self._refuse_chunks()
         if data and not self.stopping:  # the time for the rest is counted from the stop
             self._last_received = self._loop.time()
         if data:
             self._wait_for_more()
+
+    def _refuse_chunks(self) -> None:
+        """Refuse a body in chunks of a few bytes: each takes as long as a hundred bytes of a larger one."""
+        if self._body.is_eof() or self._upgraded or not self._is_chunked:
+            return
+        self._has_tiny_chunks = True
+        self._pause_transport_reading()
+        self._end_body("it is sent in chunks of a few bytes; send larger ones")
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         if not self.stopping:
@@ -224,11 +264,12 @@ class TimedConnection(web.RequestHandler):
             return None
         if (self._reading_paused or self._buffer_paused) and not self.stopping:
             self._last_received = self._loop.time()
-        return self._act_when_due(self._last_received + self._limits.body_timeout, self._end_body)
+        end = partial(self._end_body, "the rest of it did not arrive in time")
+        return self._act_when_due(self._last_received + self._limits.body_timeout, end)
 
-    def _end_body(self) -> None:
+    def _end_body(self, why: str) -> None:
         if self._request_in_progress or self._messages:
-            self._body.set_exception(web.RequestPayloadError("the rest of it did not arrive in time"))
+            self._body.set_exception(web.RequestPayloadError(why))
         else:
             self.force_close()  # the request has been answered already
 

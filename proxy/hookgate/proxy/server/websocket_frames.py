@@ -23,6 +23,9 @@ _CHUNK_BYTES = 64
 _MAX_UNFINISHED = 2 * MAX_MESSAGE
 """The maximum size of a message with its frames and chunks. `MAX_MESSAGE` does not count empty frames."""
 
+_FRAMES, _BYTES_PER_FRAME = 64, 64
+"""The frames that a message may have, and one more for so many of its bytes: each takes some microseconds."""
+
 _CONTROL = 0x8
 _ENDS, _MASKED = 0x80, 0x80
 _LENGTH_BYTES = {126: 2, 127: 8}
@@ -42,7 +45,10 @@ class MessageSizes:
     def __init__(self) -> None:
         self.unfinished = 0
         """The bytes received of a message that has not ended, with its frames."""
+        self.has_too_many_frames = False
+        """Whether a message has so many frames for its size that nothing more is read."""
         self._is_open = False  # whether a message has begun and not ended
+        self._frames = 0  # of the message that has not ended
         self._head = bytearray()
         self._left = 0  # bytes of the current frame's payload that are missing
 
@@ -50,7 +56,7 @@ class MessageSizes:
         """Note the next bytes, which may be cut anywhere. Returns the sizes of messages that end in them."""
         at, ended = 0, list[int]()
         self.unfinished += _CHUNK_BYTES
-        while at < len(data):
+        while at < len(data) and not self.has_too_many_frames:
             if not self._left and not self._head and (end := _end_of_small_frame(data, at)):
                 self.unfinished += end - at
                 self._end_frame(data[at], ended)
@@ -73,12 +79,14 @@ class MessageSizes:
 
     def _end_frame(self, first: int, ended: list[int]) -> None:
         """End a frame with this first byte. If it ends a message, append the message's size to `ended`."""
+        self._frames += 1
+        self.has_too_many_frames = self._frames > _FRAMES + self.unfinished // _BYTES_PER_FRAME
         if not first & _CONTROL:
             self._is_open = not first & _ENDS
             if not self._is_open:
                 ended.append(self.unfinished)
         if not self._is_open:
-            self.unfinished = 0
+            self.unfinished = self._frames = 0
 
 
 def _end_of_small_frame(data: bytes, at: int) -> int:
@@ -138,7 +146,7 @@ class IncomingMessages:
         self._ended_bytes += sum(ended)
         if ended:
             self._stop_timer()
-        if self._sizes.unfinished > _MAX_UNFINISHED:
+        if self._sizes.unfinished > _MAX_UNFINISHED or self._sizes.has_too_many_frames:
             self._refuse(_TOO_MANY_PIECES)
             return False, b""
         if not self._memory.grow(self._counted_bytes()):

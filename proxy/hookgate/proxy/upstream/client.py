@@ -329,7 +329,8 @@ class Upstreams:
     ) -> AsyncIterator[UpstreamAnswer]:
         """Send a request and yield the answer before its body is read.
 
-        `attempt` comes from `CallRecord.attempt`, and `candidate` from `candidates`. An iterable `data` is
+        `attempt` comes from `CallRecord.attempt`, and `candidate` from
+        `GatewayCredentials.candidates`. An iterable `data` is
         sent in chunks, unless `headers` contains its length. Leaving the context before the end of the body
         closes the connection, which also cancels the call upstream. Raises ApiError if there is no answer or
         it is invalid.

@@ -47,7 +47,7 @@ class FailOver:
         """Send the request, and yield the first answer that is final, before its body is read.
 
         No other credential is tried once `upstream.header_timeout` has passed, or if `data` is an iterable,
-        which cannot be sent twice. Raises ApiError like `Upstreams.open`.
+        which cannot be sent twice. Raises ApiError like `Upstreams.exchange`.
         """
         candidates = self._upstreams.credentials.candidates(self._route)
         if not (data is None or isinstance(data, bytes)):

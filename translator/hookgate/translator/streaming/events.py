@@ -245,7 +245,7 @@ class ToolCallFilter:
     passed: bool = False
     """Whether a call has passed."""
     _open: dict[int, bool] = field(default_factory=dict)
-    """For each candidate with a call that continues in the next part: whether the call was refused."""
+    """For each candidate with a call that continues in the next part: whether the call was blocked."""
     _in_pieces: bool = False
     """Whether a call of the event continues that of an earlier event, or continues in a later one."""
 
