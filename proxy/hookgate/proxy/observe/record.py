@@ -399,6 +399,12 @@ class CallRecord:
         self.attempts.append(attempt)
         return attempt
 
+    def note_model(self, model: str) -> None:
+        """Note the model that the call is for; also for the conditions of hooks, once it has a session."""
+        self.model = model
+        if (state := self.call_state) is not None:
+            state.model = model
+
     def note_sending(self) -> None:
         """Note that the request is about to be sent upstream, after all that came before."""
         if self.before_seconds is None:
