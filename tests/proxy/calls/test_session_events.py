@@ -236,6 +236,17 @@ async def test_a_tool_that_ran_past_the_shim_is_flagged_once_and_denied_in_every
     assert seen == ([("answered", 1), ("answered", 0)] if bypass == "flag" else [("denied", 1)] * 2)
 
 
+async def test_a_result_beside_the_error_of_a_blocked_call_is_flagged() -> None:
+    response = {"error": "Tool execution blocked: no", "output": "what the tool returned"}
+    result = {"functionResponse": {"name": "t", "response": response}}
+    config = Config(tools=ToolCallSettings(bypass="deny"))
+    async with running_gateway({"BeforeTool": [says({"decision": "deny"})]}, config=config) as gateway:
+        await tell(gateway, "BeforeAgent", prompt="do it")
+        await tell(gateway, "BeforeTool", tool_name="t", tool_input={})
+        answer = await ask(gateway, tool_turn(result, calls=(function_call("t"),)))
+    assert "'t' ran without" in answer_text(answer)
+
+
 async def test_a_tool_that_was_denied_and_so_did_not_run_is_not_flagged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
