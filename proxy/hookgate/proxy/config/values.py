@@ -284,7 +284,9 @@ Origin = Annotated[str, AfterValidator(_origin), Field(json_schema_extra={"forma
 ApiOrigin = Annotated[str, AfterValidator(_api_origin), Field(json_schema_extra={"format": "uri"})]
 PublicUrl = Annotated[str, AfterValidator(_public_url), Field(json_schema_extra={"format": "uri"})]
 HeaderName = Annotated[
-    str, AfterValidator(_header_name), Field(json_schema_extra={"pattern": f"^{_HEADER}$"})
+    str,
+    AfterValidator(_header_name),
+    Field(json_schema_extra={"pattern": f"^{_HEADER}$", "format": "header"}),
 ]
 HttpsUrl = Annotated[str, AfterValidator(https_url), Field(json_schema_extra={"format": "https"})]
 WebOrigin = Annotated[
