@@ -289,7 +289,7 @@ class Upstreams:
 
     def named_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return those of the client's headers that the operator passes on by name."""
-        return _forwarded(headers.items(), self._named_headers, ())
+        return _forwarded(headers.items(), self._named_headers, ()) if self._named_headers else {}
 
     def refusal(self, route: Route) -> ApiError | None:
         """Return the error for a route that no credential of the gateway serves, or None."""
