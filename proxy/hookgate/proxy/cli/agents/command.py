@@ -42,7 +42,7 @@ def add_agents(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gateway",
         metavar="URL",
-        help="the gateway's base URL, as agents reach it (default: HOOKGATE_URL, listen.url, or the configured address)",
+        help="the gateway's base URL, as agents reach it (default: HOOKGATE_URL, or as configured)",
     )
     parser.add_argument(
         "--write",
