@@ -209,6 +209,8 @@ class Call:
         self.record.note_sending()
         await self.check_key_again()
         upstreams, method = self.services.upstreams, self.request.method
+        if named := upstreams.named_headers(self.request.headers):
+            headers = {**headers, **named}
         with AnswerLease(self.request.body_worker) as self.answer_memory:
             if route.credential_team is not None:
                 attempts = FailOver(
