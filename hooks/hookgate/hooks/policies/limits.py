@@ -196,7 +196,7 @@ class Account:
 
 
 def _is_reached(used: float, most: float) -> bool:
-    """Return whether a limit is reached. Costs are added and subtracted, so a sum may be a little too small."""
+    """Return whether a limit is reached. Sums of costs may be too small by a rounding error."""
     return used >= most or isclose(used, most)
 
 
