@@ -219,6 +219,9 @@ _RAW_SECTIONS: tuple[ViewSection, ...] = (
 )
 _STABLE_SECTIONS: tuple[ViewSection, ...] = (("config", _apply_config), ("toolConfig", apply_tool_config))
 
+EDITED_SECTIONS = frozenset(name for name, _ in (*_RAW_SECTIONS, *_STABLE_SECTIONS))
+"""The names of the parts of a shown request that an edit may contain, besides the model and the messages."""
+
 
 VIEWS: Mapping[str, Callable[[str, JsonObject], ShownRequest]] = {
     "text": ShownRequest,
