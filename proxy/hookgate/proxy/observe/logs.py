@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 import orjson
 
-from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.config import LogSettings
 from hookgate.proxy.routes.table import Route
 

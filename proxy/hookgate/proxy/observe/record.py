@@ -15,9 +15,9 @@ from typing import Literal, Self
 
 from hookgate.hooks import CallEnd, CallState, Run, SessionContext, Verdict
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.session import UNREADABLE_MODEL, ExpectedUse
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.fair_mapping import FairMapping
 from hookgate.proxy.observe.content import CallContent

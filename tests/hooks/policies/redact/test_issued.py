@@ -12,8 +12,9 @@ from support.texts.formats import example
 from support.texts.secrets import mask, pieces, redacted
 
 from hookgate.hooks import SessionContext
+from hookgate.hooks.key_checksums import is_hookgate_key
 from hookgate.hooks.policies.redact import Detector, ReplacedPiece, Scanner
-from hookgate.hooks.policies.redact.detectors.checks import is_base58, is_hookgate_key
+from hookgate.hooks.policies.redact.detectors.checks import is_base58
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
 from hookgate.hooks.policies.redact.detectors.issued import ISSUED
 from hookgate.hooks.policies.redact.policy import redact_policy
