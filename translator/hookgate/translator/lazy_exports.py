@@ -1,7 +1,7 @@
 """Exports of packages that are imported when they are first used.
 
-To import a module of a package runs the package's `__init__` first. If that imported all that it exports,
-each command would load the engine and the translator, although most need neither.
+Before a module is imported, the `__init__` of its package runs. If that imported all that it exports, each
+command would load the engine and the translator, although most need neither.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +12,8 @@ from typing import Any
 def lazy_exports(package: str, exports: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """Return the function `__getattr__` of a package, which imports what is exported on first use.
 
-    `exports` has the exported names by the modules, relative to the package, that define them. Type checkers need
-    the same imports under `TYPE_CHECKING`.
+    `exports` has the exported names by the modules, relative to the package, that define them. Type checkers
+    need the same imports under `TYPE_CHECKING`.
     """
     modules = {name: f"{package}.{module}" for module, names in exports.items() for name in names}
 

@@ -83,7 +83,7 @@ def _without_none(kind: Any) -> Any:
 class Options(BaseModel):
     """The base class of a policy's options. Unknown names are errors, so that misspelt rules are noticed."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 T = TypeVar("T", bound=Options)
