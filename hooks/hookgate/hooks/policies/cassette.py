@@ -10,7 +10,7 @@ from pydantic import Field
 from hookgate.hooks.policies.canonical import canonical_form, digest
 from hookgate.hooks.policies.options import Options, Pattern, Pointer, compile_pattern, read_options
 from hookgate.hooks.policies.redact import SENSITIVE, Redactor, Scanner
-from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
+from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings.editing import write_atomically
 from hookgate.hooks.threads import run_in_file_thread

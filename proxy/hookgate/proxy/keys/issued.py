@@ -18,7 +18,7 @@ from cachetools import LRUCache
 from pydantic import ValidationError
 
 from hookgate.hooks.policies.limits import Account, Amounts, Full, expected_amounts
-from hookgate.hooks.runners.inprocess import Counters, PriceTable
+from hookgate.hooks.policy_environment import Counters, PriceTable
 from hookgate.hooks.session import CallEnd, CallState, ExpectedUse, SessionContext
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.config import Config, TokenSettings

@@ -19,7 +19,7 @@ from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
 from hookgate.hooks.policies.redact.detectors.issued import ISSUED
 from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
-from hookgate.hooks.runners.inprocess import PolicyEnvironment
+from hookgate.hooks.policy_environment import PolicyEnvironment
 
 POLICY: Any = redact_policy({}, PolicyEnvironment(Path("/")))
 
