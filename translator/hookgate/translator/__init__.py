@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from hookgate.translator.fields import BodyError, EditError, TranslatorError
     from hookgate.translator.hosted_calls import KNOWN_KINDS, hosted_uses
     from hookgate.translator.inputs import CACHES, ITEM_METHODS, Inputs, read_inputs
+    from hookgate.translator.model_names import MODEL_NAME
     from hookgate.translator.request import (
-        MODEL_NAME,
         VIEWS,
         ShownRequest,
         apply_request,
@@ -121,8 +121,8 @@ __getattr__ = lazy_exports(
             "Inputs",
             "read_inputs",
         ),
+        "model_names": ("MODEL_NAME",),
         "request": (
-            "MODEL_NAME",
             "VIEWS",
             "ShownRequest",
             "apply_request",
