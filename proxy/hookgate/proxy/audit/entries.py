@@ -1,6 +1,7 @@
 """What the audit records of a call: entries for its start and its end, made from the call's record."""
 
-from hookgate.proxy.audit.chain import Entry, entry_columns, now
+from hookgate.proxy.audit import chain
+from hookgate.proxy.audit.chain import Entry, entry_columns
 from hookgate.proxy.observe.record import CallRecord, session_fields
 from hookgate.translator.fields import JsonObject
 
@@ -25,7 +26,7 @@ _MAX_REASON = 300
 
 def start_entry(record: CallRecord, content: JsonObject | None = None) -> Entry:
     """Return the entry for the start of a call."""
-    return Entry("start", record.id, now(), _start(record), None, content)
+    return Entry("start", record.id, chain.now(), _start(record), None, content)
 
 
 def end_entry(
@@ -39,7 +40,7 @@ def end_entry(
     changed = {name: value for name, value in final.items() if value != start[name]}
     body = {**_end(record, receipt), **changed}
     return Entry(
-        "end", record.id, now(), body, entry_columns({**final, **body}, str(record.outcome)), content
+        "end", record.id, chain.now(), body, entry_columns({**final, **body}, str(record.outcome)), content
     )
 
 
@@ -48,7 +49,7 @@ def event_entry(record: CallRecord, receipt: JsonObject, content: JsonObject | N
     start = _start(record)
     body = {"event": record.event or "refused", **start, **_end(record, receipt)}
     columns = entry_columns(start, str(record.outcome))
-    return Entry("event", record.id, now(), body, columns, content)
+    return Entry("event", record.id, chain.now(), body, columns, content)
 
 
 def _start(record: CallRecord) -> JsonObject:
