@@ -8,8 +8,8 @@ from support.hooks.settings import write_file
 
 from hookgate.hooks import SettingsError, load_settings
 from hookgate.hooks.policies import BUILTINS, EVENTS_BY_POLICY
+from hookgate.hooks.policy_environment import PolicyEnvironment
 from hookgate.hooks.runner_factory import make_runners
-from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
 Json = dict[str, Any]
 RULE = {"per": "key", "window": "day"}

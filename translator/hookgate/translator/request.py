@@ -26,10 +26,8 @@ from hookgate.translator.fields import (
     without,
     write,
 )
+from hookgate.translator.model_names import MODEL_NAME
 from hookgate.translator.tools import apply_tool_config, show_tool_config
-
-MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
-"""A regular expression for names of models, which become part of a path."""
 
 
 def requires_json(config: Mapping[str, Any]) -> bool:

@@ -23,7 +23,7 @@ from hookgate.hooks.policies.counters import (
 )
 from hookgate.hooks.policies.estimates import estimate_output, priced_model
 from hookgate.hooks.policies.options import read_options
-from hookgate.hooks.runners.inprocess import Counters, Policy, PolicyEnvironment, PriceTable
+from hookgate.hooks.policy_environment import Counters, Policy, PolicyEnvironment, PriceTable
 from hookgate.hooks.session import CallEnd, ExpectedUse, SessionContext
 
 log = logging.getLogger("hookgate.hooks")

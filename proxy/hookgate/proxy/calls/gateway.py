@@ -39,7 +39,7 @@ from hookgate.translator import ITEM_METHODS
 from hookgate.translator.strictjson import encode_answer
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
-    from hookgate.proxy.audit import Audit
+    from hookgate.proxy.audit.trail import Audit
     from hookgate.proxy.keys.issued import IssuedKeys
 
 log = logging.getLogger("hookgate.gateway")

@@ -325,7 +325,7 @@ class Section(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
-        use_attribute_docstrings=True,
+        defer_build=True,  # most sections are only used as parts of the whole configuration
         hide_input_in_errors=True,  # an invalid value may contain a password or a key
     )
 

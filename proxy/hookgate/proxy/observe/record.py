@@ -11,16 +11,17 @@ from enum import Enum, auto
 from functools import partial
 from operator import attrgetter
 from secrets import token_hex
-from typing import Literal, Self
+from typing import Self
 
 from hookgate.hooks import CallEnd, CallState, Run, SessionContext, Verdict
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.session import UNREADABLE_MODEL, ExpectedUse
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.fair_mapping import FairMapping
 from hookgate.proxy.observe.content import CallContent
+from hookgate.proxy.observe.outcomes import CallOutcome
 from hookgate.proxy.observe.trace_context import Trace, new_span
 from hookgate.proxy.observe.usage import NO_USAGE, Usage
 from hookgate.translator.fields import JsonObject
@@ -209,14 +210,6 @@ def hook_type(hook: Hook) -> str:
     """Return the type of a hook; for a builtin hook with the name of its policy."""
     config = hook.config
     return f"builtin:{config.builtin}" if isinstance(config, BuiltinConfig) else config.type
-
-
-CallOutcome = Literal[
-    "answered", "blocked", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"
-]
-"""How a call ended: answered by the model, with tool calls or answers that hooks blocked (`blocked`) or
-without; denied, stopped or answered by hooks; refused by hookgate; failed with an error of the upstream; left
-by its client, which disconnected; or interrupted by a gateway that stopped."""
 
 
 class AuditState(Enum):

@@ -15,8 +15,8 @@ from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.layers_in_force import NotInForce
 from hookgate.hooks.policies import COUNTING, PINNING
+from hookgate.hooks.policy_environment import Counters, PinnedTools, PriceTable
 from hookgate.hooks.runner_factory import make_runners
-from hookgate.hooks.runners.inprocess import Counters, PinnedTools, PriceTable
 from hookgate.hooks.runs import Health, HookStatus, TrustCheck
 from hookgate.hooks.settings import EVENTS, BuiltinConfig, Hook, Loaded, read_sources
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
