@@ -32,8 +32,9 @@ class Screen(Protocol):
 
         `events` are the next events of the answer; they are numbered from 0 over the whole answer. If `last`
         is true, nothing is held back. `cut_off` means that the answer ended prematurely, so that the text
-        held back may be incomplete. Events are returned in order. An event may be sent in several pieces; an
-        unchanged event is the same object. Raises Withheld if the rest must not be sent.
+        held back may be incomplete. Events are returned in order. An event may be sent in several parts, and
+        one of which nothing is left is not sent; an unchanged event is the same object. Raises Withheld if
+        the rest must not be sent.
         """
 
     def redact(self, value: Any) -> Any:

@@ -144,7 +144,7 @@ class ScreenStage:
         return step(responses)
 
     def _take(self, number: int, response: JsonObject) -> Piece:
-        """Return what is released of a piece. All pieces before it have been released."""
+        """Return what is released of a piece. Nothing more is released of those before it."""
         while self._first < number:
             self._memory -= memory_of(self._held.popleft())
             self._first += 1
