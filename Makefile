@@ -20,7 +20,7 @@ HELM := build/helm/helm
 CHART := deploy/helm/hookgate
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install clients node adk antigravity frameworks older-sdk aider opencode browser helm-program helm pictures site demo test quick e2e slow team fuzz lint bench bench-quick lock image container release-check clean
+.PHONY: help install clients node adk antigravity frameworks older-sdk aider opencode browser helm-program helm pictures site demo test quick e2e slow team fuzz lint bench bench-quick bench-instructions lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -188,6 +188,9 @@ bench: install ## measure the gateway beside other proxies, and its parts; write
 
 bench-quick: install ## compare the gateway's processor time with bounds, in a minute
 	$(BIN)/python -m benchmarks.gateway.quick
+
+bench-instructions: install ## count the instructions of a few calls, and compare them with the recorded ones; needs valgrind
+	$(BIN)/python -m benchmarks.gateway.guard
 
 # What the container image installs, and what builds the package in it, with the hash of every file.
 lock: install ## update requirements.lock and requirements-build.lock to the newest versions that pyproject.toml allows

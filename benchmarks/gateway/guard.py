@@ -62,8 +62,8 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help=f"write {RECORDED.name}")
     given = parser.parse_args()
     if MISSING:
-        print(f"bench-quick: instructions are not counted: {MISSING}", file=sys.stderr)
-        return 1 if os.environ.get("CI") else 0
+        print(MISSING, file=sys.stderr)
+        return 1
     os.environ["PYTHONHASHSEED"] = "0"
     found = measure()
     if given.record:
@@ -75,7 +75,7 @@ def main() -> int:
     if any(exceeded.values()):
         found = _each(min, found, measure())
         exceeded = worse(found, recorded)
-    print(f"bench-quick: instructions, as a ratio to the recorded ones; at most {1 + TOLERANCE:.2f}")
+    print(f"instructions, as a ratio to the recorded ones; at most {1 + TOLERANCE:.2f}")
     for name, loads in found.items():
         for load, value in loads.items():
             verdict = "WORSE" if load in exceeded[name] else "ok"
