@@ -150,3 +150,18 @@ def test_a_field_of_an_answer_has_one_spelling(obj: Any) -> None:
         check_response({"candidates": [obj]})
     with pytest.raises(BodyError, match="twice"):
         check_response({**obj, "candidates": []})
+
+
+@pytest.mark.parametrize(
+    "candidates",
+    [
+        [{"content": {"parts": [{"text": "-", "executableCode": {"language": "PYTHON", "code": "1"}}]}}],
+        [{"content": {"parts": [{"text": "a"}, {"text": "b", "functionCall": {"name": "f"}}]}}],
+        [{"index": 0, "content": {"parts": [{"text": "a"}]}}, {"index": 0}],
+        [{"content": {"parts": [{"text": "a"}]}}, {}, {"index": 1}],
+    ],
+    ids=["text and code", "text and call", "same index", "same index by default"],
+)
+def test_answers_of_which_clients_show_different_texts_are_refused(candidates: list[Any]) -> None:
+    with pytest.raises(BodyError, match="clients show"):
+        check_response({"candidates": candidates}, 4)

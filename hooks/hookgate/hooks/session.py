@@ -103,6 +103,9 @@ class Steps:
     is_large: bool = False
     """Whether the part of the body that is judged now is large, so that its steps take a thread."""
 
+    def note_size(self, size: int) -> None:
+        """Note that a part of at least so many bytes is judged now."""
+
     async def run(self, step: Callable[..., R], /, *args: Any) -> R:
         """Return the result of a step whose cost is proportional to the part that is judged now."""
         return step(*args)

@@ -10,6 +10,7 @@ from hookgate.translator.fields import (
     JsonObject,
     TooLargeError,
     camel,
+    indexes,
     read,
     read_list,
     read_object,
@@ -312,9 +313,12 @@ def check_response(body: Any, most: int = MAX_CANDIDATES) -> JsonObject:
         except BodyError as error:
             error.path = _joined(f"candidates[{i}]", error.path)
             raise
+    if candidates and len(candidates) > 1 and len(set(indexes(candidates))) < len(candidates):
+        raise BodyError("candidates", _SAME_INDEX)
     return body
 
 
+_SAME_INDEX = "two candidates have the same index; some clients show the first one, others both"
 _TOO_MANY = "the request asks for at most {}, so there must not be others"
 
 
@@ -345,8 +349,15 @@ def _check_candidate(candidate: Any, most: int) -> None:
         path = f"content.parts[{i}]"
         check_spellings(part, path)
         _check_call(read(part, "functionCall"), f"{path}.functionCall")
+        if read(part, "text") is not None and any(read(part, name) is not None for name in _DATA):
+            raise BodyError(path, _SEVERAL_KINDS)
 
 
+_DATA = (
+    *("functionCall", "functionResponse", "inlineData", "fileData"),
+    *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
+)
+_SEVERAL_KINDS = "a part has a text and other data, of which some clients show one, and others both"
 _PLAIN = frozenset({"parts", "role"})
 _USUAL_FIELDS = frozenset(
     {

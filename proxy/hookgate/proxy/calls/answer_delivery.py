@@ -16,8 +16,10 @@ from hookgate.proxy.observe.record import no_bytes
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routes.table import Route
 from hookgate.proxy.server.bodies import (
+    MAX_ANSWER,
     MAX_ERROR,
     SMALL_BODY,
+    answer_too_large,
     is_error,
     read_whole,
     stream_slices,
@@ -28,6 +30,9 @@ from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import Framing
 from hookgate.translator.streaming.edits import LONG_EDIT
 from hookgate.translator.strictjson import encode_answer, loads
+
+_MAX_REPEATED = MAX_ANSWER // 8
+"""The bytes of texts that later events may repeat, up to five times, each byte perhaps as `\\u0001`."""
 
 _SENT_AT_ONCE = 100
 """If more pieces of a stream are sent at once, other calls run in between."""
@@ -187,10 +192,15 @@ class AnswerDelivery:
             for piece in pieces[start : start + _SENT_AT_ONCE]:
                 if piece.response is piece.body and piece.frame.is_plain and not framing.lacks_blank_line:
                     encoded.append(piece.frame.raw)
-                elif piece.work <= SMALL_BODY and (len(piece.frame.raw) <= LONG_EDIT or not piece.is_edited):
+                    continue
+                grows = piece.body is not None and framing.may_grow(piece.body)
+                if grows and framing.kept_bytes > _MAX_REPEATED:
+                    raise answer_too_large()
+                work = piece.work + framing.kept_bytes if grows else piece.work
+                if work <= SMALL_BODY and (len(piece.frame.raw) <= LONG_EDIT or not piece.is_edited):
                     encoded.append(framing.encode(piece.frame, piece.data()))
                 else:
-                    encoded.append(await self._encode_large(piece, framing, piece.work))
+                    encoded.append(await self._encode_large(piece, framing, work))
             await self._reply.write(b"".join(encoded))
         return instead
 

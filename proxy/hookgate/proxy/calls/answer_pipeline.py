@@ -150,7 +150,8 @@ class AnswerPipeline:
         self._observers = [each for each in observers if each.wants_parts]
         self._kept: list[JsonObject] | None = [] if keep_answer else None
         self._kept_memory = 0
-        self._read_bytes = 0
+        self.read_bytes = 0
+        """The bytes of the answer that have been received."""
         self._screens: list[HookScreen] = []
         self._stages: list[AnswerStage] = []
         self._framing: Framing | None = None
@@ -181,7 +182,7 @@ class AnswerPipeline:
 
     async def judge_whole(self, data: bytes, meter: AnswerMeter | None = None) -> bytes | Ended | AskAgain:
         """Return a whole answer after its hooks, or what comes instead of it. `meter` reads it, if given."""
-        self._read_bytes, self._meter, work = len(data), meter, work_of(data)
+        self.read_bytes, self._meter, work = len(data), meter, work_of(data)
         piece = await self._parse(Frame(data, data), work)
         if piece.body is None:
             return await self.redact_error(data)
@@ -293,7 +294,7 @@ class AnswerPipeline:
                         if (reading := work_of(received.raw) + work_of_lines(received.raw)) <= SMALL_BODY
                         else await self._steps.run_for(reading, _checked_frame, framing, received)
                     )
-                self._read_bytes += len(received.raw)
+                self.read_bytes += len(received.raw)
                 if frame is None:  # a comment, which no hook reads
                     continue
                 work = work_of(frame.raw)
@@ -347,7 +348,7 @@ class AnswerPipeline:
     def close(self) -> None:
         """Record the runs of the screens, and free the stages. Call this after the end of the answer."""
         for screen in self._screens:
-            self._judge.record_screen(screen, self._read_bytes)
+            self._judge.record_screen(screen, self.read_bytes)
         self._stages.clear()  # they refer to the pipeline
         self._steps.work = self._request_work  # what follows is the request again
 

@@ -78,9 +78,11 @@ async def _judge_state(call: Call, judge: Judge, data: bytes) -> bytes:
     if len(state.answers) > (most := call.services.config.limits.items):
         raise unreadable_answer(f"it has more than {most} answers; {TOO_MANY}")
     answers: list[JsonObject] = []
+    steps.work = work
     for answer in state.answers:
-        await call.steps.pause()
-        answers.append(await _judge_answer(judge, call.route.model, checked_answer(answer)))
+        await steps.pause()
+        with steps.judging(answer):
+            answers.append(await _judge_answer(judge, call.route.model, checked_answer(answer)))
     event = answer_event(call.route.model, state.rest())
     rest = await judge.fire(event)
     judge.raise_if_ended(rest.verdict, event.name)

@@ -133,6 +133,9 @@ class CallSteps(Steps):
     def is_large(self) -> bool:  # type: ignore[override]  # it follows `work`
         return self.work > SMALL_BODY
 
+    def note_size(self, size: int) -> None:
+        self.work = max(self.work, size)
+
     async def run(self, step: Callable[..., R], /, *args: Any) -> R:
         if self.work <= SMALL_BODY:
             return step(*args)

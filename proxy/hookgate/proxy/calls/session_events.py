@@ -341,6 +341,7 @@ class TurnEndEvents:
         hook that fails closed has failed, it is the denial. Otherwise, returns None.
         """
         event = AfterAgent(self.prompt, text, self.answer_rejected)
+        self.judge.session.call_state.steps.note_size(len(text))
         outcome = await self.judge.fire(event)
         verdict = outcome.verdict
         if outcome.failed_closed:  # a retry would not make the hook judge this answer

@@ -128,6 +128,9 @@ class ResponseEvents(HeldEvents):
     def kept_bytes(self) -> int:
         return super().kept_bytes + self._received.kept_bytes + self._sent_bytes
 
+    def may_grow(self, body: JsonObject) -> bool:
+        return body.get("type") not in KIND_OF_DELTA
+
     def _continue(self) -> None:
         self._continues = self._began is not None
         self._offset, self._places = self._next, {}

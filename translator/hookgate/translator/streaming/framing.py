@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
-from hookgate.translator.fields import BodyError
+from hookgate.translator.fields import BodyError, JsonObject
 
 MAX_EVENT = 16 * 1024 * 1024
 """The maximum size of an event in bytes, including its framing. Inline images may have a few megabytes."""
@@ -64,6 +64,10 @@ class Framing(ABC):
     @abstractmethod
     def kept_bytes(self) -> int:
         """The estimated memory of what is kept: an incomplete event, and what later events refer to."""
+
+    def may_grow(self, body: JsonObject) -> bool:
+        """Return whether an event may be sent with the texts of earlier ones: `kept_bytes` or more."""
+        return False
 
     @abstractmethod
     def reset_decoder(self) -> None:
