@@ -132,9 +132,10 @@ def _cut(nodes: Any, length: int) -> tuple[list[Any], int]:
             inner, length = _cut(inner, length)
             cut.append((code, (group, added, removed, inner)))
         elif code is codes.BRANCH:
-            branches = [_cut(branch, length) for branch in argument[1]]
-            length = max(lacking for _, lacking in branches)
-            cut.append((code, (None, [branch for branch, _ in branches])))
+            shortest = min(branch.getwidth()[0] for branch in argument[1])
+            branches = [_cut(branch, length)[0] if shortest >= length else branch for branch in argument[1]]
+            cut.append((code, (None, branches)))
+            length -= shortest
         elif code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
             minimum, maximum, inner = argument
             width = inner.getwidth()[0]

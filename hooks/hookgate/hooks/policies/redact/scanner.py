@@ -282,12 +282,12 @@ class Scanner:
                 else ()
             )
             for place in (at, *leads, after_character):
-                if start <= place < before and (finding := self._at(data, place, end, yielding=yielding)):
+                if start <= place < before and (finding := self._at(data, place, end, yielding)):
                     return self._yielded(data, finding, end) if finding.detector.yields else finding
             at = after_character
         return None
 
-    def _at(self, data: bytes, place: int, end: int, *, yielding: bool) -> Finding | None:
+    def _at(self, data: bytes, place: int, end: int, yielding: bool) -> Finding | None:
         head = data[place : place + HEAD]
         for compiled in self._by_head.get(head) or self._by_first[data[place]]:
             if compiled.detector.yields and not yielding:

@@ -27,6 +27,8 @@ class ReplacedPiece:
     kind: str
     original: str
     output: str
+    rule: str = ""
+    """See Detector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class Redactor:
         if len(held) <= _HARMLESS_LENGTH or (detector.kind in _WORD_KINDS and _WORD.fullmatch(held)):
             return self.finish()
         self._held = ""
-        return [ReplacedPiece(detector.kind, held, self._replace(detector.kind, held))]
+        return [self._replaced(detector, held)]
 
     def _emit_decided(self, pieces: list[TextPiece], final: bool) -> None:
         """Move the decided part of the held text to the pieces."""
@@ -203,8 +205,7 @@ class Redactor:
     def _put(self, pieces: list[TextPiece], data: bytes, at: int, finding: Finding) -> int:
         if at < finding.start:
             pieces.append(KeptPiece(_decoded(data[at : finding.start])))
-        kind, original = finding.detector.kind, _decoded(data[finding.start : finding.end])
-        pieces.append(ReplacedPiece(kind, original, self._replace(kind, original)))
+        pieces.append(self._replaced(finding.detector, _decoded(data[finding.start : finding.end])))
         return finding.end
 
     def _keep(self, data: bytes, start: int) -> None:
@@ -218,15 +219,17 @@ class Redactor:
 
     def _meet_cap(self, pieces: list[TextPiece]) -> None:
         detector = self._open_detector()
-        kind = detector.kind
         if self._at_cap == "block":
-            pieces.append(BlockedPiece(kind, self._held))
+            pieces.append(BlockedPiece(detector.kind, self._held))
             self._blocked = True
         else:
-            pieces.append(ReplacedPiece(kind, self._held, self._replace(kind, self._held)))
+            pieces.append(self._replaced(detector, self._held))
             self._extent = detector.extent
             self._dropping = detector.extent is None
         self._context, self._held, self._interruptions, self._decided = self._held[-1], "", [], 0
+
+    def _replaced(self, detector: Detector, original: str) -> ReplacedPiece:
+        return ReplacedPiece(detector.kind, original, self._replace(detector.kind, original), detector.rule)
 
     def _open_detector(self) -> Detector:
         """Return the first detector for which the held text, without what is decided of it, is undecided."""
