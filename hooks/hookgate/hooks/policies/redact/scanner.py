@@ -10,10 +10,12 @@ of `Redactor`).
 import copy
 import math
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
@@ -74,12 +76,15 @@ _PRECEDING_SAMPLES = (b"", b"a", b" ", b"\n")
 _FEW = 500
 """The number of possible secrets that can be checked in a few milliseconds."""
 
+_QUICK_CHECKS = 16
+"""The number of possible secrets in a text that are checked before it is searched as a stream."""
+
 _BRIEF_BYTES, _BYTES_PER_SEARCH = 1024 * 1024, 4096
 """The bytes that can be searched in some tens of milliseconds even if they are crafted, and what the overhead
 of a search adds to them."""
 
 
-_SEARCHED = 14
+_SEARCHED = 20
 """The number of first characters by which a rule's matches are searched."""
 
 _SIZES = (256, 1024, math.inf)
@@ -199,15 +204,34 @@ class Scanner:
         return limited
 
     def is_clean(self, text: str) -> bool:
-        """Return whether nothing in a complete text looks like a secret. It takes one search."""
-        return self._any.search(searchable(text.encode(errors="surrogatepass"))) is None
+        """Return whether a quick search shows that a complete text contains no secret."""
+        data = searchable(text.encode(errors="surrogatepass"))
+        return self._any.search(data) is None or self._finds_nothing(data)
 
     def all_clean(self, texts: Iterable[str]) -> bool:
-        """Return whether nothing in any of the texts looks like a secret. It takes one search.
+        """Return whether a quick search shows that none of the texts contains a secret.
 
-        The texts are joined as lines. To every pattern, a line begins and ends like a text of its own.
+        The texts are joined as lines. To the pattern of all detectors, a line begins and ends like a text of
+        its own; a text in which it matches is searched alone.
         """
-        return self.is_clean("\n".join(texts))
+        texts = list(texts)
+        data = searchable("\n".join(texts).encode(errors="surrogatepass"))
+        ends: list[int] = []
+        at = 0
+        while match := self._any.search(data, at):
+            ends = ends or list(accumulate(len(text.encode(errors="surrogatepass")) + 1 for text in texts))
+            number = bisect_right(ends, match.start())
+            begin, at = ends[number - 1] if number else 0, ends[number]
+            if not self._finds_nothing(data[begin : at - 1]):
+                return False
+        return True
+
+    def _finds_nothing(self, data: bytes) -> bool:
+        """Return whether nothing is found in a complete text, or False if that takes more than a few checks."""
+        try:
+            return self.limited(_QUICK_CHECKS).next(data, 0, len(data)) is None
+        except Withheld:
+            return False
 
     def next(self, data: bytes, start: int, before: int) -> Finding | None:
         """Return the first finding that begins at `start` or later, but before `before`; or None.
