@@ -103,6 +103,8 @@ class Finding:
     begin: int
     start: int
     end: int
+    gives_way: bool = False
+    """Whether it depends on other findings that begin before its end: see `Detector.yields`."""
 
     def moved(self, by: int) -> "Finding":
         """Return the finding in a text with `by` more bytes before it."""
@@ -331,7 +333,7 @@ class Scanner:
             if other.end > finding.start:
                 start, stop = min(finding.start, other.start), max(finding.end, other.end)
                 finding = Finding(other.detector, finding.begin, start, stop)
-        return finding
+        return replace(finding, gives_way=True)
 
 
 def searchable(data: bytes) -> bytes:

@@ -181,8 +181,8 @@ class Redactor:
         sections = _Sections(self._scanner, seen, breaks)
         undecided = until
         while finding := sections.next(at, until):
-            if finding.detector.yields and until < finding.end and not final:
-                until = finding.begin  # another one may begin in it, to which it would give way
+            if finding.gives_way and until < finding.end and not final:
+                until = finding.begin  # another one may begin in it
                 break
             for inner in self._scanner.within(seen, finding.begin, finding.start):
                 at = self._put(pieces, data, at, inner)

@@ -30,7 +30,7 @@ _MAX_RULES, _MAX_WORDS = 1000, 8192
 _MAX_ALIKE, _MAX_GENERAL = 32, 8
 """The maximum numbers of rules that begin with the same characters, and of those that begin with any."""
 
-_MAX_NAMED = 10
+_MAX_NAMED, _LONGEST_REASON = 10, 320
 
 _STRING_OR_COMMENT = re.compile(
     r"""'{3}.*?(?:'{3}|\Z)|"{3}(?:\\.|[^\\])*?(?:"{3}|\Z)|'[^'\n]*'?|"(?:\\.|[^"\\\n])*"?|#[^\n]*""", re.DOTALL
@@ -107,7 +107,7 @@ def _read_file(name: str, root: Path) -> RuleSet:
         try:
             rules.append(_rule(name, table, shared))
         except ValueError as error:
-            unusable.append(UnusableRule(name, _name_of(table, number), str(error)))
+            unusable.append(UnusableRule(name, _name_of(table, number), _shortened(str(error))))
     return RuleSet(name, tuple(rules), tuple(unusable))
 
 
@@ -143,6 +143,11 @@ def _unsupported(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key in ("filter", "prefilter"):
         if key in document:
             yield key, "filters are not supported; use allowlists"
+
+
+def _shortened(reason: str) -> str:
+    """Return a reason, which may quote a pattern, without its middle if it is long."""
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[:200]} … {reason[-100:]}"
 
 
 def _name_of(table: Any, number: int) -> str:

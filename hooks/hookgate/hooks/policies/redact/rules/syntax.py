@@ -38,7 +38,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _IN_CLASS = re.compile(r"\\x\{([0-9A-Fa-f]{1,6})\}|\\.|\[:(\^?)([a-z]+):\]|.", re.DOTALL)
-_MEMBER = re.compile(r"\\(?:x..|U.{8}|.)|(.)-([^\\])|.", re.DOTALL)
+_MEMBER = re.compile(r"\\(?:x..|.)|(.)-([^\\])|.", re.DOTALL)
 _REPEAT = re.compile(r"(?:[*?]|\{0,\d+\})\??")
 _CLASS = re.compile(r"\[.+\]|\\[dDwWsS]", re.DOTALL)
 _OPENS = re.compile(r"\(\?[ms-]*:")
@@ -181,4 +181,5 @@ def _member(match: re.Match[str]) -> str:
 def _escaped(code: str) -> str:
     if int(code, 16) > 0x10FFFF:
         raise PatternError(f"\\x{{{code}}} is not a character")
-    return f"\\U{int(code, 16):08x}"
+    number = int(code, 16)
+    return f"\\x{number:02x}" if number < 0x100 else chr(number)

@@ -1,6 +1,6 @@
 """The format of rules: that of gitleaks, in TOML or as JSON in settings."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -91,11 +91,13 @@ class RuleTable(Options):
 Table = TypeVar("Table", bound=Options)
 
 
-def read_table(model: type[Table], table: Mapping[str, Any], *, known_only: bool = False) -> Table:
+def read_table(model: type[Table], table: Any, *, known_only: bool = False) -> Table:
     """Read a table, regardless of the case of its keys. Raises ValueError, which names all mistakes.
 
     With `known_only`, other keys are ignored.
     """
+    if not isinstance(table, Mapping):
+        raise ValueError("is not a table")
     try:
         return model.model_validate(_with_known_keys(table, known_only=known_only))
     except ValidationError as error:
