@@ -421,7 +421,11 @@ async def test_through_hundreds_of_reloads_under_load_every_call_names_one_good_
 def redacting(folder: Path, word: str) -> Path:
     """Settings with a file of rules that find a word."""
     write_file(folder, f"[[rules]]\nid = 'own-word'\nregex = '{word}[0-9]{{6}}'\n", "rules.toml")
-    config = {"type": "builtin", "builtin": "redact", "options": {"detect": ["rules"], "rules": ["./rules.toml"]}}
+    config = {
+        "type": "builtin",
+        "builtin": "redact",
+        "options": {"detect": ["rules"], "rules": ["./rules.toml"]},
+    }
     return write_file(folder, one_group({**config, "name": "redact"}))
 
 

@@ -107,7 +107,11 @@ def test_scan_tells_the_places_and_never_the_secret(hookgate: Hookgate) -> None:
 def test_scan_exits_with_0_if_there_is_nothing_and_with_2_for_trouble(hookgate: Hookgate) -> None:
     written("clean.txt", "all is well\n")
     assert hookgate("scan", "clean.txt")[0] == 0
-    for words in (["nowhere"], ["clean.txt", "--rules", "nowhere.toml"], ["clean.txt", "--policy", "nowhere.json"]):
+    for words in (
+        ["nowhere"],
+        ["clean.txt", "--rules", "nowhere.toml"],
+        ["clean.txt", "--policy", "nowhere.json"],
+    ):
         code, _, err = hookgate("scan", *words)
         assert (code, "hookgate: nowhere" in err) == (2, True)
     with pytest.raises(SystemExit) as ended:
@@ -169,7 +173,9 @@ def test_a_sarif_log_has_the_rules_and_places_that_the_format_requires(hookgate:
     assert log["version"] == "2.1.0"
     names = [each["id"] for each in run["tool"]["driver"]["rules"]]
     assert names == ["AWS_ACCESS_KEY", "rules.toml: acme-token"]
-    assert [names[each["ruleIndex"]] for each in run["results"]] == [each["ruleId"] for each in run["results"]]
+    assert [names[each["ruleIndex"]] for each in run["results"]] == [
+        each["ruleId"] for each in run["results"]
+    ]
     [first, *_] = run["results"]
     assert first["locations"] == [
         {

@@ -71,7 +71,7 @@ def opening(pattern: str) -> Opening | None:
 
 
 def first_words(pattern: str) -> frozenset[tuple[Characters, ...]] | None:
-    """Return which characters may stand at the first places of matches, or None if they have no few beginnings.
+    """Return which characters may stand at the first places of matches, or None if there are too many ways.
 
     Each sequence has at least three places. Anything may follow, unlike after an Opening.
     """

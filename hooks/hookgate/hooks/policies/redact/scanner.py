@@ -229,7 +229,7 @@ class Scanner:
         return True
 
     def _finds_nothing(self, data: bytes) -> bool:
-        """Return whether nothing is found in a complete text, or False if that takes more than a few checks."""
+        """Return whether nothing is found in a complete text; False if that takes more than a few checks."""
         try:
             return self.limited(_QUICK_CHECKS).next(data, 0, len(data)) is None
         except Withheld:
@@ -323,9 +323,9 @@ class Scanner:
         return None
 
     def _yielded(self, data: bytes, finding: Finding, end: int) -> Finding:
-        """Return the finding, or one of a detector that does not yield if both would replace some of the same.
+        """Return a finding of a detector that yields, or one of another detector that overlaps it.
 
-        It then replaces what either of them would.
+        The latter then replaces what either of them would.
         """
         at = finding.begin + 1
         while other := self._next(data, at, finding.end, end, yielding=False):
@@ -357,7 +357,7 @@ def _accepted_finding(compiled: _CompiledDetector, data: bytes, begin: int, end:
 
 
 def _replaced(match: Any, group: int) -> tuple[int, int]:
-    """Return the begin and end of what is replaced of a match. They are equal if there is nothing to replace."""
+    """Return the begin and end of what is replaced of a match. They are equal if there is nothing."""
     if group or not match.re.groups:
         span: tuple[int, int] = match.span(group)
         return span
@@ -528,11 +528,11 @@ class _Begun:
         self._longest = longest
         self._by_head: dict[bytes, list[_CompiledDetector]] = defaultdict(list)
         for detector in detectors:
-            for begun in {head[:count] for head in detector.heads for count in range(1, HEAD + 1)}:
-                self._by_head[begun].append(detector)
+            for head in {head[:count] for head in detector.heads for count in range(1, HEAD + 1)}:
+                self._by_head[head].append(detector)
 
     def first_open(self, data: bytes, start: int, end: int) -> int:
-        """Return the first place from which more text could make a match, or `end` if there is none before."""
+        """Return the first place before `end` from which more text could make a match, or `end`."""
         at = int(max(start, len(data) - self._longest))
         while (match := self._words.search(data, at)) and (place := match.start()) < end:
             if any(each.is_open(data, place) for each in self._by_head[data[place : place + HEAD]]):

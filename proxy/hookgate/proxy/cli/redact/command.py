@@ -28,7 +28,9 @@ _DEFAULT = "default options"
 def add_redact(parser: argparse.ArgumentParser) -> None:
     """Add every command to `hookgate redact`."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="redact_command")
-    rules = commands.add_parser("rules", help="list what is found, from where it comes, and rules that are not used")
+    rules = commands.add_parser(
+        "rules", help="list what is found, from where it comes, and rules that are not used"
+    )
     rules.add_argument("--json", action="store_true", help="print JSON, for programs")
     scan = commands.add_parser(
         "scan", help="find what would be replaced in files; exit code 1 if there is something, 2 for trouble"
@@ -74,7 +76,11 @@ def _configured(arguments: argparse.Namespace) -> list[_Configured]:
     seen = []
     for hook in hooks.loaded.configuration.hooks():
         config = hook.config
-        if not isinstance(config, BuiltinConfig) or config.builtin != "redact" or not hooks.trust.trusts(hook):
+        if (
+            not isinstance(config, BuiltinConfig)
+            or config.builtin != "redact"
+            or not hooks.trust.trusts(hook)
+        ):
             continue
         if (config.options, hook.root) in seen:
             continue
@@ -103,7 +109,9 @@ class _Row:
 def _list_rules(configured: list[_Configured], *, as_json: bool) -> int:
     """Print what the options of each hook detect."""
     if as_json:
-        document = [{"hook": each.hook, "rules": [asdict(row) for row in _rows(each.options)]} for each in configured]
+        document = [
+            {"hook": each.hook, "rules": [asdict(row) for row in _rows(each.options)]} for each in configured
+        ]
         print(json.dumps(document, indent=2, ensure_ascii=False))
         return 0
     for each in configured:
@@ -132,7 +140,7 @@ def _source(detector: Detector) -> str:
 
 
 def _scan(configured: _Configured, paths: list[str], form: str) -> int:
-    """Print what is found in files. Returns the exit code. Raises ValueError for a path that does not exist."""
+    """Print what is found in files. Returns the exit code. Raises ValueError if a path does not exist."""
     if missing := next((path for path in paths if path != "-" and not Path(path).exists()), None):
         raise ValueError(f"{missing}: does not exist; check the path")
     scanner = FileScanner(configured.options)

@@ -97,7 +97,9 @@ class FileScanner:
             yield SkippedFile(name, "is binary")
             return
         file.seek(0)
-        with open(file.fileno(), encoding="utf-8", errors="surrogateescape", newline="", closefd=False) as text:
+        with open(
+            file.fileno(), encoding="utf-8", errors="surrogateescape", newline="", closefd=False
+        ) as text:
             yield from self.scan_text(name, text)
 
     def _scanner_for(self, name: str) -> Scanner:
@@ -122,4 +124,3 @@ def _moved(line: int, column: int, text: str) -> tuple[int, int]:
 
 def _mask(kind: str, _: str) -> str:
     return f"[{kind}]"
-

@@ -98,7 +98,7 @@ class Detector:
     """The kind of its findings: 2 to 24 capitals, digits and underscores."""
 
     pattern: str
-    """A pattern in RE2's syntax. The first group that matched is replaced, or the whole match if there is none."""
+    """A pattern in RE2's syntax. The first group that matched is replaced, or all if there is no group."""
 
     check: Callable[[str], bool] | None = None
     """Returns whether the text to replace is genuine, for example by check digits or entropy."""

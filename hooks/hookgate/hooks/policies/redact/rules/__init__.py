@@ -1,4 +1,4 @@
-"""Rules of others, such as those of gitleaks, and rules in settings: made into detectors as far as possible."""
+"""Rules of others, such as those of gitleaks, and rules in settings, which become detectors."""
 
 from hookgate.hooks.policies.redact.rules.files import RuleSet, read_rules
 from hookgate.hooks.policies.redact.rules.rule import GROUP, Rule, UnusableRule

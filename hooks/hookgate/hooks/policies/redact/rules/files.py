@@ -1,4 +1,4 @@
-"""Reads rules: files in the format of gitleaks and betterleaks, and tables in settings. All of it is bounded."""
+"""Reads rules: files in the format of gitleaks and betterleaks, and tables in settings, within bounds."""
 
 import re
 import tomllib
@@ -33,7 +33,8 @@ _MAX_ALIKE, _MAX_GENERAL = 32, 8
 _MAX_NAMED, _LONGEST_REASON = 10, 320
 
 _STRING_OR_COMMENT = re.compile(
-    r"""'{3}.*?(?:'{3}|\Z)|"{3}(?:\\.|[^\\])*?(?:"{3}|\Z)|'[^'\n]*'?|"(?:\\.|[^"\\\n])*"?|#[^\n]*""", re.DOTALL
+    r"""'{3}.*?(?:'{3}|\Z)|"{3}(?:\\.|[^\\])*?(?:"{3}|\Z)|'[^'\n]*'?|"(?:\\.|[^"\\\n])*"?|#[^\n]*""",
+    re.DOTALL,
 )
 _LONG_KEY = re.compile(r"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){16}")
 _NEEDS_MORE = {
@@ -171,7 +172,8 @@ def _read_text(path: Path) -> str:
 
 def _parsed(text: str) -> dict[str, Any]:
     """Parse TOML. Raises ValueError."""
-    if _LONG_KEY.search(_STRING_OR_COMMENT.sub("s", text)):  # the parser's time grows with the square of its length
+    keys = _STRING_OR_COMMENT.sub("s", text)
+    if _LONG_KEY.search(keys):  # the parser takes the square of its length
         raise ValueError("is not valid TOML: a key has more than 16 parts")
     try:
         return tomllib.loads(text)
@@ -182,7 +184,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 class _Bounds:
-    """Counts the rules of a policy. Those beyond the bounds are not used, so that none makes searches slow."""
+    """Counts the rules of a policy. Those beyond the bounds are not used: they would make searches slow."""
 
     def __init__(self) -> None:
         self._rules = self._words = self._general = 0
@@ -206,7 +208,7 @@ class _Bounds:
         if self._rules == _MAX_RULES:
             return f"there are more than {_MAX_RULES} rules"
         if words is None and self._general == _MAX_GENERAL:
-            return f"more than {_MAX_GENERAL} rules do not begin with certain characters, which makes searches slow"
+            return f"more than {_MAX_GENERAL} rules begin with any characters, which makes searches slow"
         if words and self._words + len(words) > _MAX_WORDS:
             return f"all rules together begin in more than {_MAX_WORDS} ways"
         if any(self._by_head[head] == _MAX_ALIKE for head in heads):

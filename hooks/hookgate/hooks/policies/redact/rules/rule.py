@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
@@ -13,7 +12,7 @@ from hookgate.hooks.policies.redact.closure import begins_at_boundary, language
 from hookgate.hooks.policies.redact.detectors.detector import WORD, Detector
 from hookgate.hooks.policies.redact.detectors.randomness import bits_per_character
 from hookgate.hooks.policies.redact.opening import first_words
-from hookgate.hooks.policies.redact.rules.syntax import rewrite
+from hookgate.hooks.policies.redact.rules.syntax import rewrite_pattern
 from hookgate.hooks.policies.redact.rules.tables import AllowlistTable, RuleTable
 
 GROUP = "rules"
@@ -59,7 +58,7 @@ class Rule:
     """See Detector."""
 
     def detector(self, path: str | None = None) -> Detector | None:
-        """Return the detector for a file, or for text without a path. Returns None if the rule does not apply."""
+        """Return the detector for a file, or for text without a path; None if the rule does not apply."""
         if self.table.path and (path is None or not re2.search(self.table.path, path)):
             return None
         allowed: list[_Allowed] = []
@@ -99,7 +98,7 @@ def make_rule(source: str, table: RuleTable, shared: Iterable[AllowlistTable] = 
     if table.secret_group > groups:
         raise ValueError(f"secretGroup is {table.secret_group}, but its regex has {groups} groups")
     try:
-        rewritten = rewrite(table.regex)
+        rewritten = rewrite_pattern(table.regex)
         pattern, preceded_by = _without_boundary(rewritten.pattern)
         prefixes = language(pattern).prefixes
     except RecursionError:

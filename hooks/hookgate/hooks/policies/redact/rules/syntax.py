@@ -1,8 +1,8 @@
 """Go's syntax of patterns, rewritten as the part of RE2's syntax that streams support.
 
-Both are RE2's, but streams read patterns with the parser of Python's `re`, which differs: its flags apply to a
-whole group, and it knows neither `\\z` nor classes such as `[[:alnum:]]`. This module only rewrites. What is left
-and still not supported is refused later, with a reason.
+Both are RE2's, but streams read patterns with the parser of Python's `re`, which differs: its flags apply to
+a whole group, and it knows neither `\\z` nor classes such as `[[:alnum:]]`. This module only rewrites. What
+is left and still not supported is refused later, with a reason.
 """
 
 import re
@@ -25,7 +25,7 @@ _POSIX = {
     "word": "0-9A-Za-z_",
     "xdigit": "0-9A-Fa-f",
 }
-_TOKEN = re.compile(
+_PART = re.compile(
     r"""
       \\Q(?P<quoted>.*?)(?:\\E|\Z)
     | \\x\{(?P<code>[0-9A-Fa-f]{1,6})\}
@@ -60,27 +60,27 @@ class Rewritten:
     """A pattern of optional text with which the matches of the original begin, such as `[\\w.-]{0,50}?`."""
 
 
-def rewrite(pattern: str) -> Rewritten:
+def rewrite_pattern(pattern: str) -> Rewritten:
     """Rewrite a pattern in Go's syntax. Raises PatternError if that is not possible.
 
     Optional text at the beginning is left out: the rest of the pattern matches in the same places without it,
     and a search for it would stop at every word.
     """
-    tokens = list(_tokens(pattern))
+    parts = list(_parts(pattern))
     opened: list[str] = []
     lead = ""
     at = 0
-    while at < len(tokens):
-        repeat = _REPEAT.match("".join(tokens[at + 1 : at + 12]))
-        if _OPENS.fullmatch(tokens[at]):
-            opened.append(tokens[at])
+    while at < len(parts):
+        repeat = _REPEAT.match("".join(parts[at + 1 : at + 12]))
+        if _OPENS.fullmatch(parts[at]):
+            opened.append(parts[at])
             at += 1
-        elif repeat and _CLASS.fullmatch(tokens[at]):
-            lead += tokens[at] + repeat[0]
+        elif repeat and _CLASS.fullmatch(parts[at]):
+            lead += parts[at] + repeat[0]
             at += 1 + len(repeat[0])
         else:
             break
-    return Rewritten("".join([*opened, *tokens[at:]]), lead)
+    return Rewritten("".join([*opened, *parts[at:]]), lead)
 
 
 @dataclass(slots=True)
@@ -88,17 +88,17 @@ class _Group:
     """An open group: whether it ignores case, and the groups that its flags have opened within it."""
 
     ignores_case: bool
-    opened: list[tuple[str, bool]]
+    opened: list[str]
 
 
-def _tokens(pattern: str) -> Iterator[str]:
-    """Yield the tokens of a pattern. Flags for the rest of a group are written as a group of their own."""
+def _parts(pattern: str) -> Iterator[str]:
+    """Yield the parts of a pattern. Flags for the rest of a group are written as a group of their own."""
     groups = [_Group(ignores_case=False, opened=[])]
-    for match in _TOKEN.finditer(pattern):
-        token, group = match[0], groups[-1]
+    for match in _PART.finditer(pattern):
+        part, group = match[0], groups[-1]
         if match["rest"]:
             begin, group.ignores_case = _with_flags(match["rest"], group.ignores_case)
-            group.opened.append((begin, group.ignores_case))
+            group.opened.append(begin)
             yield begin
         elif match["open"]:
             begin, ignores_case = ("(", group.ignores_case)
@@ -106,12 +106,12 @@ def _tokens(pattern: str) -> Iterator[str]:
                 begin, ignores_case = _with_flags(match["flags"], group.ignores_case)
             groups.append(_Group(ignores_case, []))
             yield begin
-        elif token == ")":
-            yield from ")" * len(groups.pop().opened) + token
+        elif part == ")":
+            yield from ")" * len(groups.pop().opened) + part
             if not groups:
                 raise PatternError("a closing parenthesis is not opened")
-        elif token == "|":
-            yield from [*")" * len(group.opened), token, *(begin for begin, _ in group.opened)]
+        elif part == "|":
+            yield from [*")" * len(group.opened), part, *group.opened]
         else:
             yield _rewritten(match, ignores_case=group.ignores_case)
     yield from ")" * len(groups[0].opened)
@@ -128,28 +128,30 @@ def _with_flags(flags: str, ignores_case: bool) -> tuple[str, bool]:
 
 
 def _rewritten(match: re.Match[str], *, ignores_case: bool) -> str:
-    """Return a token that is neither a group nor flags."""
-    token = match[0]
+    """Return a part that is neither a group nor flags."""
+    part = match[0]
     if match["quoted"] is not None:
-        return "".join(_folded(re.escape(each)) if ignores_case else re.escape(each) for each in match["quoted"])
+        return "".join(
+            _folded(re.escape(each)) if ignores_case else re.escape(each) for each in match["quoted"]
+        )
     if match["code"]:
         return _escaped(match["code"])
-    if token == r"\z":
+    if part == r"\z":
         return "(?-m:$)"
-    if token[:2] in (r"\p", r"\P", r"\C", r"\K"):
-        raise PatternError(f"{token} is not supported in streams")
-    if token.startswith("[") and len(token) > 1:
-        begin = 2 if token.startswith("[^") else 1
-        members = _IN_CLASS.sub(_member, token[begin:-1])
-        return f"{token[:begin]}{_other_case(members) if ignores_case else ''}{members}]"
-    return _folded(token) if ignores_case else token
+    if part[:2] in (r"\p", r"\P", r"\C", r"\K"):
+        raise PatternError(f"{part} is not supported in streams")
+    if part.startswith("[") and len(part) > 1:
+        begin = 2 if part.startswith("[^") else 1
+        members = _IN_CLASS.sub(_member, part[begin:-1])
+        return f"{part[:begin]}{_other_case(members) if ignores_case else ''}{members}]"
+    return _folded(part) if ignores_case else part
 
 
-def _folded(token: str) -> str:
-    """Return a letter in both cases, and any other token as it is."""
-    if len(token) == 1 and token.isascii() and token.isalpha():
-        return f"[{token}{token.swapcase()}]"
-    return token
+def _folded(part: str) -> str:
+    """Return a letter in both cases, and any other part as it is."""
+    if len(part) == 1 and part.isascii() and part.isalpha():
+        return f"[{part}{part.swapcase()}]"
+    return part
 
 
 def _other_case(members: str) -> str:

@@ -119,7 +119,10 @@ def _with_known_keys(table: Mapping[str, Any], *, known_only: bool) -> dict[str,
         name = _KEYS.get(key.lower(), key)
         if known_only and key.lower() not in _KEYS:
             continue
-        if name in _TABLES and isinstance(value, list):
-            value = [_with_known_keys(each, known_only=known_only) if isinstance(each, dict) else each for each in value]
-        new[name] = value
+        is_list = name in _TABLES and isinstance(value, list)
+        new[name] = [_with_known_keys_in(each, known_only) for each in value] if is_list else value
     return new
+
+
+def _with_known_keys_in(value: Any, known_only: bool) -> Any:
+    return _with_known_keys(value, known_only=known_only) if isinstance(value, dict) else value
