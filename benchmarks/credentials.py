@@ -1,4 +1,4 @@
-"""How well redaction finds credentials that others collected: `python -m benchmarks.credentials [FILE [RULES]]`
+"""How well redaction finds credentials of others: `python -m benchmarks.credentials [FILE [RULES]]`.
 
 The first table counts those of a file, by default `../shared/corpora/credentials.jsonl`. One is hidden if no
 run of 60 % of it, at least ten characters, is left. The second counts what is found in real files, by kind.

@@ -10,10 +10,12 @@ import pytest
 import re2  # type: ignore[import-untyped]  # it has no stubs
 from hypothesis import given
 from hypothesis import strategies as st
-from support.places import SHARED
+from support.hooks.settings import SESSION, asking
+from support.places import EXAMPLES, SHARED
 from support.texts.matches import match_of
 from support.texts.secrets import PLANTED, cut, pieces, planted, redacted
 
+from hookgate.hooks import Engine, load_settings
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.redact import DETECTORS, ReplacedPiece, Scanner
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
@@ -492,3 +494,12 @@ def test_the_rules_of_gitleaks_beside_all_detectors_give_the_same_for_every_spli
         text = f"the key: {match_of(rnd, rewrite_pattern(each.table.regex).pattern)} ok. and more"
         out = redacted(scanner, text)
         assert redacted(scanner, *cut(rnd, text, 5)) == out, each.table.id
+
+
+async def test_the_example_works() -> None:
+    engine = Engine(load_settings([EXAMPLES / "rules" / "settings.json"]))
+    token = "acme_q7kz3jw9xb2ln5rt8vd1m4pc"  # noqa: S105  # made up
+    text = f"{token}, acme_example0123456789abcdefg, TCK-123456, ACME_PASSWORD: correcthorsebattery;"
+    shown = str(await engine.fire(asking(text), SESSION))
+    await engine.close()
+    assert "[ACME_TOKEN], acme_example0123456789abcdefg, [TICKET], ACME_PASSWORD: [ACME_PASSWORD];" in shown
