@@ -175,7 +175,7 @@ def test_a_general_allowlist_can_be_for_some_rules(tmp_path: Path) -> None:
         ("regex = 'a*'", "can match the empty string"),
         ("regex = 'abc(d)'\nsecretGroup = 2", "secretGroup is 2, but its regex has 1 groups"),
         ("regex = 'abc'\nentropy = 'high'", "entropy"),
-        ("regex = 'abc'\nfilter = 'x'", "it has a filter"),
+        ("regex = 'abc'\nfilter = 'x'", "it has a filter that is not supported"),
         ("regex = 'abc'\n[[rules.required]]\nid = 'other'", "it needs findings of other rules"),
         ("regex = 'abc'\nskipReport = true", "only other rules use it"),
         ("regex = 'abc(?:(?:(?:x{100}){100}){100})'", "regex"),
@@ -192,6 +192,34 @@ def test_a_rule_that_cannot_be_used_is_named_with_the_reason_and_others_work(
     [unusable] = rules.unusable
     assert (unusable.source, unusable.id) == ("rules.toml", "bad")
     assert reason in unusable.reason
+
+
+FILTER = """
+entropy(finding["secret"]) < 3.0
+|| filter.matchesAny(finding["match"], [`^x1`, "\\\\.sample$"]) || containsAny(finding["secret"], ["a.c"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("x2-abcdefgh;", True),
+        ("x2-abababab;", False),
+        ("x1-abcdefgh;", False),
+        ("x2-abc.defgh;", True),
+        ("x2-abcd.sample", False),
+        ("x2-a.cdefgh;", False),
+        ("x2-A.Cdefgh;", True),
+    ],
+)
+def test_filters_of_betterleaks_are_read_as_entropy_and_allowlists(
+    tmp_path: Path, text: str, is_found: bool
+) -> None:
+    rules = file_of(
+        tmp_path, f"[[rules]]\nid = 'a'\nregex = 'x[12]-([A-Za-z.]{{6,}})'\nfilter = '''{FILTER}'''\n"
+    )
+    assert rules.unusable == ()
+    assert bool(found(Scanner([rules.rules[0].detector()]), text)) is is_found
 
 
 def test_files_to_extend_are_said_not_to_be_read(tmp_path: Path) -> None:

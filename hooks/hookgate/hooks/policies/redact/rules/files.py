@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks.policies.redact.opening import first_words, heads_of
+from hookgate.hooks.policies.redact.rules.filters import read_filter
 from hookgate.hooks.policies.redact.rules.rule import Rule, UnusableRule, make_rule
 from hookgate.hooks.policies.redact.rules.tables import (
     AllowlistTable,
@@ -40,10 +41,12 @@ _LONG_KEY = re.compile(r"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){16}")
 _NEEDS_MORE = {
     "required": "it needs findings of other rules nearby, which is not supported",
     "components": "it needs findings of other rules nearby, which is not supported",
-    "filter": "it has a filter, which is not supported; use entropy and allowlists",
-    "prefilter": "it has a prefilter, which is not supported; use path and allowlists",
 }
 """Why rules with these keys are not used: without them, they would match much that is not a secret."""
+
+
+_FILTERS = frozenset({"filter", "prefilter"})
+"""Filters of betterleaks that apply to all rules of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,12 @@ def _read_file(name: str, root: Path) -> RuleSet:
             shared.append(read_table(SharedAllowlistTable, table, known_only=True))
         except ValueError as error:
             unusable.append(UnusableRule(name, "[allowlist]", str(error)))
+    for key in _FILTERS & document.keys():
+        try:
+            tables_of_filter = read_filter(str(document[key])).allowlists
+            shared += [read_table(SharedAllowlistTable, table) for table in tables_of_filter]
+        except ValueError as error:
+            unusable.append(UnusableRule(name, key, str(error)))
     rules = []
     for number, table in enumerate(tables, start=1):
         try:
@@ -119,9 +128,13 @@ def _rule(name: str, table: Any, shared: Iterable[SharedAllowlistTable]) -> Rule
         raise ValueError(reason)
     if table.get("skipReport"):
         raise ValueError("only other rules use it (skipReport)")
-    own = {"allowlists": [*_allowlists(table)]}
     rest = {key: value for key, value in table.items() if key.lower() not in ("allowlist", "allowlists")}
-    read = read_table(RuleTable, {**rest, **own}, known_only=True)
+    rest["allowlists"] = [*_allowlists(table)]
+    if "filter" in table:
+        said = read_filter(str(table["filter"]))
+        rest["allowlists"] += said.allowlists
+        rest.setdefault("entropy", said.entropy)
+    read = read_table(RuleTable, rest, known_only=True)
     applying: list[AllowlistTable] = [
         each for each in shared if not each.target_rules or read.id in each.target_rules
     ]
@@ -141,9 +154,6 @@ def _unsupported(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the parts of a file that have no effect, with the reasons."""
     if "extend" in document:
         yield "[extend]", 'other files are not read; name them in "rules" as well'
-    for key in ("filter", "prefilter"):
-        if key in document:
-            yield key, "filters are not supported; use allowlists"
 
 
 def _shortened(reason: str) -> str:
