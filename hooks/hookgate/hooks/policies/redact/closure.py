@@ -33,7 +33,7 @@ _CLASSES = {
 }
 _FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
 _LONG_REPEAT = 15
-_LONGEST_SEARCHED = 40
+_LONGEST_SEARCHED, _FEWEST_SEARCHED = 40, 3
 _OPEN_REPEAT = re.compile(r"\{,\d")
 
 
@@ -117,29 +117,33 @@ def begins_at_boundary(pattern: str) -> bool:
 def beginning(pattern: str, length: int) -> str:
     """Return an RE2 pattern of the first characters of matches: at least `length`, or up to a long repeat."""
     tree = parsed(pattern)
-    nodes, _ = _cut(tree, length)
+    nodes, _ = _cut(tree, length, length - _FEWEST_SEARCHED)
     return _flagged(_sequence(nodes), tree.state.flags, 0).loose
 
 
-def _cut(nodes: Any, length: int) -> tuple[list[Any], int]:
-    """Return the first nodes, whose matches have `length` characters or more, and how many they lack."""
+def _cut(nodes: Any, length: int, enough: int) -> tuple[list[Any], int]:
+    """Return the first nodes, whose matches have `length` characters or more, and how many they lack.
+
+    If they lack no more than `enough`, a long repeat ends them.
+    """
     cut: list[Any] = []
     for code, argument in nodes:
         if length <= 0:
             break
         if code is codes.SUBPATTERN:
             group, added, removed, inner = argument
-            inner, length = _cut(inner, length)
+            inner, length = _cut(inner, length, enough)
             cut.append((code, (group, added, removed, inner)))
         elif code is codes.BRANCH:
             shortest = min(branch.getwidth()[0] for branch in argument[1])
-            branches = [_cut(branch, length)[0] if shortest >= length else branch for branch in argument[1]]
+            is_last = shortest >= length
+            branches = [_cut(each, length, enough)[0] if is_last else each for each in argument[1]]
             cut.append((code, (None, branches)))
             length -= shortest
         elif code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
             minimum, maximum, inner = argument
             width = inner.getwidth()[0]
-            if maximum > _LONGEST_SEARCHED:
+            if maximum > _LONGEST_SEARCHED and length <= enough:
                 maximum = minimum = min(minimum, length)
                 length = 0
             cut.append((code, (minimum, maximum, inner)))
