@@ -28,8 +28,8 @@ _POSIX = {
 _PART = re.compile(
     r"""
       \\Q(?P<quoted>.*?)(?:\\E|\Z)
-    | \\x\{(?P<code>[0-9A-Fa-f]{1,6})\}
-    | \\(?:[pP](?:\{[^}]*\}|.)|x[0-9A-Fa-f]{2}|.)
+    | \\x(?P<code>\{[0-9A-Fa-f]{1,6}\}|[0-9A-Fa-f]{2})
+    | \\(?:[pP](?:\{[^}]*\}|.)|.)
     | \[\^?\]?(?:\\.|\[:\^?[a-z]+:\]|[^\]\\])*\]
     | (?P<open>\((?:\?(?P<flags>[imsU-]*):|\?P?<[^>]*>)?)(?!\?)
     | \(\?(?P<rest>[imsU-]+)\)
@@ -37,7 +37,7 @@ _PART = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_IN_CLASS = re.compile(r"\\x\{([0-9A-Fa-f]{1,6})\}|\\.|\[:(\^?)([a-z]+):\]|.", re.DOTALL)
+_IN_CLASS = re.compile(r"\\x(\{[0-9A-Fa-f]{1,6}\}|[0-9A-Fa-f]{2})|\\.|\[:(\^?)([a-z]+):\]|.", re.DOTALL)
 _MEMBER = re.compile(r"\\(?:x..|.)|(.)-([^\\])|.", re.DOTALL)
 _REPEAT = re.compile(r"(?:[*?]|\{0,\d+\})\??")
 _CLASS = re.compile(r"\[.+\]|\\[dDwWsS]", re.DOTALL)
@@ -135,7 +135,8 @@ def _rewritten(match: re.Match[str], *, ignores_case: bool) -> str:
             _folded(re.escape(each)) if ignores_case else re.escape(each) for each in match["quoted"]
         )
     if match["code"]:
-        return _escaped(match["code"])
+        character = _escaped(match["code"])
+        return _folded(character) if ignores_case else character
     if part == r"\z":
         return "(?-m:$)"
     if part[:2] in (r"\p", r"\P", r"\C", r"\K"):
@@ -181,7 +182,9 @@ def _member(match: re.Match[str]) -> str:
 
 
 def _escaped(code: str) -> str:
-    if int(code, 16) > 0x10FFFF:
-        raise PatternError(f"\\x{{{code}}} is not a character")
-    number = int(code, 16)
-    return f"\\x{number:02x}" if number < 0x100 else chr(number)
+    """Return the character of a code in hexadecimal digits, escaped unless it is a letter."""
+    number = int(code.strip("{}"), 16)
+    if number > 0x10FFFF:
+        raise PatternError(f"\\x{code} is not a character")
+    is_letter = number >= 0x100 or chr(number).isalpha()
+    return chr(number) if is_letter else f"\\x{number:02x}"
