@@ -12,6 +12,7 @@ receives the original text.
 
 import hashlib
 import hmac
+import logging
 import os
 import re
 import secrets
@@ -33,6 +34,8 @@ from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
 from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import Screen, SessionContext, Withheld
 from hookgate.translator.fields import JsonObject
+
+log = logging.getLogger("hookgate.hooks")
 
 _DIGITS = re.compile(r"[0-9a-f]{16}")
 
@@ -149,7 +152,10 @@ Output = dict[str, Any]
 
 def redact_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
-    settings = read_options(RedactOptions, options)
+    settings = read_options(RedactOptions, options, environment.root)
+    for rules in settings.rules:
+        if rules.unusable:
+            log.warning("redact: %s", rules.describe_unusable())
     return _Redact(settings, Replacer(settings, key_in(environment.state)))
 
 

@@ -10,17 +10,20 @@ of `Redactor`).
 import copy
 import math
 import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
-from hookgate.hooks.policies.redact.closure import Language, either, language
+from hookgate.hooks.policies.redact.closure import Language, beginning, either, language, longest_match
 from hookgate.hooks.policies.redact.detectors.detector import (
     BEGINS_ESCAPE,
+    CONTEXT,
     EMPHASIS,
     ESCAPE,
     LEAD,
@@ -32,7 +35,18 @@ from hookgate.hooks.policies.redact.detectors.detector import (
     start_of_escape,
     start_of_lead,
 )
-from hookgate.hooks.policies.redact.opening import HEAD, Opening, opening, prefixes_of, searched_of
+from hookgate.hooks.policies.redact.opening import (
+    HEAD,
+    Characters,
+    Opening,
+    first_words,
+    heads_of,
+    opening,
+    prefixes_of,
+    searched_of,
+    tree_of,
+    written,
+)
 from hookgate.hooks.session import Withheld
 
 _MEMORY = 64 << 20
@@ -62,9 +76,19 @@ _PRECEDING_SAMPLES = (b"", b"a", b" ", b"\n")
 _FEW = 500
 """The number of possible secrets that can be checked in a few milliseconds."""
 
+_QUICK_CHECKS = 16
+"""The number of possible secrets in a text that are checked before it is searched as a stream."""
+
 _BRIEF_BYTES, _BYTES_PER_SEARCH = 1024 * 1024, 4096
 """The bytes that can be searched in some tens of milliseconds even if they are crafted, and what the overhead
 of a search adds to them."""
+
+
+_SEARCHED = 20
+"""The number of first characters by which a rule's matches are searched."""
+
+_SIZES = (256, 1024, math.inf)
+"""The maximum sizes in bytes of matches that begin with the same words are told apart by."""
 
 
 class TakesLong(Exception):  # noqa: N818  # not an error: the search can be repeated in a thread
@@ -79,6 +103,8 @@ class Finding:
     begin: int
     start: int
     end: int
+    gives_way: bool = False
+    """Whether it depends on other findings that begin before its end: see `Detector.yields`."""
 
     def moved(self, by: int) -> "Finding":
         """Return the finding in a text with `by` more bytes before it."""
@@ -90,8 +116,18 @@ class _CompiledDetector:
 
     def __init__(self, parts: "_Parts") -> None:
         self.detector = parts.detector
-        self.heads = parts.opening.heads if parts.opening else frozenset[bytes]()
+        self.heads = parts.heads
         self._parts = parts
+
+    @property
+    def first_words(self) -> frozenset[tuple[Characters, ...]]:
+        """The first characters of matches, for a detector of a rule that begins with few words."""
+        return self._parts.first_words or frozenset()
+
+    @property
+    def longest(self) -> int:
+        """The maximum size of a match in bytes."""
+        return longest_match(self.detector.pattern)
 
     @cached_property
     def matches(self) -> Any:
@@ -147,6 +183,10 @@ class Scanner:
         ]
         self._extents = [detector.extent for detector in detectors if detector.extent]
         self._detectors = [_CompiledDetector(part) for part in parts]
+        self._begun = _begun(self._detectors)
+        fits = any(detector.fits for detector in detectors)
+        self.context = CONTEXT if fits else LONGEST_ESCAPE
+        """The number of bytes before a place that matter there."""
         self._checks_left: float = math.inf
         self._is_brief = False
         self._bytes_left: float = math.inf
@@ -166,15 +206,34 @@ class Scanner:
         return limited
 
     def is_clean(self, text: str) -> bool:
-        """Return whether nothing in a complete text looks like a secret. It takes one search."""
-        return self._any.search(searchable(text.encode(errors="surrogatepass"))) is None
+        """Return whether a quick search shows that a complete text contains no secret."""
+        data = searchable(text.encode(errors="surrogatepass"))
+        return self._any.search(data) is None or self._finds_nothing(data)
 
     def all_clean(self, texts: Iterable[str]) -> bool:
-        """Return whether nothing in any of the texts looks like a secret. It takes one search.
+        """Return whether a quick search shows that none of the texts contains a secret.
 
-        The texts are joined as lines. To every pattern, a line begins and ends like a text of its own.
+        The texts are joined as lines. To the pattern of all detectors, a line begins and ends like a text of
+        its own; a text in which it matches is searched alone.
         """
-        return self.is_clean("\n".join(texts))
+        texts = list(texts)
+        data = searchable("\n".join(texts).encode(errors="surrogatepass"))
+        ends: list[int] = []
+        at = 0
+        while match := self._any.search(data, at):
+            ends = ends or list(accumulate(len(text.encode(errors="surrogatepass")) + 1 for text in texts))
+            number = bisect_right(ends, match.start())
+            begin, at = ends[number - 1] if number else 0, ends[number]
+            if not self._finds_nothing(data[begin : at - 1]):
+                return False
+        return True
+
+    def _finds_nothing(self, data: bytes) -> bool:
+        """Return whether nothing is found in a complete text; False if that takes more than a few checks."""
+        try:
+            return self.limited(_QUICK_CHECKS).next(data, 0, len(data)) is None
+        except Withheld:
+            return False
 
     def next(self, data: bytes, start: int, before: int) -> Finding | None:
         """Return the first finding that begins at `start` or later, but before `before`; or None.
@@ -205,6 +264,8 @@ class Scanner:
         for extent in self._extents:
             if extent.head in data and (begin := extent.first_open(data, start)) is not None:
                 first = min(first, begin)
+        for begun in self._begun:
+            first = begun.first_open(data, start, first)
         # Do not split escapes: a later search must see them as a whole.
         return start_of_escape(data, start, first)
 
@@ -226,7 +287,10 @@ class Scanner:
             if compiled.is_open(text, place)
         )
 
-    def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
+    def _next(
+        self, data: bytes, start: int, before: int, end: int, *, yielding: bool = True
+    ) -> Finding | None:
+        """Return the first finding. Without `yielding`, those of detectors that yield do not count."""
         at = _start_of_context(data, start)
         while match := self._any.search(data, at, end):
             self._note_search(end - at)  # it may have read all of the rest to see where the match ends
@@ -244,17 +308,32 @@ class Scanner:
                 else ()
             )
             for place in (at, *leads, after_character):
-                if start <= place < before and (finding := self._at(data, place, end)):
-                    return finding
+                if start <= place < before and (finding := self._at(data, place, end, yielding)):
+                    return self._yielded(data, finding, end) if finding.detector.yields else finding
             at = after_character
         return None
 
-    def _at(self, data: bytes, place: int, end: int) -> Finding | None:
+    def _at(self, data: bytes, place: int, end: int, yielding: bool) -> Finding | None:
         head = data[place : place + HEAD]
         for compiled in self._by_head.get(head) or self._by_first[data[place]]:
+            if compiled.detector.yields and not yielding:
+                continue
             if finding := _accepted_finding(compiled, data, place, end):
                 return finding
         return None
+
+    def _yielded(self, data: bytes, finding: Finding, end: int) -> Finding:
+        """Return a finding of a detector that yields, or one of another detector that overlaps it.
+
+        The latter then replaces what either of them would.
+        """
+        at = finding.begin + 1
+        while other := self._next(data, at, finding.end, end, yielding=False):
+            at = other.end
+            if other.end > finding.start:
+                start, stop = min(finding.start, other.start), max(finding.end, other.end)
+                finding = Finding(other.detector, finding.begin, start, stop)
+        return replace(finding, gives_way=True)
 
 
 def searchable(data: bytes) -> bytes:
@@ -269,12 +348,27 @@ def _accepted_finding(compiled: _CompiledDetector, data: bytes, begin: int, end:
     if compiled.detector.extent:
         stop, _ = compiled.detector.extent.end(data, match.end(), end, final=True)
         return None if stop == match.end() else Finding(compiled.detector, begin, begin, stop)
-    start, stop = match.span(match.re.groups)
-    if start == stop:  # the group to replace did not participate in the match
+    start, stop = _replaced(match, compiled.detector.secret_group)
+    if start == stop or _is_hash(data, start, stop):
         return None
-    if _is_hash(data, start, stop):
+    if compiled.detector.fits and not _fits(compiled.detector.fits, data, match, start, stop):
         return None
     return _checked_finding(compiled.detector, data, begin, start, stop)
+
+
+def _replaced(match: Any, group: int) -> tuple[int, int]:
+    """Return the begin and end of what is replaced of a match. They are equal if there is nothing."""
+    if group or not match.re.groups:
+        span: tuple[int, int] = match.span(group)
+        return span
+    spans = (match.span(number) for number in range(1, match.re.groups + 1))
+    return next((span for span in spans if span[0] < span[1]), (-1, -1))
+
+
+def _fits(fits: Callable[[str, str, str], bool], data: bytes, match: Any, start: int, stop: int) -> bool:
+    begin = match.start()
+    parts = data[max(begin - CONTEXT, 0) : begin], data[begin : match.end()], data[start:stop]
+    return fits(*(part.decode(errors="replace") for part in parts))
 
 
 def _checked_finding(detector: Detector, data: bytes, begin: int, start: int, stop: int) -> Finding | None:
@@ -325,6 +419,14 @@ class _Parts:
     detector: Detector
     language: Language
     opening: Opening | None
+    first_words: frozenset[tuple[Characters, ...]] | None = None
+    """The first characters of matches, for a detector of a rule that begins with few words."""
+
+    @property
+    def heads(self) -> frozenset[bytes]:
+        if self.first_words:
+            return heads_of(self.first_words)
+        return self.opening.heads if self.opening else frozenset()
 
     @property
     def prefixes(self) -> str:
@@ -336,6 +438,8 @@ def _parts(detector: Detector) -> _Parts:
         whole = language(detector.pattern)
     except ValueError as error:
         raise ValueError(f"{detector.kind}: {error}") from None
+    if detector.rule:
+        return _Parts(detector, whole, None, first_words(detector.pattern))
     return _Parts(detector, whole, None if detector.extent else opening(detector.pattern))
 
 
@@ -357,6 +461,8 @@ def _search_patterns(parts: list[_Parts]) -> Iterator[str]:
     for part in parts:
         if part.opening:
             openings[part.detector.preceded_by].append(part.opening)
+        elif part.first_words:
+            patterns[part.detector.preceded_by].append(beginning(part.detector.pattern, _SEARCHED))
         else:
             patterns[part.detector.preceded_by].append(part.language.loose)
     for preceding, some in openings.items():
@@ -378,7 +484,7 @@ def _prefix_groups(parts: list[_Parts]) -> list[dict[str, list[str]]]:
         preceding = part.detector.preceded_by
         if part.opening:
             openings[preceding].append(part.opening)
-        else:
+        elif not part.first_words:
             (words if preceding in ("", WORD) else others)[preceding].append(part.prefixes)
     opened = {preceding: [prefixes_of(some)] for preceding, some in openings.items()}
     return [group for group in (opened, words, others) if group]
@@ -405,6 +511,43 @@ def _undecided_start(data: bytes, lead: int, start: int) -> int:
     if lead < start:
         return start
     return lead if data[lead] in BEGINS_ESCAPE else _next_character(data, lead)
+
+
+class _Begun:
+    """Finds undecided text by the first words of detectors, and decides there by each detector's pattern.
+
+    One pattern for all that may follow such words would have too many states.
+    """
+
+    def __init__(self, detectors: Sequence[_CompiledDetector], longest: float) -> None:
+        """`longest` is the maximum size of a match in bytes, so that only the end of a text is searched."""
+        words = {word for detector in detectors for word in detector.first_words}
+        parts = {word[:count] for word in words for count in range(1, len(word))}
+        begun = either(["".join(map(written, part)) for part in parts])
+        self._words = _compile(rf"{tree_of(words)}|{begun}\z")
+        self._longest = longest
+        self._by_head: dict[bytes, list[_CompiledDetector]] = defaultdict(list)
+        for detector in detectors:
+            for head in {head[:count] for head in detector.heads for count in range(1, HEAD + 1)}:
+                self._by_head[head].append(detector)
+
+    def first_open(self, data: bytes, start: int, end: int) -> int:
+        """Return the first place before `end` from which more text could make a match, or `end`."""
+        at = int(max(start, len(data) - self._longest))
+        while (match := self._words.search(data, at)) and (place := match.start()) < end:
+            if any(each.is_open(data, place) for each in self._by_head[data[place : place + HEAD]]):
+                return int(place)
+            at = place + 1
+        return end
+
+
+def _begun(detectors: Iterable[_CompiledDetector]) -> list[_Begun]:
+    """Return the detectors with first words, those with short matches apart from others."""
+    by_size: dict[float, list[_CompiledDetector]] = defaultdict(list)
+    for detector in detectors:
+        if detector.first_words:
+            by_size[next(size for size in _SIZES if detector.longest <= size)].append(detector)
+    return [_Begun(some, size) for size, some in by_size.items()]
 
 
 def _by_beginning(
