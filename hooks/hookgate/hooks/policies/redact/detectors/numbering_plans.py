@@ -101,4 +101,3 @@ def _written(plan: Any) -> Iterator[str]:
         groups = _FORMATTED.findall(each.pattern)
         if len(groups) >= _FEWEST_GROUPS:
             yield before + " ".join(f"(?:{group[1:-1]})" for group in groups)
-

@@ -1,4 +1,4 @@
-"""Detectors of personal data: email and IP addresses, telephone, card, account and national numbers."""
+"""Detectors of personal data: email and IP addresses, telephone, card and account numbers."""
 
 import re
 from collections import defaultdict
@@ -6,19 +6,12 @@ from collections.abc import Callable
 
 from hookgate.hooks.policies.redact.detectors.checks import (
     IBAN_LENGTHS,
-    is_aadhaar,
-    is_bsn,
     is_card,
-    is_cpf,
-    is_dni,
-    is_german_tax_id,
     is_iban,
-    is_nino,
-    is_nir,
-    is_ssn,
 )
 from hookgate.hooks.policies.redact.detectors.detector import WORD, WORD_END, Detector
-from hookgate.hooks.policies.redact.detectors.phones import BLANK, PHONES
+from hookgate.hooks.policies.redact.detectors.digit_groups import BLANK
+from hookgate.hooks.policies.redact.detectors.phones import PHONES
 from hookgate.hooks.policies.redact.detectors.values import is_marked
 
 _FILES = {
@@ -89,11 +82,13 @@ def _card_pattern() -> str:
         form
         for between in (BLANK, _HYPHEN)
         for form in (
-            rf"[2-6]\d{{3}}(?:{between}\d{{4}}){{3}}(?:{between}\d{{3}})?",
-            rf"3\d{{3}}{between}\d{{6}}{between}\d{{4,5}}",
+            rf"\d{{4}}(?:{between}\d{{4}}){{2,3}}(?:{between}\d{{3}})?",
+            rf"\d{{4}}{between}\d{{6}}{between}\d{{4,5}}",
+            rf"4\d{{3}}(?:{between}\d{{3}}){{3}}",
+            rf"6\d{{5}}{between}\d{{13}}",
         )
     ]
-    return "|".join([r"[2-6]\d{12,18}", *grouped])
+    return "|".join([r"\d{12,19}", *grouped])
 
 
 def _personal(
@@ -118,59 +113,4 @@ NETWORK: tuple[Detector, ...] = (
         r"\b(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\b",
         group="network",
     ),
-)
-
-
-_NO_FRACTION = r"[^\w.]"
-_IS = r"(?:[\s:=#.*_`|-]|\\{0,3}[\"']|&quot;|%3[AaDd]|%2[02]|\\{1,4}u00(?:22|3[aAdD])){1,8}"
-"""Characters between a name and its number: signs and blanks, escaped or not."""
-
-
-def _national(
-    kind: str, number: str, check: Callable[[str], bool], country: str, before: str = ""
-) -> Detector:
-    """Return a detector of a country's number, as a separate word after the pattern `before`."""
-    return Detector(
-        kind, rf"{before}({number}){WORD_END}", check, "personal", country=country, preceded_by=_NO_FRACTION
-    )
-
-
-NATIONAL: tuple[Detector, ...] = (
-    _national("US_SSN", r"\d{3}-\d{2}-\d{4}", is_ssn, "US"),
-    _national(
-        "UK_NINO",
-        r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z](?:\d{6}| \d\d \d\d \d\d )[A-D]",
-        is_nino,
-        "GB",
-    ),
-    _national(
-        "DE_TAX_ID",
-        r"[1-9]\d{10}|[1-9]\d \d{3} \d{3} \d{3}",
-        is_german_tax_id,
-        "DE",
-    ),
-    _national(
-        "FR_NIR",
-        r"[1-478] ?\d\d ?(?:0[1-9]|1[0-2]|[2-9]\d) ?(?:\d\d|2[AB]) ?\d{3} ?\d{3} ?\d\d",
-        is_nir,
-        "FR",
-    ),
-    _national("ES_DNI", r"\d{8}-?[A-HJ-NP-TV-Z]", is_dni, "ES"),
-    _national("ES_NIE", r"[XYZ]-?\d{7}-?[A-HJ-NP-TV-Z]", is_dni, "ES"),
-    _national(
-        "NL_BSN",
-        r"\d{9}|\d{4}\.\d\d\.\d{3}",
-        is_bsn,
-        "NL",
-        before=rf"(?i:bsn|sofi|burgerservice)(?i:[- ]?nummer)?{_IS}",
-    ),
-    _national("IN_AADHAAR", r"[2-9]\d{3}(?: \d{4} | ?-\d{4}- ?)\d{4}", is_aadhaar, "IN"),
-    _national(
-        "IN_AADHAAR",
-        r"[2-9]\d{11}",
-        is_aadhaar,
-        "IN",
-        before=rf"(?i:aadh?aar)(?i:[- ](?:number|no\.?))?{_IS}",
-    ),
-    _national("BR_CPF", r"\d{3}\.\d{3}\.\d{3}-\d{2}", is_cpf, "BR"),
 )

@@ -6,13 +6,11 @@ from functools import cache, partial
 
 from hookgate.hooks.policies.redact.detectors.checks import digits_of
 from hookgate.hooks.policies.redact.detectors.detector import WORD_END, Detector
+from hookgate.hooks.policies.redact.detectors.digit_groups import BLANK, DIGITS, GROUP, number_in
 from hookgate.hooks.policies.redact.detectors.numbering_plans import NumberingPlans
 
 PHONE = "PHONE"
 """The kind of telephone numbers."""
-
-BLANK = "[ \u00a0\u202f]"
-"""A pattern in RE2's syntax: a blank, including non-breaking ones."""
 
 _BETWEEN = rf"(?:[./-]|{BLANK})"
 _EXTENSION = rf"(?:{BLANK}?(?:x|ext\.?|#){BLANK}?\d{{1,6}})?"
@@ -60,15 +58,12 @@ PHONES = (
 )
 """Numbers with a country code after `+`, and those of North America."""
 
-_DIGITS = r"\d{1,17}"
-"""A group of digits. Repeats of that length are searched as if they were unlimited, which is faster."""
-
-_NUMBER = rf"(?:\({_DIGITS}\){_BETWEEN}?)?{_DIGITS}(?:{_BETWEEN}(?:\({_DIGITS}\){_BETWEEN}?)?{_DIGITS}){{0,16}}"
+_NUMBER = rf"(?:\({DIGITS}\){_BETWEEN}?)?{DIGITS}(?:{_BETWEEN}(?:\({DIGITS}\){_BETWEEN}?)?{DIGITS}){{0,16}}"
 _WITH_AREA = (
-    rf"(?:\({_DIGITS}\){_BETWEEN}?|\d{BLANK}\({_DIGITS}\){BLANK}?|0{_DIGITS}{_BETWEEN})"
-    rf"{_DIGITS}(?:{_BETWEEN}{_DIGITS}){{0,16}}"
+    rf"(?:\({DIGITS}\){_BETWEEN}?|\d{BLANK}\({DIGITS}\){BLANK}?|0{DIGITS}{_BETWEEN})"
+    rf"{DIGITS}(?:{_BETWEEN}{DIGITS}){{0,16}}"
 )
-_IN_GROUPS = "|".join(rf"[1-9]{_DIGITS}(?:{between}\d{{2,17}}){{2,17}}" for between in ("-", BLANK))
+_IN_GROUPS = "|".join(rf"[1-9]{DIGITS}(?:{between}\d{{2,17}}){{2,17}}" for between in ("-", BLANK))
 _BEFORE_NUMBER = r"[^\w.,+$#@/-]"
 
 # Accented letters outside of a group that ignores case: otherwise the search for all kinds takes ten times as long.
@@ -88,7 +83,6 @@ _TOLD_AFTER = rf"{BLANK}\(?(?i:(?:tele)?phone|tel|mobile?|cell|fax|office|home|w
 _OTHER_SCRIPTS = "[\u0370-\u1fff\u3040-\ud7ff]"
 """A class of characters: letters that are not Latin."""
 
-_GROUP = re.compile(r"\d+")
 _END_OF_NUMBER = re.compile(r"[x#e]")
 _NO_NUMBER = re.compile(
     r"(?:1[89]|20)\d\d([-./ ]?)(?:0?[1-9]|1[0-2])\1(?:0?[1-9]|[12]\d|3[01])(?:[-./ ]\d.*)?"  # a date
@@ -113,8 +107,8 @@ def phones_of(countries: tuple[str, ...]) -> tuple[Detector, ...]:
     Raises ValueError if the package `phonenumbers` is not installed.
     """
     plans = NumberingPlans(countries)
-    told = partial(_number_in, is_number=partial(_is_told, plans))
-    written = partial(_number_in, is_number=partial(_is_written, plans))
+    told = partial(_phone_in, is_number=partial(_is_told, plans))
+    written = partial(_phone_in, is_number=partial(_is_written, plans))
     return (
         _phone(_NUMBER, within=told, before=_TOLD, preceded_by=r"[\W_]"),
         _phone(_NUMBER, partial(_is_all, told), after=_TOLD_AFTER, preceded_by=_BEFORE_NUMBER),
@@ -127,26 +121,19 @@ def _is_all(within: Callable[[str], tuple[int, int] | None], text: str) -> bool:
     return within(text) == (0, len(text))
 
 
-def _number_in(text: str, is_number: Callable[[str], bool]) -> tuple[int, int] | None:
-    """Return the begin and end of the number that begins a text with groups of digits, or None.
-
-    Of several, it is the longest one: further groups may follow a number.
-    """
+def _phone_in(text: str, is_number: Callable[[str], bool]) -> tuple[int, int] | None:
+    """Return the begin and end of the number that begins a text, with its extension, or None."""
     written = _without_extension(text)
-    ends = [group.end() for group in _GROUP.finditer(written)]
     if len(digits_of(written)) > _MOST_DIGITS or _NO_NUMBER.fullmatch(written):
         return None
-    for end in reversed(ends):
-        if len(digits_of(text[:end])) < _FEWEST_DIGITS:
-            return None
-        if is_number(text[:end]):
-            return 0, len(text) if end == ends[-1] else end
-    return None
+    found = number_in(written, is_number)
+    return (0, len(text)) if found == (0, len(written)) else found
 
 
 def _is_told(plans: NumberingPlans, text: str) -> bool:
     """Return whether a text after a word such as `phone` is a number."""
-    return plans.is_number("".join(_GROUP.findall(text))) and not _NO_NUMBER.fullmatch(text)
+    digits = "".join(GROUP.findall(text))
+    return len(digits) >= _FEWEST_DIGITS and plans.is_number(digits) and not _NO_NUMBER.fullmatch(text)
 
 
 def _is_written(plans: NumberingPlans, text: str) -> bool:
@@ -155,7 +142,7 @@ def _is_written(plans: NumberingPlans, text: str) -> bool:
     It has an area code in parentheses, or begins with what is dialled before a number, or has the groups in
     which its country writes numbers.
     """
-    groups = _GROUP.findall(text)
+    groups = GROUP.findall(text)
     digits = "".join(groups)
     if len(digits) < _FEWEST_UNTOLD or _NO_NUMBER.fullmatch(text):
         return False
