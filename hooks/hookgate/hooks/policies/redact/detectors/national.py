@@ -20,11 +20,11 @@ _BIRTH = r"(?:0[1-9]|[12]\d|3[01])"
 _MONTH = r"(?:0[1-9]|1[0-2])"
 
 
-def _national(kind: str, number: str, check: Callable[[str], bool] | None, country: str) -> Detector:
+def _national(
+    kind: str, number: str, check: Callable[[str], bool] | None, country: str, *, end: str = WORD_END
+) -> Detector:
     """Return a detector of a country's number, as a separate word."""
-    return Detector(
-        kind, f"({number}){WORD_END}", check, "personal", country=country, preceded_by=_NO_FRACTION
-    )
+    return Detector(kind, f"({number}){end}", check, "personal", country=country, preceded_by=_NO_FRACTION)
 
 
 def _named(
@@ -89,11 +89,11 @@ NATIONAL: tuple[Detector, ...] = (
         checks.is_codice_fiscale,
         "IT",
     ),
+    _national("FI_HETU", r"\d{6}[-+A-FU-Y]\d{3}[0-9A-FHJ-NPR-Y]", checks.is_hetu, "FI"),
     _national("SE_PERSONNUMMER", r"(?:19|20)?\d{6}[-+]\d{4}", checks.is_personnummer, "SE"),
     _named("SE_PERSONNUMMER", "person|pnr", checks.is_personnummer, "SE"),
     _national("NO_FNR", r"\d{6} ?\d{5}", checks.is_norwegian_number, "NO"),
     _named("DK_CPR", "cpr", checks.is_cpr, "DK"),
-    _national("FI_HETU", r"\d{6}[-+A-FU-Y]\d{3}[0-9A-FHJ-NPR-Y]", checks.is_hetu, "FI"),
     _national("PL_PESEL", r"\d{11}", checks.is_pesel, "PL"),
     _national("CZ_BIRTH_NUMBER", r"\d{6}/\d{4}", checks.is_birth_number, "CZ"),
     _named("RO_CNP", "cnp", checks.is_cnp, "RO"),
@@ -107,7 +107,7 @@ NATIONAL: tuple[Detector, ...] = (
         "CN_ID", rf"[1-9]\d{{5}}(?:19|20)\d\d{_MONTH}{_BIRTH}\d{{3}}[0-9Xx]", checks.is_chinese_number, "CN"
     ),
     _national("TW_ID", r"[A-Z][1289]\d{8}", checks.is_taiwanese_number, "TW"),
-    _national("HK_ID", r"[A-Z]{1,2}\d{6}\([0-9A]\)", checks.is_hong_kong_number, "HK"),
+    _national("HK_ID", r"[A-Z]{1,2}\d{6}\([0-9A]\)", checks.is_hong_kong_number, "HK", end=""),
     _named("JP_MY_NUMBER", "my[ _-]?number|individual[ _-]?number", checks.is_my_number, "JP"),
     _national("KR_RRN", r"\d{6}-[1-8]\d{6}", checks.begins_with_date, "KR"),
     _national("IN_AADHAAR", r"[2-9]\d{3}(?: \d{4} | ?-\d{4}- ?)\d{4}", checks.is_aadhaar, "IN"),
