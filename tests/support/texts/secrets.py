@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from support.texts.national import NATIONAL_NUMBERS
+from .national import NATIONAL_NUMBERS
 
 from hookgate.hooks.policies.redact import AtCap, Redactor, Scanner, TextPiece
 

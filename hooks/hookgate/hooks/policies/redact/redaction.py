@@ -94,7 +94,10 @@ Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers"
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
 _SECRET_NAMES = re.compile(
-    r"pass|secret|token|key|credential|auth|pwd|dsn|(?:^|[_-])pat(?:$|[_-])", re.IGNORECASE
+    r"pass|secret|token|key|credential|auth|pwd|dsn|(?:^|[_-])pat(?:$|[_-])"
+    r"|phone|telefon|mobile|social|medicare|nummer|kimlik|aadhaar"
+    r"|(?:^|[_-])(?:tel|fax|cell|gsm|whatsapp|ssn|sin|nhs|ppsn?|cpf|cpr|nif|bsn|cnp|egn|oib|amka|tckn|inn|nik|tfn|ird)(?:$|[_-])",
+    re.IGNORECASE,
 )
 """Names of fields whose values are searched together with the name, as an assignment: `password: …`."""
 
@@ -286,10 +289,10 @@ class Redaction:
         return texts
 
     def _named_texts(self, obj: dict[str, Any]) -> list[str]:
-        """Return the strings that are searched together with the name of their field."""
+        """Return the strings and long numbers that are searched together with the name of their field."""
         texts = []
         for name, value in obj.items():
-            if name in self._plain_names or type(value) is int:
+            if name in self._plain_names or (type(value) is int and abs(value) < _SMALLEST_NUMBER):
                 continue
             if names_a_secret(name):
                 held = [value[key] for key in _HOLDERS & value.keys()] if type(value) is dict else [value]
@@ -305,17 +308,17 @@ class Redaction:
         if isinstance(value, bool) or value is None:
             return value
         if isinstance(value, int | float):
-            return self._number(value)
+            return self._number(value, name)
         if isinstance(value, list):
             items = [self._redacted(item, name) for item in value]
             return value if same_items(items, value) else items
         return self._object(value, name)
 
-    def _number(self, value: float) -> Any:
+    def _number(self, value: float, name: str) -> Any:
         if abs(value) < _SMALLEST_NUMBER:
             return value
         shown = _digits(value)
-        new = self.text(shown)
+        new = self.text(shown, name)
         return value if new == shown else new
 
     def _object(self, value: dict[str, Any], own_name: str) -> dict[str, Any]:
@@ -409,9 +412,11 @@ def _digits(number: float) -> str:
 
 
 def _strings(value: Any) -> list[str]:
-    """Return a string, or the strings in a list, as a list."""
+    """Return a string or a long number as a text in a list, or those in a list."""
     if isinstance(value, list):
         return [text for item in value for text in _strings(item)]
+    if isinstance(value, int | float) and abs(value) >= _SMALLEST_NUMBER:
+        return [_digits(value)]
     return [value] if isinstance(value, str) else []
 
 

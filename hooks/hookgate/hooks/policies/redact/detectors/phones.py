@@ -66,10 +66,10 @@ _WITH_AREA = (
 _IN_GROUPS = "|".join(rf"[1-9]{DIGITS}(?:{between}\d{{2,17}}){{2,17}}" for between in ("-", BLANK))
 _BEFORE_NUMBER = r"[^\w.,+$#@/-]"
 
-# Accented letters outside of a group that ignores case: otherwise the search for all kinds takes ten times as long.
+# Accented letters stand outside of the group that ignores case: in it, the search takes ten times as long.
 _WORDS = (
-    "(?:(?i:(?:tele)?phone|tele?|telefon[eo]?|mobile?|movil|cell|cellulare|celular|handy|gsm|fax|whatsapp|sms"
-    "|call|text|dial|ring|reach|contact|message|desk|office|landline|hotline|portable)"
+    "(?:(?i:(?:tele|home|work|user|cell|mobile|office|customer|business)?phone|tele?|telefon[eo]?|mobile?|movil"
+    "|cell|cellulare|celular|handy|gsm|fax|whatsapp|sms|call|text|dial|ring|reach|contact|message|desk|office|landline|hotline|portable)"
     "|[Tt]él(?:éphone)?|[Tt]eléfono|[Mm]óvil)(?i:[a-z_]{0,17})"
 )
 _PARTICLES = (
@@ -97,7 +97,7 @@ _MOST_ZEROS = 3
 
 
 def _without_extension(text: str) -> str:
-    return _END_OF_NUMBER.split(text, maxsplit=1)[0]
+    return _END_OF_NUMBER.split(text, maxsplit=1)[0].rstrip()
 
 
 @cache
@@ -132,22 +132,25 @@ def _phone_in(text: str, is_number: Callable[[str], bool]) -> tuple[int, int] | 
 
 def _is_told(plans: NumberingPlans, text: str) -> bool:
     """Return whether a text after a word such as `phone` is a number."""
-    digits = "".join(GROUP.findall(text))
-    return len(digits) >= _FEWEST_DIGITS and plans.is_number(digits) and not _NO_NUMBER.fullmatch(text)
+    groups = GROUP.findall(text)
+    digits = "".join(groups)
+    if len(digits) < _FEWEST_DIGITS or len(groups[-1]) == 1 or _NO_NUMBER.fullmatch(text):
+        return False
+    return plans.is_number(digits)
 
 
 def _is_written(plans: NumberingPlans, text: str) -> bool:
-    """Return whether a text is a number although nothing else tells so.
+    """Return whether a text is a number although no word tells so.
 
     It has an area code in parentheses, or begins with what is dialled before a number, or has the groups in
-    which its country writes numbers.
+    which its country writes numbers. A series such as `100 200 300` is none.
     """
     groups = GROUP.findall(text)
     digits = "".join(groups)
-    if len(digits) < _FEWEST_UNTOLD or _NO_NUMBER.fullmatch(text):
+    if len(digits) < _FEWEST_UNTOLD or len(groups[-1]) == 1 or _NO_NUMBER.fullmatch(text):
         return False
     if sum(group[0] == "0" for group in groups) > _MOST_ZEROS or groups[0] == "0":
         return False
     if text[0] == "(" or digits[0] == "0":
         return plans.is_number(digits)
-    return plans.is_usual(groups)
+    return plans.is_usual(groups) and not all(group[-1] == "0" for group in groups)
