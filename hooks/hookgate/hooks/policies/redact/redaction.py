@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args
 
+from hookgate.hooks.policies.redact.json_text import JsonText, unescaped
 from hookgate.hooks.policies.redact.known import NOTHING_KNOWN, KnownParts
 from hookgate.hooks.policies.redact.presidio import BufferingRedactor, Find
 from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
@@ -25,8 +26,14 @@ _TOO_LONG = "The text contains what may be a secret of more than {} characters (
 class ChunkedText(Generic[Place]):
     """One text in chunks. `put` is called with each place and its output, in order, once it is decided."""
 
-    def __init__(self, redactor: Redactor | BufferingRedactor, put: Callable[[Place, str], None]) -> None:
-        self._redactor, self._put = redactor, put
+    def __init__(
+        self,
+        redactor: Redactor | BufferingRedactor,
+        put: Callable[[Place, str], None],
+        json_text: JsonText | None = None,
+    ) -> None:
+        """`json_text` is the state of a text that is JSON, and stays JSON."""
+        self._redactor, self._put, self._json_text = redactor, put, json_text
         self._undecided: deque[tuple[Place | None, int]] = deque()  # None: text that was released
         self._counts: Counter[Place | None] = Counter()  # of each place in it: there may be thousands
 
@@ -77,7 +84,7 @@ class ChunkedText(Generic[Place]):
                 place, length = self._undecided.popleft()
                 size = min(length, len(rest))
                 if place is not None:
-                    self._put(place, rest[:size] if isinstance(piece, KeptPiece) else output)
+                    self._put_part(place, piece, rest[:size], output)
                     output = ""
                 rest = rest[size:]
                 if length > size:
@@ -86,6 +93,16 @@ class ChunkedText(Generic[Place]):
                     self._counts[place] -= 1
                 else:
                     del self._counts[place]
+
+    def _put_part(self, place: Place, piece: TextPiece, part: str, output: str) -> None:
+        """Put the output of a part of a piece, which is all of it for the first part that is replaced."""
+        if isinstance(piece, KeptPiece):
+            output = part
+        elif self._json_text and output:
+            output = self._json_text.written(piece.original, output)
+        if self._json_text:
+            self._json_text.read(part)
+        self._put(place, output)
 
 
 Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers", "thoughts", "other"]
@@ -175,11 +192,13 @@ class Redaction:
         """Return the number of findings by kind, without kinds of which nothing was replaced."""
         return {kind: count for kind, count in self.findings.items() if count}
 
-    def chunked_text(self, put: Callable[[Place, str], None]) -> ChunkedText[Place]:
-        """Return a text to feed in chunks; `put` receives its output."""
-        redactor, find = self._redactor(), self._search.find
+    def chunked_text(self, put: Callable[[Place, str], None], *, is_json: bool = False) -> ChunkedText[Place]:
+        """Return a text to feed in chunks; `put` receives its output. If the text is JSON, so is its output."""
+        replace = self._replace_in_json if is_json else self._replace
+        redactor = Redactor(self._scanner, replace, self._search.cap, self._search.at_cap)
+        find, json_text = self._search.find, JsonText() if is_json else None
         return ChunkedText(
-            redactor if find is None else BufferingRedactor(redactor, find, self._replace), put
+            redactor if find is None else BufferingRedactor(redactor, find, replace), put, json_text
         )
 
     @property
@@ -334,6 +353,9 @@ class Redaction:
 
     def _redactor(self) -> Redactor:
         return Redactor(self._scanner, self._replace, self._search.cap, self._search.at_cap)
+
+    def _replace_in_json(self, kind: str, original: str) -> str:
+        return self._replace(kind, unescaped(original))
 
     def _replace(self, kind: str, original: str) -> str:
         new = self._replacement(kind, original)
