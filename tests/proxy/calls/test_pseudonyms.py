@@ -1,4 +1,4 @@
-"""Pseudonyms there and back: what an agent writes is whole, and JSON stays JSON, in every dialect and split."""
+"""Pseudonyms there and back: what an agent writes is whole, and JSON stays JSON, in every dialect."""
 
 import json
 import re

@@ -9,9 +9,9 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from .national import NATIONAL_NUMBERS
-
 from hookgate.hooks.policies.redact import AtCap, Redactor, Scanner, TextPiece
+
+from .national import NATIONAL_NUMBERS
 
 ALNUM = string.ascii_letters + string.digits
 UPPER32 = string.ascii_uppercase + "234567"

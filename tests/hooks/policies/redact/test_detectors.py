@@ -43,8 +43,8 @@ def test_every_sensitive_kind_has_planted_secrets() -> None:
     assert {detector.kind for detector in SENSITIVE} == kinds
 
 
-# By chance, a Luhn digit fits one number in ten. The German digit with its rule fits one in about 250, and the
-# Polish one with its date one in about 150.
+# By chance, a Luhn digit fits one number in ten. The German digit with its rule fits one in about 250, and
+# the Polish one with its date one in about 150.
 BY_CHANCE = {"sixteen digits": 6.0, "eleven digits": 3.5}
 
 
@@ -183,7 +183,7 @@ NATIONAL_LABELS = [
 
 @pytest.mark.parametrize("label", NATIONAL_LABELS)
 def test_a_national_number_with_another_last_character_stays(label: str) -> None:
-    kind, (before, numbers) = label.split()[0], NATIONAL_NUMBERS[label]
+    kind, (before, numbers) = label.split(maxsplit=1)[0], NATIONAL_NUMBERS[label]
     alone = Scanner([detector for detector in DETECTORS if detector.kind == kind])
     for number in numbers:
         at = max(place for place, character in enumerate(number) if character.isalnum())
@@ -194,7 +194,7 @@ def test_a_national_number_with_another_last_character_stays(label: str) -> None
 
 
 MOST_ACCEPTED = {"IE_PPS": 1, "AU_MEDICARE": 9}
-"""The second letter of Irish numbers counts modulo 23. The last digit of a Medicare number is not its check digit."""
+"""The second letter of Irish numbers counts modulo 23; the last digit of Medicare numbers does not count."""
 
 
 @pytest.mark.parametrize("named", [label for label in NATIONAL_NUMBERS if label.endswith(" named")])

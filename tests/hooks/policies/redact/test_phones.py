@@ -254,7 +254,7 @@ def test_the_option_finds_numbers_with_and_without_a_country_code() -> None:
     ],
 )
 def test_a_country_that_is_not_known_is_reported(options: Json, expected: str) -> None:
-    with pytest.raises(ValueError, match=".*") as error:
+    with pytest.raises(ValueError, match=r"phones|enabled") as error:
         make_policy(redact_policy, options)
     assert expected in str(error.value)
 

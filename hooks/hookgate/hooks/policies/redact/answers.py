@@ -290,7 +290,7 @@ class AnswerScreen:
     def __init__(self, redaction: Redaction, *, logprobs: bool = False, is_json: bool = False) -> None:
         """If `logprobs` is true, the log probabilities of the answer's tokens are kept.
 
-        If `is_json` is true, the client requires JSON, so that the answer's texts, without thoughts, stay JSON.
+        If `is_json` is true, the client requires JSON, so the answer's texts, without thoughts, stay JSON.
         """
         self._redaction, self._logprobs, self._is_json = redaction, logprobs, is_json
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}

@@ -193,7 +193,7 @@ class Redaction:
         return {kind: count for kind, count in self.findings.items() if count}
 
     def chunked_text(self, put: Callable[[Place, str], None], *, is_json: bool = False) -> ChunkedText[Place]:
-        """Return a text to feed in chunks; `put` receives its output. If the text is JSON, so is its output."""
+        """Return a text to feed in chunks; `put` receives its output, which is JSON if the text is."""
         replace = self._replace_in_json if is_json else self._replace
         redactor = Redactor(self._scanner, replace, self._search.cap, self._search.at_cap)
         find, json_text = self._search.find, JsonText() if is_json else None

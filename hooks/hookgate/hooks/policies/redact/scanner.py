@@ -1,7 +1,8 @@
 """The scanner: searches UTF-8 bytes for all detectors with one pattern, or two if they find personal data.
 
-RE2 searches for all detectors of a pattern in a single pass: for the first characters of a match if these tell the
-detector apart from most others, so that hundreds of detectors cost no more than a few, or else for all of it.
+RE2 searches for all detectors of a pattern in a single pass: for the first characters of a match if these
+tell the detector apart from most others, so that hundreds of detectors cost no more than a few, or else for
+all of it.
 Only where this pattern matches are the detectors tried that may match there, and their checks run. Two things
 bound the cost of crafted text: RE2 takes linear time, and the searched windows have a bounded size (the `cap`
 of `Redactor`).
@@ -126,7 +127,7 @@ class _CompiledDetector:
 
 
 class _Matches:
-    """The matches of several patterns in one text, in order: one pattern for all would have too many states."""
+    """The matches of several patterns in one text, in order: one for all would have too many states."""
 
     def __init__(self, patterns: Sequence[Any], data: bytes, start: int, end: int) -> None:
         self._patterns, self._data, self._end = patterns, data, end
@@ -372,7 +373,7 @@ def _with_lines(group: re.Match[str]) -> str:
 
 
 def _searched_apart(parts: list[_Parts]) -> list[list[_Parts]]:
-    """Return the detectors of personal data, and all others: digits are undecided between many of the former."""
+    """Return the detectors of personal data, and all others: digits may belong to many of the former."""
     personal = [part for part in parts if part.detector.group == "personal"]
     others = [part for part in parts if part.detector.group != "personal"]
     return [some for some in (others, personal) if some]

@@ -9,7 +9,7 @@ BLANK = "[ \u00a0\u202f]"
 DIGITS = r"\d{1,17}"
 """A pattern in RE2's syntax: a group of digits.
 
-Repeats of that length are searched as if they were unlimited, which is faster. Checks decide about the length.
+Repeats of that length are searched as if they were unlimited, which is faster. Checks decide the length.
 """
 
 GROUP = re.compile(r"\d+")

@@ -1,14 +1,14 @@
 """Detectors of national identification numbers: one row for each format.
 
-A number that only digits make up, and whose check digits fit many other numbers, is found only after its name.
+A number of digits only, whose check digits fit many other numbers, is found only after its name.
 """
 
 from collections.abc import Callable
 from functools import partial
 
 from hookgate.hooks.policies.redact.detectors import national_checks as checks
-from hookgate.hooks.policies.redact.detectors.digit_groups import DIGITS, number_in
 from hookgate.hooks.policies.redact.detectors.detector import WORD_END, Detector
+from hookgate.hooks.policies.redact.detectors.digit_groups import DIGITS, number_in
 
 _NO_FRACTION = r"[^\w.]"
 _IS = r"(?:[\s:=#.*_`|(-]|\\{0,3}[\"'n]|&quot;|%3[AaDd]|%2[02]|\\{1,4}u00(?:22|3[aAdD])){1,17}"

@@ -263,7 +263,7 @@ def is_hetu(text: str) -> bool:
 
 
 def is_norwegian_number(text: str) -> bool:
-    """Check a Norwegian number: a date of birth, whose day may have 40 added to it, and two digits modulo 11."""
+    """Check a Norwegian number: date of birth, whose day may have 40 added, and two digits modulo 11."""
     digits = digits_of(text)
     day, month = digits[0] % 4 * 10 + digits[1], digits[2] % 4 * 10 + digits[3]
     if not (1 <= day <= 31 and 1 <= month <= 12):
@@ -350,7 +350,7 @@ def is_snils(text: str) -> bool:
 
 
 def is_inn(text: str) -> bool:
-    """Check the number of a person at the Russian tax office: twelve digits, of which two are check digits."""
+    """Check a person's number at the Russian tax office: twelve digits, of which two are check digits."""
     digits = digits_of(text)
     if len(digits) != 12:
         return False

@@ -1,8 +1,8 @@
 """Which digits are a telephone number in some countries, by the numbering plans of libphonenumber.
 
 Its Python port, `phonenumbers`, is installed with the extra `phones`. It parses and checks a number for one
-country in some 20 microseconds. Here, the plans of all countries are compiled into a few patterns of RE2, so that a
-check takes five microseconds for 40 countries, whatever the text is.
+country in some 20 microseconds. Here, the plans of all countries are compiled into a few patterns of RE2, so
+that a check takes five microseconds for 40 countries, whatever the text is.
 """
 
 import re
@@ -58,7 +58,7 @@ class NumberingPlans:
         return self._written.fullmatch(" ".join(groups)) is not None and self.is_number("".join(groups))
 
     def _without_prefix(self, digits: str) -> Iterator[str]:
-        """Yield the digits without prefixes that are not only left out, such as 15 of mobiles in Argentina."""
+        """Yield the digits without prefixes that stand for others, such as 15 of mobiles in Argentina."""
         for prefix, rule in self._rewritten:
             if (match := prefix.match(digits)) and match.lastindex:
                 yield match.expand(rule) + digits[match.end() :]
@@ -87,8 +87,7 @@ def _numbers(plan: Any) -> str:
 
 
 def _dialled(plan: Any) -> Iterator[str]:
-    """Yield patterns of the digits that are dialled: within the country, unless nothing or 1 precedes them, and
-    from abroad."""
+    """Yield patterns of what is dialled: within the country, with a prefix other than 1, and from abroad."""
     if plan.national_prefix and plan.national_prefix != "1":
         yield plan.national_prefix + _numbers(plan)
     yield f"(?:{_ABROAD}){plan.country_code}{_numbers(plan)}"

@@ -1,11 +1,11 @@
 """Detectors of telephone numbers: in international form, and as they are written within a country."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache, partial
 
 from hookgate.hooks.policies.redact.detectors.checks import digits_of
-from hookgate.hooks.policies.redact.detectors.detector import WORD_END, Detector
+from hookgate.hooks.policies.redact.detectors.detector import WORD, WORD_END, Detector
 from hookgate.hooks.policies.redact.detectors.digit_groups import BLANK, DIGITS, GROUP, number_in
 from hookgate.hooks.policies.redact.detectors.numbering_plans import NumberingPlans
 
@@ -30,16 +30,19 @@ def is_american(text: str) -> bool:
 
 
 def _phone(
-    pattern: str,
-    check: Callable[[str], bool] | None = None,
-    *,
-    within: Callable[[str], tuple[int, int] | None] | None = None,
-    before: str = "",
-    after: str = "",
-    preceded_by: str = r"\W",
+    pattern: str, check: Callable[[str], bool] | None = None, *, preceded_by: str = WORD, after: str = ""
 ) -> Detector:
-    whole = f"{before}({pattern}{_EXTENSION}){WORD_END}{after}"
-    return Detector(PHONE, whole, check, "personal", preceded_by=preceded_by, within=within)
+    """Return a detector of numbers, with an extension if there is one, before the pattern `after`."""
+    whole = f"({pattern}{_EXTENSION}){WORD_END}{after}"
+    return Detector(PHONE, whole, check, "personal", preceded_by=preceded_by)
+
+
+def _longest(
+    pattern: str, within: Callable[[str], tuple[int, int] | None], *, preceded_by: str, before: str = ""
+) -> Detector:
+    """Return a detector of the longest number at the start of a match, after the pattern `before`."""
+    whole = f"{before}({pattern}{_EXTENSION}){WORD_END}"
+    return Detector(PHONE, whole, group="personal", preceded_by=preceded_by, within=within)
 
 
 def _international(groups: int) -> Detector:
@@ -110,10 +113,10 @@ def phones_of(countries: tuple[str, ...]) -> tuple[Detector, ...]:
     told = partial(_phone_in, is_number=partial(_is_told, plans))
     written = partial(_phone_in, is_number=partial(_is_written, plans))
     return (
-        _phone(_NUMBER, within=told, before=_TOLD, preceded_by=r"[\W_]"),
-        _phone(_NUMBER, partial(_is_all, told), after=_TOLD_AFTER, preceded_by=_BEFORE_NUMBER),
-        _phone(r"\d{10,17}", partial(_is_all, told), before="[\\s:.\uff1a]{0,3}", preceded_by=_OTHER_SCRIPTS),
-        _phone(f"(?:{_WITH_AREA}|{_IN_GROUPS})", within=written, preceded_by=_BEFORE_NUMBER),
+        _longest(_NUMBER, told, before=_TOLD, preceded_by=r"[\W_]"),
+        _phone(_NUMBER, partial(_is_all, told), preceded_by=_BEFORE_NUMBER, after=_TOLD_AFTER),
+        _longest(r"\d{10,17}", told, before="[\\s:.\uff1a]{0,3}", preceded_by=_OTHER_SCRIPTS),
+        _longest(f"(?:{_WITH_AREA}|{_IN_GROUPS})", written, preceded_by=_BEFORE_NUMBER),
     )
 
 
