@@ -71,7 +71,7 @@ def countries_with_plans() -> Collection[str]:
         regions: Collection[str] = import_module("phonenumbers").SUPPORTED_REGIONS
     except ImportError:
         raise ValueError(
-            "telephone numbers by country need the package phonenumbers: pip install 'hookgate[phones]'"
+            "phonenumbers is not installed; in a checkout of hookgate, run: pip install '.[phones]'"
         ) from None
     return regions
 
