@@ -60,6 +60,9 @@ _PRECEDING_SAMPLES = (b"", b"a", b" ", b"\n")
 """The kinds of text before a match that boundaries and anchors distinguish."""
 
 
+_BUNDLED = 6
+"""The number of detectors that are tried together, where more of them begin with the same characters."""
+
 _FEW = 500
 """The number of possible secrets that can be checked in a few milliseconds."""
 
@@ -124,6 +127,22 @@ class _CompiledDetector:
         extent = self.detector.extent
         undecided = self._undecided.match(data, at) or (extent and extent.first_open(data, at) == at)
         return bool(undecided) and self.may_stand(data, at)
+
+
+class _Bundle:
+    """A few detectors, which are tried in order where one pattern of all of them matches."""
+
+    def __init__(self, detectors: Sequence[_CompiledDetector]) -> None:
+        self._detectors = detectors
+
+    @cached_property
+    def _any(self) -> Any:
+        return _compile(either([compiled.detector.pattern for compiled in self._detectors]))
+
+    def matching(self, data: bytes, place: int, end: int) -> Sequence[_CompiledDetector]:
+        """Return the detectors that may match at a place: all or none of them."""
+        is_one = len(self._detectors) == 1
+        return self._detectors if is_one or self._any.match(data, place, end) else ()
 
 
 class _Matches:
@@ -273,9 +292,10 @@ class Scanner:
 
     def _at(self, data: bytes, place: int, end: int) -> Finding | None:
         head = data[place : place + HEAD]
-        for compiled in self._by_head.get(head) or self._by_first[data[place]]:
-            if finding := _accepted_finding(compiled, data, place, end):
-                return finding
+        for bundle in self._by_head.get(head) or self._by_first[data[place]]:
+            for compiled in bundle.matching(data, place, end):
+                if finding := _accepted_finding(compiled, data, place, end):
+                    return finding
         return None
 
 
@@ -438,7 +458,7 @@ def _undecided_start(data: bytes, lead: int, start: int) -> int:
 
 def _by_beginning(
     detectors: list[_CompiledDetector],
-) -> tuple[list[list[_CompiledDetector]], dict[bytes, list[_CompiledDetector]]]:
+) -> tuple[list[list[_Bundle]], dict[bytes, list[_Bundle]]]:
     """Return the detectors whose matches may begin with each byte, and with each of the known heads."""
     general = [(place, compiled) for place, compiled in enumerate(detectors) if not compiled.heads]
     by_first = [{place for place, compiled in general if compiled.may_begin(byte)} for byte in range(256)]
@@ -446,12 +466,18 @@ def _by_beginning(
     for place, compiled in enumerate(detectors):
         for head in compiled.heads:
             by_head[head].add(place)
+    bundled: dict[frozenset[int], list[_Bundle]] = {}
+
+    def bundles(places: set[int]) -> list[_Bundle]:
+        if (key := frozenset(places)) not in bundled:
+            ordered = [detectors[place] for place in sorted(places)]
+            size = _BUNDLED if len(ordered) > _BUNDLED else 1
+            bundled[key] = [_Bundle(ordered[at : at + size]) for at in range(0, len(ordered), size)]
+        return bundled[key]
+
     return (
-        [[detectors[place] for place in sorted(places)] for places in by_first],
-        {
-            head: [detectors[place] for place in sorted(places | by_first[head[0]])]
-            for head, places in by_head.items()
-        },
+        [bundles(places) for places in by_first],
+        {head: bundles(places | by_first[head[0]]) for head, places in by_head.items()},
     )
 
 
