@@ -113,10 +113,14 @@ SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 _SECRET_NAMES = re.compile(
     r"pass|secret|token|key|credential|auth|pwd|dsn|(?:^|[_-])pat(?:$|[_-])"
     r"|phone|telefon|mobile|social|medicare|nummer|kimlik|aadhaar"
-    r"|(?:^|[_-])(?:tel|fax|cell|gsm|whatsapp|ssn|sin|nhs|ppsn?|cpf|cpr|nif|bsn|cnp|egn|oib|amka|tckn|inn|nik|tfn|ird)(?:$|[_-])",
+    r"|(?:^|[_-])(?:tel|fax|cell|gsm|whatsapp|ssn|sin|nhs|ppsn?|cpf|cpr|nif|bsn|cnp|egn|oib|amka|tckn|inn|nik)"
+    r"(?:$|[_-])|(?:^|[_-])(?:tfn|ird|nrn|niss|insz|svnr)(?:$|[_-])",
     re.IGNORECASE,
 )
-"""Names of fields whose values are searched together with the name, as an assignment: `password: …`."""
+"""Names of fields whose values are searched together with the name, as an assignment: `password: …`.
+
+They are those of secrets, and of telephone and national numbers that are found only after their names.
+"""
 
 _HOLDERS = frozenset({"const", "default", "enum", "example", "examples", "value", "values"})
 """Names of fields with a value of the field around them, as in schemas: `password: {"default": …}`."""
