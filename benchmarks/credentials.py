@@ -79,9 +79,9 @@ def collected(scanner: Scanner, file: Path) -> None:
         print(f"missed {each['rule']}: {each['text'][:SHOWN]!r}", file=sys.stderr)
 
 
-def is_left(secret: str, out: str) -> bool:
-    """Whether a run of 60 % of the secret, at least ten characters, can still be read."""
-    size = min(max(10, -(-len(secret) * 6 // 10)), len(secret))
+def is_left(secret: str, out: str, shortest: int = 10) -> bool:
+    """Whether a run of 60 % of the secret, at least `shortest` characters, can still be read."""
+    size = min(max(shortest, -(-len(secret) * 6 // 10)), len(secret))
     return any(secret[at : at + size] in out for at in range(len(secret) - size + 1))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.texts.secrets import redacted
+from support.texts.secrets import mask, redacted
 
 from hookgate.hooks.policies.redact import DETECTORS, Scanner, fields, pattern_detector
 from hookgate.hooks.policies.redact.fields import redacted_data
@@ -44,7 +44,19 @@ def test_every_string_name_and_long_number_of_a_value_is_searched() -> None:
         "b": [9_999_999, -9_999_999, "[DIGITS]", "[DIGITS].5", True, None],
         "c": [[["[WORD]"]], "clean"],
     }
-    assert one.findings == {"WORD": 4, "DIGITS": 4}
+    # A name that tells what its value is, as "secret" does, is searched once more together with the value.
+    assert one.findings == {"WORD": 6, "DIGITS": 4}
+
+
+def test_a_long_number_is_searched_together_with_the_name_of_its_field() -> None:
+    one = Redaction(Search(Scanner(DETECTORS)), mask)
+    value = {"ssn": 460899847, "people": [{"ssn": {"default": 514690360}}, {"bsn": [111222333, 1]}]}
+    assert one.value(value) == {
+        "ssn": "[US_SSN]",
+        "people": [{"ssn": {"default": "[US_SSN]"}}, {"bsn": ["[NL_BSN]", 1]}],
+    }
+    unnamed = {"count": 460899847, "size": 111222333}
+    assert one.value(unnamed) is unnamed
 
 
 @pytest.mark.parametrize(

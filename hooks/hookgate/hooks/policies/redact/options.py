@@ -12,11 +12,16 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from hookgate.hooks.policies.options import Globs, Options, closest_option
 from hookgate.hooks.policies.redact.detectors import DETECTORS
 from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector
+from hookgate.hooks.policies.redact.detectors.numbering_plans import countries_with_plans
+from hookgate.hooks.policies.redact.detectors.phones import PHONE, phones_of
 from hookgate.hooks.policies.redact.detectors.phrases import MAX_DISGUISED, words_detectors
 from hookgate.hooks.policies.redact.presidio import PresidioOptions
 from hookgate.hooks.policies.redact.redaction import SCOPES, Scope
 from hookgate.hooks.policies.redact.rules import GROUP, RuleSet, read_rules
 from hookgate.hooks.policies.redact.streaming import AtCap
+
+_SAID_FOR = {"UK": "GB", "EL": "GR"}
+"""Codes that are not those of ISO 3166, with the latter."""
 
 Action = Literal["mask", "hash", "pseudonymise", "block"]
 
@@ -38,6 +43,9 @@ class RedactOptions(Options):
 
     presidio: PresidioOptions | None = Field(default=None, strict=False)
     """Options of Presidio as an additional detector."""
+
+    phones: tuple[str, ...] = Field(default=(), strict=False)
+    """Countries (ISO 3166) whose telephone numbers are found as they are written there, without `+`."""
 
     detect: Globs | None = None
     """Kinds and groups of detectors to use, with wildcards; default: `credentials`."""
@@ -88,6 +96,15 @@ class RedactOptions(Options):
         if not isinstance(entries, list | tuple) or not all(isinstance(each, str | dict) for each in entries):
             raise ValueError('must be a list of files and rules, such as ["./gitleaks.toml"]')
         return read_rules(entries, info.context or Path())
+
+    @field_validator("phones")
+    @classmethod
+    def _check_countries(cls, countries: tuple[str, ...]) -> tuple[str, ...]:
+        known = countries_with_plans() if countries else ()
+        for country in countries:
+            if country not in known:
+                raise ValueError(f"unknown country {country!r}; {_country_remedy(country, known)}")
+        return countries
 
     @field_validator("detect", "skip", "actions")
     @classmethod
@@ -146,14 +163,20 @@ class RedactOptions(Options):
 
         Custom ones are first, and those of rules last. Raises ValueError if there are none.
         """
-        own, built_in = self.custom_detectors(), (each for each in DETECTORS if self._is_on(each))
-        enabled = (*own, *built_in, *_detectors_of(self.rules, path))
+        enabled = (
+            *self.custom_detectors(),
+            *(detector for detector in DETECTORS if self._is_on(detector)),
+            *(phones_of(self.phones) if self.phones else ()),
+            *_detectors_of(self.rules, path),
+        )
         enabled = tuple(detector for detector in enabled if not _is_listed(detector, self.skip))
         if not enabled:
             raise ValueError("no detector is enabled; configure detectors, patterns or words")
         return enabled
 
     def _is_on(self, detector: Detector) -> bool:
+        if self.phones and detector.kind == PHONE:
+            return True
         return detector.group == "credentials" if self.detect is None else _is_listed(detector, self.detect)
 
     def actions_by_kind(self) -> dict[str, Action]:
@@ -186,6 +209,13 @@ def _check_each(make: Callable[[str, Any], object], definitions: Mapping[str, An
             mistakes.append(str(error))
     if mistakes:
         raise ValueError("; ".join(mistakes))
+
+
+def _country_remedy(country: str, known: Collection[str]) -> str:
+    code = _SAID_FOR.get(country.upper(), country.upper())
+    if code in known:
+        return f"did you mean {code}?"
+    return "use codes of ISO 3166 with a numbering plan, such as DE, GB and US"
 
 
 def _remedy(glob: str, known: Collection[str], groups: Collection[str]) -> str:

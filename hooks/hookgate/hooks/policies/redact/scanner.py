@@ -1,7 +1,8 @@
-"""The scanner: searches UTF-8 bytes for all detectors with one pattern.
+"""The scanner: searches UTF-8 bytes for all detectors with one pattern, or two if they find personal data.
 
-RE2 searches for all detectors in a single pass: for the first characters of a match if these tell the
-detector apart from most others, so that hundreds of detectors cost no more than a few, or else for all of it.
+RE2 searches for all detectors of a pattern in a single pass: for the first characters of a match if these
+tell the detector apart from most others, so that hundreds of detectors cost no more than a few, or else for
+all of it.
 Only where this pattern matches are the detectors tried that may match there, and their checks run. Two things
 bound the cost of crafted text: RE2 takes linear time, and the searched windows have a bounded size (the `cap`
 of `Redactor`).
@@ -15,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
@@ -72,6 +73,9 @@ _LEADS = (str(language(ESCAPE).prefixes), EMPHASIS)
 _PRECEDING_SAMPLES = (b"", b"a", b" ", b"\n")
 """The kinds of text before a match that boundaries and anchors distinguish."""
 
+
+_BUNDLED = 6
+"""The number of detectors of personal data that are tried together."""
 
 _FEW = 500
 """The number of possible secrets that can be checked in a few milliseconds."""
@@ -161,6 +165,42 @@ class _CompiledDetector:
         return bool(undecided) and self.may_stand(data, at)
 
 
+class _Bundle:
+    """A few detectors, which are tried in order where one pattern of all of them matches."""
+
+    def __init__(self, detectors: Sequence[_CompiledDetector]) -> None:
+        self._detectors = detectors
+        self.yields = detectors[0].detector.yields
+
+    @cached_property
+    def _any(self) -> Any:
+        return _compile(either([compiled.detector.pattern for compiled in self._detectors]))
+
+    def matching(self, data: bytes, place: int, end: int) -> Sequence[_CompiledDetector]:
+        """Return the detectors that may match at a place: all or none of them."""
+        is_one = len(self._detectors) == 1
+        return self._detectors if is_one or self._any.match(data, place, end) else ()
+
+
+class _Matches:
+    """The matches of several patterns in one text, in order: one for all would have too many states."""
+
+    def __init__(self, patterns: Sequence[Any], data: bytes, start: int, end: int) -> None:
+        self._patterns, self._data, self._end = patterns, data, end
+        self._next = [pattern.search(data, start, end) for pattern in patterns]
+
+    def first(self, start: int) -> Any:
+        """Return the match that begins first, at `start` or later, or None. `start` never falls."""
+        for place, match in enumerate(self._next):
+            if match and match.start() < start:
+                self._next[place] = self._patterns[place].search(self._data, start, self._end)
+        return min(filter(None, self._next), key=_start_of, default=None)
+
+
+def _start_of(match: Any) -> int:
+    return int(match.start())
+
+
 class Scanner:
     """Compiled detectors. Except for its limit it has no state, so texts and threads may share it."""
 
@@ -172,7 +212,7 @@ class Scanner:
         if not detectors:
             raise ValueError("at least one detector is required")
         parts = [_parts(detector) for detector in detectors]
-        self._any = _compile("|".join(_search_patterns(parts)))
+        self._any = [_compile("|".join(_search_patterns(some))) for some in _searched_apart(parts)]
         groups = _prefix_groups(parts)
         self._undecided = [
             _compile(_at_end([*(_lead(each) + either(group[each]) for each in group), *_LEADS]))
@@ -208,7 +248,7 @@ class Scanner:
     def is_clean(self, text: str) -> bool:
         """Return whether a quick search shows that a complete text contains no secret."""
         data = searchable(text.encode(errors="surrogatepass"))
-        return self._any.search(data) is None or self._finds_nothing(data)
+        return not any(pattern.search(data) for pattern in self._any) or self._finds_nothing(data)
 
     def all_clean(self, texts: Iterable[str]) -> bool:
         """Return whether a quick search shows that none of the texts contains a secret.
@@ -219,8 +259,8 @@ class Scanner:
         texts = list(texts)
         data = searchable("\n".join(texts).encode(errors="surrogatepass"))
         ends: list[int] = []
-        at = 0
-        while match := self._any.search(data, at):
+        at, matches = 0, _Matches(self._any, data, 0, len(data))
+        while match := matches.first(at):
             ends = ends or list(accumulate(len(text.encode(errors="surrogatepass")) + 1 for text in texts))
             number = bisect_right(ends, match.start())
             begin, at = ends[number - 1] if number else 0, ends[number]
@@ -292,7 +332,8 @@ class Scanner:
     ) -> Finding | None:
         """Return the first finding. Without `yielding`, those of detectors that yield do not count."""
         at = _start_of_context(data, start)
-        while match := self._any.search(data, at, end):
+        matches = _Matches(self._any, data, at, end)
+        while match := matches.first(at):
             self._note_search(end - at)  # it may have read all of the rest to see where the match ends
             self._checks_left -= 1
             if self._checks_left < 0:
@@ -315,11 +356,12 @@ class Scanner:
 
     def _at(self, data: bytes, place: int, end: int, yielding: bool) -> Finding | None:
         head = data[place : place + HEAD]
-        for compiled in self._by_head.get(head) or self._by_first[data[place]]:
-            if compiled.detector.yields and not yielding:
+        for bundle in self._by_head.get(head) or self._by_first[data[place]]:
+            if bundle.yields and not yielding:
                 continue
-            if finding := _accepted_finding(compiled, data, place, end):
-                return finding
+            for compiled in bundle.matching(data, place, end):
+                if finding := _accepted_finding(compiled, data, place, end):
+                    return finding
         return None
 
     def _yielded(self, data: bytes, finding: Finding, end: int) -> Finding:
@@ -454,6 +496,13 @@ def _with_lines(group: re.Match[str]) -> str:
     return f"(?{on}{'-' if off else ''}{off}:"
 
 
+def _searched_apart(parts: list[_Parts]) -> list[list[_Parts]]:
+    """Return the detectors of personal data, and all others: digits may belong to many of the former."""
+    personal = [part for part in parts if part.detector.group == "personal"]
+    others = [part for part in parts if part.detector.group != "personal"]
+    return [some for some in (others, personal) if some]
+
+
 def _search_patterns(parts: list[_Parts]) -> Iterator[str]:
     """Yield the patterns to search with, one for each `Detector.preceded_by`."""
     openings: dict[str, list[Opening]] = defaultdict(list)
@@ -552,7 +601,7 @@ def _begun(detectors: Iterable[_CompiledDetector]) -> list[_Begun]:
 
 def _by_beginning(
     detectors: list[_CompiledDetector],
-) -> tuple[list[list[_CompiledDetector]], dict[bytes, list[_CompiledDetector]]]:
+) -> tuple[list[list[_Bundle]], dict[bytes, list[_Bundle]]]:
     """Return the detectors whose matches may begin with each byte, and with each of the known heads."""
     general = [(place, compiled) for place, compiled in enumerate(detectors) if not compiled.heads]
     by_first = [{place for place, compiled in general if compiled.may_begin(byte)} for byte in range(256)]
@@ -560,13 +609,26 @@ def _by_beginning(
     for place, compiled in enumerate(detectors):
         for head in compiled.heads:
             by_head[head].add(place)
+    bundled: dict[frozenset[int], list[_Bundle]] = {}
+
+    def bundles(places: set[int]) -> list[_Bundle]:
+        if (key := frozenset(places)) not in bundled:
+            bundled[key] = _bundles([detectors[place] for place in sorted(places)])
+        return bundled[key]
+
     return (
-        [[detectors[place] for place in sorted(places)] for places in by_first],
-        {
-            head: [detectors[place] for place in sorted(places | by_first[head[0]])]
-            for head, places in by_head.items()
-        },
+        [bundles(places) for places in by_first],
+        {head: bundles(places | by_first[head[0]]) for head, places in by_head.items()},
     )
+
+
+def _bundles(detectors: list[_CompiledDetector]) -> list[_Bundle]:
+    """Return the detectors in order: those of personal data in bundles, as many numbers look alike."""
+    bundles = []
+    for is_personal, group in groupby(detectors, lambda each: each.detector.group == "personal"):
+        some, size = list(group), _BUNDLED if is_personal else 1
+        bundles += [_Bundle(some[at : at + size]) for at in range(0, len(some), size)]
+    return bundles
 
 
 def _at_end(prefixes: list[str]) -> str:
