@@ -382,7 +382,13 @@ class CleanCheck(Redaction):
     """
 
     def __init__(self, redaction: Redaction) -> None:
-        super().__init__(redaction._search, _raise_found, redaction.scopes, known=redaction.known.again())
+        super().__init__(
+            redaction._search,
+            _raise_found,
+            redaction.scopes,
+            brief=redaction._brief,
+            known=redaction.known.again(),
+        )
         self.may_join_values = set(redaction.scopes) >= SCOPES
         self._long = Redaction(redaction._search, _raise_found, redaction.scopes, brief=redaction._brief)
         self._texts: list[str] = []

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from hookgate.hooks.policies.redact.characters import previous_character, searchable
+from hookgate.hooks.policies.redact.compiled import Finding
 from hookgate.hooks.policies.redact.detectors.detector import LONGEST_ESCAPE, Detector, Extent
-from hookgate.hooks.policies.redact.scanner import Finding, Scanner, previous_character, searchable
+from hookgate.hooks.policies.redact.scanner import Scanner
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,190 @@
+"""A detector with its patterns compiled, and what it finds at one place."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import re2  # type: ignore[import-untyped]  # it has no stubs
+
+from hookgate.hooks.policies.redact.characters import previous_character
+from hookgate.hooks.policies.redact.closure import Language, language, longest_match
+from hookgate.hooks.policies.redact.detectors.detector import CONTEXT, Detector, follows_lead
+from hookgate.hooks.policies.redact.opening import (
+    Characters,
+    Opening,
+    first_words,
+    heads_of,
+    opening,
+    prefixes_of,
+)
+
+_MEMORY = 64 << 20
+"""The maximum memory in bytes for RE2's states of one pattern. It is allocated only as needed."""
+
+_HASH_DIGITS, _LONGEST_HEAD = 12, 26
+_HASH = re.compile(rb"\[[A-Z][A-Z0-9_]{1,23}:[0-9a-f]{12}\]")
+"""The replacement of a finding that was hashed."""
+
+_PRECEDING_SAMPLES = (b"", b"a", b" ", b"\n")
+"""The kinds of text before a match that boundaries and anchors distinguish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A finding of one detector. The match begins at byte `begin`; `start` to `end` are replaced."""
+
+    detector: Detector
+    begin: int
+    start: int
+    end: int
+    gives_way: bool = False
+    """Whether it depends on other findings that begin before its end: see `Detector.yields`."""
+
+    def moved(self, by: int) -> "Finding":
+        """Return the finding in a text with `by` more bytes before it."""
+        return replace(self, begin=self.begin + by, start=self.start + by, end=self.end + by)
+
+
+def compile_pattern(pattern: str) -> Any:
+    """Compile a pattern that is searched in bytes. Raises ValueError."""
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    try:
+        return re2.compile(pattern.encode(), options)
+    except re2.error as error:
+        raise ValueError(f"the pattern is too large, or not a valid RE2 pattern: {error}") from None
+
+
+def at_end(prefixes: list[str]) -> str:
+    """Anchor the patterns at the end, so that RE2 searches backwards to the leftmost start."""
+    return rf"(?:{'|'.join(prefixes)})\z"
+
+
+class CompiledDetector:
+    """A detector with its patterns, which are compiled when they are first needed: most never are."""
+
+    language: Language
+    opening: Opening | None = None
+    """How matches begin, if that tells them apart. A detector of a rule has none."""
+
+    first_words: frozenset[tuple[Characters, ...]] = frozenset()
+    """The first characters of matches, for a detector of a rule that begins with few words."""
+
+    def __init__(self, detector: Detector) -> None:
+        """Raises ValueError if the pattern is not supported in streams."""
+        self.detector = detector
+        try:
+            self.language = language(detector.pattern)
+        except ValueError as error:
+            raise ValueError(f"{detector.kind}: {error}") from None
+        if detector.rule:
+            self.first_words = first_words(detector.pattern) or frozenset()
+        elif not detector.extent:
+            self.opening = opening(detector.pattern)
+
+    @property
+    def heads(self) -> frozenset[bytes]:
+        """The first three characters of matches, or an empty set if there are too many."""
+        return (
+            heads_of(self.first_words)
+            if self.first_words
+            else self.opening.heads
+            if self.opening
+            else frozenset()
+        )
+
+    @property
+    def prefixes(self) -> str:
+        """A pattern in RE2's syntax of all non-empty prefixes of matches."""
+        return prefixes_of([self.opening]) if self.opening else str(self.language.prefixes)
+
+    @property
+    def longest(self) -> int:
+        """The maximum size of a match in bytes."""
+        return longest_match(self.detector.pattern)
+
+    @cached_property
+    def _matches(self) -> Any:
+        return compile_pattern(self.detector.pattern)
+
+    @cached_property
+    def _undecided(self) -> Any:
+        return compile_pattern(at_end([self.prefixes]))
+
+    @cached_property
+    def _preceded_by(self) -> Any:
+        return compile_pattern(self.detector.preceded_by) if self.detector.preceded_by else None
+
+    def _may_stand(self, data: bytes, at: int) -> bool:
+        """Return whether the text before this place allows a match here."""
+        if not self._preceded_by or at == 0:
+            return True
+        return bool(self._preceded_by.match(data, previous_character(data, at))) or follows_lead(data, at)
+
+    def may_begin(self, byte: int) -> bool:
+        """Return whether a match may begin with this byte. Always true for bytes that are not ASCII."""
+        if byte >= 0x80:
+            return True
+        samples = (before + bytes([byte]) for before in _PRECEDING_SAMPLES)
+        return any(self._undecided.match(sample, len(sample) - 1) for sample in samples)
+
+    def is_open(self, data: bytes, at: int) -> bool:
+        """Return whether everything from this place on is undecided."""
+        extent = self.detector.extent
+        undecided = self._undecided.match(data, at) or (extent and extent.first_open(data, at) == at)
+        return bool(undecided) and self._may_stand(data, at)
+
+    def finding(self, data: bytes, begin: int, end: int) -> Finding | None:
+        """Return the finding whose match begins at `begin` and ends at `end` or before, or None."""
+        match = self._matches.match(data, begin, end)
+        if match is None or not self._may_stand(data, begin):
+            return None
+        if self.detector.extent:
+            stop, _ = self.detector.extent.end(data, match.end(), end, final=True)
+            return None if stop == match.end() else Finding(self.detector, begin, begin, stop)
+        start, stop = _replaced(match, self.detector.secret_group)
+        if start == stop or _is_hash(data, start, stop):
+            return None
+        if self.detector.fits and not _fits(self.detector.fits, data, match, start, stop):
+            return None
+        return _checked_finding(self.detector, data, begin, start, stop)
+
+
+def _replaced(match: Any, group: int) -> tuple[int, int]:
+    """Return the begin and end of what is replaced of a match. They are equal if there is nothing."""
+    if group or not match.re.groups:
+        span: tuple[int, int] = match.span(group)
+        return span
+    spans = (match.span(number) for number in range(1, match.re.groups + 1))
+    return next((span for span in spans if span[0] < span[1]), (-1, -1))
+
+
+def _fits(fits: Callable[[str, str, str], bool], data: bytes, match: Any, start: int, stop: int) -> bool:
+    begin = match.start()
+    parts = data[max(begin - CONTEXT, 0) : begin], data[begin : match.end()], data[start:stop]
+    return fits(*(part.decode(errors="replace") for part in parts))
+
+
+def _checked_finding(detector: Detector, data: bytes, begin: int, start: int, stop: int) -> Finding | None:
+    """Return the finding, or the genuine part of it. Returns None if the detector's checks reject it."""
+    text = data[start:stop].decode(errors="surrogatepass")
+    if detector.check and not detector.check(text):
+        return None
+    if detector.within:
+        if (part := detector.within(text)) is None:
+            return None
+        start, stop = (start + len(text[:at].encode(errors="surrogatepass")) for at in part)
+        if _is_hash(data, start, stop):
+            return None
+    return Finding(detector, begin, start, stop)
+
+
+def _is_hash(data: bytes, start: int, stop: int) -> bool:
+    """Return whether these are the digits of a hash such as `[AWS_ACCESS_KEY:9c1f04d2ab7e]`."""
+    if stop - start != _HASH_DIGITS:
+        return False
+    begin = data.rfind(b"[", max(start - _LONGEST_HEAD, 0), start)
+    return begin >= 0 and _HASH.fullmatch(data, begin, stop + 1) is not None
