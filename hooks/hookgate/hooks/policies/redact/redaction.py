@@ -302,8 +302,8 @@ class Redaction:
                 elif kind is dict:
                     texts += item
                     below += item.values()
-                    if not item.keys() <= self._plain_names:
-                        texts += self._named_texts(item)
+                    if names := item.keys() - self._plain_names:
+                        texts += self._named_texts(item, names)
                 elif kind is list:
                     below += item
                 elif (kind is int or kind is float) and not -_SMALLEST_NUMBER < item < _SMALLEST_NUMBER:
@@ -311,11 +311,15 @@ class Redaction:
             level = below
         return texts
 
-    def _named_texts(self, obj: dict[str, Any]) -> list[str]:
-        """Return the strings and long numbers that are searched together with the name of their field."""
+    def _named_texts(self, obj: dict[str, Any], names: Collection[str]) -> list[str]:
+        """Return the strings and long numbers that are searched together with the name of their field.
+
+        `names` are those of its fields that may name a secret.
+        """
         texts = []
-        for name, value in obj.items():
-            if name in self._plain_names or (type(value) is int and abs(value) < _SMALLEST_NUMBER):
+        for name in names:
+            value = obj[name]
+            if type(value) is int and -_SMALLEST_NUMBER < value < _SMALLEST_NUMBER:
                 continue
             if names_a_secret(name):
                 held = [value[key] for key in _HOLDERS & value.keys()] if type(value) is dict else [value]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from hookgate.hooks.policies.redact.characters import previous_character, searchable
@@ -175,14 +176,16 @@ class Redactor:
 
     def _emit_decided(self, pieces: list[TextPiece], final: bool) -> None:
         """Move the decided part of the held text to the pieces."""
-        data = _encoded(self._context + self._held)
-        at = len(_encoded(self._context))
+        before = _encoded(self._context)
+        data, at = before + _encoded(self._held), len(before)
         seen = searchable(data)
         breaks = [at + len(_encoded(self._held[:offset])) for offset in self._interruptions]
         until = len(data) if final else self._undecided(seen, at, breaks)
-        sections = _Sections(self._scanner, seen, breaks)
+        next_finding = (
+            _Sections(self._scanner, seen, breaks).next if breaks else partial(self._scanner.next, seen)
+        )
         undecided = until
-        while finding := sections.next(at, until):
+        while finding := next_finding(at, until):
             if finding.gives_way and until < finding.end and not final:
                 until = finding.begin  # another one may begin in it
                 break
@@ -194,7 +197,7 @@ class Redactor:
         if at < until:
             pieces.append(KeptPiece(_decoded(data[at:until])))
         self._keep(data, until)
-        self._decided = len(_decoded(data[until:undecided]))
+        self._decided = len(_decoded(data[until:undecided])) if until < undecided else 0
 
     def _undecided(self, seen: bytes, at: int, breaks: list[int]) -> int:
         """Return the first place, at `at` or later, from which more text could make a match."""

@@ -20,15 +20,20 @@ from hookgate.hooks.policies.redact.opening import HEAD, Opening, prefixes_of, t
 _LEADS = (str(language(ESCAPE).prefixes), EMPHASIS)
 """Text that may be the beginning of an escape or emphasis before a secret."""
 
-_SIZES = (1024, math.inf)
+_SIZES = (256, 1024, math.inf)
 """The maximum sizes in bytes of matches by which detectors with first words are searched apart."""
+
+_MOST_UNLIMITED = 16
+"""The number of detectors with first words and unlimited matches whose prefixes make one pattern."""
 
 
 class UndecidedText:
     """Finds the first place from which the text is undecided for some detector."""
 
     def __init__(self, detectors: Sequence[CompiledDetector]) -> None:
-        groups = _prefix_groups(detectors)
+        begun = [each for each in detectors if each.first_words]
+        unlimited = [each for each in begun if each.longest > _SIZES[-2]][:_MOST_UNLIMITED]
+        groups = _prefix_groups([each for each in detectors if each not in begun], unlimited)
         self._at_end = [
             compile_pattern(at_end([*(_lead(each) + either(group[each]) for each in group), *_LEADS]))
             for group in groups
@@ -37,7 +42,7 @@ class UndecidedText:
             compile_pattern(rf"\A{either([either(some) for some in group.values()])}\z") for group in groups
         ]
         self._extents = [each.detector.extent for each in detectors if each.detector.extent]
-        self._begun = _begun(detectors)
+        self._begun = _begun([each for each in begun if each not in unlimited])
 
     def first(self, data: bytes, start: int) -> int:
         """Return the first undecided place at `start` or later, or the end of the data if there is none."""
@@ -56,23 +61,28 @@ class UndecidedText:
         return start_of_escape(data, start, first)
 
 
-def _prefix_groups(detectors: Sequence[CompiledDetector]) -> list[dict[str, list[str]]]:
-    """Return the prefix closures by `Detector.preceded_by`, in up to three groups.
+def _prefix_groups(
+    detectors: Sequence[CompiledDetector], unlimited: Sequence[CompiledDetector]
+) -> list[dict[str, list[str]]]:
+    """Return the prefix closures by `Detector.preceded_by`, in up to four groups.
 
-    They are those of openings, of words, and of everything else: one pattern for all would have too many
-    states. Those of detectors with first words would have even more: see _BegunWords.
+    They are those of openings, of words, of everything else, and of rules with unlimited matches: one pattern
+    for all would have too many states.
     """
     openings: dict[str, list[Opening]] = defaultdict(list)
     words: dict[str, list[str]] = defaultdict(list)
     others: dict[str, list[str]] = defaultdict(list)
+    rules: dict[str, list[str]] = defaultdict(list)
     for each in detectors:
         preceding = each.detector.preceded_by
         if each.opening:
             openings[preceding].append(each.opening)
-        elif not each.first_words:
+        else:
             (words if preceding in ("", WORD) else others)[preceding].append(each.prefixes)
+    for each in unlimited:
+        rules[each.detector.preceded_by].append(each.prefixes)
     opened = {preceding: [prefixes_of(some)] for preceding, some in openings.items()}
-    return [group for group in (opened, words, others) if group]
+    return [group for group in (opened, words, others, rules) if group]
 
 
 def _lead(preceded_by: str) -> str:
@@ -91,7 +101,10 @@ def _after_lead(data: bytes, lead: int, start: int) -> int:
 
 
 class _BegunWords:
-    """Finds undecided text by the first words of detectors, and decides there by each detector's pattern."""
+    """Finds undecided text by the first words of detectors, and decides there by each detector's pattern.
+
+    One pattern for all that may follow such words would have too many states.
+    """
 
     def __init__(self, detectors: Sequence[tuple[CompiledDetector, int]], longest: float) -> None:
         """`detectors` have the sizes of their matches in bytes, of which `longest` is the maximum."""
@@ -118,13 +131,12 @@ class _BegunWords:
 
 
 def _begun(detectors: Iterable[CompiledDetector]) -> list[_BegunWords]:
-    """Return the detectors with first words: those with short matches, and others.
+    """Return the detectors with first words, those with short matches apart from others.
 
     Only the end of a text is searched for the former.
     """
     by_size: dict[float, list[tuple[CompiledDetector, int]]] = defaultdict(list)
     for each in detectors:
-        if each.first_words:
-            longest = each.longest
-            by_size[next(size for size in _SIZES if longest <= size)].append((each, longest))
+        longest = each.longest
+        by_size[next(size for size in _SIZES if longest <= size)].append((each, longest))
     return [_BegunWords(some, size) for size, some in by_size.items()]
