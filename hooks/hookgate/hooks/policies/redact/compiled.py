@@ -27,6 +27,8 @@ _HASH_DIGITS, _LONGEST_HEAD = 12, 26
 _HASH = re.compile(rb"\[[A-Z][A-Z0-9_]{1,23}:[0-9a-f]{12}\]")
 """The replacement of a finding that was hashed."""
 
+_ANYWHERE, _HERE = re2._re2.RE2.Anchor.UNANCHORED, re2._re2.RE2.Anchor.ANCHOR_START
+
 _PRECEDING_SAMPLES = (b"", b"a", b" ", b"\n")
 """The kinds of text before a match that boundaries and anchors distinguish."""
 
@@ -56,6 +58,28 @@ def compile_pattern(pattern: str) -> Any:
         return re2.compile(pattern.encode(), options)
     except re2.error as error:
         raise ValueError(f"the pattern is too large, or not a valid RE2 pattern: {error}") from None
+
+
+class SearchPattern:
+    """A pattern of which only the places of matches are asked for.
+
+    The object of a match, and the generator that makes it, would take longer than the search of a short text.
+    So this calls what google-re2's own `search` and `match` call, which is private.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        """Raises ValueError if the pattern is too large, or invalid."""
+        self._match = compile_pattern(pattern)._regexp.Match
+
+    def search(self, data: bytes, start: int, end: int) -> int:
+        """Return where the first match between `start` and `end` begins, or -1."""
+        place: int = self._match(_ANYWHERE, data, start, end)[0][0]
+        return place
+
+    def begins_at(self, data: bytes, place: int, end: int) -> bool:
+        """Return whether a match begins at a place, and ends at `end` or before."""
+        begin: int = self._match(_HERE, data, place, end)[0][0]
+        return begin >= 0
 
 
 def at_end(prefixes: list[str]) -> str:
@@ -111,31 +135,33 @@ class CompiledDetector:
         return compile_pattern(self.detector.pattern)
 
     @cached_property
-    def _undecided(self) -> Any:
-        return compile_pattern(at_end([self.prefixes]))
+    def _undecided(self) -> SearchPattern:
+        return SearchPattern(at_end([self.prefixes]))
 
     @cached_property
-    def _preceded_by(self) -> Any:
-        return compile_pattern(self.detector.preceded_by) if self.detector.preceded_by else None
+    def _preceded_by(self) -> SearchPattern | None:
+        return SearchPattern(self.detector.preceded_by) if self.detector.preceded_by else None
 
     def _may_stand(self, data: bytes, at: int) -> bool:
         """Return whether the text before this place allows a match here."""
         if not self._preceded_by or at == 0:
             return True
-        return bool(self._preceded_by.match(data, previous_character(data, at))) or follows_lead(data, at)
+        before = previous_character(data, at)
+        return self._preceded_by.begins_at(data, before, len(data)) or follows_lead(data, at)
 
     def may_begin(self, byte: int) -> bool:
         """Return whether a match may begin with this byte. Always true for bytes that are not ASCII."""
         if byte >= 0x80:
             return True
         samples = (before + bytes([byte]) for before in _PRECEDING_SAMPLES)
-        return any(self._undecided.match(sample, len(sample) - 1) for sample in samples)
+        return any(self._undecided.begins_at(each, len(each) - 1, len(each)) for each in samples)
 
     def is_open(self, data: bytes, at: int) -> bool:
         """Return whether everything from this place on is undecided."""
         extent = self.detector.extent
-        undecided = self._undecided.match(data, at) or (extent and extent.first_open(data, at) == at)
-        return bool(undecided) and self._may_stand(data, at)
+        undecided = self._undecided.begins_at(data, at, len(data))
+        undecided = undecided or (extent is not None and extent.first_open(data, at) == at)
+        return undecided and self._may_stand(data, at)
 
     def finding(self, data: bytes, begin: int, end: int) -> Finding | None:
         """Return the finding whose match begins at `begin` and ends at `end` or before, or None."""

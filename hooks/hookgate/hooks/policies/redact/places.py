@@ -7,14 +7,13 @@ Only where such a pattern matches are the detectors tried that may match there.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
 from hookgate.hooks.policies.redact.closure import beginning, either
-from hookgate.hooks.policies.redact.compiled import CompiledDetector, compile_pattern
+from hookgate.hooks.policies.redact.compiled import CompiledDetector, SearchPattern
 from hookgate.hooks.policies.redact.detectors.detector import LEAD
 from hookgate.hooks.policies.redact.opening import HEAD, Opening, searched_of
 
@@ -32,11 +31,11 @@ class Places:
     """Finds the places where some detector may match."""
 
     def __init__(self, detectors: Sequence[CompiledDetector]) -> None:
-        self._patterns = [compile_pattern(_search_pattern(some)) for some in _search_groups(detectors)]
+        self._patterns = [SearchPattern(_search_pattern(some)) for some in _search_groups(detectors)]
 
     def first(self, data: bytes) -> int | None:
         """Return the first place in the data, or None. A match begins there, or after a lead that does."""
-        starts = [match.start() for pattern in self._patterns if (match := pattern.search(data))]
+        starts = [place for pattern in self._patterns if (place := pattern.search(data, 0, len(data))) >= 0]
         return min(starts, default=None)
 
     def from_(self, data: bytes, start: int, end: int) -> "PlacesInOrder":
@@ -47,23 +46,24 @@ class Places:
 class PlacesInOrder:
     """The places in one text, in order."""
 
-    def __init__(self, patterns: Sequence[Any], data: bytes, start: int, end: int) -> None:
+    def __init__(self, patterns: Sequence[SearchPattern], data: bytes, start: int, end: int) -> None:
         self._data, self._end = data, end
-        self._next = [
-            (match.start(), pattern) for pattern in patterns if (match := pattern.search(data, start, end))
-        ]
+        self._found = self._search(patterns, start)
+
+    def _search(self, patterns: Iterable[SearchPattern], start: int) -> list[tuple[int, SearchPattern]]:
+        """Return the first place of each pattern, without patterns that have none."""
+        data, end = self._data, self._end
+        return [(place, each) for each in patterns if (place := each.search(data, start, end)) >= 0]
 
     def next(self, start: int) -> int | None:
         """Return the first place at `start` or later, or None. `start` never falls."""
-        if not self._next:
+        if not self._found:
             return None
-        if any(place < start for place, _ in self._next):
-            self._next = [
-                (match.start(), pattern)
-                for place, pattern in self._next
-                if (match := pattern.search(self._data, start, self._end))
-            ]
-        return min((place for place, _ in self._next), default=None)
+        passed = [each for place, each in self._found if place < start]
+        if passed:
+            ahead = [found for found in self._found if found[0] >= start]
+            self._found = [*ahead, *self._search(passed, start)]
+        return min((place for place, _ in self._found), default=None)
 
 
 def _search_groups(detectors: Sequence[CompiledDetector]) -> Iterator[Sequence[CompiledDetector]]:
@@ -126,13 +126,13 @@ class Bundle:
         self._detectors = detectors
 
     @cached_property
-    def _any(self) -> Any:
-        return compile_pattern(either([compiled.detector.pattern for compiled in self._detectors]))
+    def _any(self) -> SearchPattern:
+        return SearchPattern(either([compiled.detector.pattern for compiled in self._detectors]))
 
     def matching(self, data: bytes, place: int, end: int) -> Sequence[CompiledDetector]:
         """Return the detectors that may match at a place: all or none of them."""
         is_one = len(self._detectors) == 1
-        return self._detectors if is_one or self._any.match(data, place, end) else ()
+        return self._detectors if is_one or self._any.begins_at(data, place, end) else ()
 
 
 class ByBeginning:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hookgate.hooks.policies.redact.characters import next_character, start_of_context
 from hookgate.hooks.policies.redact.closure import either, language
-from hookgate.hooks.policies.redact.compiled import CompiledDetector, at_end, compile_pattern
+from hookgate.hooks.policies.redact.compiled import CompiledDetector, SearchPattern, at_end
 from hookgate.hooks.policies.redact.detectors.detector import (
     BEGINS_ESCAPE,
     EMPHASIS,
@@ -35,23 +35,24 @@ class UndecidedText:
         unlimited = [each for each in begun if each.longest > _SIZES[-2]][:_MOST_UNLIMITED]
         groups = _prefix_groups([each for each in detectors if each not in begun], unlimited)
         self._at_end = [
-            compile_pattern(at_end([*(_lead(each) + either(group[each]) for each in group), *_LEADS]))
+            SearchPattern(at_end([*(_lead(each) + either(group[each]) for each in group), *_LEADS]))
             for group in groups
         ]
         self._throughout = [
-            compile_pattern(rf"\A{either([either(some) for some in group.values()])}\z") for group in groups
+            SearchPattern(rf"\A{either([either(some) for some in group.values()])}\z") for group in groups
         ]
         self._extents = [each.detector.extent for each in detectors if each.detector.extent]
         self._begun = _begun([each for each in begun if each not in unlimited])
 
     def first(self, data: bytes, start: int) -> int:
         """Return the first undecided place at `start` or later, or the end of the data if there is none."""
-        if start == 0 and any(pattern.search(data) for pattern in self._throughout):
+        first = end = len(data)
+        if start == 0 and any(pattern.search(data, 0, end) == 0 for pattern in self._throughout):
             return 0
-        first, context = len(data), start_of_context(data, start)
+        context = start_of_context(data, start)
         for pattern in self._at_end:
-            if match := pattern.search(data, context):
-                first = min(first, _after_lead(data, match.start(), start))
+            if (lead := pattern.search(data, context, end)) >= 0:
+                first = min(first, _after_lead(data, lead, start))
         for extent in self._extents:
             if extent.head in data and (begin := extent.first_open(data, start)) is not None:
                 first = min(first, begin)
@@ -111,7 +112,7 @@ class _BegunWords:
         words = {word for detector, _ in detectors for word in detector.first_words}
         parts = {word[:count] for word in words for count in range(1, len(word))}
         begun = either(["".join(map(written, part)) for part in parts])
-        self._words = compile_pattern(rf"{tree_of(words)}|{begun}\z")
+        self._words = SearchPattern(rf"{tree_of(words)}|{begun}\z")
         self._longest = longest
         self._by_head: dict[bytes, list[tuple[CompiledDetector, int]]] = defaultdict(list)
         for detector, size in detectors:
@@ -120,12 +121,13 @@ class _BegunWords:
 
     def first(self, data: bytes, start: int, end: int) -> int:
         """Return the first place before `end` from which more text could make a match, or `end`."""
-        at = int(max(start, len(data) - self._longest))
-        while at < end and (match := self._words.search(data, at)) and (place := match.start()) < end:
-            left = len(data) - place
+        size_of_data = len(data)
+        at = int(max(start, size_of_data - self._longest))
+        while at < end and 0 <= (place := self._words.search(data, at, size_of_data)) < end:
+            left = size_of_data - place
             for each, size in self._by_head[data[place : place + HEAD]]:
                 if left <= size and each.is_open(data, place):
-                    return int(place)
+                    return place
             at = place + 1
         return end
 
