@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
@@ -29,6 +28,8 @@ _HASH = re.compile(rb"\[[A-Z][A-Z0-9_]{1,23}:[0-9a-f]{12}\]")
 
 _ANYWHERE, _HERE = re2._re2.RE2.Anchor.UNANCHORED, re2._re2.RE2.Anchor.ANCHOR_START
 
+Span = tuple[int, int]
+
 _PRECEDING_SAMPLES = (b"", b"a", b" ", b"\n")
 """The kinds of text before a match that boundaries and anchors distinguish."""
 
@@ -49,19 +50,8 @@ class Finding:
         return replace(self, begin=self.begin + by, start=self.start + by, end=self.end + by)
 
 
-def compile_pattern(pattern: str) -> Any:
-    """Compile a pattern that is searched in bytes. Raises ValueError."""
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MEMORY
-    try:
-        return re2.compile(pattern.encode(), options)
-    except re2.error as error:
-        raise ValueError(f"the pattern is too large, or not a valid RE2 pattern: {error}") from None
-
-
-class SearchPattern:
-    """A pattern of which only the places of matches are asked for.
+class BytesPattern:
+    """A pattern that is searched in bytes of UTF-8, and tells only places.
 
     The object of a match, and the generator that makes it, would take longer than the search of a short text.
     So this calls what google-re2's own `search` and `match` call, which is private.
@@ -69,7 +59,13 @@ class SearchPattern:
 
     def __init__(self, pattern: str) -> None:
         """Raises ValueError if the pattern is too large, or invalid."""
-        self._match = compile_pattern(pattern)._regexp.Match
+        options = re2.Options()
+        options.log_errors = False
+        options.max_mem = _MEMORY
+        try:
+            self._match = re2.compile(pattern.encode(), options)._regexp.Match
+        except re2.error as error:
+            raise ValueError(f"the pattern is too large, or not a valid RE2 pattern: {error}") from None
 
     def search(self, data: bytes, start: int, end: int) -> int:
         """Return where the first match between `start` and `end` begins, or -1."""
@@ -80,6 +76,11 @@ class SearchPattern:
         """Return whether a match begins at a place, and ends at `end` or before."""
         begin: int = self._match(_HERE, data, place, end)[0][0]
         return begin >= 0
+
+    def spans(self, data: bytes, place: int, end: int) -> list[Span]:
+        """Return the spans of such a match and of its groups, which are (-1, -1) if there is none."""
+        spans: list[Span] = self._match(_HERE, data, place, end)
+        return spans
 
 
 def at_end(prefixes: list[str]) -> str:
@@ -131,16 +132,16 @@ class CompiledDetector:
         return longest_match(self.detector.pattern)
 
     @cached_property
-    def _matches(self) -> Any:
-        return compile_pattern(self.detector.pattern)
+    def _matches(self) -> BytesPattern:
+        return BytesPattern(self.detector.pattern)
 
     @cached_property
-    def _undecided(self) -> SearchPattern:
-        return SearchPattern(at_end([self.prefixes]))
+    def _undecided(self) -> BytesPattern:
+        return BytesPattern(at_end([self.prefixes]))
 
     @cached_property
-    def _preceded_by(self) -> SearchPattern | None:
-        return SearchPattern(self.detector.preceded_by) if self.detector.preceded_by else None
+    def _preceded_by(self) -> BytesPattern | None:
+        return BytesPattern(self.detector.preceded_by) if self.detector.preceded_by else None
 
     def _may_stand(self, data: bytes, at: int) -> bool:
         """Return whether the text before this place allows a match here."""
@@ -165,32 +166,31 @@ class CompiledDetector:
 
     def finding(self, data: bytes, begin: int, end: int) -> Finding | None:
         """Return the finding whose match begins at `begin` and ends at `end` or before, or None."""
-        match = self._matches.match(data, begin, end)
-        if match is None or not self._may_stand(data, begin):
+        whole, *groups = self._matches.spans(data, begin, end)
+        if whole[0] < 0 or not self._may_stand(data, begin):
             return None
         if self.detector.extent:
-            stop, _ = self.detector.extent.end(data, match.end(), end, final=True)
-            return None if stop == match.end() else Finding(self.detector, begin, begin, stop)
-        start, stop = _replaced(match, self.detector.secret_group)
+            stop, _ = self.detector.extent.end(data, whole[1], end, final=True)
+            return None if stop == whole[1] else Finding(self.detector, begin, begin, stop)
+        start, stop = _replaced(whole, groups, self.detector.secret_group)
         if start == stop or _is_hash(data, start, stop):
             return None
-        if self.detector.fits and not _fits(self.detector.fits, data, match, start, stop):
+        if self.detector.fits and not _fits(self.detector.fits, data, whole, (start, stop)):
             return None
         return _checked_finding(self.detector, data, begin, start, stop)
 
 
-def _replaced(match: Any, group: int) -> tuple[int, int]:
+def _replaced(whole: Span, groups: list[Span], number: int) -> Span:
     """Return the begin and end of what is replaced of a match. They are equal if there is nothing."""
-    if group or not match.re.groups:
-        span: tuple[int, int] = match.span(group)
-        return span
-    spans = (match.span(number) for number in range(1, match.re.groups + 1))
-    return next((span for span in spans if span[0] < span[1]), (-1, -1))
+    if not groups:
+        return whole
+    if number:
+        return groups[number - 1]
+    return next((span for span in groups if span[0] < span[1]), (-1, -1))
 
 
-def _fits(fits: Callable[[str, str, str], bool], data: bytes, match: Any, start: int, stop: int) -> bool:
-    begin = match.start()
-    parts = data[max(begin - CONTEXT, 0) : begin], data[begin : match.end()], data[start:stop]
+def _fits(fits: Callable[[str, str, str], bool], data: bytes, whole: Span, replaced: Span) -> bool:
+    parts = data[max(whole[0] - CONTEXT, 0) : whole[0]], data[slice(*whole)], data[slice(*replaced)]
     return fits(*(part.decode(errors="replace") for part in parts))
 
 

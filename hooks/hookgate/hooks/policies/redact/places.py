@@ -10,10 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
-from operator import attrgetter
 
 from hookgate.hooks.policies.redact.closure import beginning, either
-from hookgate.hooks.policies.redact.compiled import CompiledDetector, SearchPattern
+from hookgate.hooks.policies.redact.compiled import BytesPattern, CompiledDetector
 from hookgate.hooks.policies.redact.detectors.detector import LEAD
 from hookgate.hooks.policies.redact.opening import HEAD, Opening, searched_of
 
@@ -24,14 +23,14 @@ _SEARCHED = 20
 """The number of first characters by which a rule's matches are searched."""
 
 _BUNDLED = 6
-"""The number of detectors of personal data that are tried together."""
+"""The number of detectors of personal data, or of rules, that are tried together."""
 
 
 class Places:
     """Finds the places where some detector may match."""
 
     def __init__(self, detectors: Sequence[CompiledDetector]) -> None:
-        self._patterns = [SearchPattern(_search_pattern(some)) for some in _search_groups(detectors)]
+        self._patterns = [BytesPattern(_search_pattern(some)) for some in _search_groups(detectors)]
 
     def first(self, data: bytes) -> int | None:
         """Return the first place in the data, or None. A match begins there, or after a lead that does."""
@@ -46,11 +45,11 @@ class Places:
 class PlacesInOrder:
     """The places in one text, in order."""
 
-    def __init__(self, patterns: Sequence[SearchPattern], data: bytes, start: int, end: int) -> None:
+    def __init__(self, patterns: Sequence[BytesPattern], data: bytes, start: int, end: int) -> None:
         self._data, self._end = data, end
         self._found = self._search(patterns, start)
 
-    def _search(self, patterns: Iterable[SearchPattern], start: int) -> list[tuple[int, SearchPattern]]:
+    def _search(self, patterns: Iterable[BytesPattern], start: int) -> list[tuple[int, BytesPattern]]:
         """Return the first place of each pattern, without patterns that have none."""
         data, end = self._data, self._end
         return [(place, each) for each in patterns if (place := each.search(data, start, end)) >= 0]
@@ -126,8 +125,8 @@ class Bundle:
         self._detectors = detectors
 
     @cached_property
-    def _any(self) -> SearchPattern:
-        return SearchPattern(either([compiled.detector.pattern for compiled in self._detectors]))
+    def _any(self) -> BytesPattern:
+        return BytesPattern(either([f"(?:{compiled.detector.pattern})" for compiled in self._detectors]))
 
     def matching(self, data: bytes, place: int, end: int) -> Sequence[CompiledDetector]:
         """Return the detectors that may match at a place: all or none of them."""
@@ -162,9 +161,13 @@ class ByBeginning:
 
 
 def _bundles(detectors: Sequence[CompiledDetector]) -> list[Bundle]:
-    """Return the detectors in order: those of personal data in bundles, as many numbers look alike."""
+    """Return the detectors in order: those of personal data and of rules in bundles, as many look alike."""
     bundles = []
-    for group, each in groupby(detectors, attrgetter("detector.group")):
-        some, size = list(each), _BUNDLED if group == "personal" else 1
+    for look_alike, each in groupby(detectors, _looks_like_others):
+        some, size = list(each), _BUNDLED if look_alike else 1
         bundles += [Bundle(some[at : at + size]) for at in range(0, len(some), size)]
     return bundles
+
+
+def _looks_like_others(compiled: CompiledDetector) -> bool:
+    return compiled.detector.group == "personal" or bool(compiled.detector.rule)

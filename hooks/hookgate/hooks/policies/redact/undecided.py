@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hookgate.hooks.policies.redact.characters import next_character, start_of_context
 from hookgate.hooks.policies.redact.closure import either, language
-from hookgate.hooks.policies.redact.compiled import CompiledDetector, SearchPattern, at_end
+from hookgate.hooks.policies.redact.compiled import BytesPattern, CompiledDetector, at_end
 from hookgate.hooks.policies.redact.detectors.detector import (
     BEGINS_ESCAPE,
     EMPHASIS,
@@ -35,11 +35,11 @@ class UndecidedText:
         unlimited = [each for each in begun if each.longest > _SIZES[-2]][:_MOST_UNLIMITED]
         groups = _prefix_groups([each for each in detectors if each not in begun], unlimited)
         self._at_end = [
-            SearchPattern(at_end([*(_lead(each) + either(group[each]) for each in group), *_LEADS]))
+            BytesPattern(at_end([*(_lead(each) + either(group[each]) for each in group), *_LEADS]))
             for group in groups
         ]
         self._throughout = [
-            SearchPattern(rf"\A{either([either(some) for some in group.values()])}\z") for group in groups
+            BytesPattern(rf"\A{either([either(some) for some in group.values()])}\z") for group in groups
         ]
         self._extents = [each.detector.extent for each in detectors if each.detector.extent]
         self._begun = _begun([each for each in begun if each not in unlimited])
@@ -112,7 +112,7 @@ class _BegunWords:
         words = {word for detector, _ in detectors for word in detector.first_words}
         parts = {word[:count] for word in words for count in range(1, len(word))}
         begun = either(["".join(map(written, part)) for part in parts])
-        self._words = SearchPattern(rf"{tree_of(words)}|{begun}\z")
+        self._words = BytesPattern(rf"{tree_of(words)}|{begun}\z")
         self._longest = longest
         self._by_head: dict[bytes, list[tuple[CompiledDetector, int]]] = defaultdict(list)
         for detector, size in detectors:
