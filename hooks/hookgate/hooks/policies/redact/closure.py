@@ -79,6 +79,11 @@ def longest_match(pattern: str) -> int:
     return int(tree.getwidth()[1]) * (1 if _is_ascii(tree) else 4)
 
 
+def matches_ascii(pattern: str) -> bool:
+    """Return whether matches consist of characters of ASCII only."""
+    return _is_ascii(parsed(pattern))
+
+
 def _is_ascii(nodes: Any) -> bool:
     """Return whether matches consist of characters of ASCII only."""
     return all(

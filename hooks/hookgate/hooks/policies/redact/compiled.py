@@ -8,7 +8,7 @@ from functools import cached_property
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
 from hookgate.hooks.policies.redact.characters import previous_character
-from hookgate.hooks.policies.redact.closure import Language, language, longest_match
+from hookgate.hooks.policies.redact.closure import Language, language, longest_match, matches_ascii
 from hookgate.hooks.policies.redact.detectors.detector import CONTEXT, Detector, follows_lead
 from hookgate.hooks.policies.redact.opening import (
     Characters,
@@ -130,6 +130,11 @@ class CompiledDetector:
     def longest(self) -> int:
         """The maximum size of a match in bytes."""
         return longest_match(self.detector.pattern)
+
+    @property
+    def is_ascii(self) -> bool:
+        """Whether matches consist of characters of ASCII only."""
+        return matches_ascii(self.detector.pattern)
 
     @cached_property
     def _matches(self) -> BytesPattern:

@@ -20,11 +20,11 @@ from hookgate.hooks.policies.redact.opening import HEAD, Opening, prefixes_of, t
 _LEADS = (str(language(ESCAPE).prefixes), EMPHASIS)
 """Text that may be the beginning of an escape or emphasis before a secret."""
 
-_SIZES = (256, 1024, math.inf)
+_SIZES = (256, math.inf)
 """The maximum sizes in bytes of matches by which detectors with first words are searched apart."""
 
-_MOST_UNLIMITED = 16
-"""The number of detectors with first words and unlimited matches whose prefixes make one pattern."""
+_LONG, _MOST_LONG = 1024, 16
+"""The size in bytes above which matches are long, and how many detectors of such matches make one pattern."""
 
 
 class UndecidedText:
@@ -32,8 +32,8 @@ class UndecidedText:
 
     def __init__(self, detectors: Sequence[CompiledDetector]) -> None:
         begun = [each for each in detectors if each.first_words]
-        unlimited = [each for each in begun if each.longest > _SIZES[-2]][:_MOST_UNLIMITED]
-        groups = _prefix_groups([each for each in detectors if each not in begun], unlimited)
+        long = [each for each in begun if each.longest > _LONG and each.is_ascii][:_MOST_LONG]
+        groups = _prefix_groups([each for each in detectors if not each.first_words], long)
         self._at_end = [
             BytesPattern(at_end([*(_lead(each) + either(group[each]) for each in group), *_LEADS]))
             for group in groups
@@ -42,7 +42,7 @@ class UndecidedText:
             BytesPattern(rf"\A{either([either(some) for some in group.values()])}\z") for group in groups
         ]
         self._extents = [each.detector.extent for each in detectors if each.detector.extent]
-        self._begun = _begun([each for each in begun if each not in unlimited])
+        self._begun = _begun([each for each in begun if each not in long])
 
     def first(self, data: bytes, start: int) -> int:
         """Return the first undecided place at `start` or later, or the end of the data if there is none."""
@@ -63,12 +63,12 @@ class UndecidedText:
 
 
 def _prefix_groups(
-    detectors: Sequence[CompiledDetector], unlimited: Sequence[CompiledDetector]
+    detectors: Sequence[CompiledDetector], long: Sequence[CompiledDetector]
 ) -> list[dict[str, list[str]]]:
     """Return the prefix closures by `Detector.preceded_by`, in up to four groups.
 
-    They are those of openings, of words, of everything else, and of rules with unlimited matches: one pattern
-    for all would have too many states.
+    They are those of openings, of words, of everything else, and of rules with long matches: one pattern for
+    all would have too many states.
     """
     openings: dict[str, list[Opening]] = defaultdict(list)
     words: dict[str, list[str]] = defaultdict(list)
@@ -80,7 +80,7 @@ def _prefix_groups(
             openings[preceding].append(each.opening)
         else:
             (words if preceding in ("", WORD) else others)[preceding].append(each.prefixes)
-    for each in unlimited:
+    for each in long:
         rules[each.detector.preceded_by].append(each.prefixes)
     opened = {preceding: [prefixes_of(some)] for preceding, some in openings.items()}
     return [group for group in (opened, words, others, rules) if group]
