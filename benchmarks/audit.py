@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import SessionContext
-from hookgate.proxy.audit.chain import Entry, end_entry, start_entry
+from hookgate.proxy.audit.chain import Entry
+from hookgate.proxy.audit.entries import end_entry, start_entry
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.reading import AuditReader, RecordFilter
 from hookgate.proxy.audit.verifying import verify_database

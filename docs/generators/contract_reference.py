@@ -3,10 +3,8 @@
 python docs/generators/contract_reference.py > docs/reference.md
 """
 
-import ast
 import inspect
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import pairwise
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -14,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from hookgate.hooks.events import INPUTS, OUTPUTS, HookInput, HookOutput
 from hookgate.hooks.events.base import SpecificOutput
+from hookgate.hooks.field_texts import field_texts
 
 _INTRODUCTION = """\
 # The hook contract, event by event
@@ -46,15 +45,6 @@ def docstring(model: type) -> str:
             f"{model.__name__} has no docstring; add one, because it is printed in the reference"
         )
     return inspect.cleandoc(model.__doc__)
-
-
-def field_texts(model: type[BaseModel]) -> Mapping[str, str]:
-    """Return the text under each field. A field that a class narrows keeps the text that it inherits."""
-    texts: dict[str, str] = {}
-    for each in reversed(model.__mro__):
-        if issubclass(each, BaseModel) and each is not BaseModel:
-            texts |= _own_texts(each)
-    return texts
 
 
 def properties(model: type[BaseModel]) -> Mapping[str, str]:
@@ -116,7 +106,11 @@ def _rows(model: type[BaseModel], prefix: str = "", besides: Collection[str] = (
     for name, field in model.model_fields.items():
         if name not in besides:
             key = field.alias or name
-            yield [f"`{prefix}{key}`", " or ".join(_types(schemas[key])), texts.get(name, "")]
+            yield [
+                f"`{prefix}{key}`",
+                " or ".join(_types(schemas[key])),
+                " ".join(texts.get(name, "").split()),
+            ]
             if part := part_of(field):
                 yield from _rows(part, f"{prefix}{key}.")
 
@@ -138,21 +132,6 @@ def _types(schema: Mapping[str, Any]) -> list[str]:
         return [f'`"{value}"`' for value in values]
     kind = schema.get("type", "object")  # a reference is to the class of an object
     return [] if kind == "null" else [_TYPES.get(kind, kind)]
-
-
-def _own_texts(model: type[BaseModel]) -> dict[str, str]:
-    """Return the strings under the fields in the class's own source, each on one line."""
-    source = ast.parse(inspect.getsource(model))
-    lines = [line for node in source.body if isinstance(node, ast.ClassDef) for line in node.body]
-    texts = {}
-    for line, below in pairwise(lines):
-        match line, below:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                texts[name] = " ".join(text.split())
-    return texts
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@ python docs/generators/credential_kinds.py > docs/credential-kinds.md
 
 from collections.abc import Callable
 
+from hookgate.hooks.key_checksums import is_hookgate_key
 from hookgate.hooks.policies.redact.detectors.assignments import (
     is_typed_password,
     is_unknown_key,
     is_user_and_password,
 )
-from hookgate.hooks.policies.redact.detectors.checks import is_base58, is_hookgate_key
+from hookgate.hooks.policies.redact.detectors.checks import is_base58
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
 from hookgate.hooks.policies.redact.detectors.detector import WORD_END, Detector
 from hookgate.hooks.policies.redact.detectors.issued import PUBLIC

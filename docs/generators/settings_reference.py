@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from hookgate.hooks.field_texts import field_texts
 from hookgate.proxy.config.catalogue import NAMED, Setting, config_schema, sections
 
 _INTRODUCTION = """\
@@ -79,7 +80,7 @@ def _chapter(title: str, section: str, kind: type[BaseModel]) -> str:
 
 
 def _row(kind: type[BaseModel], setting: Setting) -> list[str]:
-    meaning = " ".join((setting.field.description or "").split())
+    meaning = " ".join(field_texts(kind).get(setting.key, "").split())
     spellings = [f"`{name}`" for name in (*setting.variables, setting.flag) if name]
     return [
         f"`{setting.key}`",

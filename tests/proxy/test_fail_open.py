@@ -1,7 +1,7 @@
 """Hooks that stop nothing are listed at startup, in checks, lists, readiness and the panel.
 
-These are hooks that fail open, that judge each event of a stream alone, that only observe, or that are
-switched off.
+These are hooks that fail open, that judge each event of a stream alone, that only observe, whose conditions
+are never met, or that are switched off.
 """
 
 import json
@@ -23,6 +23,9 @@ from hookgate.translator.fields import JsonObject
 OPEN = "these hooks fail open (a call passes if they fail): open; "
 OPEN_ON_EXITS = "these hooks fail open when they exit with a code other than 0 or 2: exits; "
 MISSES = "these hooks judge each event of a stream alone (a text split between events passes): alone; "
+NEVER = (
+    "these hooks never run, because their event has no tool, model or operation to meet a condition: idle ("
+)
 OBSERVES = 'these hooks only observe and stop nothing: observed; to enforce them, remove "mode": "observe"'
 
 
@@ -36,7 +39,10 @@ def file(tmp_path: Path) -> Path:
     )
     settings = one_group(*hooks)
     answers = [command(name="alone", on_error="deny", stream="event"), command(name="all", on_error="deny")]
-    settings["hooks"]["AfterModel"] = [{"hooks": answers}]
+    idle = command(name="idle", on_error="deny", stream="window", when={"tools": "*"})
+    settings["hooks"]["AfterModel"] = [{"hooks": [*answers, idle]}]
+    ending = command(name="idle", on_error="deny", when={"models": "gemini-*"})
+    settings["hooks"]["SessionEnd"] = [{"hooks": [ending]}]
     return write_file(tmp_path, settings, "hooks.json")
 
 
@@ -47,6 +53,7 @@ async def test_a_start_names_them(file: Path, tmp_path: Path) -> None:
         assert OPEN_ON_EXITS in gateway.log
         assert MISSES in gateway.log
         assert OBSERVES in gateway.log
+        assert f"{NEVER}AfterModel), idle (SessionEnd); remove" in gateway.log
 
 
 @pytest.fixture
@@ -75,7 +82,7 @@ async def test_a_check_names_them_and_the_slips(slip: Path) -> None:
 )
 async def test_the_doctors_name_each_of_them_once(words: str, file: Path, tmp_path: Path) -> None:
     ended = await run(*words.split(), "--hooks", str(file), env={"HOOKGATE_STATE": str(tmp_path / "state")})
-    for expected in (OPEN, OPEN_ON_EXITS, MISSES, OBSERVES):
+    for expected in (OPEN, OPEN_ON_EXITS, MISSES, OBSERVES, NEVER):
         assert ended.out.count(f"note  {expected}") == 1
 
 
@@ -101,6 +108,7 @@ async def test_the_list_has_a_column_for_it(file: Path) -> None:
         "alone": "never",
         "all": "never",
         "observed": "never",
+        "idle": "never",
     }
     for word in ("list", "show observed"):
         shown = await run("hooks", *word.split(), "--hooks", str(file))
@@ -115,5 +123,5 @@ async def test_readiness_and_the_panel_name_them(file: Path, tmp_path: Path) -> 
         ready = (await ask(url, "GET", "/readyz")).json
     assert (ready["fail_open"], ready["fail_open_on_exit_codes"]) == (["open"], ["exits"])
     rows = (await HookPanel(here.reloader, sources).rows())["hooks"]
-    assert [row["fails_open"] for row in rows] == ["always", "on exit codes", *["never"] * 4]
+    assert [row["fails_open"] for row in rows] == ["never", "always", "on exit codes", *["never"] * 5]
     await here.reloader.close()

@@ -1,5 +1,6 @@
 """Files of text in base64: large ones are read in slices, with the same result."""
 
+import codecs
 from base64 import b64encode
 from binascii import Error
 
@@ -60,3 +61,15 @@ def test_large_base64_is_checked_like_small_one(
     size: int, head: str, group: str, tail: str, canonical: bool
 ) -> None:
     assert is_canonical_base64(head + group * size + tail) is canonical
+
+
+@pytest.mark.parametrize("mark", [codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE])
+def test_ascii_in_a_file_that_begins_like_a_wide_encoding_is_shown_as_well(mark: bytes) -> None:
+    shown = show_text_file(encode_base64(mark + b"the forbidden word"))
+    assert shown is not None
+    assert "the forbidden word" in shown
+
+
+def test_a_file_in_a_wide_encoding_is_shown_once() -> None:
+    text = "The same, in English and 中文。\n" * 20
+    assert show_text_file(encode_base64(text.encode("utf-16-le"))) == text

@@ -5,6 +5,7 @@ them in order. Hooks listed after a policy wait for it, so that they never see w
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -95,7 +96,7 @@ Each name counts one more.
 """
 
 _PROPERTIES: Mapping[str, Callable[[Event, SessionContext], Any]] = {
-    "model": lambda event, _: event.subject_property("model"),
+    "model": lambda event, session: event.subject_property("model") or session.call_state.model,
     "tools": lambda event, _: event.subject_property("tools"),
     "trigger": lambda event, _: event.subject_property("trigger"),
     "client": lambda _, session: session.client,
@@ -171,6 +172,15 @@ class Engine:
     def conditions(self, event: str) -> frozenset[str]:
         """Return the names of the properties of a Subject that the event's matchers and conditions check."""
         return self._conditions.get(event, frozenset())
+
+    def fingerprint(self, event: Event, session: SessionContext) -> str:
+        """Return a digest of the settings, and of what else decides which hooks run for such an event.
+
+        The tools of the event do not count.
+        """
+        checked = sorted(self._conditions.get(event.name, frozenset()) - {"tools"})
+        values = [_PROPERTIES[name](event, session) for name in checked]
+        return hashlib.sha256(repr((self.revision, values)).encode(errors="surrogatepass")).hexdigest()[:16]
 
     def plan(self, event: Event, session: SessionContext, layer: Layer | None = None) -> EventPlan:
         """Return the hooks that run for the event, of all layers or of the given one.

@@ -15,12 +15,12 @@ from typing import Any
 
 from hookgate.hooks.engine import Engine
 from hookgate.hooks.errors import SettingsError, is_exhaustion
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.layers_in_force import LayersInForce, NotInForce
 from hookgate.hooks.runs import Health
 from hookgate.hooks.settings import Configuration, Hook, SettingsSource
 from hookgate.hooks.settings.files import open_without_links
 from hookgate.hooks.settings.reading import UNTRUSTED_BYTES
+from hookgate.hooks.timestamps import utc_text
 from hookgate.hooks.trust import digest_of, hook_fingerprint, scripts_of
 
 log = logging.getLogger("hookgate.hooks")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from hookgate.hooks.errors import SettingsError, is_exhaustion
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings import GEMINI_LAYERS, LAYERS, Configuration, SettingsSource
 from hookgate.hooks.settings.layers import merge_layers
 from hookgate.hooks.settings.reading import LayerReading, read_layer
+from hookgate.hooks.timestamps import utc_text
 
 log = logging.getLogger("hookgate.hooks")
 

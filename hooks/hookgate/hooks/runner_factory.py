@@ -8,18 +8,10 @@ from hookgate.hooks.errors import HookError, Problem, SettingsError
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import Output
 from hookgate.hooks.policies import BUILTINS, EVENTS_BY_POLICY
+from hookgate.hooks.policy_environment import Builtins, Counters, PinnedTools, PolicyEnvironment, PriceTable
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.command import CommandRunner
-from hookgate.hooks.runners.inprocess import (
-    BuiltinRunner,
-    Builtins,
-    Counters,
-    PinnedTools,
-    PolicyEnvironment,
-    PriceTable,
-    RuntimeRunner,
-    load_action,
-)
+from hookgate.hooks.runners.inprocess import BuiltinRunner, RuntimeRunner, load_action
 from hookgate.hooks.runners.persistent import PersistentRunner
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, HttpConfig, RuntimeConfig

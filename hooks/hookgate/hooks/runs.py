@@ -14,13 +14,14 @@ from hookgate.hooks.errors import (
     is_exhaustion,
 )
 from hookgate.hooks.events import BeforeToolSelection, Event
-from hookgate.hooks.events.base import Document, utc_text
+from hookgate.hooks.events.base import Document
 from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.output import IgnoredKey, Output, describe_unread, ignored_keys, loses_decision
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, CommandConfig, Hook, RuntimeConfig
 from hookgate.hooks.threads import run_in_file_thread
+from hookgate.hooks.timestamps import utc_text
 from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 

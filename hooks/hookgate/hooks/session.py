@@ -140,6 +140,8 @@ class CallState:
     reason why the session has to end, or None."""
     operation: str = ""
     """The API's method, such as `generateContent`; empty if it is unknown, as in events of a shim."""
+    model: str = ""
+    """The model that the call is for, which hooks may have changed; empty in events of a shim."""
     own_model: str = ""
     """The model that the path asks for with its collection, such as `tunedModels/name`, if users choose the
     names in it; else empty."""

@@ -10,11 +10,11 @@ from typing import Any, BinaryIO
 from weakref import WeakKeyDictionary
 
 from hookgate.hooks.errors import Problem, SettingsError, is_exhaustion
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, RuntimeConfig
 from hookgate.hooks.settings.commands import command_words, expand_project_variables
 from hookgate.hooks.settings.editing import write_atomically
 from hookgate.hooks.settings.files import Opener, open_at_once
+from hookgate.hooks.timestamps import utc_text
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/dev", "/proc", "/sys")
 """Folders of the operating system, whose programs and devices are not part of a project."""

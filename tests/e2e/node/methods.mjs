@@ -84,6 +84,9 @@ const calls = {
   "fileSearchStores.uploadToFileSearchStore": (ai) =>
     ai.fileSearchStores.uploadToFileSearchStore({ fileSearchStoreName: store, file }),
   "fileSearchStores.downloadMedia": (ai) => ai.fileSearchStores.downloadMedia(`${store}/media/1`),
+  "fileSearchStores.documents.get": (ai) => ai.fileSearchStores.documents.get({ name: `${store}/documents/1` }),
+  "fileSearchStores.documents.list": (ai) => ai.fileSearchStores.documents.list({ parent: store }),
+  "fileSearchStores.documents.delete": (ai) => ai.fileSearchStores.documents.delete({ name: `${store}/documents/1` }),
   "operations.get": (ai) => ai.operations.get(video(ai)),
   "operations.getVideosOperation": (ai) => ai.operations.getVideosOperation(video(ai)),
   "authTokens.create": (ai) => ai.authTokens.create({ config: { uses: 1 } }),
@@ -91,6 +94,12 @@ const calls = {
   "interactions.get": (ai) => ai.interactions.get("i"),
   "interactions.cancel": (ai) => ai.interactions.cancel("i"),
   "interactions.delete": (ai) => ai.interactions.delete("i"),
+  "decisions.create": (ai) =>
+    ai.decisions.create({
+      model: "models/m",
+      input: "hi",
+      questions: { q: { type: "noul", instructions: "ok?" } },
+    }),
 };
 
 // Helpers that the language does not hide.
@@ -112,20 +121,24 @@ function* prototypes(object) {
   for (; object && object !== Object.prototype; object = Object.getPrototypeOf(object)) yield object;
 }
 
-function methodsOf(ai) {
-  const found = new Set();
-  const collections = [...Object.keys(ai), ...Object.getOwnPropertyNames(GoogleGenAI.prototype)];
-  for (const name of collections.filter((each) => each !== "apiClient")) {
-    const collection = ai[name];
-    if (collection === null || typeof collection !== "object") continue;
-    for (const owner of prototypes(collection)) {
-      for (const method of Object.getOwnPropertyNames(owner)) {
-        const { value } = Object.getOwnPropertyDescriptor(owner, method);
-        if (typeof value === "function" && isMethod(method)) found.add(`${name}.${method}`);
-      }
+// What collections refer to besides the collections in them.
+const internals = new Set(["apiClient", "auth", "modelsModule", "parentClient", "webSocketFactory"]);
+
+function* methodsIn(collection, name) {
+  for (const owner of prototypes(collection)) {
+    for (const [key, { value }] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {
+      if (typeof value === "function" && isMethod(key)) yield `${name}.${key}`;
+      else if (value !== null && typeof value === "object" && !internals.has(key)) yield* methodsIn(value, `${name}.${key}`);
     }
   }
-  return found;
+}
+
+function methodsOf(ai) {
+  const collections = [...Object.keys(ai), ...Object.getOwnPropertyNames(GoogleGenAI.prototype)];
+  const found = collections
+    .filter((name) => !internals.has(name) && ai[name] !== null && typeof ai[name] === "object")
+    .flatMap((name) => [...methodsIn(ai[name], name)]);
+  return new Set(found);
 }
 
 let sent = [];

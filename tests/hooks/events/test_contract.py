@@ -9,7 +9,6 @@ import pytest
 from generators.contract_reference import (
     contract_reference,
     docstring,
-    field_texts,
     own_part,
     part_of,
     properties,
@@ -35,6 +34,7 @@ from hookgate.hooks.events import (
     SessionEndInput,
     SessionStartInput,
 )
+from hookgate.hooks.field_texts import field_texts
 from hookgate.hooks.output import read_output
 from hookgate.hooks.settings import EVENTS
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.timestamps import utc_text
 
 
 @given(st.floats(min_value=0, max_value=4_000_000_000))

@@ -10,7 +10,7 @@ from support.conversation import model_turn
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.cassette import cassette_policy
-from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
+from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.translator import show_request, show_request_raw, show_response
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from support.hooks.limits import FLASH, PRO, Clock, Limited, caller, denial_reas
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.counters import MemoryCounters
 from hookgate.hooks.policies.limits import limits_policy
-from hookgate.hooks.runners.inprocess import PolicyEnvironment
+from hookgate.hooks.policy_environment import PolicyEnvironment
 from hookgate.hooks.session import ExpectedUse
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.hooks.limits import FLASH, PRO, Clock, Limited, caller, end
 
@@ -132,6 +132,7 @@ def expecting(tokens: int) -> SessionContext:
     seed=st.integers(0, 2**32),
     seconds=st.integers(0, 1200),
 )
+@example(most=1, expected=[3, 1], measure="cost", seed=362, seconds=0)
 def test_at_most_one_of_concurrent_calls_exceeds_a_limit(
     most: int, expected: list[int], measure: str, seed: int, seconds: int
 ) -> None:

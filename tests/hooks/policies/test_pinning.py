@@ -10,7 +10,7 @@ from support.hooks.builtins import make_policy
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.pins import MAX_TOOLS, Declared, MemoryPins, Pins
 from hookgate.hooks.policies.tools import tools_policy
-from hookgate.hooks.runners.inprocess import PinnedTools, PolicyEnvironment
+from hookgate.hooks.policy_environment import PinnedTools, PolicyEnvironment
 
 Json = dict[str, Any]
 

@@ -9,8 +9,8 @@ import pytest
 from support.hooks.kinds import ask, hook_of, running
 
 from hookgate.hooks import HookError, SessionContext, SettingsError
+from hookgate.hooks.policy_environment import Builtins, PolicyEnvironment
 from hookgate.hooks.runner_factory import make_runners
-from hookgate.hooks.runners.inprocess import Builtins, PolicyEnvironment
 from hookgate.hooks.settings import BuiltinConfig, Hook
 
 Json = dict[str, Any]

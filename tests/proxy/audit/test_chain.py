@@ -16,13 +16,11 @@ from hookgate.proxy.audit.chain import (
     audit_entry,
     canonical_json,
     content_hash,
-    end_entry,
-    event_entry,
     interrupted_entry,
     new_record,
     registration,
-    start_entry,
 )
+from hookgate.proxy.audit.entries import end_entry, event_entry, start_entry
 from hookgate.proxy.audit.jsonl import record_line, registration_line, stored_record_line
 from hookgate.proxy.audit.stored import StoredRecord, pack, unpack
 from hookgate.proxy.audit.verifying import Checker, VerificationReport, verify_lines

@@ -11,7 +11,8 @@ from support.gateway.databases import postgres
 
 from hookgate.hooks import SessionContext
 from hookgate.proxy.audit import reading as queries
-from hookgate.proxy.audit.chain import Columns, audit_entry, event_entry
+from hookgate.proxy.audit.chain import Columns, audit_entry
+from hookgate.proxy.audit.entries import event_entry
 from hookgate.proxy.audit.reading import AuditReader, NewCalls, RecordFilter
 from hookgate.proxy.observe.record import make_receipt
 from hookgate.proxy.store.models import audit_records, audit_writers

@@ -17,7 +17,7 @@ from support.gateway.loopback import running_upstream
 from support.programs.program import Server, run, serving
 from support.wire import HI, UNARY, connected, post
 
-from hookgate.proxy.audit import AuditError
+from hookgate.proxy.audit.chain import AuditError
 from hookgate.proxy.audit.ledger import Locks, writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.recovery import Recovery, recover

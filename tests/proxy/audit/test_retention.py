@@ -14,7 +14,7 @@ from support.gateway.audits import entries_of, ledger_in, opened, record_of, rep
 from support.gateway.databases import postgres
 from support.gateway.life import until
 
-from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit import chain, retention
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.recovery import Recovery

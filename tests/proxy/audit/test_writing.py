@@ -29,13 +29,14 @@ from support.gateway.life import until
 from support.gateway.loopback import running_upstream, runs, says
 from support.wire import HI, SSE, UNARY, connected, post
 
-from hookgate.proxy.audit import Audit, AuditError, ledger
+from hookgate.proxy.audit import ledger
 from hookgate.proxy.audit import writer as writing
-from hookgate.proxy.audit.chain import NewRecord
+from hookgate.proxy.audit.chain import AuditError, NewRecord
 from hookgate.proxy.audit.heads import HEADS_FILE, HeadsFile, load_heads
 from hookgate.proxy.audit.journal import Journal
 from hookgate.proxy.audit.ledger import Ledger, ServerLocks, writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
+from hookgate.proxy.audit.trail import Audit
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
 from hookgate.proxy.config import Config, StreamSettings
 from hookgate.proxy.errors import ApiError

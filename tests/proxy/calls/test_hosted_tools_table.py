@@ -169,6 +169,39 @@ async def test_chat() -> None:
         assert await body_upstream(hooks, path, searching) == plain
 
 
+TOOL = {"mcpServers": [SERVER]}
+TYPED_TOOL = {"type": "mcp_server", "name": "a", "url": EVIL}
+INTERACTION = {"model": "gemini-2.5-flash", "input": "hi"}
+CHAT = {"model": "gemini-2.5-flash", "messages": [{"role": "user", "content": "hi"}]}
+ODD = [
+    *(
+        (UNARY, {"contents": TURNS, name: [TOOL]})
+        for name in ("Tools", "TOOLS", "tools ", "_tools", "to_ols")
+    ),
+    (UNARY, {"contents": TURNS, "tools": TOOL}),
+    (UNARY, {"contents": TURNS, "tools": [{"MCPServers": [SERVER]}, {"mcp_Servers": SERVER}]}),
+    *(("/v1beta/interactions", {**INTERACTION, name: [TYPED_TOOL]}) for name in ("Tools", "to_ols")),
+    ("/v1beta/interactions", {**INTERACTION, "tools": TYPED_TOOL}),
+    *(
+        ("/v1beta/interactions", {**INTERACTION, "tools": [{**TYPED_TOOL, "type": name}]})
+        for name in ("mcpServer", "MCP_SERVER", "mcp-server", "mcp_servers", " mcp_server", "mcp_server ", "")
+    ),
+    *(
+        ("/v1beta/openai/chat/completions", {**CHAT, name: {"url": EVIL}})
+        for name in ("webSearchOptions", "Web_Search_Options", "web_search_options")
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), ODD)
+async def test_no_other_spelling_brings_a_tool_past_the_policy(path: str, body: Json) -> None:
+    hooks = policy(allow=["read_file"])
+    async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, hooks) as url:
+        reply = await post(url, path, body, KEY)
+    assert (reply.status == 400) is not upstream.heard
+    assert not any(b"evil" in sent for sent in upstream.heard)
+
+
 OPENAI_TYPES = (
     *("code_interpreter", "computer_use_preview", "custom", "file_search", "image_generation", "local_shell"),
     *("mcp", "not_known_yet", "shell", "web_search", "web_search_preview"),

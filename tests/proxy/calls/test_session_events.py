@@ -1,16 +1,25 @@
 """Derived events for agents without a shim: the same policy, as far as calls allow."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 from support.conversation import function_call, function_result, model_turn, user_turn
-from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
+from support.gateway.loopback import (
+    gateway_before,
+    listens,
+    running_gateway,
+    running_upstream,
+    runs,
+    says,
+)
 from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ok, peer, post, spoken, sse
 from support.wire import ask as get
 
 from hookgate.proxy.config import Config, ShimSettings, ToolCallSettings
 from hookgate.proxy.sessions import memory
+from hookgate.proxy.sessions.sessions import LocalSessions
 
 SESSION = {**KEY, "x-hookgate-session": "s-1"}
 EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["whole", "sse", "array"])
@@ -227,6 +236,17 @@ async def test_a_tool_that_ran_past_the_shim_is_flagged_once_and_denied_in_every
     assert seen == ([("answered", 1), ("answered", 0)] if bypass == "flag" else [("denied", 1)] * 2)
 
 
+async def test_a_result_beside_the_error_of_a_blocked_call_is_flagged() -> None:
+    response = {"error": "Tool execution blocked: no", "output": "what the tool returned"}
+    result = {"functionResponse": {"name": "t", "response": response}}
+    config = Config(tools=ToolCallSettings(bypass="deny"))
+    async with running_gateway({"BeforeTool": [says({"decision": "deny"})]}, config=config) as gateway:
+        await tell(gateway, "BeforeAgent", prompt="do it")
+        await tell(gateway, "BeforeTool", tool_name="t", tool_input={})
+        answer = await ask(gateway, tool_turn(result, calls=(function_call("t"),)))
+    assert "'t' ran without" in answer_text(answer)
+
+
 async def test_a_tool_that_was_denied_and_so_did_not_run_is_not_flagged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -296,6 +316,22 @@ def no_rm(event: Json) -> Any:
 
 
 NO_RM = {"BeforeTool": [runs(no_rm)]}
+
+
+@pytest.mark.parametrize("models", ["gemini-*", "gemini-3.8-flash", "gemini-2.5-*"])
+async def test_conditions_on_models_apply_to_all_events_of_a_call(models: str) -> None:
+    """The model is the one that BeforeModel hooks have chosen, for the events after them."""
+    fired: list[Json] = []
+    names = ("SessionStart", "BeforeAgent", "AfterTool", "BeforeModel", "BeforeTool", "AfterModel")
+    hooks = {name: [{**listens(fired), "when": {"models": models}}] for name in names}
+    hooks["BeforeModel"].append(says(llm_request={"model": "gemini-3.8-flash"}))
+    script = answers({"chunks": [[function_call("read_file", path="x")]]})
+    async with running_gateway(hooks, script) as gateway:
+        for contents in (TOOL_TURN[:1], TOOL_TURN):
+            await ask(gateway, contents)
+    before, after = names[:4], names[4:]
+    expected = {"gemini-*": {*names}, "gemini-3.8-flash": {*after}, "gemini-2.5-*": {*before}}
+    assert {event["hook_event_name"] for event in fired} == expected[models]
 
 
 @EVERY_WAY
@@ -545,6 +581,31 @@ async def test_a_hidden_result_stays_hidden_however_it_is_sent(calls: list[Any])
             await ask(gateway, contents)
     assert len(gateway.generated) == len(calls)
     assert all("a secret" not in str(request.body) for request in gateway.generated)
+
+
+async def test_hooks_of_new_settings_judge_results_that_others_have_judged() -> None:
+    def redacting(word: str) -> Json:
+        redact = {"type": "builtin", "builtin": "redact", "options": {"words": {"WORD": [word]}}}
+        return {"AfterTool": [redact]}
+
+    contents, sessions = tool_turn(function_result("read_file", "blue, red")), LocalSessions()
+    async with running_upstream() as (upstream, recorded):
+        for word in ("blue", "red"):
+            async with gateway_before(upstream, redacting(word), sessions=sessions) as url:
+                await post(url, UNARY, {"contents": contents}, SESSION)
+        results = [json.dumps(call.body["contents"][2]) for call in recorded]
+    assert ["blue" in each for each in results] == [False, True]
+    assert ["red" in each for each in results] == [True, False]
+
+
+@pytest.mark.parametrize("when", [{"clients": "cli"}, {"operations": "generateContent"}])
+async def test_results_that_a_condition_exempted_are_judged_where_it_holds(when: Json) -> None:
+    hook = {**says({"decision": "deny", "reason": "not for you"}), "when": when}
+    async with running_gateway({"AfterTool": [hook]}) as gateway:
+        for target, client in ((SSE, "other/1"), (UNARY, "cli/1"), (SSE, "other/1")):
+            await post(gateway.url, target, {"contents": TOOL_TURN}, {**SESSION, "User-Agent": client})
+        hidden = ["a secret" not in json.dumps(call.body) for call in gateway.generated]
+    assert hidden == [False, True, False]
 
 
 async def test_a_hidden_result_stays_hidden_for_another_key() -> None:

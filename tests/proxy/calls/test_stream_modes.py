@@ -460,7 +460,7 @@ class OpenGate:
 
     agent_has_call = False
 
-    def pass_text(self, body: dict[str, Any]) -> bool:
+    def note_if_text(self, body: dict[str, Any]) -> bool:
         return False
 
 

@@ -87,7 +87,7 @@ async def test_a_model_that_is_asked_again_gets_its_parts_in_order_with_successi
     a, b, c = ({"text": text} for text in "abc")
     for parts in ([a], [thought], [b], [c], [b, c], [signed]):
         answer = says(*parts)
-        assert gate.pass_text(answer) or await gate.judge(answer) is answer
+        assert gate.note_if_text(answer) or await gate.judge(answer) is answer
     again = await gate.judge(says(a, call("f")))
     assert isinstance(again, AskAgain)
     assert again.turns[0]["parts"] == [a, thought, {"text": "bcbc"}, signed, a, call("f")]
@@ -134,7 +134,7 @@ async def test_an_answer_that_cannot_be_repeated_is_not_kept(
     gate, text = ToolGate([Judging()], CallState(), may_ask_again=True), "".join(["so", "me"])
     references = sys.getrefcount(text)
     for _ in range(3):
-        assert gate.pass_text(says({"text": text}))
+        assert gate.note_if_text(says({"text": text}))
     assert sys.getrefcount(text) == references + 3
     await gate.judge(last)
     assert sys.getrefcount(text) == references

@@ -117,6 +117,8 @@ async def test_the_address_is_the_configured_one(tmp_path: Path) -> None:
     printed = await run("agents", "antigravity", *certificate)
     assert "AGY_LLM_GATEWAY_URL=https://gate.local:8443\n" in printed.out
     assert "It requires https" not in printed.out
+    behind = configured(tmp_path, "[listen]\naddress = '127.0.0.1:0'\nurl = 'https://host.example/gemini'\n")
+    assert "https://host.example/gemini" in (await run("agents", "gemini-cli", *behind)).out
     printed = await run("agents", "gemini-cli", env={"HOOKGATE_URL": "http://10.0.0.1"})
     assert "GOOGLE_GEMINI_BASE_URL=http://10.0.0.1\n" in printed.out
     assert "It requires https, except on this machine: " in printed.out

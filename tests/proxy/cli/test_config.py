@@ -12,8 +12,9 @@ from support.hooks.settings import command, one_group, write_file
 from support.places import PROJECT
 from support.programs.program import run, serving
 
+from hookgate.hooks.field_texts import field_texts
 from hookgate.proxy.config import Config
-from hookgate.proxy.config.catalogue import SETTINGS, sections
+from hookgate.proxy.config.catalogue import SETTINGS, Setting, sections
 from hookgate.proxy.config.values import Section
 
 PAGE = PROJECT / "docs" / "configuration.md"
@@ -136,9 +137,10 @@ def test_the_page_is_what_the_model_says() -> None:
     )
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_every_setting_is_documented(name: str) -> None:
-    assert (SETTINGS[name].field.description or "").endswith(".")
+@pytest.mark.parametrize(("name", "setting"), SETTINGS.items())
+def test_every_setting_is_documented(name: str, setting: Setting) -> None:
+    text = field_texts(sections()[setting.section])[setting.key]
+    assert text.endswith("."), name
 
 
 def test_every_section_is_documented() -> None:

@@ -73,6 +73,41 @@ async def test_the_list_of_commands_loads_none_of_them() -> None:
     assert not {b"aiohttp", b"pydantic", b"sqlalchemy", b"hookgate.hooks"} & set(modules.split())
 
 
+_OF_CALLS = "aiohttp prometheus_client watchfiles hookgate.hooks.engine hookgate.proxy.calls"
+_RARE = "alembic google opentelemetry psycopg hookgate.hooks.policies.redact"
+
+
+@pytest.mark.parametrize(
+    ("command", "unused"),
+    [
+        ("keys list", f"{_OF_CALLS} hookgate.hooks.events hookgate.proxy.observe.record"),
+        ("audit list", f"{_OF_CALLS} hookgate.hooks.events hookgate.proxy.observe.record"),
+        ("tools list", _OF_CALLS),
+        ("hooks list", "aiohttp prometheus_client sqlalchemy watchfiles hookgate.proxy.calls"),
+        ("init --list", f"{_OF_CALLS} pydantic sqlalchemy hookgate.hooks.settings"),
+        ("event --help", f"{_OF_CALLS} argparse asyncio pydantic sqlalchemy hookgate.hooks.settings"),
+    ],
+)
+async def test_a_command_loads_nothing_that_only_others_use(
+    command: str, unused: str, tmp_path: Path
+) -> None:
+    """With the engine and what calls need, most commands would take twice as long."""
+    script = (
+        "import sys\n"
+        "from hookgate.proxy.__main__ import main\n"
+        "try: sys.exit(main())\n"
+        "finally: print(*sys.modules, file=sys.stderr)\n"
+    )
+    env = {**environment(), "HOOKGATE_CONFIG": os.devnull, "HOOKGATE_STATE": str(tmp_path)}
+    await run("keys", "create", "alice", "--state", str(tmp_path))  # so that there is something to list
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, *command.split(), stdout=PIPE, stderr=PIPE, env=env
+    )
+    _, modules = await process.communicate()
+    assert process.returncode == 0
+    assert set(f"{unused} {_RARE}".split()) & set(modules.decode().split()) == set()
+
+
 def test_its_help_names_the_commands_and_every_option(here: Here) -> None:
     overview = here("--help").out
     assert all(command in overview for command in ("serve", "config", "key-hash", "hooks", "upstream"))

@@ -10,6 +10,7 @@ from generators.settings_reference import settings_reference
 from pydantic import ValidationError
 from support.programs.program import run
 
+from hookgate.hooks.field_texts import field_texts
 from hookgate.proxy.config import Config, ConfigError, NamedKey, read_config
 from hookgate.proxy.config.catalogue import NAMED, config_schema
 from hookgate.proxy.config.values import Section
@@ -184,5 +185,6 @@ def test_the_schema_takes_what_a_file_may_say() -> None:
 def test_tables_with_names_are_documented(section: str) -> None:
     kind = NAMED[section]
     assert issubclass(kind, Section)
-    assert all((field.description or "").endswith(".") for field in kind.model_fields.values())
+    texts = field_texts(kind)
+    assert all(texts[name].endswith(".") for name in kind.model_fields)
     assert f"## [{section}.NAME]\n\n{(kind.__doc__ or '').split('.', maxsplit=1)[0]}" in settings_reference()

@@ -20,6 +20,7 @@ _SAMPLES = {
     "https": ["https://a", "https://b:80/c", "http://127.0.0.1:1/d", "http://localhost"],
     "PostgreSQL": ["postgresql://a/b", "postgresql://u:p@a:1/b", "postgresql+psycopg://u@/b?x=1"],
     "origin": ["https://a.example", "http://localhost:3000", "https://b.example:8443", "http://[::1]:1"],
+    "header": ["X-Tenant", "x-team", "X-Cost-Center", "Priority"],
     "hostname": ["a", "b.example", "c.example.com", "d-e"],
     "path": ["/a", "/b/c", "d", "e/f.json"],
 }

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from hookgate.hooks import CallState, SessionContext
-from hookgate.proxy.calls import events
+from hookgate.proxy.calls import event_service
 from hookgate.proxy.calls.event_service import Rates
 from hookgate.proxy.config.session_bounds import MAX_SESSIONS
 from hookgate.proxy.keys.callers import AcceptedKeys
@@ -151,7 +151,7 @@ def test_a_caller_has_so_many_events_a_second_and_no_more_after_a_quiet_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = SimpleNamespace(monotonic=lambda: 0.0)
-    monkeypatch.setattr(events, "time", clock)
+    monkeypatch.setattr(event_service, "time", clock)
     rates = Rates(per_second=3)
 
     def allowed_at(seconds: float) -> int:

@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import Connection, insert, select
 from support.gateway.databases import cut, drop, postgres
 
-from hookgate.hooks.runners.inprocess import Counters
+from hookgate.hooks.policy_environment import Counters
 from hookgate.proxy.config import StoreSettings
 from hookgate.proxy.store import Store, StoreError, database, models
 from hookgate.proxy.store import counters as store_counters

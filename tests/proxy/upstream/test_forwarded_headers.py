@@ -1,13 +1,22 @@
 """The headers that are forwarded in each direction."""
 
+import json
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 from multidict import CIMultiDict
+from pydantic import ValidationError
+from support.gateway.live import LIVE, live
+from support.gateway.loopback import gateway_before, listens
+from support.wire import KEY, connected, ok, peer, prompt, request_bytes
 
+from hookgate.proxy.config import Config, UpstreamSettings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.keys.callers import check_credentials
 from hookgate.proxy.upstream.client import (
+    Upstreams,
     in_utf8,
     to_client,
     to_upstream,
@@ -126,6 +135,91 @@ def test_a_judged_body_is_in_utf8_whatever_its_sender_says(sent: str, received: 
     assert in_utf8({"X-Goog-Upload-Header-Content-Type": sent}) == {
         "X-Goog-Upload-Header-Content-Type": received
     }
+
+
+# ---- headers that the operator names
+
+
+def named(*names: str) -> Upstreams:
+    return Upstreams(UpstreamSettings(request_headers=names))
+
+
+def test_headers_that_the_operator_names_are_passed_on_whatever_their_case() -> None:
+    headers = {"x-tenant": "a", "X-Other": "b", "Cookie": "c", "Authorization": "Bearer t"}
+    assert named("X-Tenant").named_headers(headers) == {"x-tenant": "a"}
+    assert named().named_headers(headers) == {}
+
+
+ALREADY = ["Referer", "User-Agent", "X-Goog-User-Project", "X-Android-Package", "X-Ios-Bundle-Identifier"]
+CREDENTIALS = ["Authorization", "Cookie", "Proxy-Authorization", "X-Api-Key", "Api-Key", "X-Auth-Token"]
+CONTENT = ["Content-Type", "Content-Encoding", "Content-Length", "Accept", "Accept-Encoding", "If-Match"]
+ROUTE = ["X-Forwarded-For", "X-Original-URL", "X-Rewrite-URL", "X-Method-Override", "Sec-WebSocket-Key"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*PASSING, *HOP_BY_HOP, *MISLEADING, *ALREADY, *CREDENTIALS, *CONTENT, *ROUTE, "x-hookgate-session"],
+)
+def test_other_headers_cannot_be_named(name: str) -> None:
+    for spelled in (name, name.lower(), name.upper()):
+        with pytest.raises(ValidationError, match=r"must not be named here: it .*; remove it"):
+            UpstreamSettings(request_headers=(spelled,))
+
+
+@pytest.mark.parametrize(
+    "name", ["", "X Tenant", "X-Tenant: a", "X-Tenant\r\nHost", "x" * 65, "X_Tenant", "*"]
+)
+def test_what_is_no_name_of_a_header_cannot_be_named(name: str) -> None:
+    with pytest.raises(ValidationError, match="must be the name of a header"):
+        UpstreamSettings(request_headers=(name,))
+
+
+FILES = {"routes": {"files": "judge", "live": "judge"}, "upstream": {"request_headers": ["X-Tenant"]}}
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body"),
+    [
+        ("POST", "/v1beta/models/m:generateContent", prompt("hi")),
+        ("POST", "/v1beta/models/m:countTokens", prompt("hi")),
+        ("POST", "/v1beta/interactions", {"model": "m", "input": "hi"}),
+        ("GET", "/v1beta/interactions/i", None),
+        ("GET", "/v1beta/batches/b", None),
+        ("GET", "/v1beta/models", None),
+        ("POST", "/upload/v1beta/files", {}),
+    ],
+)
+@pytest.mark.parametrize("hooks", [{}, {"BeforeModel": [listens([])], "AfterModel": [listens([])]}])
+async def test_named_headers_reach_the_upstream_in_calls_of_all_kinds(
+    method: str, target: str, body: Any, hooks: Any
+) -> None:
+    upload = {"X-Goog-Upload-Protocol": "resumable", "X-Goog-Upload-Command": "start"}
+    headers = {**KEY, **upload, "Content-Type": "application/json", "X-TENANT": "team-a", "X-Other": "no"}
+    config = Config.model_validate(FILES)
+    data = b"" if body is None else json.dumps(body).encode()
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, hooks, config) as url,
+        connected(url) as wire,
+    ):
+        await wire.write(request_bytes(method, target, data, headers))
+        await wire.answer()
+    [sent] = upstream.heard
+    assert b"\r\nX-TENANT: team-a\r\n" in sent
+    assert b"X-Other" not in sent
+
+
+async def test_named_headers_reach_the_upstream_of_a_live_session() -> None:
+    seen: list[web.BaseRequest] = []
+    config = Config.model_validate(FILES)
+    async with (
+        live(lambda socket: socket.close(), seen) as upstream,
+        gateway_before(upstream, {}, config) as url,
+        aiohttp.ClientSession(headers={**KEY, "X-Tenant": "team-a", "X-Other": "no"}) as http,
+        http.ws_connect(url + LIVE) as socket,
+    ):
+        await socket.receive()
+    assert (seen[0].headers["X-Tenant"], "X-Other" in seen[0].headers) == ("team-a", False)
 
 
 # ---- keys

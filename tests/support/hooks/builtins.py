@@ -7,7 +7,7 @@ from typing import Any
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact.policy import redact_policy
-from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
+from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 from hookgate.hooks import CallEnd, SessionContext
 from hookgate.hooks.policies.counters import MemoryCounters
 from hookgate.hooks.policies.limits import limits_policy
-from hookgate.hooks.runners.inprocess import Counters, Policy, PolicyEnvironment
+from hookgate.hooks.policy_environment import Counters, Policy, PolicyEnvironment
 
 FLASH, PRO = "gemini-2.5-flash", "gemini-2.5-pro"
 

@@ -212,14 +212,34 @@ _ROLE = re.compile(r"[A-Za-z_]{0,32}")
 _USUAL_ROLES = ("user", "model", None)
 
 
+_READ = frozenset(
+    {"cachedContent", "contents", "generationConfig", "systemInstruction", "toolConfig", "tools"}
+)
+"""The fields of a request that are read or edited."""
+
+_PLAIN_NAMES = {name.lower(): name for name in _READ}
+_NOT_LETTERS = re.compile(r"[^a-z]+")
+
+
+def _check_names(body: JsonObject) -> None:
+    """Refuse a field that another parser could take for one that is read. Raises BodyError."""
+    for key in body:
+        if key not in _READ:
+            name = _PLAIN_NAMES.get(_NOT_LETTERS.sub("", key.lower()))
+            if name is not None and camel(key) != name:
+                raise BodyError(key, f"the field must be spelled {name!r}")
+
+
 def check_request(given: Any) -> JsonObject:
     """Return the body, made canonical, if it can be interpreted in only one way. Raises BodyError.
 
-    A body is refused if it contains a field in two spellings, inline data that decoders could interpret
-    differently, or values of the wrong type, which hooks would not see. See `make_canonical`.
+    A body is refused if it contains a field in two spellings, one that is read in another spelling, inline
+    data that decoders could interpret differently, or values of the wrong type, which hooks would not see.
+    See `make_canonical`.
     """
     if not isinstance(given, dict):
         raise BodyError("", "the body must be a JSON object")
+    _check_names(given)
     body = make_canonical(given)
     instruction, contents = read(body, "systemInstruction"), read(body, "contents")
     if instruction is not None:

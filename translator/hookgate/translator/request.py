@@ -26,10 +26,8 @@ from hookgate.translator.fields import (
     without,
     write,
 )
+from hookgate.translator.model_names import MODEL_NAME
 from hookgate.translator.tools import apply_tool_config, show_tool_config
-
-MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
-"""A regular expression for names of models, which become part of a path."""
 
 
 def requires_json(config: Mapping[str, Any]) -> bool:
@@ -218,6 +216,9 @@ _RAW_SECTIONS: tuple[ViewSection, ...] = (
     ("generationConfig", _apply_config),
 )
 _STABLE_SECTIONS: tuple[ViewSection, ...] = (("config", _apply_config), ("toolConfig", apply_tool_config))
+
+EDITED_SECTIONS = frozenset(name for name, _ in (*_RAW_SECTIONS, *_STABLE_SECTIONS))
+"""The names of the parts of a shown request that an edit may contain, besides the model and the messages."""
 
 
 VIEWS: Mapping[str, Callable[[str, JsonObject], ShownRequest]] = {

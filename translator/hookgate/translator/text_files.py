@@ -37,6 +37,12 @@ _HEAD = 4096
 
 _MAX_CONTROLS = 0.03
 
+ASCII_RUN = re.compile(rb"[\t\n\r -~]{8,}")
+"""Matches ASCII in bytes that are in a wide encoding by their beginning: readers may go by the rest of them.
+
+Text in UTF-16 or UTF-32 has hardly any.
+"""
+
 _SLICE = 256 * 1024
 """The size of the slices in which files are read, so that other threads can run between them."""
 
@@ -66,12 +72,26 @@ def decode_text_file(data: str, media_type: str = "") -> tuple[bytes, str] | Non
 
 
 def show_text_file(data: str, media_type: str = "") -> str | None:
-    """Return the text of a file, or None if it is not text. Data that is not base64 is the text itself."""
+    """Return the text of a file, or None if it is not text. Data that is not base64 is the text itself.
+
+    Text in a wide encoding is followed by what an 8-bit reading of the same bytes would show.
+    """
     try:
         found = decode_text_file(data, media_type)
     except Error:
         return data
-    return None if found is None else text_in(*found, "replace")
+    if found is None:
+        return None
+    raw, encoding = found
+    texts = [text_in(raw, encoding, "replace")]
+    if is_wide(encoding):
+        texts += [run[0].decode() for run in ASCII_RUN.finditer(raw)]
+    return "\n".join(texts)
+
+
+def is_wide(encoding: str) -> bool:
+    """Return whether characters take several bytes each, so that other readers may see other text."""
+    return encoding != "utf-8"
 
 
 def text_in(raw: bytes, encoding: str, errors: str) -> str:

@@ -1,11 +1,9 @@
 """The base classes of events, and of the input and output documents of hooks."""
 
 import marshal
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
@@ -142,23 +140,6 @@ Unchecked = Annotated[Any, WithJsonSchema({"type": "object"})]
 def first(*spellings: T | None) -> T | None:
     """Return the first argument that is not None, or None."""
     return next((value for value in spellings if value is not None), None)
-
-
-def utc_text(at: float | None = None, precision: str = "milliseconds") -> str:
-    """Return a time in the format of `timestamp`: `2026-05-04T10:00:00.000Z`.
-
-    `at` is in seconds since 1970; by default it is the current time.
-    """
-    at = time.time() if at is None else at
-    if precision != "milliseconds":
-        return datetime.fromtimestamp(at, UTC).isoformat(timespec=precision).replace("+00:00", "Z")
-    second, microsecond = divmod(round(at * 1_000_000), 1_000_000)
-    return f"{_utc_second(second)}.{microsecond // 1000:03}Z"
-
-
-@lru_cache(maxsize=8)  # a call writes the time about four times, mostly within one second
-def _utc_second(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).isoformat().removesuffix("+00:00")
 
 
 class HookInput(BaseModel):

@@ -37,7 +37,7 @@ from hookgate.translator import (
     write_tool_config,
 )
 from hookgate.translator.fields import JsonObject, camel, is_larger, read, read_list, read_object, same
-from hookgate.translator.request import requires_json
+from hookgate.translator.request import EDITED_SECTIONS, requires_json
 from hookgate.translator.response import is_json_answer
 from hookgate.translator.streaming.edits import LONG_EDIT
 
@@ -408,7 +408,7 @@ class AfterModel(Event):
 _RAW = frozenset({"contents", "systemInstruction"})
 _CONFIG_KEYS = ("config", "generationConfig")
 
-REQUEST_EDITS = frozenset({"model", "messages", "toolConfig", "raw", "beside", *_RAW, *_CONFIG_KEYS})
+REQUEST_EDITS = frozenset({"model", "messages", "raw", "beside", *EDITED_SECTIONS})
 """The keys of `llm_request` that an edit may contain. Others have no effect."""
 
 RESPONSE_EDITS = frozenset({"text", "candidate", "candidates", "usageMetadata", "raw"})

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from hookgate.hooks.runners.inprocess import Builtins, Policy, PolicyEnvironment
+from hookgate.hooks.policy_environment import Builtins, Policy, PolicyEnvironment
 
 
 def _cassette(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:

@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.canonical import canonical_form, digest
 from hookgate.hooks.policies.options import Options, Pattern, Pointer, compile_pattern, read_options
 from hookgate.hooks.policies.redact import SENSITIVE, Redactor, Scanner
-from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
+from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings.editing import write_atomically
 from hookgate.hooks.threads import run_in_file_thread
+from hookgate.hooks.timestamps import utc_text
 from hookgate.translator import declared_names
 from hookgate.translator.fields import JsonObject, is_text, joined_text, read, read_list, read_object
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hookgate.hooks.runners.inprocess import PriceTable
+from hookgate.hooks.policy_environment import PriceTable
 from hookgate.hooks.session import ExpectedUse
 from hookgate.translator.fields import JsonObject, read, read_object
 

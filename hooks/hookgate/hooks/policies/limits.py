@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from math import floor, log10
+from math import floor, isclose, log10
 from typing import Any
 
 from hookgate.hooks.policies.counters import (
@@ -23,7 +23,7 @@ from hookgate.hooks.policies.counters import (
 )
 from hookgate.hooks.policies.estimates import estimate_output, priced_model
 from hookgate.hooks.policies.options import read_options
-from hookgate.hooks.runners.inprocess import Counters, Policy, PolicyEnvironment, PriceTable
+from hookgate.hooks.policy_environment import Counters, Policy, PolicyEnvironment, PriceTable
 from hookgate.hooks.session import CallEnd, ExpectedUse, SessionContext
 
 log = logging.getLogger("hookgate.hooks")
@@ -139,7 +139,7 @@ class Account:
         for place in others:
             own = self._held[place.key].amount if place.key in self._held else 0
             used, total = found.get(place.count.key, 0), sum(found.get(key, 0) for key in place.keys) - own
-            if total >= place.count.most:
+            if _is_reached(total, place.count.most):
                 return Full(place.count, total, total - used)
             place.elsewhere = sum(found.get(key, 0) for key in place.keys if key != place.key)
         return None
@@ -163,7 +163,7 @@ class Account:
             if place.count.measure == "requests":
                 if held.others + held.amount > place.count.most:
                     return Full(place.count, held.others)
-            elif held.others >= place.count.most:
+            elif _is_reached(held.others, place.count.most):
                 return Full(place.count, held.others, held.others - place.elsewhere)
         return None
 
@@ -193,6 +193,11 @@ class Account:
             for key in filter(is_held_key, list(self._held)):
                 held = self._held.pop(key)
                 self._counters.add_later(key, -held.amount, held.expires)
+
+
+def _is_reached(used: float, most: float) -> bool:
+    """Return whether a limit is reached. Sums of costs may be too small by a rounding error."""
+    return used >= most or isclose(used, most)
 
 
 def _rules_about(rules: Iterable[LimitRule], model: str, answered_by: str) -> list[LimitRule]:

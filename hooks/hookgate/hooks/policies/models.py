@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from hookgate.hooks.policies.options import Globs, Options, matches_name, read_options
-from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
+from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import UNREADABLE_MODEL, SessionContext
 from hookgate.translator.fields import camel
 

@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
-import re2  # type: ignore[import-untyped]  # it has no stubs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
@@ -84,7 +83,7 @@ def _without_none(kind: Any) -> Any:
 class Options(BaseModel):
     """The base class of a policy's options. Unknown names are errors, so that misspelt rules are noticed."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 T = TypeVar("T", bound=Options)
@@ -115,6 +114,8 @@ def compile_pattern(pattern: str) -> Any:
 
     Raises PydanticCustomError for what RE2 does not support, such as lookarounds and back-references.
     """
+    import re2  # type: ignore[import-untyped]  # noqa: PLC0415  # no stubs; few policies have patterns
+
     quiet = re2.Options()
     quiet.log_errors = False
     try:

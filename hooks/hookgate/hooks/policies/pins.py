@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.canonical import canonical_form, digest
-from hookgate.hooks.runners.inprocess import PinnedTools, Policy
+from hookgate.hooks.policy_environment import PinnedTools, Policy
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.threads import run_in_file_thread
+from hookgate.hooks.timestamps import utc_text
 from hookgate.translator import declared_names, function_declarations, hosted_kinds
 from hookgate.translator.fields import read, read_object
 

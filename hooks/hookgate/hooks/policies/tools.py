@@ -27,7 +27,7 @@ from hookgate.hooks.policies.options import (
     read_options,
 )
 from hookgate.hooks.policies.pins import check_pins, tools_of
-from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
+from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
 from hookgate.translator import KNOWN_KINDS, declared_names, hosted_tools, hosted_uses
 from hookgate.translator.fields import JsonObject, camel, is_larger, read, read_object, snake_field

@@ -99,7 +99,7 @@ def shown_url(url: str) -> str:
 class When(BaseModel):
     """Conditions under which a hook runs: all that are given must be met by the call."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     models: Globs | None = None
     """Names of models, such as `gemini-*-pro`."""
@@ -129,7 +129,7 @@ class When(BaseModel):
 class HookConfig(BaseModel):
     """The settings that all types of hooks share. `timeout` is in milliseconds."""
 
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True, defer_build=True)
 
     name: str | None = None
     """The hook's name, for logs and for switching it off. The default is the command or other target."""
@@ -284,7 +284,7 @@ AnyConfig = CommandConfig | RuntimeConfig | HttpConfig | BuiltinConfig
 class GroupConfig(BaseModel):
     """Hooks that share a matcher and run in parallel or sequentially."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="ignore", strict=True, defer_build=True)
 
     matcher: str | None = None
     """For tool events, a regular expression for the whole name; for session events, the exact trigger."""
@@ -302,7 +302,7 @@ class FileConfig(BaseModel):
     that run at once.
     """
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
     on_error: OnError | None = None
     """The default of `on_error` for the hooks of this file."""

@@ -242,7 +242,9 @@ EVENTS = (
 """The eleven events of the hook contract."""
 
 ADVISORY = frozenset({"SessionEnd", "PreCompress", "Notification"})
-"""The events that hooks cannot stop."""
+"""The events that hooks cannot stop. Only agents report them, so they belong to no call of a model."""
+
+_WITH_TOOLS = frozenset({"BeforeModel", "BeforeToolSelection", "BeforeTool", "AfterTool"})
 
 FailsOpen = Literal["always", "on exit codes", "never"]
 """The failures of a hook after which a call continues: all, only exit codes other than 0 or 2, or none."""
@@ -461,6 +463,19 @@ class Configuration:
     def missing_split_text(self) -> list[str]:
         """Return the sorted, unique names of the hooks that judge each event of a stream alone."""
         return sorted({hook.name for hook in self.hooks() if hook.misses_split_text})
+
+    def never_running(self) -> list[str]:
+        """Return the sorted names of hooks whose conditions need what their event does not have."""
+        return sorted(
+            {
+                f"{hook.name} ({event})"
+                for event, groups in self.groups.items()
+                for group in groups
+                for hook in group.hooks
+                if (hook.config.when.tools and event not in _WITH_TOOLS)
+                or (event in ADVISORY and (hook.config.when.models or hook.config.when.operations))
+            }
+        )
 
     def failing_open(self, how: FailsOpen) -> list[str]:
         """Return the sorted names of the hooks that fail open in this way, without duplicates."""

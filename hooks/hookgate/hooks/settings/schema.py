@@ -7,8 +7,9 @@ restricted.
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from pydantic.json_schema import models_json_schema
 
+from hookgate.hooks.field_texts import DescribedSchema
 from hookgate.hooks.settings.configs import AnyConfig, FileConfig, GroupConfig
 from hookgate.hooks.settings.configuration import EVENTS
 
@@ -32,7 +33,7 @@ EVENT_DESCRIPTIONS = {
 }
 
 
-class _Untitled(GenerateJsonSchema):
+class _Untitled(DescribedSchema):
     """A generator that omits the titles of fields, which would repeat their names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:

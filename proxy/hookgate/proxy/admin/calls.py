@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Event
-from hookgate.hooks.events.base import Document, SharedValue, utc_text
+from hookgate.hooks.events.base import Document, SharedValue
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.reading import PARTIAL, AuditReader, CallDetail, EndedCall, RecordFilter
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import CALL_ID, Receipts

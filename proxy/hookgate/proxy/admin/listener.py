@@ -29,7 +29,7 @@ from hookgate.translator.fields import JsonObject
 
 if TYPE_CHECKING:  # its libraries are for a gateway that has one
     from hookgate.proxy.admin.panel import Panel
-    from hookgate.proxy.audit import Audit
+    from hookgate.proxy.audit.trail import Audit
     from hookgate.proxy.sessions.sessions import Sessions
 
 log = logging.getLogger("hookgate")

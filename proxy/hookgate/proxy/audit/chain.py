@@ -9,8 +9,7 @@ from uuid import uuid4
 
 import orjson
 
-from hookgate.hooks.events.base import utc_text
-from hookgate.proxy.observe.record import CallRecord, session_fields
+from hookgate.hooks.timestamps import utc_text
 from hookgate.translator.fields import JsonObject
 
 
@@ -97,25 +96,6 @@ def registration(  # noqa: PLR0913, PLR0917  # the fields of a registration
     }
 
 
-_NOT_IN_END = frozenset(
-    {
-        "receipt",
-        "request_id",
-        "began",
-        "route",
-        "session",
-        "model",
-        "issued_key",
-        "revision",
-        "event",
-        "bytes",
-    }
-)
-"""The fields of a receipt that are in a start or in its record, and therefore not in an end."""
-
-_MAX_REASON = 300
-
-
 class Columns(NamedTuple):
     """The columns by which a call that has ended is found."""
 
@@ -168,34 +148,6 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def start_entry(record: CallRecord, content: JsonObject | None = None) -> Entry:
-    """Return the entry for the start of a call."""
-    return Entry("start", record.id, now(), _start(record), None, content)
-
-
-def end_entry(
-    record: CallRecord, receipt: JsonObject, start: JsonObject, content: JsonObject | None = None
-) -> Entry:
-    """Return the entry for the end of a call with this receipt, whose recorded start is `start`.
-
-    It contains the fields of the start that have changed since, such as a model that a hook has chosen.
-    """
-    final = _start(record)
-    changed = {name: value for name, value in final.items() if value != start[name]}
-    body = {**_end(record, receipt), **changed}
-    return Entry(
-        "end", record.id, now(), body, entry_columns({**final, **body}, str(record.outcome)), content
-    )
-
-
-def event_entry(record: CallRecord, receipt: JsonObject, content: JsonObject | None = None) -> Entry:
-    """Return the entry for a shim's event: one record, with the fields of a start and an end."""
-    start = _start(record)
-    body = {"event": record.event or "refused", **start, **_end(record, receipt)}
-    columns = entry_columns(start, str(record.outcome))
-    return Entry("event", record.id, now(), body, columns, content)
-
-
 def audit_entry(name: str, **about: object) -> Entry:
     """Return an entry that does not belong to a call, such as a change of policy."""
     return Entry("event", uuid4().hex, now(), {"event": name, **about})
@@ -212,24 +164,3 @@ def entry_columns(start: JsonObject, outcome: str) -> Columns:
     session = start.get("session") or {}
     model = start.get("answered_by") or start.get("model") or ""
     return Columns(session.get("id", ""), session.get("key", ""), model, outcome)
-
-
-def _start(record: CallRecord) -> JsonObject:
-    return {
-        "request_id": record.request_id,
-        "route": {"kind": record.kind, "path": record.route},
-        "session": session_fields(record.session) if record.session else None,
-        **({"issued_key": record.issued_key} if record.issued_key else {}),
-        "model": record.model or None,
-        "revision": record.revision or None,
-        "request_bytes": record.request_bytes,
-    }
-
-
-def _end(record: CallRecord, receipt: JsonObject) -> JsonObject:
-    return {
-        **{name: value for name, value in receipt.items() if name not in _NOT_IN_END},
-        "answer_bytes": record.answer_bytes,
-        "client_gone": not (record.status or record.dropped),
-        "reasons": {event: reason[:_MAX_REASON] for event, reason in record.reasons.items()},
-    }

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, func, select
 
-from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.chain import canonical_json
 from hookgate.proxy.audit.stored import chain_tip, registrations
 from hookgate.proxy.store.models import audit_records

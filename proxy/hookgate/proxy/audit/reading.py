@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.stored import (
     StoredRecord,
     around_time,

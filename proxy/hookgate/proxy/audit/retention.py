@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select, text
 
-from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.chain import now
 from hookgate.proxy.audit.stored import first_since, position_bounds, record_body
 from hookgate.proxy.store.models import audit_content, audit_records

@@ -11,13 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hookgate.hooks.engine_reloader import Changes
-from hookgate.proxy.audit.chain import (
-    AuditError,
-    audit_entry,
-    end_entry,
-    event_entry,
-    start_entry,
-)
+from hookgate.proxy.audit.chain import AuditError, audit_entry
+from hookgate.proxy.audit.entries import end_entry, event_entry, start_entry
 from hookgate.proxy.audit.ledger import open_ledger
 from hookgate.proxy.audit.reading import AuditReader, CallDetail, receipt_of
 from hookgate.proxy.audit.recovery import recovering

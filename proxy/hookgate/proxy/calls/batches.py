@@ -93,7 +93,9 @@ async def _judge_state(call: Call, judge: Judge, data: bytes) -> bytes:
 
 async def _judge_answer(judge: Judge, model: str, response: JsonObject) -> JsonObject:
     """Return an answer after its hooks, or the answer or the reason that replaces it."""
-    outcome = await judge.fire(answer_event(model, response))
+    event = answer_event(model, response)
+    judge.session.call_state.model = event.model
+    outcome = await judge.fire(event)
     judged = judge.ended_by(outcome.verdict, AfterModel.name) or await _judge_calls(judge, outcome.event.body)
     if isinstance(judged, Replacement):
         return judged.answer

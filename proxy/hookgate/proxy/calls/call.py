@@ -85,7 +85,7 @@ class Call:
 
         Raises ApiError (403) if the caller's issued key may not be used for it.
         """
-        self.record.model = model
+        self.record.note_model(model)
         if self._admission is not None:
             await self._admission.name_model(model)
 
@@ -171,7 +171,7 @@ class Call:
         """Return the session of a model call, and the fingerprints of its last turn if it names none."""
         contents, caller = read_list(body, "contents"), self.caller
         state = create_call_state(self.route, body, generates=generates)
-        state.steps, state.rerouted = self.steps, self.services.rerouted
+        state.steps, state.rerouted, state.model = self.steps, self.services.rerouted, self.record.model
         if generates:
             state.expected = self._with_stored(state.expected, [body])
         earlier_session = "" if self.earlier is None else self.earlier.session
@@ -209,6 +209,8 @@ class Call:
         self.record.note_sending()
         await self.check_key_again()
         upstreams, method = self.services.upstreams, self.request.method
+        if named := upstreams.named_headers(self.request.headers):
+            headers = {**headers, **named}
         with AnswerLease(self.request.body_worker) as self.answer_memory:
             if route.credential_team is not None:
                 attempts = FailOver(

@@ -30,12 +30,17 @@ class UploadUrls:
     origin: str
     uploads: bool
     """Whether the request is part of an upload; if so, Location is the URL of the next part."""
+    listen_url: str = ""
+    """The URL at which clients reach the gateway according to `listen.url`; empty if it is not set."""
 
     @classmethod
-    def from_request(cls, request: web.BaseRequest, route: Route, origin: str) -> "UploadUrls":
-        """Return the URLs of a request."""
+    def of_call(cls, call: Call, route: Route) -> "UploadUrls":
+        """Return the URLs of a call that was sent to a route."""
+        request, services = call.request, call.services
         host = request.headers.get(hdrs.HOST, "")
-        return cls(request.scheme, host, route.session, origin, route.path.startswith("/upload/"))
+        origin, listen_url = services.upstreams.origins[route.api], services.config.listen.url or ""
+        is_upload = route.path.startswith("/upload/")
+        return cls(request.scheme, host, route.session, origin, is_upload, listen_url)
 
     def gateway_url_for(self, url: str) -> str:
         """Return the gateway's URL for an upstream URL. Raises ApiError (502) if its origin differs."""
@@ -47,12 +52,12 @@ class UploadUrls:
             or not parts.path.startswith(f"{origin.path}/")
         ):
             raise ApiError(502, "The upstream's upload URL has a different origin.", "UPSTREAM_ELSEWHERE")
-        if not self.host:  # any other one is valid, as `check_head` has seen
+        if not (self.listen_url or self.host):  # any other one is valid, as `check_head` has seen
             raise request_refused("The Host header is missing, so the upload URL cannot be rewritten.")
         session = f"/s/{self.session}" if self.session else ""
         path = parts.path.removeprefix(origin.path)
         query = f"?{parts.query}" if parts.query else ""
-        return f"{self.scheme}://{self.host}{session}{path}{query}"
+        return f"{self.listen_url or f'{self.scheme}://{self.host}'}{session}{path}{query}"
 
 
 def rewrite_upload_urls(headers: Mapping[str, str], upload_urls: UploadUrls) -> dict[str, str]:
@@ -106,7 +111,7 @@ async def forward_unjudged(
         async with call.send(route, headers, data, decompress=False) as answer:
             reason = answer.reason or ""
             response.set_status(answer.status, None if has_controls(reason) else reason)
-            upload_urls = UploadUrls.from_request(request, route, call.services.upstreams.origins[route.api])
+            upload_urls = UploadUrls.of_call(call, route)
             response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, upload_urls))
             events = answer.headers.get(hdrs.CONTENT_TYPE, "").startswith("text/event-stream")
             is_stream = is_judged and (events or route.streamed)

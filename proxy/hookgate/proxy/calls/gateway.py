@@ -29,7 +29,7 @@ from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, RECEIPT_HEADER, CallRecord, Receipts
 from hookgate.proxy.observe.tracing import Traces
 from hookgate.proxy.routes.cross_origin import allow_call, allowed_origin, is_preflight, readable_by
-from hookgate.proxy.routes.table import Route, match
+from hookgate.proxy.routes.table import Route, match, without_prefix
 from hookgate.proxy.routes.uploads import UPLOAD
 from hookgate.proxy.server.connection import Request, check_head, error_response, internal_error
 from hookgate.proxy.sessions.interactions import KnownInteractions, id_in_path
@@ -39,7 +39,7 @@ from hookgate.translator import ITEM_METHODS
 from hookgate.translator.strictjson import encode_answer
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
-    from hookgate.proxy.audit import Audit
+    from hookgate.proxy.audit.trail import Audit
     from hookgate.proxy.keys.issued import IssuedKeys
 
 log = logging.getLogger("hookgate.gateway")
@@ -173,8 +173,9 @@ class Gateway:
         """
         issued_keys, issued = self._services.issued_keys, None
         try:
-            routes = self._config.routes
-            route = match(request.method, request.raw_path, self._unhooked.groups, routes.files, routes.live)
+            routes, prefix = self._config.routes, self._config.listen.path_prefix
+            target = without_prefix(request.raw_path, prefix)
+            route = match(request.method, target, self._unhooked.groups, routes.files, routes.live)
             if issued_keys is not None:
                 issued_keys.check_path(request.raw_path)
             if route.kind not in _WEBSOCKETS and "websocket" in request.headers.get(hdrs.UPGRADE, "").lower():

@@ -117,7 +117,7 @@ class InteractionReading:
         async with delivery.ask_upstream(self._route, headers, payload) as answer:
             succeeded = 200 <= answer.status < 300
             named = await self._begin(answer, judge) if succeeded else {}
-            self._record.model = _model_in(named)
+            self._record.note_model(_model_in(named))
             pipeline, earlier = self._pipeline(judge), self._call.earlier
             counts = earlier is None or not earlier.counted
             try:

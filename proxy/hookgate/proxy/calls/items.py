@@ -178,6 +178,7 @@ async def judge_item(
     """Return the model and the request of an item after its hooks. Raises ApiError if they refuse it."""
     state = judge.session.call_state
     state.requires_json = requires_json(read_object(request, "generationConfig"))
+    state.model = model
     try:
         before = await judge.fire(BeforeModel(model, request))
         judge.raise_if_ended(before.verdict, BeforeModel.name)

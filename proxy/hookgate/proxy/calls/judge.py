@@ -115,6 +115,11 @@ class Judge:
         """Return the hooks that run for the event."""
         return self.engine.plan(event, self.session, self.layer)
 
+    def fingerprint(self, event: Event) -> str:
+        """Return a digest of what decides which hooks run for such an event, whatever its tool is."""
+        digest = self.engine.fingerprint(event, self.session)
+        return f"{self.layer}-{digest}" if self.layer else digest
+
     # ---- running them
 
     async def fire(self, event: E, size: int | None = None, plan: EventPlan | None = None) -> Outcome[E]:

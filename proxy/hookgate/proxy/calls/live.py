@@ -343,7 +343,8 @@ class LiveSession:
             self._rules.append(AllowedTools(allowed, self._record, asks_again=False))
         if self._tools.listens_to(BeforeTool.name):
             self._rules.append(ToolCallEvents(self._tools, declared_descriptions(request)))
-        self._model = self._record.model = model
+        self._model = model
+        self._record.note_model(model)
         self._config = read_object(request, "generationConfig")
         edited = sent.edited(request)
         setup = read(edited, "setup")

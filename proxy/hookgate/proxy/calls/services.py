@@ -23,7 +23,7 @@ from hookgate.proxy.upstream.client import NoAnswerError, Upstreams
 from hookgate.translator.fields import JsonObject
 
 if TYPE_CHECKING:  # they import SQLAlchemy, which only an enabled audit or issued keys need
-    from hookgate.proxy.audit import Audit
+    from hookgate.proxy.audit.trail import Audit
     from hookgate.proxy.keys.issued import IssuedKeys
 
 log = logging.getLogger("hookgate.gateway")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hookgate.hooks import (
@@ -118,7 +118,9 @@ class RequestEvents:
 
         They are returned because the memory is bounded: it may forget some of them before they are applied.
         """
-        judges = self._judge_of("tools").listens_to(AfterTool.name)
+        judge = self._judge_of("tools")
+        judges = judge.listens_to(AfterTool.name)
+        judged_by = judge.fingerprint(AfterTool("", {}, {})) if judges and results else ""
         effects: dict[int, HookEffect] = {}
         judged: dict[str, HookEffect] = {}
         call_state = self.judge.session.call_state
@@ -126,12 +128,12 @@ class RequestEvents:
             for result in results:
                 await call_state.steps.pause()
                 effect = self._memory.effect_on(result.identity)
-                if effect is None and judges:
+                if judges and (effect is None or effect.judged_by != judged_by):
                     with call_state.steps.judging(result.response):
                         decided = await self._judge_result(result)
                     if isinstance(decided, Ended):
                         return decided
-                    effect = judged[result.identity] = decided
+                    effect = judged[result.identity] = replace(decided, judged_by=judged_by)
                 if effect is not None:
                     effects[id(result.part)] = effect
         finally:  # a hook may end the call after others were judged

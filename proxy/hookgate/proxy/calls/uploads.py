@@ -75,7 +75,7 @@ class UploadCalls:
                 body = await read_whole(answer.chunks(), memory=call.answer_memory)
         except UpstreamError as error:
             raise error.as_api_error() from None
-        upload_urls = UploadUrls.from_request(request, route, call.services.upstreams.origins[route.api])
+        upload_urls = UploadUrls.of_call(call, route)
         sent = with_judged_body(answer.headers) | rewrite_upload_urls(answer.headers, upload_urls)
         return web.Response(status=answer.status, headers=sent, body=body)
 

@@ -49,7 +49,7 @@ async def open_sockets(
     request, upstreams = call.request, call.services.upstreams
     if not web.WebSocketResponse().can_prepare(request):
         raise request_refused("This path requires a WebSocket.")
-    headers = to_upstream(request.headers, "identity")
+    headers = to_upstream(request.headers, "identity") | upstreams.named_headers(request.headers)
     offered = [name.strip() for name in request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")]
     wanted = [name for name in offered if name and offers_protocols]
     await call.services.record_start(call.record)

@@ -22,7 +22,7 @@ from hookgate.proxy.cli.terminal import progress
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import describe_os_error, pluralize
-from hookgate.proxy.observe.record import CallOutcome
+from hookgate.proxy.observe.outcomes import CallOutcome
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import AUDIT_FILE, FAILURES, Database, open_audit, reason
 

@@ -1,4 +1,7 @@
-"""`hookgate hooks ...`: lists, switches, trusts and migrates the configured hooks."""
+"""`hookgate hooks ...`: lists, switches, trusts and migrates the configured hooks.
+
+Only the commands that run hooks import what calls need, which takes longer than to list hooks.
+"""
 
 import argparse
 import json
@@ -14,7 +17,6 @@ from hookgate.hooks.settings.schema import settings_schema
 from hookgate.hooks.trust import hook_fingerprint, scripts_of, untrustworthy
 from hookgate.proxy.cli.flags import add_hook_flags
 from hookgate.proxy.cli.terminal import confirm, print_table, table_lines
-from hookgate.proxy.cli.trials import diagnose, try_hooks
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.logs import escape_controls
@@ -241,6 +243,8 @@ async def run_hooks(arguments: argparse.Namespace) -> int:  # noqa: PLR0911  # o
         case "trust":
             return trust(sources, arguments.name, arguments.yes)
         case "test":
+            from hookgate.proxy.cli.trials import try_hooks  # noqa: PLC0415  # see the module's docstring
+
             return await try_hooks(
                 sources, arguments.event, arguments.name, arguments.input, read_prices(config.prices.file)
             )
@@ -250,4 +254,6 @@ async def run_hooks(arguments: argparse.Namespace) -> int:  # noqa: PLR0911  # o
             print(json.dumps(settings_schema(), indent=2))
             return 0
         case _:
+            from hookgate.proxy.cli.trials import diagnose  # noqa: PLC0415  # see the module's docstring
+
             return await diagnose(sources, read_prices(config.prices.file))

@@ -15,10 +15,10 @@ from getpass import getpass
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.counters import MEASURES, LimitRule
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.settings.matcher_advice import regex_as_wildcards
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.changes import RecordOwnChange, operator_name, recording_changes
 from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.cli.terminal import print_table

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings.files import read_settings
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.changes import operator_name, recording_changes
 from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.cli.terminal import print_table

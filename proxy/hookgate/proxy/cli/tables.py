@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.reading import CHANGES, CallDetail, EndedCall, RecordedChange
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.proxy.cli.terminal import table_lines

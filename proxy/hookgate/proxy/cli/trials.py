@@ -29,10 +29,10 @@ from hookgate.hooks.events.base import Document, SharedValue
 from hookgate.hooks.events.reading import SAMPLES, read_event
 from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.output import Output, describe_unread
+from hookgate.hooks.policy_environment import PriceTable
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.command import CommandRunner
-from hookgate.hooks.runners.inprocess import PriceTable
 from hookgate.hooks.runners.persistent import LINE_BY_LINE
 from hookgate.hooks.runs import HookExecutor
 from hookgate.hooks.session import CallState

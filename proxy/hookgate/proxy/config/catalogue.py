@@ -8,9 +8,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import core_schema
 
+from hookgate.hooks.field_texts import DescribedSchema
 from hookgate.proxy.config.models import Config, CredentialSettings, NamedKey
 
 PREFIX = "HOOKGATE_"
@@ -145,12 +146,12 @@ SETTINGS = {
 def config_schema() -> dict[str, Any]:
     """Return the JSON Schema of hookgate.toml."""
     return {
-        "$schema": GenerateJsonSchema.schema_dialect,
+        "$schema": DescribedSchema.schema_dialect,
         **Config.model_json_schema(schema_generator=_TomlSchema),
     }
 
 
-class _TomlSchema(GenerateJsonSchema):
+class _TomlSchema(DescribedSchema):
     """A schema without null, which TOML does not have: optional settings are left out instead."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
@@ -14,6 +15,7 @@ from hookgate.proxy.config.values import (
     Count,
     Delay,
     File,
+    HeaderName,
     HostName,
     HttpsUrl,
     KeyName,
@@ -23,6 +25,7 @@ from hookgate.proxy.config.values import (
     Positive,
     Project,
     ProxyUrl,
+    PublicUrl,
     Section,
     Sha256,
     StoreUrl,
@@ -72,6 +75,11 @@ class ListenSettings(Section):
     address: Address = "127.0.0.1:8787"
     """`HOST:PORT`. Port 0 selects a free port, which is logged."""
 
+    url: PublicUrl | None = None
+    """The URL at which clients reach the gateway, if an ingress or another proxy is before it, such as
+    `https://host/gemini`. Uploads are sent there, and the gateway accepts its path before the path of each
+    call. By default the scheme and the host of a request are used. `X-Forwarded-*` is never read."""
+
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     """The number of processes that serve clients. With more than one, a supervisor starts them, restarts
     those that end, and serves the admin listener. Use at most as many as there are processors."""
@@ -82,6 +90,11 @@ class ListenSettings(Section):
 
     key: File | None = None
     """A PEM file with the certificate's private key; by default the file of the certificate."""
+
+    @property
+    def path_prefix(self) -> str:
+        """The path of `url`, without a slash at its end; empty if there is none."""
+        return urlsplit(self.url).path if self.url else ""
 
     @model_validator(mode="after")
     def _key_has_a_certificate(self) -> Self:
@@ -204,6 +217,11 @@ class UpstreamSettings(Section):
 
     vertex_key_file: File | None = None
     """A file that contains only that key. It is read at startup."""
+
+    request_headers: tuple[HeaderName, ...] = ()
+    """Request headers that are passed on to the upstreams, in addition to those of
+    [the gateway](gateway.md#requests), such as `X-Tenant`. Hooks do not see them. Headers with credentials,
+    about the connection, the body or the route cannot be named."""
 
     proxy: ProxyUrl | None = None
     """The http:// URL of a proxy for upstream connections. Proxies in the environment are not used."""

@@ -44,6 +44,7 @@ _SHA256 = r"[0-9a-fA-F]{64}"
 _API_KEY = r"[!-~]{8,512}"
 _STORE = r"postgresql(\+psycopg)?://([^/@?#\s]+@)?[^/@?#\s]*/[^/@?#\s]+(\?[^@#\s]*)?"
 _HOST = r"[A-Za-z0-9_.-]+"
+_HEADER = r"[A-Za-z][A-Za-z0-9-]{0,63}"
 _PROJECT = r"[a-z0-9][a-z0-9-]{2,62}"
 _LOCATION = r"[a-z][a-z0-9-]{1,62}"
 _ADDRESS = r"(\[[0-9a-fA-F:.]+(?:%[A-Za-z0-9._-]+)?\]|[^:\s\[\]]+):([0-9]{1,9})"
@@ -127,6 +128,60 @@ def https_url(text: str) -> str:
     url = URL(_origin(text))
     if url.scheme != "https" and not is_loopback(url.host or ""):
         raise ValueError("must be an https:// URL, such as https://login.example.com")
+    return text
+
+
+# What the paths of routes begin with, after `/`: as a prefix, it could not be told from a part of a path.
+_BEGINS_ROUTE = (
+    r"v1(alpha|beta1?|internal)?(:.*)?|chat|embeddings|hookgate|interactions|models|openai|projects"
+    r"|publishers|responses|s|tunedModels|upload|ws"
+)
+_SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._~-]*"
+
+
+def _public_url(text: str) -> str:
+    """Check and return the URL at which clients reach the gateway."""
+    origin = _origin(text)
+    path = re.fullmatch(r"https?://[^/]*(.*)", origin, re.IGNORECASE)
+    if path is None or not re.fullmatch(rf"(/{_SEGMENT})*", path[1]):
+        raise ValueError("must have a path of letters, digits, . _ ~ and -, such as https://host/gemini")
+    first = path[1].split("/")[1] if path[1] else ""
+    if re.fullmatch(_BEGINS_ROUTE, first):
+        raise ValueError(
+            f"must not have a path that begins with /{first}, as paths of calls do; "
+            "write the URL without it, or let the ingress use another prefix, such as /gemini"
+        )
+    return origin
+
+
+# Headers that a setting must not pass on, by their lower-case names.
+_HOP_BY_HOP = r"connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|http2-settings|via"
+_ABOUT_CONTENT = r"accept.*|content-.*|expect|range|if-.*|date|date-.*|digest|want-.*"
+_CREDENTIALS = r".*(authorization|cookie|credential|password|secret|token|api-?key).*"
+_ABOUT_ROUTE = (
+    r"host|origin|forwarded|x-forwarded-.*|x-hookgate-.*|sec-.*|max-forwards|alt-used"
+    r"|x-(http-)?method(-override)?|x-original-.*|x-rewrite-.*"
+)
+_PASSED_ANYWAY = (
+    r"referer|user-agent|traceparent|tracestate|api-revision|x-request-id|x-server-timeout"
+    r"|x-(goog|gemini|vertex-ai|android|ios)-.*"
+)
+_NEVER_NAMED = {
+    "describes the connection": _HOP_BY_HOP,
+    "describes the body or the answer": _ABOUT_CONTENT,
+    "may be a credential": _CREDENTIALS,
+    "says where a request comes from or goes to": _ABOUT_ROUTE,
+    "needs no setting: such headers are passed on if they may be": _PASSED_ANYWAY,
+}
+
+
+def _header_name(text: str) -> str:
+    """Check and return the name of a request header that may be passed on to the upstream."""
+    if not re.fullmatch(_HEADER, text):
+        raise ValueError("must be the name of a header, such as X-Tenant")
+    for reason, names in _NEVER_NAMED.items():
+        if re.fullmatch(names, text.lower()):
+            raise ValueError(f"{text} must not be named here: it {reason}; remove it")
     return text
 
 
@@ -227,6 +282,12 @@ HostName = Annotated[
 ]
 Origin = Annotated[str, AfterValidator(_origin), Field(json_schema_extra={"format": "uri"})]
 ApiOrigin = Annotated[str, AfterValidator(_api_origin), Field(json_schema_extra={"format": "uri"})]
+PublicUrl = Annotated[str, AfterValidator(_public_url), Field(json_schema_extra={"format": "uri"})]
+HeaderName = Annotated[
+    str,
+    AfterValidator(_header_name),
+    Field(json_schema_extra={"pattern": f"^{_HEADER}$", "format": "header"}),
+]
 HttpsUrl = Annotated[str, AfterValidator(https_url), Field(json_schema_extra={"format": "https"})]
 WebOrigin = Annotated[
     str, Field(pattern=r"^https?://[A-Za-z0-9.:\[\]-]{1,253}$", json_schema_extra={"format": "origin"})
@@ -264,7 +325,7 @@ class Section(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
-        use_attribute_docstrings=True,
+        defer_build=True,  # most sections are only used as parts of the whole configuration
         hide_input_in_errors=True,  # an invalid value may contain a password or a key
     )
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from cachetools import LRUCache
 from pydantic import ValidationError
 
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.limits import Account, Amounts, Full, expected_amounts
-from hookgate.hooks.runners.inprocess import Counters, PriceTable
+from hookgate.hooks.policy_environment import Counters, PriceTable
 from hookgate.hooks.session import CallEnd, CallState, ExpectedUse, SessionContext
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.config import Config, TokenSettings
 from hookgate.proxy.errors import ApiError, StoreError
 from hookgate.proxy.keys.callers import hash_of_key, short_key_name

@@ -9,7 +9,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from hookgate.hooks.policies.redact.detectors.checks import is_hookgate_key, key_checksum
+from hookgate.hooks.key_checksums import is_hookgate_key, key_checksum
 from hookgate.proxy.config.values import read_secret
 from hookgate.proxy.errors import StoreError, describe_os_error
 from hookgate.proxy.keys.table import KeyTable

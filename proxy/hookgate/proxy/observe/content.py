@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hookgate.hooks import Run, SessionContext
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.threads import run_in_file_thread
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.config import TranscriptSettings as Settings
 from hookgate.proxy.routes.table import Route
 from hookgate.proxy.sessions.sessions import OpenSession

@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from queue import SimpleQueue
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import orjson
 
-from hookgate.hooks.events.base import utc_text
-from hookgate.proxy.config import LogSettings
-from hookgate.proxy.routes.table import Route
+from hookgate.hooks.timestamps import utc_text
+
+if TYPE_CHECKING:  # commands that neither read a configuration nor serve need neither
+    from hookgate.proxy.config import LogSettings
+    from hookgate.proxy.routes.table import Route
 
 _UNUSUAL = re.compile(r"[^\n\t\x20-\x7e]+")
 
@@ -104,7 +106,7 @@ def begin_call(call: CallLine) -> None:
     _current.set(call)
 
 
-def note_route(route: Route) -> None:
+def note_route(route: "Route") -> None:
     """Set the route of the current call."""
     call = _current.get()
     if call is not None:
@@ -158,7 +160,7 @@ def log_call(call: CallLine, seconds: float, answer_bytes: int) -> None:
     )
 
 
-def configure(logs: LogSettings) -> None:
+def configure(logs: "LogSettings") -> None:
     """Configure the root logger: hookgate's lines from `logs.level` up, warnings of other libraries."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if logs.format == "json" else TextLines())

@@ -11,16 +11,17 @@ from enum import Enum, auto
 from functools import partial
 from operator import attrgetter
 from secrets import token_hex
-from typing import Literal, Self
+from typing import Self
 
 from hookgate.hooks import CallEnd, CallState, Run, SessionContext, Verdict
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.session import UNREADABLE_MODEL, ExpectedUse
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.fair_mapping import FairMapping
 from hookgate.proxy.observe.content import CallContent
+from hookgate.proxy.observe.outcomes import CallOutcome
 from hookgate.proxy.observe.trace_context import Trace, new_span
 from hookgate.proxy.observe.usage import NO_USAGE, Usage
 from hookgate.translator.fields import JsonObject
@@ -211,14 +212,6 @@ def hook_type(hook: Hook) -> str:
     return f"builtin:{config.builtin}" if isinstance(config, BuiltinConfig) else config.type
 
 
-CallOutcome = Literal[
-    "answered", "blocked", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"
-]
-"""How a call ended: answered by the model, with tool calls or answers that hooks blocked (`blocked`) or
-without; denied, stopped or answered by hooks; refused by hookgate; failed with an error of the upstream; left
-by its client, which disconnected; or interrupted by a gateway that stopped."""
-
-
 class AuditState(Enum):
     """How far the audit of a call has come: whether it may be sent upstream, and whether records follow."""
 
@@ -398,6 +391,12 @@ class CallRecord:
         attempt = UpstreamAttempt(self.trace)
         self.attempts.append(attempt)
         return attempt
+
+    def note_model(self, model: str) -> None:
+        """Note the model that the call is for; also for the conditions of hooks, once it has a session."""
+        self.model = model
+        if (state := self.call_state) is not None:
+            state.model = model
 
     def note_sending(self) -> None:
         """Note that the request is about to be sent upstream, after all that came before."""

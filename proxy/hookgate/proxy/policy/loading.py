@@ -15,8 +15,8 @@ from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.layers_in_force import NotInForce
 from hookgate.hooks.policies import COUNTING, PINNING
+from hookgate.hooks.policy_environment import Counters, PinnedTools, PriceTable
 from hookgate.hooks.runner_factory import make_runners
-from hookgate.hooks.runners.inprocess import Counters, PinnedTools, PriceTable
 from hookgate.hooks.runs import Health, HookStatus, TrustCheck
 from hookgate.hooks.settings import EVENTS, BuiltinConfig, Hook, Loaded, read_sources
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
@@ -320,7 +320,7 @@ def hook_warnings(configuration: Configuration) -> list[str]:
     """Return a warning about each kind of hook that stops less than its author may think.
 
     These are the hooks that fail open, those that do so on exit codes, those that judge each event of a
-    stream alone, and those that only observe.
+    stream alone, those that only observe, and those whose conditions are never met.
     """
     to_deny = 'to deny such calls, set "on_error": "deny"'
     found = (
@@ -343,6 +343,11 @@ def hook_warnings(configuration: Configuration) -> list[str]:
             "these hooks only observe and stop nothing",
             configuration.observing(),
             'to enforce them, remove "mode": "observe"',
+        ),
+        (
+            "these hooks never run, because their event has no tool, model or operation to meet a condition",
+            configuration.never_running(),
+            'remove tools, models and operations from their "when"',
         ),
     )
     return [f"{warning}: {', '.join(names)}; {remedy}" for warning, names, remedy in found if names]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 from hookgate.hooks import Configuration, SettingsError
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.errors import Problem
-from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.policy_environment import PriceTable
 from hookgate.hooks.runner_factory import make_runners
-from hookgate.hooks.runners.inprocess import PriceTable
 from hookgate.hooks.settings import Hook, NumberedText, RuntimeConfig, SettingsSource, read_sources
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import Sources, find_sources
 from hookgate.proxy.errors import StoreError

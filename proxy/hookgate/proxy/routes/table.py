@@ -433,7 +433,24 @@ _OPENAI_BASE = (
 )
 _METHODS = {method for row in TABLE if row.template.endswith(":{verb}") for method in row.verbs}
 """The API's methods that a path names after a colon."""
+_NO_VERSION = {
+    re.compile(r"(?:/v1)?(/(?:chat/completions|responses|embeddings))"): "/v1beta/openai",
+    re.compile(rf"(/(?:models|tunedModels)/{MODEL_NAME}:[A-Za-z]{{1,64}}|/interactions(?:/.*)?)"): "/v1beta",
+}
+"""What is put before paths of clients that append no version, or OpenAI's, to their base URL.
+
+`https://gateway/` is the base URL of each client then. A path that both APIs have, such as `/models`, is not
+here: the answer that its client expects is unknown.
+"""
 _ADMIN_PATHS = ("/healthz", "/readyz", "/metrics")
+
+
+def without_prefix(target: str, prefix: str) -> str:
+    """Return a request target without the prefix that the gateway's own URL has, whether or not it is there.
+
+    An ingress may have removed it. It is removed once, and nothing in a request can choose another one.
+    """
+    return target[len(prefix) :] if prefix and target.startswith(f"{prefix}/") else target
 
 
 def match(
@@ -454,6 +471,7 @@ def match(
     path = path[prefix.end() :] if prefix else path
     if path.startswith("//ws/"):  # @google/genai adds a slash to a base URL without a path
         path = path[1:]
+    path = _with_version(path)
     if path.endswith(_LIVE_INTERACTIONS):
         raise not_a_route(_NO_LIVE_INTERACTIONS)
     row, found = _row(method, path)
@@ -482,6 +500,14 @@ def match(
         template=row.template,
     )
     return with_query(route, row, query) if query else route
+
+
+def _with_version(path: str) -> str:
+    """Return the path that a client means whose base URL is the gateway's, without a version."""
+    for pattern, beginning in _NO_VERSION.items():
+        if found := pattern.fullmatch(path):
+            return f"{beginning}{found[1]}"
+    return path
 
 
 def session_name(text: str) -> str:
@@ -562,7 +588,8 @@ def _explain_beginning(path: str) -> str:
     if prefixed and any(row.pattern.fullmatch(prefixed["path"]) for row in TABLE):
         return (
             "The path begins with a prefix that is no part of the API. If it leads to the gateway through an "
-            "ingress, let the ingress remove it; otherwise, remove it from the end of the client's base URL."
+            "ingress, set listen.url in hookgate.toml to the URL with the prefix, or let the ingress remove "
+            "it; otherwise, remove it from the end of the client's base URL."
         )
     if _lacks_version(path):
         return (

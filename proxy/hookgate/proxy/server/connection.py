@@ -44,10 +44,10 @@ _RESET = struct.pack("ii", 1, 0)  # the SO_LINGER value that closes with a reset
 _CHECKS = 4  # how often within reader_timeout a slow reader's progress is checked
 _SLOW_BODY = 1024  # bytes per second
 
-_SLICE = 8 * 1024
+_SLICE = 4 * 1024
 """The bytes of a body in chunks that are parsed before its chunks are checked. A chunk takes 2 µs."""
 
-_MAX_FRAMING = 32 * 1024
+_MAX_FRAMING = 8 * 1024
 """The bytes that the chunks of a body may take besides its content, and one more for 64 bytes of it."""
 
 

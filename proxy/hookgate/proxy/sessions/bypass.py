@@ -65,8 +65,9 @@ def _checked_identity(result: Result) -> str:
 
 
 def _was_denied(response: JsonObject) -> bool:
-    """Return True if the result is what an agent sends for a tool call that a hook denied."""
-    return str(read_object(response, "response").get("error", "")).startswith("Tool execution blocked")
+    """Return True if the result is what an agent sends for a tool call that a hook denied, and no more."""
+    value = read_object(response, "response")
+    return value.keys() == {"error"} and str(value["error"]).startswith("Tool execution blocked")
 
 
 def bypass_denial(tools: Sequence[str]) -> Verdict:

@@ -47,6 +47,8 @@ class HookEffect:
     contexts: tuple[str, ...] = ()
     withheld: bool = False
     """Whether a hook denied the result, so that nothing else of it may be left."""
+    judged_by: str = ""
+    """A digest of what decided which hooks judged the result; others judge it again. Empty for a turn."""
 
 
 CLAIM_SECONDS = 150.0
@@ -117,14 +119,17 @@ class ConversationMemory:
         before = self.effects.get(identity, HookEffect())
         contexts = (*before.contexts, *effect.contexts)
         response = effect.response or before.response
-        self.effects[identity] = HookEffect(response, contexts, effect.withheld or before.withheld)
+        withheld = effect.withheld or before.withheld
+        self.effects[identity] = HookEffect(response, contexts, withheld, effect.judged_by)
         if len(self.effects) > KEPT_RESULTS:
             self.effects.popitem(last=False)
 
     def remember_results(self, effects: Mapping[str, HookEffect]) -> None:
-        """Remember what hooks did to results, except for those that another call has judged since."""
+        """Remember what hooks did to results, except for those that the same hooks have judged since."""
         for identity, effect in effects.items():
-            if identity not in self.effects:
+            before = self.effects.get(identity)
+            if before is None or before.judged_by != effect.judged_by:
+                self.effects.pop(identity, None)
                 self.remember(identity, effect)
 
     def note_turn(self, turn: str, contexts: tuple[str, ...], *, is_question: bool) -> None:
@@ -297,14 +302,16 @@ def take_new_effects(before: Mapping[str, HookEffect], after: ConversationMemory
 def effect_of(document: bytes) -> HookEffect:
     """Return the effect in a document."""
     fields = loads(document)
-    return HookEffect(fields["response"], tuple(fields["contexts"]), fields.get("withheld") is True)
+    withheld, judged_by = fields.get("withheld") is True, str(fields.get("judged_by", ""))
+    return HookEffect(fields["response"], tuple(fields["contexts"]), withheld, judged_by)
 
 
 def _document_of(effect: HookEffect) -> bytes:
     """Return an effect in JSON. Raises ValueError if it is too large, or could not be read again."""
     try:
-        fields = {"response": effect.response, "contexts": list(effect.contexts)}
-        data = dumps({**fields, "withheld": True} if effect.withheld else fields)
+        fields: JsonObject = {"response": effect.response, "contexts": list(effect.contexts)}
+        fields |= {"withheld": True} if effect.withheld else {}
+        data = dumps(fields | ({"judged_by": effect.judged_by} if effect.judged_by else {}))
         if len(data) <= MAX_EFFECT_BYTES:
             effect_of(data)
             return data

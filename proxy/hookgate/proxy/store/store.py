@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from hookgate.hooks.runners.inprocess import Counters, PinnedTools
+from hookgate.hooks.policy_environment import Counters, PinnedTools
 from hookgate.proxy.config.models import StoreSettings
 from hookgate.proxy.config.values import read_secret, store_url
 from hookgate.proxy.errors import StoreError

@@ -247,6 +247,7 @@ class Upstreams:
         self._settings, self._max_connections = settings, max_connections
         self.header_timeout = settings.header_timeout
         """Seconds to wait for all headers of an answer."""
+        self._named_headers = frozenset(name.lower() for name in settings.request_headers)
         self.credentials = GatewayCredentials(settings, credentials or {})
         """The gateway's credentials."""
         self.origins = {
@@ -285,6 +286,10 @@ class Upstreams:
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
+
+    def named_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return those of the client's headers that the operator passes on by name."""
+        return _forwarded(headers.items(), self._named_headers, ()) if self._named_headers else {}
 
     def refusal(self, route: Route) -> ApiError | None:
         """Return the error for a route that no credential of the gateway serves, or None."""

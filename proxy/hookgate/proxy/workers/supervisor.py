@@ -12,10 +12,10 @@ import aiohttp
 import orjson
 
 from hookgate.hooks.engine_reloader import EngineReloader
-from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.layers_in_force import NotInForce
 from hookgate.hooks.runners.cleanup import adopting_orphans
 from hookgate.hooks.runs import HookKey, HookStatus
+from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import AdminListener, reload_on_hangup, serve_admin, state_of_hooks
 from hookgate.proxy.admin.panel import open_panel

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.listener import AdminListener, accepting_operators, reload_on_hangup, watching
-from hookgate.proxy.audit import Audit
+from hookgate.proxy.audit.trail import Audit
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.keys.callers import AcceptedKeys
 from hookgate.proxy.observe.metrics import Metrics

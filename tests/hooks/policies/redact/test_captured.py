@@ -10,7 +10,7 @@ from support.upstream.captured import RESPONSES, STREAMS, responses_in
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact.policy import redact_policy
-from hookgate.hooks.runners.inprocess import PolicyEnvironment
+from hookgate.hooks.policy_environment import PolicyEnvironment
 from hookgate.translator.streaming.events import TextChannel, join_texts
 
 pytestmark = pytest.mark.usefixtures("shared")

@@ -15,7 +15,7 @@ from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact import Scanner, words_detectors
 from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.policies.redact.scanner import TakesLong
-from hookgate.hooks.runners.inprocess import PolicyEnvironment
+from hookgate.hooks.policy_environment import PolicyEnvironment
 
 CRAFTED = [
     *(

@@ -22,7 +22,7 @@ from support.texts.secrets import PLANTED, planted
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact import DETECTORS, Scanner
 from hookgate.hooks.policies.redact.policy import redact_policy
-from hookgate.hooks.runners.inprocess import PolicyEnvironment
+from hookgate.hooks.policy_environment import PolicyEnvironment
 from hookgate.translator.fields import camel
 
 Json = dict[str, Any]

@@ -12,13 +12,14 @@ from support.texts.formats import example
 from support.texts.secrets import mask, pieces, redacted
 
 from hookgate.hooks import SessionContext
+from hookgate.hooks.key_checksums import is_hookgate_key
 from hookgate.hooks.policies.redact import Detector, ReplacedPiece, Scanner
-from hookgate.hooks.policies.redact.detectors.checks import is_base58, is_hookgate_key
+from hookgate.hooks.policies.redact.detectors.checks import is_base58
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
 from hookgate.hooks.policies.redact.detectors.issued import ISSUED
 from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
-from hookgate.hooks.runners.inprocess import PolicyEnvironment
+from hookgate.hooks.policy_environment import PolicyEnvironment
 
 POLICY: Any = redact_policy({}, PolicyEnvironment(Path("/")))
 

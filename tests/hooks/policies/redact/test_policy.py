@@ -13,8 +13,8 @@ from support.hooks.settings import write_file
 
 from hookgate.hooks import SessionContext, SettingsError, load_settings
 from hookgate.hooks.policies.redact.policy import redact_policy
+from hookgate.hooks.policy_environment import PolicyEnvironment
 from hookgate.hooks.runner_factory import make_runners
-from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
 Json = dict[str, Any]
 MAIL = "anna.berg@example.org"

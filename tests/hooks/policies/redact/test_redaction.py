@@ -156,6 +156,9 @@ def test_a_group_that_took_no_part_in_a_match_is_not_replaced() -> None:
     assert redacted(own, "id and id=17") == "id and id[TAIL]"
 
 
+WIDE = ("x" * 4096).encode("utf-16-le")
+
+
 @pytest.mark.parametrize(
     ("raw", "new"),
     [
@@ -165,10 +168,23 @@ def test_a_group_that_took_no_part_in_a_match_is_not_replaced() -> None:
         ("a secret".encode("utf-16-be"), "a [WORD]".encode("utf-16-be")),
         ("a secret".encode("utf-8-sig"), "a [WORD]".encode("utf-8-sig")),
         (b"\0" * 64 + b"a secret", b"\0" * 64 + b"a [WORD]"),
+        (b"\xff\xfe" + b"a secret", b"\xff\xfe" + b"a [WORD]"),
+        (WIDE + b"a secret!", WIDE + b"a [WORD]!"),
         (b"a secret \xe9", b"a [WORD] \xe9"),
         (bytes(range(256)) + b"a secret", bytes(range(256)) + b"a secret"),
     ],
-    ids=["UTF-8", "UTF-16", "UTF-16-LE", "UTF-16-BE", "with a mark", "zeros", "Latin-1", "no text"],
+    ids=[
+        "UTF-8",
+        "UTF-16",
+        "UTF-16-LE",
+        "UTF-16-BE",
+        "with a mark",
+        "zeros",
+        "ASCII after a mark of UTF-16",
+        "ASCII after UTF-16",
+        "Latin-1",
+        "no text",
+    ],
 )
 def test_bytes_that_are_text_are_searched_in_their_encoding(raw: bytes, new: bytes) -> None:
     assert redacted_data(redaction(), b64encode(raw).decode()) == b64encode(new).decode()

@@ -13,7 +13,7 @@ from support.hooks.builtins import SENSITIVE
 
 from hookgate.hooks import SessionContext, Withheld
 from hookgate.hooks.policies.redact.policy import redact_policy
-from hookgate.hooks.runners.inprocess import PolicyEnvironment
+from hookgate.hooks.policy_environment import PolicyEnvironment
 from hookgate.translator import join_events
 
 Json = dict[str, Any]

@@ -40,7 +40,7 @@ _NAMES = frozenset(
         *("max_tokens", "message", "messages", "model", "name", "output", "part", "previous_response_id"),
         *("prompt", "reasoning", "reasoning_content", "refusal", "response", "response_format", "role"),
         *("stop", "stream", "stream_options", "summary", "text", "tool_call_id", "tool_calls"),
-        *("tool_choice", "tools", "type", "url", "usage"),
+        *("tool_choice", "tools", "type", "url", "usage", "web_search_options"),
     }
 )
 """Fields that are read, or that decide whether a call is allowed."""

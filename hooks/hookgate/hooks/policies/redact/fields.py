@@ -22,7 +22,7 @@ from hookgate.translator.fields import (
     without,
     write,
 )
-from hookgate.translator.text_files import decode_text_file, encode_base64, text_in
+from hookgate.translator.text_files import ASCII_RUN, decode_text_file, encode_base64, is_wide, text_in
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9+/=_\s-]")
 """Characters that are not base64, although some decoders skip them."""
@@ -57,7 +57,10 @@ def _redacted_text(redaction: Redaction, data: str, raw: bytes, encoding: str) -
         width, end, encoding, errors = 1, len(raw), "utf-8", "surrogateescape"
         text = text_in(raw, encoding, errors)
     new = redaction.text(text)
-    return data if new == text else encode_base64(new.encode(encoding, errors) + raw[end:])
+    new_raw = raw if new == text else new.encode(encoding, errors) + raw[end:]
+    if is_wide(encoding):
+        new_raw = ASCII_RUN.sub(lambda run: redaction.text(run[0].decode()).encode(), new_raw)
+    return data if new_raw == raw else encode_base64(new_raw)
 
 
 Handler = Callable[[Redaction, Any, Scope], Any]

@@ -31,7 +31,7 @@ from hookgate.hooks.policies.redact.options import Action, RedactOptions
 from hookgate.hooks.policies.redact.presidio import load_presidio
 from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search, is_long
 from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
-from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
+from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import Screen, SessionContext, Withheld
 from hookgate.translator.fields import JsonObject
 

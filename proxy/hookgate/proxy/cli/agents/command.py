@@ -42,7 +42,7 @@ def add_agents(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gateway",
         metavar="URL",
-        help="the gateway's base URL, as agents reach it (default: HOOKGATE_URL, or the configured address)",
+        help="the gateway's base URL, as agents reach it (default: HOOKGATE_URL, or as configured)",
     )
     parser.add_argument(
         "--write",
@@ -115,7 +115,7 @@ def _plain(markdown: str) -> str:
 
 def _gateway_url(given: str | None, config: Config) -> str:
     """Return the base URL of the gateway. Raises ValueError if it is unknown."""
-    if named := given or os.environ.get(URL):
+    if named := given or os.environ.get(URL) or config.listen.url:
         if set(named) & set("\"'\\"):
             raise ValueError("the gateway's URL must not contain quotes or backslashes; encode them")
         return GatewayAddress(named).url

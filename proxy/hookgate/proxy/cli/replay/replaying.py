@@ -166,7 +166,7 @@ class Replay:
         if isinstance(judged, Ended):
             return
         opened.judge, opened.request = judge, judged[0]
-        judge.record.model = judged[0].model
+        judge.record.note_model(judged[0].model)
 
     async def _judge_items(self, record: CallRecord, start: CallStart) -> Judge:
         """Run the hooks of the requests in a body. Raises ApiError if they refuse it."""

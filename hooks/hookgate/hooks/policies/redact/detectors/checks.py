@@ -1,7 +1,6 @@
 """Checks that distinguish genuine numbers from other digits."""
 
 import re
-import zlib
 from hashlib import sha256
 
 _IBAN = """
@@ -92,24 +91,6 @@ def is_iban(text: str) -> bool:
     if IBAN_LENGTHS.get(packed[:2]) != len(packed):
         return False
     return int("".join(str(int(character, 36)) for character in packed[4:] + packed[:4])) % 97 == 1
-
-
-_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_CHECKSUM_LENGTH = 6
-
-
-def key_checksum(text: str) -> str:
-    """Return the checksum with which a key of hookgate ends: CRC-32 of the text before it, in base 62."""
-    number, digits = zlib.crc32(text.encode()), ""
-    for _ in range(_CHECKSUM_LENGTH):
-        number, digit = divmod(number, len(_BASE62))
-        digits = _BASE62[digit] + digits
-    return digits
-
-
-def is_hookgate_key(text: str) -> bool:
-    """Return whether a text in the format of hookgate's keys has the right checksum."""
-    return text[-_CHECKSUM_LENGTH:] == key_checksum(text[:-_CHECKSUM_LENGTH])
 
 
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"

@@ -1,6 +1,6 @@
 """Keys of language models, and of services around them."""
 
-from hookgate.hooks.policies.redact.detectors.checks import is_hookgate_key
+from hookgate.hooks.key_checksums import is_hookgate_key
 from hookgate.hooks.policies.redact.detectors.issued.row import key
 from hookgate.hooks.policies.redact.detectors.randomness import is_random
 

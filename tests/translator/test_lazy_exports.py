@@ -1,0 +1,20 @@
+"""Packages whose exports are imported when they are first used."""
+
+import importlib
+
+import pytest
+
+PACKAGES = ("hookgate.translator", "hookgate.hooks", "hookgate.hooks.settings")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_has_everything_that_it_exports(package: str) -> None:
+    module = importlib.import_module(package)
+    assert {name for name in module.__all__ if not hasattr(module, name)} == set()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_name_that_a_package_does_not_export_is_reported(package: str) -> None:
+    module = importlib.import_module(package)
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'unknown'"):
+        _ = module.unknown
