@@ -316,7 +316,7 @@ def test_what_can_be_no_detector_is_reported(
 def test_a_pattern_that_is_too_large_for_a_scanner_is_reported_without_a_word_of_re2(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("hookgate.hooks.policies.redact.scanner._MEMORY", 1 << 12)
+    monkeypatch.setattr("hookgate.hooks.policies.redact.compiled._MEMORY", 1 << 12)
     with pytest.raises(ValueError, match="the pattern is too large"):
         Scanner([pattern_detector("TICKET", "[^a]{900}")])
     assert capfd.readouterr().err == ""
