@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.texts.secrets import mask, redacted
 
-from hookgate.hooks.policies.redact import DETECTORS, Scanner, fields, pattern_detector
+from hookgate.hooks.policies.redact import DETECTORS, Detector, Scanner, fields, pattern_detector
 from hookgate.hooks.policies.redact.fields import redacted_data
 from hookgate.hooks.policies.redact.redaction import (
     SCOPES,
@@ -117,6 +117,15 @@ def test_a_body_is_clean_if_all_of_its_texts_are(text: str, clean: bool) -> None
     ):
         assert CleanCheck(one).is_clean_throughout(look) is clean
     assert one.findings == {}
+
+
+def test_what_only_looks_like_a_secret_counts_towards_the_limit() -> None:
+    lookalikes = Scanner([Detector("WORD", r"\bsecret\b", lambda _: False)])
+    one = Redaction(Search(lookalikes, limit=5), lambda kind, _: kind)
+    assert one.text("secret secret 1") == "secret secret 1"
+    assert one.value({"a": "secret 2", "b": "secret 3"}) == {"a": "secret 2", "b": "secret 3"}
+    with pytest.raises(Withheld, match="too many possible secrets"):
+        one.text("secret secret 4")
 
 
 def test_a_text_with_too_many_possible_secrets_is_withheld() -> None:

@@ -77,6 +77,17 @@ def test_every_split_of_a_match_gives_the_same(name: str) -> None:
     assert redacted(scanner, *text) == out
 
 
+def test_many_rules_with_long_matches_give_the_same_for_every_split() -> None:
+    names = [f"{first}{second}{second}" for first in "abcde" for second in "vwxyz"]
+    rules = [{"id": name, "regex": rf"\b{name}[_-]?key:[a-z0-9]{{8,}};"} for name in names]
+    scanner = scanner_of(*rules)
+    for name in names:
+        text = f"so {name}_key {name}-key:{'a1b2' * 3}; {name}key:short;"
+        whole = redacted(scanner, text)
+        assert whole == f"so {name}_key [{name.upper()}] {name}key:short;"
+        assert [at for at in range(1, len(text)) if redacted(scanner, text[:at], text[at:]) != whole] == []
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_finds_the_same_beside_all_other_detectors(name: str) -> None:
     regex, match, _ = RULES[name]
