@@ -195,7 +195,7 @@ bench-instructions: install ## count the instructions of a few calls, and compar
 # What the container image installs, and what builds the package in it, with the hash of every file.
 lock: install ## update requirements.lock and requirements-build.lock to the newest versions that pyproject.toml allows
 	$(BIN)/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
-	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) --extra proxy --extra postgres --extra google --extra otel --extra tokens --output-file requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) --extra proxy --extra postgres --extra google --extra otel --extra phones --extra tokens --output-file requirements.lock pyproject.toml
 	echo 'hatchling>=1.25,<2' | $(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) --output-file requirements-build.lock -
 
 image: ## build the container image hookgate:latest

@@ -1,7 +1,8 @@
-"""How well redaction finds credentials that others collected: `python -m benchmarks.credentials [FILE]`.
+"""How well redaction finds credentials of others: `python -m benchmarks.credentials [FILE [RULES]]`.
 
 The first table counts those of a file, by default `../shared/corpora/credentials.jsonl`. One is hidden if no
 run of 60 % of it, at least ten characters, is left. The second counts what is found in real files, by kind.
+RULES is a file in the format of gitleaks, whose rules are used besides the built-in detectors.
 """
 
 import json
@@ -18,6 +19,7 @@ from tests.support.texts.secrets import pieces, redacted
 
 from hookgate.hooks.policies.redact import ReplacedPiece, Scanner
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
+from hookgate.hooks.policies.redact.rules import read_rules
 
 ROOT = Path(__file__).parents[1]
 COLLECTED = ROOT.parent / "shared" / "corpora" / "credentials.jsonl"
@@ -47,7 +49,9 @@ LEFT_OUT = {"test", "tests", "site-packages"}
 
 def main() -> None:
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else COLLECTED
-    scanner = Scanner(CREDENTIALS)
+    rules = read_rules(sys.argv[2:], Path())
+    detectors = (rule.detector() for each in rules for rule in each.rules)
+    scanner = Scanner([*CREDENTIALS, *filter(None, detectors)])
     print(f"credentials: {len(CREDENTIALS)} rows, {len({row.kind for row in CREDENTIALS})} kinds\n")
     if file.exists():
         collected(scanner, file)
@@ -75,9 +79,9 @@ def collected(scanner: Scanner, file: Path) -> None:
         print(f"missed {each['rule']}: {each['text'][:SHOWN]!r}", file=sys.stderr)
 
 
-def is_left(secret: str, out: str) -> bool:
-    """Whether a run of 60 % of the secret, at least ten characters, can still be read."""
-    size = min(max(10, -(-len(secret) * 6 // 10)), len(secret))
+def is_left(secret: str, out: str, shortest: int = 10) -> bool:
+    """Whether a run of 60 % of the secret, at least `shortest` characters, can still be read."""
+    size = min(max(shortest, -(-len(secret) * 6 // 10)), len(secret))
     return any(secret[at : at + size] in out for at in range(len(secret) - size + 1))
 
 

@@ -416,3 +416,40 @@ async def test_through_hundreds_of_reloads_under_load_every_call_names_one_good_
     await engines.close()
     assert named > 200
     assert len(good) == 181
+
+
+def redacting(folder: Path, word: str) -> Path:
+    """Settings with a file of rules that find a word."""
+    write_file(folder, f"[[rules]]\nid = 'own-word'\nregex = '{word}[0-9]{{6}}'\n", "rules.toml")
+    config = {
+        "type": "builtin",
+        "builtin": "redact",
+        "options": {"detect": ["rules"], "rules": ["./rules.toml"]},
+    }
+    return write_file(folder, one_group({**config, "name": "redact"}))
+
+
+async def redacts(engines: EngineReloader, text: str) -> bool:
+    with engines.lease() as engine:
+        result = await engine.fire(asking(text), SESSION)
+    return "[OWN_WORD]" in str(result)
+
+
+async def test_a_file_of_rules_that_changes_is_in_force_without_a_restart(tmp_path: Path) -> None:
+    engines = live(redacting(tmp_path, "abc"))
+    assert await redacts(engines, "so abc123456 ok")
+    async with watched(engines, tmp_path):
+        redacting(tmp_path, "xyz")
+        async with asyncio.timeout(60):
+            while not await redacts(engines, "so xyz123456 ok"):  # noqa: ASYNC110  # as in `in_force`
+                await asyncio.sleep(0.002)
+    assert not await redacts(engines, "so abc123456 ok")
+
+
+async def test_a_file_of_rules_that_cannot_be_read_leaves_the_earlier_one_in_force(tmp_path: Path) -> None:
+    engines = live(redacting(tmp_path, "abc"))
+    (tmp_path / "rules.toml").write_text("[[rules]")
+    assert await engines.reload() is False
+    assert "rules.toml: is not valid TOML" in engines.refusal
+    assert await redacts(engines, "so abc123456 ok")
+    await engines.close()

@@ -378,3 +378,14 @@ async def test_a_hook_that_another_user_could_replace_does_not_run(
     os.chown(project / place, os.geteuid(), -1)
     (project / place).chmod(0o755)
     assert store.refusal(hooks[0]) is None
+
+
+def test_trust_covers_the_files_of_rules(project: Path, store: TrustStore) -> None:
+    rules = write_file(project, "[[rules]]\nid = 'a'\nregex = 'abc_[a-z]{9}'\n", "rules.toml")
+    options = {"rules": ["./rules.toml", {"id": "b", "regex": "bcd_[a-z]{9}"}, "./missing.toml"]}
+    [hook] = hooks_of(project, {"type": "builtin", "builtin": "redact", "options": options})
+    assert scripts_of(hook) == (rules,)
+    trust(store, [hook])
+    assert store.trusts(hook)
+    rules.write_text("[[rules]]\nid = 'a'\nregex = 'xyz_[a-z]{9}'\n")
+    assert not store.trusts(hook)

@@ -235,13 +235,15 @@ class EngineReloader:
         sources = await asyncio.to_thread(self._sources)
         chosen = [source for source in sources if source.binds_all is binding]
         digests = await asyncio.to_thread(_digests, chosen)
+        scripts = await asyncio.to_thread(_script_digests, self.current)
         loaded = await asyncio.to_thread(self._layers.bring, sources, binding=binding)
         if not self._layers.retry:
             self._digests |= digests
         if loaded is None:
             return False
         engine, new_outline = loaded
-        self._digests |= await asyncio.to_thread(_script_digests, engine)
+        # A script that changes after it was read still counts as changed.
+        self._digests |= await asyncio.to_thread(_script_digests, engine) | scripts
         if engine.revision == self.current.revision:
             await engine.close()
             return False

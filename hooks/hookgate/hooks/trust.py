@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from weakref import WeakKeyDictionary
 
 from hookgate.hooks.errors import Problem, SettingsError, is_exhaustion
-from hookgate.hooks.settings import CommandConfig, Hook, RuntimeConfig
+from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, RuntimeConfig
 from hookgate.hooks.settings.commands import command_words, expand_project_variables
 from hookgate.hooks.settings.editing import write_atomically
 from hookgate.hooks.settings.files import Opener, open_at_once
@@ -24,7 +24,7 @@ _BLOCK = 256 * 1024
 
 
 def scripts_of(hook: Hook) -> tuple[Path, ...]:
-    """Return the files that the hook's command line or callable names, except those of the operating system.
+    """Return the files that the hook's command line, callable or rules name, except those of the system.
 
     Files that a command line only redirects output to are omitted: they do not affect what the hook does.
     """
@@ -127,6 +127,8 @@ def _words(hook: Hook) -> Iterator[str]:
     if isinstance(config, CommandConfig):
         for word in command_words(config.command):
             yield expand_project_variables(word, str(hook.root))
+    if isinstance(config, BuiltinConfig) and isinstance(names := config.options.get("rules"), list):
+        yield from (os.path.expanduser(name) for name in names if isinstance(name, str))
 
 
 def _existing_file(root: str, word: str) -> Path | None:

@@ -6,9 +6,12 @@ import random
 import string
 import uuid
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from hookgate.hooks.policies.redact import AtCap, Redactor, Scanner, TextPiece
+
+from .national import NATIONAL_NUMBERS
 
 ALNUM = string.ascii_letters + string.digits
 UPPER32 = string.ascii_uppercase + "234567"
@@ -29,6 +32,10 @@ def digits(rnd: random.Random, count: int) -> str:
 def mixed(rnd: random.Random, count: int, alphabet: str = ALNUM) -> str:
     """Letters of both cases with a digit at two places: what a generator of passwords gives."""
     return f"q{some(rnd, alphabet, count - 5)}7Kz3"
+
+
+def one_of(numbers: Sequence[str], rnd: random.Random) -> str:
+    return rnd.choice(numbers)
 
 
 def hookgate_key(rnd: random.Random) -> str:
@@ -249,6 +256,9 @@ PLANTED: dict[str, tuple[str, str, Make]] = {
     "NL_BSN": ("BSN: ", "", bsn),
     "IN_AADHAAR": ("", "", aadhaar),
     "BR_CPF": ("", "", cpf),
+    **{
+        label: (before, "", partial(one_of, numbers)) for label, (before, numbers) in NATIONAL_NUMBERS.items()
+    },
 }
 """By label, whose first word is the kind: what stands before and behind, and how one is made."""
 

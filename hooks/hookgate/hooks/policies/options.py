@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -88,10 +89,13 @@ class Options(BaseModel):
 T = TypeVar("T", bound=Options)
 
 
-def read_options(model: type[T], options: Mapping[str, Any]) -> T:
-    """Validate options. Raises ValueError, whose message lists all mistakes with their places."""
+def read_options(model: type[T], options: Mapping[str, Any], root: Path | None = None) -> T:
+    """Validate options. Raises ValueError, whose message lists all mistakes with their places.
+
+    `root` is the folder to which relative paths in the options refer.
+    """
     try:
-        return model.model_validate(dict(options))
+        return model.model_validate(dict(options), context=root)
     except ValidationError as error:
         raise ValueError("; ".join(describe_mistakes(model, error))) from None
 

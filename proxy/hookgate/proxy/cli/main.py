@@ -141,6 +141,12 @@ COMMANDS = (
         "hookgate.proxy.cli.tools:add_tools",
     ),
     Command(
+        "redact",
+        "list what redaction finds, and find it in files",
+        "hookgate.proxy.cli.redact.command:run_redact",
+        "hookgate.proxy.cli.redact.command:add_redact",
+    ),
+    Command(
         "run",
         "start an agent in its own session of the gateway",
         "hookgate.shim.command.launch:run_agent",

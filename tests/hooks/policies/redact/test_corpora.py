@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.texts.corpora import CORPORA, left_of, material, secrets
-from support.texts.secrets import cut, redacted
+from support.texts.secrets import PLANTED, cut, redacted
 
 from hookgate.hooks.policies.redact import Scanner
 
@@ -17,7 +17,7 @@ FILES = Path(sysconfig.get_paths()["purelib"]) / "aiohttp"
 def test_no_planted_secret_is_missed(scanner: Scanner, name: str, tmp_path: Path) -> None:
     """A small sample of what `python -m benchmarks.detection` counts."""
     rnd = random.Random(name)  # noqa: S311  # it makes texts
-    planted = secrets(rnd, 88)
+    planted = secrets(rnd, len(PLANTED) + 5)
     text = CORPORA[name](rnd, tmp_path, material(rnd, FILES, 8_000), planted)
     out = redacted(scanner, text)
     missed = [each for each in planted if left_of(each, out, encoded="kubectl" in name)]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.texts.secrets import redacted
+from support.texts.secrets import mask, redacted
 
-from hookgate.hooks.policies.redact import DETECTORS, Scanner, fields, pattern_detector
+from hookgate.hooks.policies.redact import DETECTORS, Detector, Scanner, fields, pattern_detector
 from hookgate.hooks.policies.redact.fields import redacted_data
 from hookgate.hooks.policies.redact.redaction import (
     SCOPES,
@@ -44,7 +44,19 @@ def test_every_string_name_and_long_number_of_a_value_is_searched() -> None:
         "b": [9_999_999, -9_999_999, "[DIGITS]", "[DIGITS].5", True, None],
         "c": [[["[WORD]"]], "clean"],
     }
-    assert one.findings == {"WORD": 4, "DIGITS": 4}
+    # A name that tells what its value is, as "secret" does, is searched once more together with the value.
+    assert one.findings == {"WORD": 6, "DIGITS": 4}
+
+
+def test_a_long_number_is_searched_together_with_the_name_of_its_field() -> None:
+    one = Redaction(Search(Scanner(DETECTORS)), mask)
+    value = {"ssn": 460899847, "people": [{"ssn": {"default": 514690360}}, {"bsn": [111222333, 1]}]}
+    assert one.value(value) == {
+        "ssn": "[US_SSN]",
+        "people": [{"ssn": {"default": "[US_SSN]"}}, {"bsn": ["[NL_BSN]", 1]}],
+    }
+    unnamed = {"count": 460899847, "size": 111222333}
+    assert one.value(unnamed) is unnamed
 
 
 @pytest.mark.parametrize(
@@ -105,6 +117,15 @@ def test_a_body_is_clean_if_all_of_its_texts_are(text: str, clean: bool) -> None
     ):
         assert CleanCheck(one).is_clean_throughout(look) is clean
     assert one.findings == {}
+
+
+def test_what_only_looks_like_a_secret_counts_towards_the_limit() -> None:
+    lookalikes = Scanner([Detector("WORD", r"\bsecret\b", lambda _: False)])
+    one = Redaction(Search(lookalikes, limit=5), lambda kind, _: kind)
+    assert one.text("secret secret 1") == "secret secret 1"
+    assert one.value({"a": "secret 2", "b": "secret 3"}) == {"a": "secret 2", "b": "secret 3"}
+    with pytest.raises(Withheld, match="too many possible secrets"):
+        one.text("secret secret 4")
 
 
 def test_a_text_with_too_many_possible_secrets_is_withheld() -> None:

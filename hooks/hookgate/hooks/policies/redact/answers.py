@@ -287,9 +287,12 @@ _ARGUMENT = "args "
 class AnswerScreen:
     """Redacts one answer. Implements Screen."""
 
-    def __init__(self, redaction: Redaction, *, logprobs: bool = False) -> None:
-        """If `logprobs` is true, the log probabilities of the answer's tokens are kept."""
-        self._redaction, self._logprobs = redaction, logprobs
+    def __init__(self, redaction: Redaction, *, logprobs: bool = False, is_json: bool = False) -> None:
+        """If `logprobs` is true, the log probabilities of the answer's tokens are kept.
+
+        If `is_json` is true, the client requires JSON, so the answer's texts, without thoughts, stay JSON.
+        """
+        self._redaction, self._logprobs, self._is_json = redaction, logprobs, is_json
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
         self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
@@ -434,7 +437,8 @@ class AnswerScreen:
 
     def _feed(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
         if text_key not in self._texts:
-            self._texts[text_key] = self._redaction.chunked_text(self._outbox.put)
+            is_json = self._is_json and text_key[1] == "text"
+            self._texts[text_key] = self._redaction.chunked_text(self._outbox.put, is_json=is_json)
         self._outbox.note(event, place, text_key)
         self._texts[text_key].feed(place, text)
         self._silent[text_key] = 0

@@ -33,6 +33,7 @@ _CLASSES = {
 }
 _FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
 _LONG_REPEAT = 15
+_LONGEST_SEARCHED, _FEWEST_SEARCHED = 40, 3
 _OPEN_REPEAT = re.compile(r"\{,\d")
 
 
@@ -70,6 +71,92 @@ def parsed(pattern: str) -> Any:
     if tree.getwidth()[0] == 0:
         raise ValueError(f"the pattern {pattern!r} can match the empty string")
     return tree
+
+
+def longest_match(pattern: str) -> int:
+    """Return the maximum size of a match in bytes. It is a very large number if there is no maximum."""
+    tree = parsed(pattern)
+    return int(tree.getwidth()[1]) * (1 if _is_ascii(tree) else 4)
+
+
+def matches_ascii(pattern: str) -> bool:
+    """Return whether matches consist of characters of ASCII only."""
+    return _is_ascii(parsed(pattern))
+
+
+def _is_ascii(nodes: Any) -> bool:
+    """Return whether matches consist of characters of ASCII only."""
+    return all(
+        _is_ascii(argument[3])
+        if code is codes.SUBPATTERN
+        else all(map(_is_ascii, argument[1]))
+        if code is codes.BRANCH
+        else _is_ascii(argument[2])
+        if code in (codes.MAX_REPEAT, codes.MIN_REPEAT)
+        else code is codes.AT or _is_ascii_character(code, argument)
+        for code, argument in nodes
+    )
+
+
+def _is_ascii_character(code: Any, argument: Any) -> bool:
+    if code is codes.LITERAL:
+        return bool(argument < 128)
+    return code is codes.IN and all(
+        _is_ascii_character(*member)
+        if member[0] is codes.LITERAL
+        else member[1][1] < 128
+        if member[0] is codes.RANGE
+        else member[0] is codes.CATEGORY and _CLASSES[member[1]][1].islower()
+        for member in argument
+    )
+
+
+def begins_at_boundary(pattern: str) -> bool:
+    """Return whether every match begins at a word boundary because the pattern begins with `\\b`."""
+    code, argument = parsed(pattern)[0]
+    while code is codes.SUBPATTERN and argument[3]:
+        code, argument = argument[3][0]
+    return code is codes.AT and argument is codes.AT_BOUNDARY
+
+
+def beginning(pattern: str, length: int) -> str:
+    """Return an RE2 pattern of the first characters of matches: at least `length`, or up to a long repeat."""
+    tree = parsed(pattern)
+    nodes, _ = _cut(tree, length, length - _FEWEST_SEARCHED)
+    return _flagged(_sequence(nodes), tree.state.flags, 0).loose
+
+
+def _cut(nodes: Any, length: int, enough: int) -> tuple[list[Any], int]:
+    """Return the first nodes, whose matches have `length` characters or more, and how many they lack.
+
+    If they lack no more than `enough`, a long repeat ends them.
+    """
+    cut: list[Any] = []
+    for code, argument in nodes:
+        if length <= 0:
+            break
+        if code is codes.SUBPATTERN:
+            group, added, removed, inner = argument
+            inner, length = _cut(inner, length, enough)
+            cut.append((code, (group, added, removed, inner)))
+        elif code is codes.BRANCH:
+            shortest = min(branch.getwidth()[0] for branch in argument[1])
+            is_last = shortest >= length
+            branches = [_cut(each, length, enough)[0] if is_last else each for each in argument[1]]
+            cut.append((code, (None, branches)))
+            length -= shortest
+        elif code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
+            minimum, maximum, inner = argument
+            width = inner.getwidth()[0]
+            if maximum > _LONGEST_SEARCHED and length <= enough:
+                maximum = minimum = min(minimum, length)
+                length = 0
+            cut.append((code, (minimum, maximum, inner)))
+            length -= minimum * width
+        else:
+            cut.append((code, argument))
+            length -= code is not codes.AT
+    return cut, length
 
 
 def _sequence(nodes: list[Any]) -> Language:

@@ -6,9 +6,10 @@ a search for the whole patterns would: it has to count characters, separately fo
 """
 
 import string
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from re import _constants as codes  # type: ignore[attr-defined]  # typeshed leaves both out
 from re import _parser as parser  # type: ignore[attr-defined]  # a private API, but stable
 from typing import Any
@@ -35,6 +36,10 @@ _CATEGORIES = {
 _VISIBLE = frozenset(string.ascii_letters + string.digits + string.punctuation)
 
 
+_ANY: Characters = frozenset()
+"""Stands for what may be more than visible characters of ASCII. Sequences end with it."""
+
+
 class _NoOpening(Exception):  # noqa: N818  # not an error
     """The matches have no few beginnings, or contain more than visible characters of ASCII."""
 
@@ -57,17 +62,46 @@ def opening(pattern: str) -> Opening | None:
     """Return how matches of a pattern begin, or None if they have no few beginnings that tell them apart."""
     tree = parsed(pattern)
     try:
-        sequences = _sequences(tree, _SEARCHED, fold=bool(tree.state.flags & parser.SRE_FLAG_IGNORECASE))
-        alphabet = _alphabet(tree, fold=bool(tree.state.flags & parser.SRE_FLAG_IGNORECASE))
+        sequences = _sequences(tree, _SEARCHED, fold=_ignores_case(tree))
+        alphabet = _alphabet(tree, fold=_ignores_case(tree))
         heads = frozenset(_heads(sequences))
     except _NoOpening:
         return None
-    return Opening(heads, frozenset(sequences), alphabet)
+    return None if _ANY in chain(*sequences) else Opening(heads, frozenset(sequences), alphabet)
+
+
+def first_words(pattern: str) -> frozenset[tuple[Characters, ...]] | None:
+    """Return which characters may stand at the first places of matches, or None if there are too many ways.
+
+    Each sequence has at least three places. Anything may follow, unlike after an Opening.
+    """
+    tree = parsed(pattern)
+    try:
+        sequences = _sequences(tree, _HELD, fold=_ignores_case(tree))
+        visible = [sequence[:-1] if sequence[-1:] == (_ANY,) else sequence for sequence in sequences]
+        deque(_heads(visible), maxlen=0)
+    except _NoOpening:
+        return None
+    return frozenset(visible)
+
+
+def heads_of(sequences: Iterable[tuple[Characters, ...]]) -> frozenset[bytes]:
+    """Return the first three characters of these sequences."""
+    return frozenset(_heads(list(sequences)))
+
+
+def _ignores_case(tree: Any) -> bool:
+    return bool(tree.state.flags & parser.SRE_FLAG_IGNORECASE)
 
 
 def searched_of(openings: Iterable[Opening]) -> str:
     """Return a pattern in RE2's syntax of the first characters of all matches, and of some other texts."""
-    return _tree({sequence for each in openings for sequence in each.sequences}, "")
+    return tree_of({sequence for each in openings for sequence in each.sequences})
+
+
+def tree_of(sequences: set[tuple[Characters, ...]]) -> str:
+    """Return a pattern in RE2's syntax of these sequences."""
+    return _tree(sequences, "")
 
 
 def _tree(sequences: set[tuple[Characters, ...]], after: str) -> str:
@@ -127,7 +161,7 @@ def _ranges(characters: Sequence[str]) -> Iterator[str]:
 def _heads(sequences: Sequences) -> Iterator[bytes]:
     count = 0
     for sequence in sequences:
-        if len(sequence) < HEAD:
+        if len(sequence) < HEAD or _ANY in sequence[:HEAD]:
             raise _NoOpening
         for head in product(*sequence[:HEAD]):
             count += 1
@@ -140,17 +174,23 @@ def _sequences(nodes: Iterable[Any], length: int, *, fold: bool) -> Sequences:
     """Return which characters may stand at each of the first places. Shorter sequences are whole matches."""
     sequences: Sequences = [()]
     for node in nodes:
-        if all(len(sequence) == length for sequence in sequences):
+        if all(_is_full(sequence, length) for sequence in sequences):
             break
         sequences = _joined(sequences, _sequences_of(node, length, fold=fold), length)
     return sequences
 
 
 def _joined(sequences: Sequences, after: Sequences, length: int) -> Sequences:
-    joined = dict.fromkeys((a + b)[:length] for a in sequences for b in (after if len(a) < length else [()]))
+    joined = dict.fromkeys(
+        (a + b)[:length] for a in sequences for b in ([()] if _is_full(a, length) else after)
+    )
     if len(joined) > _MOST_SEQUENCES:
         raise _NoOpening
     return list(joined)
+
+
+def _is_full(sequence: tuple[Characters, ...], length: int) -> bool:
+    return len(sequence) == length or sequence[-1:] == (_ANY,)
 
 
 def _sequences_of(node: Any, length: int, *, fold: bool) -> Sequences:
@@ -163,7 +203,10 @@ def _sequences_of(node: Any, length: int, *, fold: bool) -> Sequences:
         return _sequences(argument[3], length, fold=_folds(argument, fold))
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
         return _repeated(*argument, length=length, fold=fold)
-    return [(_characters(node, fold=fold),)]
+    try:
+        return [(_characters(node, fold=fold),)]
+    except _NoOpening:
+        return [(_ANY,)]
 
 
 def _folds(argument: Any, fold: bool) -> bool:

@@ -1,9 +1,10 @@
 """The options of the policy `redact`."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -11,10 +12,16 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from hookgate.hooks.policies.options import Globs, Options, closest_option
 from hookgate.hooks.policies.redact.detectors import DETECTORS
 from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector
+from hookgate.hooks.policies.redact.detectors.numbering_plans import countries_with_plans
+from hookgate.hooks.policies.redact.detectors.phones import PHONE, phones_of
 from hookgate.hooks.policies.redact.detectors.phrases import MAX_DISGUISED, words_detectors
 from hookgate.hooks.policies.redact.presidio import PresidioOptions
 from hookgate.hooks.policies.redact.redaction import SCOPES, Scope
+from hookgate.hooks.policies.redact.rules import GROUP, RuleSet, read_rules
 from hookgate.hooks.policies.redact.streaming import AtCap
+
+_SAID_FOR = {"UK": "GB", "EL": "GR"}
+"""Codes that are not those of ISO 3166, with the latter."""
 
 Action = Literal["mask", "hash", "pseudonymise", "block"]
 
@@ -31,8 +38,14 @@ class RedactOptions(Options):
     ignore_case: bool = False
     """Whether `words` are matched regardless of case."""
 
+    rules: tuple[RuleSet, ...] = Field(default=(), strict=False)
+    """Rules in the format of gitleaks: paths of files, and tables."""
+
     presidio: PresidioOptions | None = Field(default=None, strict=False)
     """Options of Presidio as an additional detector."""
+
+    phones: tuple[str, ...] = Field(default=(), strict=False)
+    """Countries (ISO 3166) whose telephone numbers are found as they are written there, without `+`."""
 
     detect: Globs | None = None
     """Kinds and groups of detectors to use, with wildcards; default: `credentials`."""
@@ -76,22 +89,39 @@ class RedactOptions(Options):
         _check_each(partial(words_detectors, disguised=False), words)
         return words
 
+    @field_validator("rules", mode="before")
+    @classmethod
+    def _read_rules(cls, entries: Any, info: ValidationInfo) -> tuple[RuleSet, ...]:
+        """Read the rules. The validation's context is the folder to which their paths refer."""
+        if not isinstance(entries, list | tuple) or not all(isinstance(each, str | dict) for each in entries):
+            raise ValueError('must be a list of files and rules, such as ["./gitleaks.toml"]')
+        return read_rules(entries, info.context or Path())
+
+    @field_validator("phones")
+    @classmethod
+    def _check_countries(cls, countries: tuple[str, ...]) -> tuple[str, ...]:
+        known = countries_with_plans() if countries else ()
+        for country in countries:
+            if country not in known:
+                raise ValueError(f"unknown country {country!r}; {_country_remedy(country, known)}")
+        return countries
+
     @field_validator("detect", "skip", "actions")
     @classmethod
     def _check_names(
         cls, globs: Globs | Mapping[str, Action] | None, info: ValidationInfo
     ) -> Globs | Mapping[str, Action] | None:
         """Check names of detectors. The options that define kinds precede these, and are in `info`."""
-        defining = ("patterns", "words", "presidio")
+        defining = ("patterns", "words", "rules", "presidio")
         if globs is None or not info.data.keys() >= set(defining):
             return globs  # an invalid option might define the kind
-        patterns, words, presidio = (info.data[name] for name in defining)
+        patterns, words, rules, presidio = (info.data[name] for name in defining)
         custom = [pattern_detector(kind, pattern) for kind, pattern in patterns.items()]
         custom += [
             each for kind, some in words.items() for each in words_detectors(kind, some, disguised=False)
         ]
-        detectors = (*custom, *DETECTORS)
-        groups = {name for detector in detectors for name in detector.names[1:]} | {"presidio"}
+        detectors = (*custom, *DETECTORS, *_detectors_of(rules))
+        groups = {name for detector in detectors for name in detector.names[1:]} | {"presidio", GROUP}
         known = groups | {detector.kind for detector in detectors}
         known |= {*(presidio.entities if presidio else ())}
         for glob in globs:
@@ -128,16 +158,25 @@ class RedactOptions(Options):
             ),
         )
 
-    def detectors(self) -> tuple[Detector, ...]:
-        """Return all detectors to use, the custom ones first. Raises ValueError if there are none."""
-        own = self.custom_detectors()
-        enabled = (*own, *(detector for detector in DETECTORS if self._is_on(detector)))
+    def detectors(self, path: str | None = None) -> tuple[Detector, ...]:
+        """Return all detectors to use for a file, or for text without a path.
+
+        Custom ones are first, and those of rules last. Raises ValueError if there are none.
+        """
+        enabled = (
+            *self.custom_detectors(),
+            *(detector for detector in DETECTORS if self._is_on(detector)),
+            *(phones_of(self.phones) if self.phones else ()),
+            *_detectors_of(self.rules, path),
+        )
         enabled = tuple(detector for detector in enabled if not _is_listed(detector, self.skip))
         if not enabled:
             raise ValueError("no detector is enabled; configure detectors, patterns or words")
         return enabled
 
     def _is_on(self, detector: Detector) -> bool:
+        if self.phones and detector.kind == PHONE:
+            return True
         return detector.group == "credentials" if self.detect is None else _is_listed(detector, self.detect)
 
     def actions_by_kind(self) -> dict[str, Action]:
@@ -153,6 +192,13 @@ class RedactOptions(Options):
         return next(matches, self.action)
 
 
+def _detectors_of(sets: Iterable[RuleSet], path: str | None = None) -> Iterator[Detector]:
+    """Yield the detectors of rules that apply to a file, or to text without a path."""
+    for rule in (rule for each in sets for rule in each.rules):
+        if (detector := rule.detector(path)) is not None:
+            yield detector
+
+
 def _check_each(make: Callable[[str, Any], object], definitions: Mapping[str, Any]) -> None:
     """Make the detector of each kind. Raises one ValueError for all that are invalid."""
     mistakes = []
@@ -163,6 +209,13 @@ def _check_each(make: Callable[[str, Any], object], definitions: Mapping[str, An
             mistakes.append(str(error))
     if mistakes:
         raise ValueError("; ".join(mistakes))
+
+
+def _country_remedy(country: str, known: Collection[str]) -> str:
+    code = _SAID_FOR.get(country.upper(), country.upper())
+    if code in known:
+        return f"did you mean {code}?"
+    return "use codes of ISO 3166 with a numbering plan, such as DE, GB and US"
 
 
 def _remedy(glob: str, known: Collection[str], groups: Collection[str]) -> str:

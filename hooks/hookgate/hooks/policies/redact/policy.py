@@ -12,6 +12,7 @@ receives the original text.
 
 import hashlib
 import hmac
+import logging
 import os
 import re
 import secrets
@@ -33,6 +34,8 @@ from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import Screen, SessionContext, Withheld
 from hookgate.translator.fields import JsonObject
+
+log = logging.getLogger("hookgate.hooks")
 
 _DIGITS = re.compile(r"[0-9a-f]{16}")
 
@@ -149,7 +152,10 @@ Output = dict[str, Any]
 
 def redact_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
-    settings = read_options(RedactOptions, options)
+    settings = read_options(RedactOptions, options, environment.root)
+    for rules in settings.rules:
+        if rules.unusable:
+            log.warning("redact: %s", rules.describe_unusable())
     return _Redact(settings, Replacer(settings, key_in(environment.state)))
 
 
@@ -199,7 +205,8 @@ class _Redact:
     def screen(self, session: SessionContext) -> Screen:
         """Return a screen for one streamed answer."""
         replace = self._replacer.replacer_or_block(self._pseudonyms(session))
-        return AnswerScreen(Redaction(self._search, replace, self._options.scopes))
+        redaction = Redaction(self._search, replace, self._options.scopes)
+        return AnswerScreen(redaction, is_json=session.call_state.requires_json)
 
     def _request(
         self, create_redaction: partial[Redaction], llm_request: JsonObject, session: SessionContext
@@ -223,7 +230,7 @@ class _Redact:
         self, create_redaction: partial[Redaction], original: JsonObject, session: SessionContext
     ) -> Output | None:
         redaction = create_redaction(self._replacer.replacer_or_block(self._pseudonyms(session)))
-        screen = AnswerScreen(redaction)
+        screen = AnswerScreen(redaction, is_json=session.call_state.requires_json)
         [(_, new)] = screen.feed([original], last=True, cut_off=session.call_state.cut_off)
         return _output(redaction, "llm_response", {} if new is original else {"raw": new})
 
@@ -241,12 +248,14 @@ class _Redact:
         """Return the call's pseudonyms with their originals, which are restored for the client."""
         pseudonyms: MutableMapping[str, str] = session.call_state.values.setdefault(self, {})
         if self._replacer.uses_pseudonyms:
-            session.call_state.client_filters[self] = partial(self._restoring_screen, pseudonyms)
+            session.call_state.client_filters[self] = partial(
+                self._restoring_screen, pseudonyms, is_json=session.call_state.requires_json
+            )
         return pseudonyms
 
-    def _restoring_screen(self, pseudonyms: Mapping[str, str]) -> Screen:
+    def _restoring_screen(self, pseudonyms: Mapping[str, str], *, is_json: bool) -> Screen:
         redaction = Redaction(self._pseudonym_search, lambda _, name: pseudonyms.get(name, name))
-        return AnswerScreen(redaction, logprobs=True)
+        return AnswerScreen(redaction, logprobs=True, is_json=is_json)
 
 
 def _subject(event: dict[str, Any]) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args
 
+from hookgate.hooks.policies.redact.json_text import JsonText, unescaped
 from hookgate.hooks.policies.redact.known import NOTHING_KNOWN, KnownParts
 from hookgate.hooks.policies.redact.presidio import BufferingRedactor, Find
 from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
@@ -25,8 +26,14 @@ _TOO_LONG = "The text contains what may be a secret of more than {} characters (
 class ChunkedText(Generic[Place]):
     """One text in chunks. `put` is called with each place and its output, in order, once it is decided."""
 
-    def __init__(self, redactor: Redactor | BufferingRedactor, put: Callable[[Place, str], None]) -> None:
-        self._redactor, self._put = redactor, put
+    def __init__(
+        self,
+        redactor: Redactor | BufferingRedactor,
+        put: Callable[[Place, str], None],
+        json_text: JsonText | None = None,
+    ) -> None:
+        """`json_text` is the state of a text that is JSON, and stays JSON."""
+        self._redactor, self._put, self._json_text = redactor, put, json_text
         self._undecided: deque[tuple[Place | None, int]] = deque()  # None: text that was released
         self._counts: Counter[Place | None] = Counter()  # of each place in it: there may be thousands
 
@@ -77,7 +84,7 @@ class ChunkedText(Generic[Place]):
                 place, length = self._undecided.popleft()
                 size = min(length, len(rest))
                 if place is not None:
-                    self._put(place, rest[:size] if isinstance(piece, KeptPiece) else output)
+                    self._put_part(place, piece, rest[:size], output)
                     output = ""
                 rest = rest[size:]
                 if length > size:
@@ -87,6 +94,16 @@ class ChunkedText(Generic[Place]):
                 else:
                     del self._counts[place]
 
+    def _put_part(self, place: Place, piece: TextPiece, part: str, output: str) -> None:
+        """Put the output of a part of a piece, which is all of it for the first part that is replaced."""
+        if isinstance(piece, KeptPiece):
+            output = part
+        elif self._json_text and output:
+            output = self._json_text.written(piece.original, output)
+        if self._json_text:
+            self._json_text.read(part)
+        self._put(place, output)
+
 
 Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers", "thoughts", "other"]
 """The role of a text in a conversation; `other` is everything in a request but its turns."""
@@ -94,9 +111,16 @@ Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers"
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
 _SECRET_NAMES = re.compile(
-    r"pass|secret|token|key|credential|auth|pwd|dsn|(?:^|[_-])pat(?:$|[_-])", re.IGNORECASE
+    r"pass|secret|token|key|credential|auth|pwd|dsn|(?:^|[_-])pat(?:$|[_-])"
+    r"|phone|telefon|mobile|social|medicare|nummer|kimlik|aadhaar"
+    r"|(?:^|[_-])(?:tel|fax|cell|gsm|whatsapp|ssn|sin|nhs|ppsn?|cpf|cpr|nif|bsn|cnp|egn|oib|amka|tckn|inn|nik)"
+    r"(?:$|[_-])|(?:^|[_-])(?:tfn|ird|nrn|niss|insz|svnr)(?:$|[_-])",
+    re.IGNORECASE,
 )
-"""Names of fields whose values are searched together with the name, as an assignment: `password: …`."""
+"""Names of fields whose values are searched together with the name, as an assignment: `password: …`.
+
+They are those of secrets, and of telephone and national numbers that are found only after their names.
+"""
 
 _HOLDERS = frozenset({"const", "default", "enum", "example", "examples", "value", "values"})
 """Names of fields with a value of the field around them, as in schemas: `password: {"default": …}`."""
@@ -172,11 +196,13 @@ class Redaction:
         """Return the number of findings by kind, without kinds of which nothing was replaced."""
         return {kind: count for kind, count in self.findings.items() if count}
 
-    def chunked_text(self, put: Callable[[Place, str], None]) -> ChunkedText[Place]:
-        """Return a text to feed in chunks; `put` receives its output."""
-        redactor, find = self._redactor(), self._search.find
+    def chunked_text(self, put: Callable[[Place, str], None], *, is_json: bool = False) -> ChunkedText[Place]:
+        """Return a text to feed in chunks; `put` receives its output, which is JSON if the text is."""
+        replace = self._replace_in_json if is_json else self._replace
+        redactor = Redactor(self._scanner, replace, self._search.cap, self._search.at_cap)
+        find, json_text = self._search.find, JsonText() if is_json else None
         return ChunkedText(
-            redactor if find is None else BufferingRedactor(redactor, find, self._replace), put
+            redactor if find is None else BufferingRedactor(redactor, find, replace), put, json_text
         )
 
     @property
@@ -276,8 +302,8 @@ class Redaction:
                 elif kind is dict:
                     texts += item
                     below += item.values()
-                    if not item.keys() <= self._plain_names:
-                        texts += self._named_texts(item)
+                    if names := item.keys() - self._plain_names:
+                        texts += self._named_texts(item, names)
                 elif kind is list:
                     below += item
                 elif (kind is int or kind is float) and not -_SMALLEST_NUMBER < item < _SMALLEST_NUMBER:
@@ -285,11 +311,15 @@ class Redaction:
             level = below
         return texts
 
-    def _named_texts(self, obj: dict[str, Any]) -> list[str]:
-        """Return the strings that are searched together with the name of their field."""
+    def _named_texts(self, obj: dict[str, Any], names: Collection[str]) -> list[str]:
+        """Return the strings and long numbers that are searched together with the name of their field.
+
+        `names` are those of its fields that may name a secret.
+        """
         texts = []
-        for name, value in obj.items():
-            if name in self._plain_names or type(value) is int:
+        for name in names:
+            value = obj[name]
+            if type(value) is int and -_SMALLEST_NUMBER < value < _SMALLEST_NUMBER:
                 continue
             if names_a_secret(name):
                 held = [value[key] for key in _HOLDERS & value.keys()] if type(value) is dict else [value]
@@ -305,17 +335,17 @@ class Redaction:
         if isinstance(value, bool) or value is None:
             return value
         if isinstance(value, int | float):
-            return self._number(value)
+            return self._number(value, name)
         if isinstance(value, list):
             items = [self._redacted(item, name) for item in value]
             return value if same_items(items, value) else items
         return self._object(value, name)
 
-    def _number(self, value: float) -> Any:
+    def _number(self, value: float, name: str) -> Any:
         if abs(value) < _SMALLEST_NUMBER:
             return value
         shown = _digits(value)
-        new = self.text(shown)
+        new = self.text(shown, name)
         return value if new == shown else new
 
     def _object(self, value: dict[str, Any], own_name: str) -> dict[str, Any]:
@@ -331,6 +361,9 @@ class Redaction:
 
     def _redactor(self) -> Redactor:
         return Redactor(self._scanner, self._replace, self._search.cap, self._search.at_cap)
+
+    def _replace_in_json(self, kind: str, original: str) -> str:
+        return self._replace(kind, unescaped(original))
 
     def _replace(self, kind: str, original: str) -> str:
         new = self._replacement(kind, original)
@@ -353,7 +386,13 @@ class CleanCheck(Redaction):
     """
 
     def __init__(self, redaction: Redaction) -> None:
-        super().__init__(redaction._search, _raise_found, redaction.scopes, known=redaction.known.again())
+        super().__init__(
+            redaction._search,
+            _raise_found,
+            redaction.scopes,
+            brief=redaction._brief,
+            known=redaction.known.again(),
+        )
         self.may_join_values = set(redaction.scopes) >= SCOPES
         self._long = Redaction(redaction._search, _raise_found, redaction.scopes, brief=redaction._brief)
         self._texts: list[str] = []
@@ -409,9 +448,11 @@ def _digits(number: float) -> str:
 
 
 def _strings(value: Any) -> list[str]:
-    """Return a string, or the strings in a list, as a list."""
+    """Return a string or a long number as a text in a list, or those in a list."""
     if isinstance(value, list):
         return [text for item in value for text in _strings(item)]
+    if isinstance(value, int | float) and abs(value) >= _SMALLEST_NUMBER:
+        return [_digits(value)]
     return [value] if isinstance(value, str) else []
 
 

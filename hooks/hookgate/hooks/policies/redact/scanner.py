@@ -1,63 +1,31 @@
-"""The scanner: searches UTF-8 bytes for all detectors with one pattern.
+"""The scanner: finds what its detectors detect in UTF-8 bytes, and what of a text is undecided.
 
-RE2 searches for all detectors in a single pass: for the first characters of a match if these tell the
-detector apart from most others, so that hundreds of detectors cost no more than a few, or else for all of it.
-Only where this pattern matches are the detectors tried that may match there, and their checks run. Two things
-bound the cost of crafted text: RE2 takes linear time, and the searched windows have a bounded size (the `cap`
-of `Redactor`).
+Two things bound the cost of crafted text: RE2 takes linear time, and the searched windows have a bounded size
+(the `cap` of `Redactor`).
 """
 
 import copy
 import math
-import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import replace
 
-import re2  # type: ignore[import-untyped]  # it has no stubs
-
-from hookgate.hooks.policies.redact.closure import Language, either, language
+from hookgate.hooks.policies.redact.characters import next_character, searchable, start_of_context
+from hookgate.hooks.policies.redact.compiled import CompiledDetector, Finding
 from hookgate.hooks.policies.redact.detectors.detector import (
     BEGINS_ESCAPE,
-    EMPHASIS,
-    ESCAPE,
-    LEAD,
+    CONTEXT,
     LONGEST_ESCAPE,
-    WORD,
     Detector,
     ends_of_leads,
-    follows_lead,
-    start_of_escape,
-    start_of_lead,
 )
-from hookgate.hooks.policies.redact.opening import HEAD, Opening, opening, prefixes_of, searched_of
+from hookgate.hooks.policies.redact.places import ByBeginning, Places
+from hookgate.hooks.policies.redact.undecided import UndecidedText
 from hookgate.hooks.session import Withheld
-
-_MEMORY = 64 << 20
-"""The maximum memory in bytes for RE2's states of one pattern. It is allocated only as needed."""
 
 _TOO_MANY = (
     "The text contains too many possible secrets to check; "
     "send less text at once, or raise the option `limit` of the policy `redact`."
 )
-
-_SURROGATE_HEAD = b"\xed"
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
-_WITHOUT_LINES = re.compile(r"\(\?([ims]*)-([ims]+):")
-"""The beginning of a group that unsets flags."""
-
-_HASH_DIGITS, _LONGEST_HEAD = 12, 26
-_HASH = re.compile(rb"\[[A-Z][A-Z0-9_]{1,23}:[0-9a-f]{12}\]")
-"""The replacement of a finding that was hashed."""
-
-_LEADS = (str(language(ESCAPE).prefixes), EMPHASIS)
-"""Text that may be the beginning of an escape or emphasis before a secret."""
-
-_PRECEDING_SAMPLES = (b"", b"a", b" ", b"\n")
-"""The kinds of text before a match that boundaries and anchors distinguish."""
-
 
 _FEW = 500
 """The number of possible secrets that can be checked in a few milliseconds."""
@@ -66,63 +34,12 @@ _BRIEF_BYTES, _BYTES_PER_SEARCH = 1024 * 1024, 4096
 """The bytes that can be searched in some tens of milliseconds even if they are crafted, and what the overhead
 of a search adds to them."""
 
+_JOINED = 8192
+"""The characters of texts that are searched at once."""
+
 
 class TakesLong(Exception):  # noqa: N818  # not an error: the search can be repeated in a thread
     """A text takes too long to be searched in the event loop: it has too many possible secrets or chunks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A finding of one detector. The match begins at byte `begin`; `start` to `end` are replaced."""
-
-    detector: Detector
-    begin: int
-    start: int
-    end: int
-
-    def moved(self, by: int) -> "Finding":
-        """Return the finding in a text with `by` more bytes before it."""
-        return replace(self, begin=self.begin + by, start=self.start + by, end=self.end + by)
-
-
-class _CompiledDetector:
-    """A detector with its patterns, which are compiled when they are first needed: most never are."""
-
-    def __init__(self, parts: "_Parts") -> None:
-        self.detector = parts.detector
-        self.heads = parts.opening.heads if parts.opening else frozenset[bytes]()
-        self._parts = parts
-
-    @cached_property
-    def matches(self) -> Any:
-        return _compile(self.detector.pattern)
-
-    @cached_property
-    def _undecided(self) -> Any:
-        return _compile(_at_end([self._parts.prefixes]))
-
-    @cached_property
-    def _preceded_by(self) -> Any:
-        return _compile(self.detector.preceded_by) if self.detector.preceded_by else None
-
-    def may_stand(self, data: bytes, at: int) -> bool:
-        """Return whether the text before this place allows a match here."""
-        if not self._preceded_by or at == 0:
-            return True
-        return bool(self._preceded_by.match(data, previous_character(data, at))) or follows_lead(data, at)
-
-    def may_begin(self, byte: int) -> bool:
-        """Return whether a match may begin with this byte. Always true for bytes that are not ASCII."""
-        if byte >= 0x80:
-            return True
-        samples = (before + bytes([byte]) for before in _PRECEDING_SAMPLES)
-        return any(self._undecided.match(sample, len(sample) - 1) for sample in samples)
-
-    def is_open(self, data: bytes, at: int) -> bool:
-        """Return whether everything from this place on is undecided."""
-        extent = self.detector.extent
-        undecided = self._undecided.match(data, at) or (extent and extent.first_open(data, at) == at)
-        return bool(undecided) and self.may_stand(data, at)
 
 
 class Scanner:
@@ -135,24 +52,17 @@ class Scanner:
         """
         if not detectors:
             raise ValueError("at least one detector is required")
-        parts = [_parts(detector) for detector in detectors]
-        self._any = _compile("|".join(_search_patterns(parts)))
-        groups = _prefix_groups(parts)
-        self._undecided = [
-            _compile(_at_end([*(_lead(each) + either(group[each]) for each in group), *_LEADS]))
-            for group in groups
-        ]
-        self._all_undecided = [
-            _compile(rf"\A{either([either(some) for some in group.values()])}\z") for group in groups
-        ]
-        self._extents = [detector.extent for detector in detectors if detector.extent]
-        self._detectors = [_CompiledDetector(part) for part in parts]
+        self._detectors = [CompiledDetector(detector) for detector in detectors]
+        self._places = Places(self._detectors)
+        self._by_beginning = ByBeginning(self._detectors)
+        self._undecided = UndecidedText(self._detectors)
+        self.context = CONTEXT if any(detector.fits for detector in detectors) else LONGEST_ESCAPE
+        """The number of bytes before a place that matter there."""
         self._checks_left: float = math.inf
         self._is_brief = False
         self._bytes_left: float = math.inf
-        self._by_first, self._by_head = _by_beginning(self._detectors)
 
-    def limited(self, max_checks: int, *, brief: bool = False) -> "Scanner":
+    def limited(self, max_checks: float, *, brief: bool = False) -> "Scanner":
         """Return a copy of the scanner for one body.
 
         The copy raises Withheld after `max_checks` checks or, if `brief` is true, TakesLong after a few. Each
@@ -166,15 +76,39 @@ class Scanner:
         return limited
 
     def is_clean(self, text: str) -> bool:
-        """Return whether nothing in a complete text looks like a secret. It takes one search."""
-        return self._any.search(searchable(text.encode(errors="surrogatepass"))) is None
+        """Return whether nothing is found in a complete text. Returns False if that takes many checks."""
+        data = searchable(text.encode(errors="surrogatepass"))
+        place = self._places.first(data)
+        return place is None or self._finds_nothing(data, place)
 
     def all_clean(self, texts: Iterable[str]) -> bool:
-        """Return whether nothing in any of the texts looks like a secret. It takes one search.
+        """Return whether nothing is found in any of the texts. Returns False if that takes many checks.
 
-        The texts are joined as lines. To every pattern, a line begins and ends like a text of its own.
+        Several texts are searched at once, joined as lines: to the search, a line begins and ends like a text
+        of its own. Only if a match may begin in one of them is each searched alone.
         """
-        return self.is_clean("\n".join(texts))
+        return all(
+            self._places.first(searchable("\n".join(some).encode(errors="surrogatepass"))) is None
+            or all(map(self.is_clean, some))
+            for some in _few_at_once(texts)
+        )
+
+    def _finds_nothing(self, data: bytes, place: int) -> bool:
+        """Return whether nothing is found from a place on. Returns False if that takes many checks.
+
+        These checks count only if nothing is found: otherwise the text is searched again.
+        """
+        most = min(self._checks_left, _FEW)
+        quick = copy.copy(self)
+        quick._checks_left, quick._is_brief = most, False
+        try:
+            if quick.next(data, place, len(data)):
+                return False
+        except Withheld:
+            return False
+        self._checks_left -= most - quick._checks_left
+        self._bytes_left = quick._bytes_left
+        return True
 
     def next(self, data: bytes, start: int, before: int) -> Finding | None:
         """Return the first finding that begins at `start` or later, but before `before`; or None.
@@ -196,17 +130,7 @@ class Scanner:
         Returns the end of the data if there is none. The cost depends only on the length of undecided text.
         """
         self._note_search(len(data) - start)
-        if start == 0 and any(undecided.search(data) for undecided in self._all_undecided):
-            return 0
-        first, context = len(data), _start_of_context(data, start)
-        for undecided in self._undecided:
-            if match := undecided.search(data, context):
-                first = min(first, _undecided_start(data, match.start(), start))
-        for extent in self._extents:
-            if extent.head in data and (begin := extent.first_open(data, start)) is not None:
-                first = min(first, begin)
-        # Do not split escapes: a later search must see them as a whole.
-        return start_of_escape(data, start, first)
+        return self._undecided.first(data, start)
 
     def _note_search(self, size: int) -> None:
         self._bytes_left -= size + _BYTES_PER_SEARCH
@@ -226,17 +150,21 @@ class Scanner:
             if compiled.is_open(text, place)
         )
 
-    def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
-        at = _start_of_context(data, start)
-        while match := self._any.search(data, at, end):
-            self._note_search(end - at)  # it may have read all of the rest to see where the match ends
+    def _next(
+        self, data: bytes, start: int, before: int, end: int, *, yielding: bool = True
+    ) -> Finding | None:
+        """Return the first finding. Without `yielding`, those of detectors that yield do not count."""
+        context = start_of_context(data, start)
+        places = self._places.from_(data, context, end)
+        at = places.next(context)
+        while at is not None:
+            self._note_search(end - context)  # it may have read all of the rest to see where the match ends
             self._checks_left -= 1
             if self._checks_left < 0:
                 raise TakesLong if self._is_brief else Withheld(_TOO_MANY)
-            at = match.start()
-            after_character = _next_character(data, at)
             if at >= before:
                 return None
+            after_character = next_character(data, at)
             # The finding begins here, or after the text that its detector requires before it.
             leads = (
                 ends_of_leads(data, at)
@@ -244,198 +172,44 @@ class Scanner:
                 else ()
             )
             for place in (at, *leads, after_character):
-                if start <= place < before and (finding := self._at(data, place, end)):
+                if start <= place < before and (finding := self._at(data, place, end, yielding)):
+                    return self._yielded(data, finding, end) if finding.detector.yields else finding
+            context = after_character
+            at = places.next(context)
+        return None
+
+    def _at(self, data: bytes, place: int, end: int, yielding: bool) -> Finding | None:
+        for bundle in self._by_beginning.at(data, place):
+            for compiled in bundle.matching(data, place, end):
+                if compiled.detector.yields and not yielding:
+                    continue
+                if finding := compiled.finding(data, place, end):
                     return finding
-            at = after_character
         return None
 
-    def _at(self, data: bytes, place: int, end: int) -> Finding | None:
-        head = data[place : place + HEAD]
-        for compiled in self._by_head.get(head) or self._by_first[data[place]]:
-            if finding := _accepted_finding(compiled, data, place, end):
-                return finding
-        return None
+    def _yielded(self, data: bytes, finding: Finding, end: int) -> Finding:
+        """Return a finding of a detector that yields, or one of another detector that overlaps it.
+
+        The latter then replaces what either of them would.
+        """
+        at = finding.begin + 1
+        while other := self._next(data, at, finding.end, end, yielding=False):
+            at = other.end
+            if other.end > finding.start:
+                start, stop = min(finding.start, other.start), max(finding.end, other.end)
+                finding = Finding(other.detector, finding.begin, start, stop)
+        return replace(finding, gives_way=True)
 
 
-def searchable(data: bytes) -> bytes:
-    """Return the data with lone surrogates, which RE2 does not read as characters, replaced with U+FFFD."""
-    return _SURROGATE.sub("\ufffd".encode(), data) if _SURROGATE_HEAD in data else data
-
-
-def _accepted_finding(compiled: _CompiledDetector, data: bytes, begin: int, end: int) -> Finding | None:
-    match = compiled.matches.match(data, begin, end)
-    if match is None or not compiled.may_stand(data, begin):
-        return None
-    if compiled.detector.extent:
-        stop, _ = compiled.detector.extent.end(data, match.end(), end, final=True)
-        return None if stop == match.end() else Finding(compiled.detector, begin, begin, stop)
-    start, stop = match.span(match.re.groups)
-    if start == stop:  # the group to replace did not participate in the match
-        return None
-    if _is_hash(data, start, stop):
-        return None
-    return _checked_finding(compiled.detector, data, begin, start, stop)
-
-
-def _checked_finding(detector: Detector, data: bytes, begin: int, start: int, stop: int) -> Finding | None:
-    """Return the finding, or the genuine part of it. Returns None if the detector's checks reject it."""
-    text = data[start:stop].decode(errors="surrogatepass")
-    if detector.check and not detector.check(text):
-        return None
-    if detector.within:
-        if (part := detector.within(text)) is None:
-            return None
-        start, stop = (start + len(text[:at].encode(errors="surrogatepass")) for at in part)
-        if _is_hash(data, start, stop):
-            return None
-    return Finding(detector, begin, start, stop)
-
-
-def _is_hash(data: bytes, start: int, stop: int) -> bool:
-    """Return whether these are the digits of a hash such as `[AWS_ACCESS_KEY:9c1f04d2ab7e]`."""
-    if stop - start != _HASH_DIGITS:
-        return False
-    begin = data.rfind(b"[", max(start - _LONGEST_HEAD, 0), start)
-    return begin >= 0 and _HASH.fullmatch(data, begin, stop + 1) is not None
-
-
-def previous_character(data: bytes, at: int) -> int:
-    """Return where the character before `at` begins, or 0 at the beginning."""
-    at -= 1
-    while at > 0 and data[at] & 0xC0 == 0x80:
-        at -= 1
-    return max(at, 0)
-
-
-def _start_of_context(data: bytes, at: int) -> int:
-    """Return the start of what stands before `at` and matters there: an escape, emphasis, or a character."""
-    return min(start_of_lead(data, at), previous_character(data, at))
-
-
-def _next_character(data: bytes, at: int) -> int:
-    """Return where the character at `at` ends."""
-    first = data[at]
-    return at + (1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """A detector, and what to search for: its opening if it has one, or else its language."""
-
-    detector: Detector
-    language: Language
-    opening: Opening | None
-
-    @property
-    def prefixes(self) -> str:
-        return prefixes_of([self.opening]) if self.opening else str(self.language.prefixes)
-
-
-def _parts(detector: Detector) -> _Parts:
-    try:
-        whole = language(detector.pattern)
-    except ValueError as error:
-        raise ValueError(f"{detector.kind}: {error}") from None
-    return _Parts(detector, whole, None if detector.extent else opening(detector.pattern))
-
-
-def _in_lines(pattern: str) -> str:
-    """Return the pattern with `^` and `$` matching at each line."""
-    anchored = pattern.replace(r"\A", "^")  # a backslash of the text is written as \x{5c}
-    return f"(?m:{_WITHOUT_LINES.sub(_with_lines, anchored)})"
-
-
-def _with_lines(group: re.Match[str]) -> str:
-    on, off = group[1], group[2].replace("m", "")
-    return f"(?{on}{'-' if off else ''}{off}:"
-
-
-def _search_patterns(parts: list[_Parts]) -> Iterator[str]:
-    """Yield the patterns to search with, one for each `Detector.preceded_by`."""
-    openings: dict[str, list[Opening]] = defaultdict(list)
-    patterns: dict[str, list[str]] = defaultdict(list)
-    for part in parts:
-        if part.opening:
-            openings[part.detector.preceded_by].append(part.opening)
-        else:
-            patterns[part.detector.preceded_by].append(part.language.loose)
-    for preceding, some in openings.items():
-        patterns[preceding].append(searched_of(some))
-    for preceding, each in patterns.items():
-        yield _in_lines(_head(preceding) + either(each))
-
-
-def _prefix_groups(parts: list[_Parts]) -> list[dict[str, list[str]]]:
-    """Return the prefix closures by `Detector.preceded_by`, in up to three groups.
-
-    They are those of openings, of words, and of everything else: one pattern for all would have too many
-    states.
-    """
-    openings: dict[str, list[Opening]] = defaultdict(list)
-    words: dict[str, list[str]] = defaultdict(list)
-    others: dict[str, list[str]] = defaultdict(list)
-    for part in parts:
-        preceding = part.detector.preceded_by
-        if part.opening:
-            openings[preceding].append(part.opening)
-        else:
-            (words if preceding in ("", WORD) else others)[preceding].append(part.prefixes)
-    opened = {preceding: [prefixes_of(some)] for preceding, some in openings.items()}
-    return [group for group in (opened, words, others) if group]
-
-
-def _head(preceded_by: str) -> str:
-    """Return what must stand before a match: the start of a line, such a character, or a lead.
-
-    The pattern is empty if anything may stand there.
-    """
-    return f"(?:^|{preceded_by}|{LEAD})" if preceded_by else ""
-
-
-def _lead(preceded_by: str) -> str:
-    """Return the same pattern without the start of a line; any byte matches if anything may stand there."""
-    return f"(?:{preceded_by}|{LEAD})" if preceded_by else r"\C"
-
-
-def _undecided_start(data: bytes, lead: int, start: int) -> int:
-    """Return where undecided text begins that follows a lead.
-
-    If the lead is an escape, it is included, because it must be read again with more text.
-    """
-    if lead < start:
-        return start
-    return lead if data[lead] in BEGINS_ESCAPE else _next_character(data, lead)
-
-
-def _by_beginning(
-    detectors: list[_CompiledDetector],
-) -> tuple[list[list[_CompiledDetector]], dict[bytes, list[_CompiledDetector]]]:
-    """Return the detectors whose matches may begin with each byte, and with each of the known heads."""
-    general = [(place, compiled) for place, compiled in enumerate(detectors) if not compiled.heads]
-    by_first = [{place for place, compiled in general if compiled.may_begin(byte)} for byte in range(256)]
-    by_head: dict[bytes, set[int]] = defaultdict(set)
-    for place, compiled in enumerate(detectors):
-        for head in compiled.heads:
-            by_head[head].add(place)
-    return (
-        [[detectors[place] for place in sorted(places)] for places in by_first],
-        {
-            head: [detectors[place] for place in sorted(places | by_first[head[0]])]
-            for head, places in by_head.items()
-        },
-    )
-
-
-def _at_end(prefixes: list[str]) -> str:
-    """Anchor the patterns at the end, so that RE2 searches backwards to the leftmost start."""
-    return rf"(?:{'|'.join(prefixes)})\z"
-
-
-def _compile(pattern: str) -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MEMORY
-    try:
-        return re2.compile(pattern.encode(), options)
-    except re2.error as error:
-        raise ValueError(f"the pattern is too large, or not a valid RE2 pattern: {error}") from None
+def _few_at_once(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the texts in lists: longer ones alone, and many short ones together."""
+    some: list[str] = []
+    size = 0
+    for text in texts:
+        if some and size + len(text) > _JOINED:
+            yield some
+            some, size = [], 0
+        some.append(text)
+        size += len(text)
+    if some:
+        yield some

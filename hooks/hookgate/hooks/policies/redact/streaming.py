@@ -3,10 +3,13 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
-from hookgate.hooks.policies.redact.detectors.detector import LONGEST_ESCAPE, Extent
-from hookgate.hooks.policies.redact.scanner import Finding, Scanner, previous_character, searchable
+from hookgate.hooks.policies.redact.characters import previous_character, searchable
+from hookgate.hooks.policies.redact.compiled import Finding
+from hookgate.hooks.policies.redact.detectors.detector import LONGEST_ESCAPE, Detector, Extent
+from hookgate.hooks.policies.redact.scanner import Scanner
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class ReplacedPiece:
     kind: str
     original: str
     output: str
+    rule: str = ""
+    """See Detector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,7 @@ class Redactor:
         self._at_cap = at_cap
         self._context = ""  # the end of the text before the held text
         self._held = ""
+        self._decided = 0  # how much of the held text is decided, but waits for what follows
         self._interruptions: list[int] = []  # where in the held text, in order
         self._dropping = False
         self._extent: Extent | None = None  # of the finding that is being dropped, if its detector has one
@@ -145,10 +151,10 @@ class Redactor:
         Unless some of it was replaced, it stays held as the possible beginning of a secret: further pieces
         repeat it.
         """
-        held, context, interruptions = self._held, self._context, self._interruptions
+        before = self._held, self._context, self._interruptions, self._decided
         pieces = self.finish()
         if all(isinstance(piece, KeptPiece) for piece in pieces):
-            self._held, self._context, self._interruptions = held, context, interruptions
+            self._held, self._context, self._interruptions, self._decided = before
         return pieces
 
     def cut_off(self) -> list[TextPiece]:
@@ -162,30 +168,36 @@ class Redactor:
         if self._extent:  # all of it may belong to the finding that was replaced
             self._held = ""
             return [DroppedPiece(held)]
-        data = _encoded(self._context + held)
-        detector = self._scanner.open_detector(searchable(data), len(_encoded(self._context)))
+        detector = self._open_detector()
         if len(held) <= _HARMLESS_LENGTH or (detector.kind in _WORD_KINDS and _WORD.fullmatch(held)):
             return self.finish()
         self._held = ""
-        return [ReplacedPiece(detector.kind, held, self._replace(detector.kind, held))]
+        return [self._replaced(detector, held)]
 
     def _emit_decided(self, pieces: list[TextPiece], final: bool) -> None:
         """Move the decided part of the held text to the pieces."""
-        data = _encoded(self._context + self._held)
-        at = len(_encoded(self._context))
+        before = _encoded(self._context)
+        data, at = before + _encoded(self._held), len(before)
         seen = searchable(data)
         breaks = [at + len(_encoded(self._held[:offset])) for offset in self._interruptions]
         until = len(data) if final else self._undecided(seen, at, breaks)
-        sections = _Sections(self._scanner, seen, breaks)
-        while finding := sections.next(at, until):
+        next_finding = (
+            _Sections(self._scanner, seen, breaks).next if breaks else partial(self._scanner.next, seen)
+        )
+        undecided = until
+        while finding := next_finding(at, until):
+            if finding.gives_way and until < finding.end and not final:
+                until = finding.begin  # another one may begin in it
+                break
             for inner in self._scanner.within(seen, finding.begin, finding.start):
                 at = self._put(pieces, data, at, inner)
             at = self._put(pieces, data, at, finding)
             if at > until:  # the match covers undecided text: check what is undecided after it
-                until = self._undecided(seen, at, breaks)
+                until = undecided = self._undecided(seen, at, breaks)
         if at < until:
             pieces.append(KeptPiece(_decoded(data[at:until])))
         self._keep(data, until)
+        self._decided = len(_decoded(data[until:undecided])) if until < undecided else 0
 
     def _undecided(self, seen: bytes, at: int, breaks: list[int]) -> int:
         """Return the first place, at `at` or later, from which more text could make a match."""
@@ -198,13 +210,12 @@ class Redactor:
     def _put(self, pieces: list[TextPiece], data: bytes, at: int, finding: Finding) -> int:
         if at < finding.start:
             pieces.append(KeptPiece(_decoded(data[at : finding.start])))
-        kind, original = finding.detector.kind, _decoded(data[finding.start : finding.end])
-        pieces.append(ReplacedPiece(kind, original, self._replace(kind, original)))
+        pieces.append(self._replaced(finding.detector, _decoded(data[finding.start : finding.end])))
         return finding.end
 
     def _keep(self, data: bytes, start: int) -> None:
         """Hold the data from `start` on, and the text before it, which may be an escape, as context."""
-        begin = max(start - LONGEST_ESCAPE, 0)
+        begin = max(start - self._scanner.context, 0)
         self._context = _decoded(data[previous_character(data, begin) : start])
         held = _decoded(data[start:])
         gone = len(self._held) - len(held)
@@ -212,17 +223,24 @@ class Redactor:
         self._held = held
 
     def _meet_cap(self, pieces: list[TextPiece]) -> None:
-        data = _encoded(self._context + self._held)
-        detector = self._scanner.open_detector(searchable(data), len(_encoded(self._context)))
-        kind = detector.kind
+        detector = self._open_detector()
         if self._at_cap == "block":
-            pieces.append(BlockedPiece(kind, self._held))
+            pieces.append(BlockedPiece(detector.kind, self._held))
             self._blocked = True
         else:
-            pieces.append(ReplacedPiece(kind, self._held, self._replace(kind, self._held)))
+            pieces.append(self._replaced(detector, self._held))
             self._extent = detector.extent
             self._dropping = detector.extent is None
-        self._context, self._held, self._interruptions = self._held[-1], "", []
+        self._context, self._held, self._interruptions, self._decided = self._held[-1], "", [], 0
+
+    def _replaced(self, detector: Detector, original: str) -> ReplacedPiece:
+        return ReplacedPiece(detector.kind, original, self._replace(detector.kind, original), detector.rule)
+
+    def _open_detector(self) -> Detector:
+        """Return the first detector for which the held text, without what is decided of it, is undecided."""
+        before = self._context + self._held[: self._decided]
+        data = _encoded(before + self._held[self._decided :])
+        return self._scanner.open_detector(searchable(data), len(_encoded(before)))
 
     def _drop_extent(self, pieces: list[TextPiece], extent: Extent, *, final: bool = False) -> bool:
         """Drop more of a finding that was replaced before its end was known.

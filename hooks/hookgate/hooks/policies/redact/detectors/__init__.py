@@ -1,7 +1,8 @@
 """The detectors that come with hookgate."""
 
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
-from hookgate.hooks.policies.redact.detectors.personal import NATIONAL, NETWORK, PERSONAL
+from hookgate.hooks.policies.redact.detectors.national import NATIONAL
+from hookgate.hooks.policies.redact.detectors.personal import NETWORK, PERSONAL
 
 DETECTORS = (*CREDENTIALS, *PERSONAL, *NETWORK, *NATIONAL)
 """All built-in detectors, in order of precedence. Several detectors may have the same kind."""

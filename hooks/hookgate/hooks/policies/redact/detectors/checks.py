@@ -14,42 +14,8 @@ YE30
 IBAN_LENGTHS = {entry[:2]: int(entry[2:]) for entry in _IBAN.split()}
 """The length of IBANs by country, from the SWIFT registry."""
 
-VERHOEFF_PRODUCT = tuple(
-    tuple(map(int, row))
-    for row in [
-        "0123456789",
-        "1234067895",
-        "2340178956",
-        "3401289567",
-        "4012395678",
-        "5987604321",
-        "6598710432",
-        "7659821043",
-        "8765932104",
-        "9876543210",
-    ]
-)
-"""Multiplication in the dihedral group of order ten."""
-
-VERHOEFF_PERMUTED = tuple(
-    tuple(map(int, row))
-    for row in [
-        "0123456789",
-        "1576283094",
-        "5803796142",
-        "8916043527",
-        "9453126870",
-        "4286573901",
-        "2793806415",
-        "7046913258",
-    ]
-)
-"""The permutation of digits at each place; it repeats after eight places."""
-
-
 _NO_DIGIT = re.compile(r"[^0-9]")
 _NO_SIGN = re.compile(r"[^0-9A-Za-z]")
-_DNI_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
 _CARD_PREFIXES = (
     # first prefix, last prefix (both have the same number of digits), lengths
     (4, 4, (13, 16, 19)),  # Visa
@@ -58,17 +24,36 @@ _CARD_PREFIXES = (
     (34, 34, (15,)),  # American Express
     (37, 37, (15,)),
     (300, 305, (14, 16)),  # Diners Club
+    (3095, 3095, (14, 16)),
     (36, 36, (14,)),
     (38, 39, (14, 16)),
     (6011, 6011, (16, 19)),  # Discover
     (644, 659, (16, 19)),
-    (3528, 3589, (16, 19)),  # JCB
+    (35, 35, (16, 19)),  # JCB, of which 3528 to 3589 are issued
+    (1800, 1800, (15,)),  # JCB, older ones
+    (2131, 2131, (15,)),
     (62, 62, (16, 17, 18, 19)),  # UnionPay
-    (50, 50, (16, 19)),  # Maestro
-    (56, 58, (16, 19)),
-    (6304, 6304, (16, 19)),
+    (81, 81, (16, 17, 18, 19)),
+    (50, 50, (16, 19)),  # Maestro and Verve
+    (56, 58, (12, 13, 14, 15, 16, 17, 18, 19)),  # Maestro
+    (5018, 5018, (12, 13, 14, 15, 17, 18)),
+    (5020, 5020, (12, 13, 14, 15, 17, 18)),
+    (5038, 5038, (12, 13, 14, 15, 17, 18)),
+    (5893, 5893, (12, 13, 14, 15, 17, 18)),
+    (6304, 6304, (12, 13, 14, 15, 16, 17, 18, 19)),
+    (6390, 6390, (12, 13, 14, 15, 16, 17, 18, 19)),
     (67, 67, (16, 19)),
+    (6759, 6759, (12, 13, 14, 15, 17, 18)),
+    (6761, 6763, (12, 13, 14, 15, 17, 18)),
+    (60, 60, (16,)),  # RuPay, UkrCard, Hipercard
+    (82, 82, (16,)),
+    (636, 639, (16,)),  # Elo, InterPayment, InstaPayment
+    (2200, 2205, (16, 17, 18, 19)),  # Mir, Borica
+    (9792, 9792, (16,)),  # Troy
+    (9860, 9860, (16,)),  # Humo
+    (8600, 8600, (16,)),  # Uzcard
 )
+_MAESTRO_FROM_ZERO, _SHORTEST_MAESTRO = "0604", 12
 
 
 def digits_of(text: str) -> list[int]:
@@ -79,10 +64,12 @@ def digits_of(text: str) -> list[int]:
 def is_card(text: str) -> bool:
     """Check a card number (ISO/IEC 7812): the issuer's prefix, the length, and the Luhn digit."""
     digits = digits_of(text)
-    return _issued("".join(map(str, digits))) and luhn(digits)
+    return luhn(digits) and _issued("".join(map(str, digits)))
 
 
 def _issued(digits: str) -> bool:
+    if digits[0] == "0":
+        return digits.startswith(_MAESTRO_FROM_ZERO) and len(digits) == _SHORTEST_MAESTRO
     return any(
         first <= int(digits[: len(str(first))]) <= last and len(digits) in lengths
         for first, last, lengths in _CARD_PREFIXES
@@ -104,74 +91,6 @@ def is_iban(text: str) -> bool:
     if IBAN_LENGTHS.get(packed[:2]) != len(packed):
         return False
     return int("".join(str(int(character, 36)) for character in packed[4:] + packed[:4])) % 97 == 1
-
-
-def is_ssn(text: str) -> bool:
-    """Check a US number: area not 000, 666 or 900 and above, group not 00, serial not 0000."""
-    area, group, serial = text[:3], text[4:6], text[7:]
-    return area not in ("000", "666") and area < "900" and group != "00" and serial != "0000"
-
-
-def is_nino(text: str) -> bool:
-    """Check a UK number: its prefix is not one of those that are never issued."""
-    return text[:2] not in ("BG", "GB", "NK", "KN", "TN", "NT", "ZZ")
-
-
-def is_german_tax_id(text: str) -> bool:
-    """Check a German number: one of the first ten digits occurs two or three times; ISO 7064 MOD 11,10."""
-    digits = digits_of(text)
-    counts = sorted(digits[:10].count(digit) for digit in set(digits[:10]))
-    if counts[-1] not in (2, 3) or counts[-2] != 1:
-        return False
-    product = 10
-    for digit in digits[:10]:
-        product = ((digit + product) % 10 or 10) * 2 % 11
-    return (11 - product) % 10 == digits[10]
-
-
-def is_nir(text: str) -> bool:
-    """Return whether the text is a valid French social security number (NIR).
-
-    Its last two digits are 97 minus the rest modulo 97; 2A and 2B count as 19 and 18.
-    """
-    packed = text.replace(" ", "").replace("2A", "19").replace("2B", "18")
-    return 97 - int(packed[:13]) % 97 == int(packed[13:])
-
-
-def is_dni(text: str) -> bool:
-    """Check a Spanish number: the letter for the number modulo 23; a leading X, Y or Z is 0, 1 or 2."""
-    packed = text.replace("-", "").upper()
-    number = packed[:-1].translate(str.maketrans("XYZ", "012"))
-    return _DNI_LETTERS[int(number) % 23] == packed[-1]
-
-
-def is_bsn(text: str) -> bool:
-    """Check a Dutch number: the weighted sum, with -1 for the last digit, is a multiple of 11."""
-    digits = digits_of(text)
-    return any(digits) and (sum(d * (9 - i) for i, d in enumerate(digits[:8])) - digits[8]) % 11 == 0
-
-
-def is_aadhaar(text: str) -> bool:
-    """Check an Indian number: the Verhoeff digit."""
-    check = 0
-    for place, digit in enumerate(reversed(digits_of(text))):
-        check = VERHOEFF_PRODUCT[check][VERHOEFF_PERMUTED[place % 8][digit]]
-    return check == 0
-
-
-def is_cpf(text: str) -> bool:
-    """Check a Brazilian number: two digits modulo 11. Eleven equal digits are never issued."""
-    digits = digits_of(text)
-    if len(set(digits)) == 1:
-        return False
-    return all(_cpf_digit(digits[:count]) == digits[count] for count in (9, 10))
-
-
-def _cpf_digit(digits: list[int]) -> int:
-    weighted = sum(
-        digit * weight for digit, weight in zip(digits, range(len(digits) + 1, 1, -1), strict=True)
-    )
-    return weighted * 10 % 11 % 10
 
 
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"

@@ -21,6 +21,9 @@ _ESCAPE = (
     r"|%(?:25)?[0-9A-Fa-f]{2}"  # in URLs and forms, encoded once or twice
     r"|\[[0-9;]{0,12}[mK]"  # the end of a terminal's color sequence
 )
+CONTEXT = 256
+"""The bytes before a match that `Detector.fits` is given."""
+
 BEGINS_ESCAPE = frozenset(b"\\%[_")
 LONGEST_ESCAPE = 15
 
@@ -95,7 +98,7 @@ class Detector:
     """The kind of its findings: 2 to 24 capitals, digits and underscores."""
 
     pattern: str
-    """A pattern in RE2's syntax. Group 1 is replaced, or the whole match if there is no group."""
+    """A pattern in RE2's syntax. The first group that matched is replaced, or all if there is no group."""
 
     check: Callable[[str], bool] | None = None
     """Returns whether the text to replace is genuine, for example by check digits or entropy."""
@@ -120,6 +123,23 @@ class Detector:
 
     note: str = ""
     """Who issues what it finds, for the documentation."""
+
+    rule: str = ""
+    """The rule of others or of the settings that it is made of, or an empty string. See `Detector.yields`."""
+
+    secret_group: int = 0
+    """The group that is replaced, unless it is the first one that matched."""
+
+    fits: Callable[[str, str, str], bool] | None = None
+    """Returns whether a match counts: of the text before it, the match, and the text to replace.
+
+    The text before a match has up to `CONTEXT` bytes.
+    """
+
+    @property
+    def yields(self) -> bool:
+        """Whether its findings give way to those of other detectors that they overlap."""
+        return bool(self.rule)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Detectors of personal data: email and IP addresses, telephone, card, account and national numbers."""
+"""Detectors of personal data: email and IP addresses, telephone, card and account numbers."""
 
 import re
 from collections import defaultdict
@@ -6,19 +6,12 @@ from collections.abc import Callable
 
 from hookgate.hooks.policies.redact.detectors.checks import (
     IBAN_LENGTHS,
-    digits_of,
-    is_aadhaar,
-    is_bsn,
     is_card,
-    is_cpf,
-    is_dni,
-    is_german_tax_id,
     is_iban,
-    is_nino,
-    is_nir,
-    is_ssn,
 )
 from hookgate.hooks.policies.redact.detectors.detector import WORD, WORD_END, Detector
+from hookgate.hooks.policies.redact.detectors.digit_groups import BLANK
+from hookgate.hooks.policies.redact.detectors.phones import PHONES
 from hookgate.hooks.policies.redact.detectors.values import is_marked
 
 _FILES = {
@@ -49,9 +42,7 @@ _AT = "(?:@|%40|&#64;|\\\\{1,4}u0040)"
 _AT_SIGN = re.compile(_AT)
 _BEFORE_LOCAL = f"[^A-Za-z0-9_{_LETTERS}]"
 
-_BEFORE_PLUS = r"[^\w\]]"  # not a sum, and not after a replacement
 _BEFORE_DIGITS = r"[^\w.]"  # not the digits of a fraction
-_BLANK = "[ \u00a0\u202f]"  # including non-breaking spaces
 _HYPHEN = "[-\u2011]"
 
 
@@ -61,18 +52,6 @@ def is_email(text: str) -> bool:
     if len(local) > 64 or local == "git" or is_marked(local):
         return False
     return not domain.startswith("-") and domain.rpartition(".")[2].lower() not in _FILES
-
-
-def is_international_phone(text: str) -> bool:
-    """Check the number of digits: at most 15 with the country code (ITU-T E.164), and at least 8."""
-    return 8 <= len(digits_of(text)) <= 15
-
-
-def is_american_phone(text: str) -> bool:
-    """Check area and exchange (North American Numbering Plan): 2 to 9 first, and no service such as 911."""
-    digits = "".join(map(str, digits_of(text)))[-10:]
-    area, exchange = digits[:3], digits[3:6]
-    return all(code[0] in "23456789" and code[1:] != "11" for code in (area, exchange))
 
 
 def _iban_pattern(form: Callable[[list[str], int], str]) -> str:
@@ -85,29 +64,31 @@ def _iban_pattern(form: Callable[[list[str], int], str]) -> str:
 
 def _ibans(countries: list[str], length: int) -> str:
     groups, rest = divmod(length - 4, 4)
-    tail = f"{_BLANK}?[A-Z0-9]{{{rest}}}" if rest else ""
-    return rf"(?:{'|'.join(countries)})\d\d(?:{_BLANK}?[A-Z0-9]{{4}}){{{groups}}}{tail}"
+    tail = f"{BLANK}?[A-Z0-9]{{{rest}}}" if rest else ""
+    return rf"(?:{'|'.join(countries)})\d\d(?:{BLANK}?[A-Z0-9]{{4}}){{{groups}}}{tail}"
 
 
 def _lower_case_ibans(countries: list[str], length: int) -> str:
     """Return a pattern of lower-case IBANs: digits, except for four letters of a bank in many countries."""
     groups, rest = divmod(length - 4, 4)
-    bank, tail = rf"{_BLANK}?(?:[a-z]{{4}}|\d{{4}})", rf"{_BLANK}?\d{{{rest}}}" if rest else ""
+    bank, tail = rf"{BLANK}?(?:[a-z]{{4}}|\d{{4}})", rf"{BLANK}?\d{{{rest}}}" if rest else ""
     names = "|".join(countries).lower()
-    return rf"(?:{names})\d\d{bank}(?:{_BLANK}?\d{{4}}){{{groups - 1}}}{tail}"
+    return rf"(?:{names})\d\d{bank}(?:{BLANK}?\d{{4}}){{{groups - 1}}}{tail}"
 
 
 def _card_pattern() -> str:
     """Return a pattern of card numbers, without separators or in the groups printed on cards."""
     grouped = [
         form
-        for between in (_BLANK, _HYPHEN)
+        for between in (BLANK, _HYPHEN)
         for form in (
-            rf"[2-6]\d{{3}}(?:{between}\d{{4}}){{3}}(?:{between}\d{{3}})?",
-            rf"3\d{{3}}{between}\d{{6}}{between}\d{{4,5}}",
+            rf"\d{{4}}(?:{between}\d{{4}}){{2,3}}(?:{between}\d{{3}})?",
+            rf"\d{{4}}{between}\d{{6}}{between}\d{{4,5}}",
+            rf"4\d{{3}}(?:{between}\d{{3}}){{3}}",
+            rf"6\d{{5}}{between}\d{{13}}",
         )
     ]
-    return "|".join([r"[2-6]\d{12,18}", *grouped])
+    return "|".join([r"\d{12,19}", *grouped])
 
 
 def _personal(
@@ -117,26 +98,12 @@ def _personal(
     return Detector(kind, f"({pattern}){WORD_END}", check, "personal", preceded_by=preceded_by)
 
 
-def _international(groups: int) -> Detector:
-    """Return a detector of numbers with a country code and this many groups of digits after it."""
-    between = rf"(?:[./-]|{_BLANK})"
-    area = rf"\d{{0,2}}{between}?\(0?\d{{1,4}}\)|\d{{0,5}}{between}\d{{1,5}}"
-    pattern = rf"\+[1-9](?:{area}){between}?\d{{2,8}}(?:{between}\d{{2,8}}){{{groups - 2}}}"
-    return _personal("PHONE", pattern, is_international_phone, preceded_by=_BEFORE_PLUS)
-
-
 PERSONAL: tuple[Detector, ...] = (
     _personal("EMAIL", f"{_LOCAL}{_AT}{_DOMAIN}", is_email, preceded_by=_BEFORE_LOCAL),
     _personal("CARD", _card_pattern(), is_card, preceded_by=_BEFORE_DIGITS),
     _personal("IBAN", _iban_pattern(_ibans), is_iban),
     _personal("IBAN", _iban_pattern(_lower_case_ibans), is_iban),
-    # Most groups first: if they have too many digits, the last group is not part of the telephone number.
-    *(_international(groups) for groups in (5, 4, 3, 2)),
-    _personal("PHONE", r"\+[1-9]\d{7,14}", None, preceded_by=_BEFORE_PLUS),
-    Detector(
-        "PHONE", rf"((?:\b1[-. ])?\(\d{{3}}\) ?\d{{3}}[-.]\d{{4}}){WORD_END}", is_american_phone, "personal"
-    ),
-    _personal("PHONE", r"(?:1[-. ])?\d{3}(?:-\d{3}-|\.\d{3}\.)\d{4}", is_american_phone),
+    *PHONES,
 )
 
 # Not part of `personal`: an address such as 127.0.0.1, or a version, is seldom a person's.
@@ -146,59 +113,5 @@ NETWORK: tuple[Detector, ...] = (
         r"\b(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\b",
         group="network",
     ),
-)
-
-
-_NO_FRACTION = r"[^\w.]"
-_IS = r"(?:[\s:=#.*_`|-]|\\{0,3}[\"']|&quot;|%3[AaDd]|%2[02]|\\{1,4}u00(?:22|3[aAdD])){1,8}"
-"""Characters between a name and its number: signs and blanks, escaped or not."""
-
-
-def _national(
-    kind: str, number: str, check: Callable[[str], bool], country: str, before: str = ""
-) -> Detector:
-    """Return a detector of a country's number, as a separate word after the pattern `before`."""
-    return Detector(
-        kind, rf"{before}({number}){WORD_END}", check, "personal", country=country, preceded_by=_NO_FRACTION
-    )
-
-
-NATIONAL: tuple[Detector, ...] = (
-    _national("US_SSN", r"\d{3}-\d{2}-\d{4}", is_ssn, "US"),
-    _national(
-        "UK_NINO",
-        r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z](?:\d{6}| \d\d \d\d \d\d )[A-D]",
-        is_nino,
-        "GB",
-    ),
-    _national(
-        "DE_TAX_ID",
-        r"[1-9]\d{10}|[1-9]\d \d{3} \d{3} \d{3}",
-        is_german_tax_id,
-        "DE",
-    ),
-    _national(
-        "FR_NIR",
-        r"[1-478] ?\d\d ?(?:0[1-9]|1[0-2]|[2-9]\d) ?(?:\d\d|2[AB]) ?\d{3} ?\d{3} ?\d\d",
-        is_nir,
-        "FR",
-    ),
-    _national("ES_DNI", r"\d{8}-?[A-HJ-NP-TV-Z]", is_dni, "ES"),
-    _national("ES_NIE", r"[XYZ]-?\d{7}-?[A-HJ-NP-TV-Z]", is_dni, "ES"),
-    _national(
-        "NL_BSN",
-        r"\d{9}|\d{4}\.\d\d\.\d{3}",
-        is_bsn,
-        "NL",
-        before=rf"(?i:bsn|sofi|burgerservice)(?i:[- ]?nummer)?{_IS}",
-    ),
-    _national("IN_AADHAAR", r"[2-9]\d{3}(?: \d{4} | ?-\d{4}- ?)\d{4}", is_aadhaar, "IN"),
-    _national(
-        "IN_AADHAAR",
-        r"[2-9]\d{11}",
-        is_aadhaar,
-        "IN",
-        before=rf"(?i:aadh?aar)(?i:[- ](?:number|no\.?))?{_IS}",
-    ),
-    _national("BR_CPF", r"\d{3}\.\d{3}\.\d{3}-\d{2}", is_cpf, "BR"),
+    Detector("IP_ADDRESS", r"\b(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}\b", group="network"),
 )

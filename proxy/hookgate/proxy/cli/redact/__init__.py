@@ -1,0 +1,1 @@
+"""`hookgate redact ...`: lists what redaction finds, and finds it in files."""

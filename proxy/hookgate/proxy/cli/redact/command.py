@@ -1,0 +1,171 @@
+"""`hookgate redact rules | scan`: lists what redaction finds, and finds it in files."""
+
+import argparse
+import io
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hookgate.hooks.policies.options import read_options
+from hookgate.hooks.policies.redact.detectors.detector import Detector
+from hookgate.hooks.policies.redact.options import RedactOptions
+from hookgate.hooks.policies.redact.rules import read_rules
+from hookgate.hooks.settings import BuiltinConfig
+from hookgate.proxy.cli.flags import add_hook_flags
+from hookgate.proxy.cli.redact.report import as_json, as_line, as_sarif
+from hookgate.proxy.cli.redact.scanning import FileScanner, FoundSecret, SkippedFile, files_below
+from hookgate.proxy.cli.terminal import print_table
+from hookgate.proxy.config import read_config
+from hookgate.proxy.observe.logs import escape_controls
+from hookgate.proxy.policy import read_all_sources, read_configured_hooks
+
+_FOUND, _TROUBLE = 1, 2
+_DEFAULT = "default options"
+
+
+def add_redact(parser: argparse.ArgumentParser) -> None:
+    """Add every command to `hookgate redact`."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="redact_command")
+    rules = commands.add_parser(
+        "rules", help="list what is found, from where it comes, and rules that are not used"
+    )
+    rules.add_argument("--json", action="store_true", help="print JSON, for programs")
+    scan = commands.add_parser(
+        "scan", help="find what would be replaced in files; exit code 1 if there is something, 2 for trouble"
+    )
+    scan.add_argument("path", nargs="+", help="files and folders; '-' is stdin")
+    scan.add_argument("--format", choices=("text", "json", "sarif"), default="text")
+    for command in (rules, scan):
+        add_hook_flags(command)
+        command.add_argument(
+            "--rules",
+            dest="rule_files",
+            action="append",
+            default=[],
+            metavar="FILE",
+            help="a file with further rules, in the format of gitleaks; may be repeated",
+        )
+
+
+def run_redact(arguments: argparse.Namespace) -> int:
+    """Run the command. Returns its exit code. Raises ValueError for wrong settings and rules."""
+    if arguments.redact_command == "rules":
+        return _list_rules(_configured(arguments), as_json=arguments.json)
+    try:
+        return _scan(_configured(arguments)[0], arguments.path, arguments.format)
+    except (ValueError, OSError) as error:
+        print(f"hookgate: {escape_controls(str(error))}", file=sys.stderr)
+        return _TROUBLE
+
+
+@dataclass(frozen=True, slots=True)
+class _Configured:
+    """The options of hooks that use the policy `redact`."""
+
+    hook: str
+    options: RedactOptions
+
+
+def _configured(arguments: argparse.Namespace) -> list[_Configured]:
+    """Return the different options of all hooks that redact, or else the default ones."""
+    hooks = read_configured_hooks(read_all_sources(read_config(vars(arguments)).config))
+    more = read_rules(arguments.rule_files, Path.cwd())
+    configured: list[_Configured] = []
+    seen = []
+    for hook in hooks.loaded.configuration.hooks():
+        config = hook.config
+        if (
+            not isinstance(config, BuiltinConfig)
+            or config.builtin != "redact"
+            or not hooks.trust.trusts(hook)
+        ):
+            continue
+        if (config.options, hook.root) in seen:
+            continue
+        seen.append((config.options, hook.root))
+        options = read_options(RedactOptions, config.options, hook.root)
+        configured.append(_Configured(f"{hook.name} ({hook.source})", options))
+    configured = configured or [_Configured(_DEFAULT, RedactOptions())]
+    return [
+        _Configured(each.hook, each.options.model_copy(update={"rules": (*each.options.rules, *more)}))
+        for each in configured
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A detector or a rule."""
+
+    kind: str
+    group: str
+    source: str
+    """`built-in`, `settings`, or a file and the name of the rule."""
+    state: str
+    """`on`, or why it is not used."""
+
+
+def _list_rules(configured: list[_Configured], *, as_json: bool) -> int:
+    """Print what the options of each hook detect."""
+    if as_json:
+        document = [
+            {"hook": each.hook, "rules": [asdict(row) for row in _rows(each.options)]} for each in configured
+        ]
+        print(json.dumps(document, indent=2, ensure_ascii=False))
+        return 0
+    for each in configured:
+        print(f"{each.hook}:")
+        print_table(
+            ("kind", "group", "from", "state"),
+            ((row.kind, row.group, row.source, row.state) for row in _rows(each.options)),
+        )
+    return 0
+
+
+def _rows(options: RedactOptions) -> Iterator[_Row]:
+    """Yield a row for each kind of each source, and one for each rule."""
+    detectors = options.detectors()
+    yield from dict.fromkeys(_Row(each.kind, each.group, _source(each), "on") for each in detectors)
+    for each in (unusable for rules in options.rules for unusable in rules.unusable):
+        yield _Row("-", "rules", f"{each.source}: {each.id}", f"not used: {each.reason}")
+    for rule in (rule for rules in options.rules for rule in rules.rules):
+        if rule.table.path:
+            scanned = "only in files with certain paths, so not in calls"
+            yield _Row("-", "rules", f"{rule.source}: {rule.table.id}", scanned)
+
+
+def _source(detector: Detector) -> str:
+    return detector.rule or ("settings" if detector.group == "own" else "built-in")
+
+
+def _scan(configured: _Configured, paths: list[str], form: str) -> int:
+    """Print what is found in files. Returns the exit code. Raises ValueError if a path does not exist."""
+    if missing := next((path for path in paths if path != "-" and not Path(path).exists()), None):
+        raise ValueError(f"{missing}: does not exist; check the path")
+    scanner = FileScanner(configured.options)
+    findings: list[FoundSecret] = []
+    skipped: list[SkippedFile] = []
+    files = 0
+    for path in paths:
+        for file in [None] if path == "-" else files_below(Path(path)):
+            files += 1
+            for found in scanner.scan_text("stdin", _stdin()) if file is None else scanner.scan(file):
+                if isinstance(found, SkippedFile):
+                    skipped.append(found)
+                    continue
+                findings.append(found)
+                if form == "text":
+                    print(as_line(found))
+    if form == "json":
+        print(as_json(findings, skipped, files))
+    elif form == "sarif":
+        print(as_sarif(findings, skipped))
+    for each in skipped:
+        print(f"{escape_controls(each.file, keep_lines=False)}: not read: {each.reason}", file=sys.stderr)
+    print(f"{len(findings)} found in {files} files by {configured.hook}", file=sys.stderr)
+    return _FOUND if findings else 0
+
+
+def _stdin() -> io.TextIOWrapper:
+    return io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape", newline="")
