@@ -142,7 +142,7 @@ class Outbox:
         while self._events:
             event = self._events[0]
             undecided = any(self._is_undecided(place) for place in event.text_keys)
-            if not undecided and self._is_unchanged(event):
+            if not undecided and self._forget_if_unchanged(event):
                 self._events.popleft()
                 out.append((event.number, event.original))
                 continue
@@ -151,7 +151,7 @@ class Outbox:
             if not undecided:
                 self._events.popleft()
             if undecided or not (event.partly_released and self._move_to_next(event)):
-                body = without(self._body(event), _ID) if undecided else self._body(event)
+                body = without(self._take_body(event), _ID) if undecided else self._take_body(event)
                 if not (event.may_be_split and _is_empty(body)) or body is event.original:
                     out.append((event.number, body))
                     event.partly_released = True
@@ -161,7 +161,7 @@ class Outbox:
                 del self._text_keys[place]
         return out
 
-    def _is_unchanged(self, event: OutgoingEvent) -> bool:
+    def _forget_if_unchanged(self, event: OutgoingEvent) -> bool:
         """Return whether an event consists of one text, none of which was replaced or released before.
 
         Its text is then forgotten.
@@ -194,8 +194,8 @@ class Outbox:
             self._texts[target] = self._texts.pop(place, "") + self._texts.get(target, "")
         return True
 
-    def _body(self, event: OutgoingEvent) -> JsonObject:
-        """Return the event with the parts that can be released: all up to the first undecided text."""
+    def _take_body(self, event: OutgoingEvent) -> JsonObject:
+        """Take the parts that can be released from an event, and return it with them alone."""
         candidates = read_list(event.body, "candidates")
         new = []
         for candidate, left in zip(candidates, event.unreleased_parts, strict=True):

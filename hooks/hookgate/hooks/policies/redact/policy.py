@@ -204,7 +204,7 @@ class _Redact:
 
     def screen(self, session: SessionContext) -> Screen:
         """Return a screen for one streamed answer."""
-        replace = self._replacer.replacer_or_block(self._pseudonyms(session))
+        replace = self._replacer.replacer_or_block(self._restored_pseudonyms(session))
         redaction = Redaction(self._search, replace, self._options.scopes)
         return AnswerScreen(redaction, is_json=session.call_state.requires_json)
 
@@ -218,7 +218,7 @@ class _Redact:
             blocking = create_redaction(self._replacer.replacer_or_block(None))
             redacted_request(blocking, newest(request))
             redacted_fields(blocking, beside, "other", {})
-        redaction = create_redaction(self._replacer.replacer(self._pseudonyms(session)))
+        redaction = create_redaction(self._replacer.replacer(self._restored_pseudonyms(session)))
         new = {
             "raw": redacted_request(redaction, request),
             "beside": redacted_fields(redaction, beside, "other", {}),
@@ -229,7 +229,7 @@ class _Redact:
     def _answer(
         self, create_redaction: partial[Redaction], original: JsonObject, session: SessionContext
     ) -> Output | None:
-        redaction = create_redaction(self._replacer.replacer_or_block(self._pseudonyms(session)))
+        redaction = create_redaction(self._replacer.replacer_or_block(self._restored_pseudonyms(session)))
         screen = AnswerScreen(redaction, is_json=session.call_state.requires_json)
         [(_, new)] = screen.feed([original], last=True, cut_off=session.call_state.cut_off)
         return _output(redaction, "llm_response", {} if new is original else {"raw": new})
@@ -244,8 +244,8 @@ class _Redact:
         new = redaction.value(original)
         return _output(redaction, field, {} if new is original else new)
 
-    def _pseudonyms(self, session: SessionContext) -> MutableMapping[str, str]:
-        """Return the call's pseudonyms with their originals, which are restored for the client."""
+    def _restored_pseudonyms(self, session: SessionContext) -> MutableMapping[str, str]:
+        """Return the call's pseudonyms with their originals, which are restored for the client then."""
         pseudonyms: MutableMapping[str, str] = session.call_state.values.setdefault(self, {})
         if self._replacer.uses_pseudonyms:
             session.call_state.client_filters[self] = partial(
