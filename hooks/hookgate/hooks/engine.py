@@ -135,6 +135,7 @@ class Engine:
         """
         self.configuration = configuration
         self.revision = configuration.revision
+        self._hook_texts: dict[str, str] = {}  # of the hooks of an event, for `fingerprint`
         """The hash of this engine's settings."""
         self.health = health or Health()
         if runners is None:
@@ -174,13 +175,21 @@ class Engine:
         return self._conditions.get(event, frozenset())
 
     def fingerprint(self, event: Event, session: SessionContext) -> str:
-        """Return a digest of the settings, and of what else decides which hooks run for such an event.
+        """Return a digest of the event's hooks, and of what decides which of them run, but for its tools.
 
-        The tools of the event do not count.
+        It is the same in all gateways with these hooks, wherever their settings are.
         """
+        if event.name not in self._hook_texts:
+            texts = [
+                (group.matcher.pattern, hook.layer, hook.name, hook.config.model_dump_json())
+                for group in self.configuration.groups.get(event.name, ())
+                for hook in group.hooks
+            ]
+            self._hook_texts[event.name] = repr(texts)
         checked = sorted(self._conditions.get(event.name, frozenset()) - {"tools"})
         values = [_PROPERTIES[name](event, session) for name in checked]
-        return hashlib.sha256(repr((self.revision, values)).encode(errors="surrogatepass")).hexdigest()[:16]
+        text = f"{self._hook_texts[event.name]}{values}"
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
     def plan(self, event: Event, session: SessionContext, layer: Layer | None = None) -> EventPlan:
         """Return the hooks that run for the event, of all layers or of the given one.
