@@ -5,6 +5,7 @@ migrate`, in the spelling of its documentation; the others are later names of Cl
 """
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 
 EVENTS = {
@@ -171,7 +172,9 @@ def _matches(pattern: str, name: str) -> bool:
 
 def _is_regex(pattern: str) -> bool:
     try:
-        re.compile(pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of classes such as `[[a]`
+            re.compile(pattern)
     except re.error:
         return False
     return True

@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -99,7 +100,9 @@ class Matcher:
     @staticmethod
     def _compile(pattern: str) -> re.Pattern[str]:
         """Return a regular expression. Raises re.error."""
-        return re.compile(_python_regex(pattern))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of classes such as `[[a]`, which mean the same
+            return re.compile(_python_regex(pattern))
 
     def with_pattern(self, pattern: str) -> "Matcher":
         """Return a matcher of the same kind for another pattern. Raises re.error."""
