@@ -37,7 +37,7 @@ async def ask(client: str, url: str) -> str:
         return "".join(each["text"] if "text" in each else each["error"]["message"] for each in ran.lines)
     async with python_client(url) as sdk:
         try:
-            return "".join(await pieces(sdk, client, "hi"))  # type: ignore[arg-type]
+            return "".join(await pieces(sdk, client, "hi"))  # type: ignore[arg-type]  # a string of two
         except ClientError as error:
             return str(error.message)
 

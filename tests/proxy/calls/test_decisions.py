@@ -91,7 +91,7 @@ async def test_what_hooks_would_not_see_is_refused_by_its_place(change: Json, fi
 
 
 async def test_a_password_is_found_by_the_name_of_its_field() -> None:
-    password = "hT7kQ9zLw2Xv8Rn4"  # noqa: S105
+    password = "hT7kQ9zLw2Xv8Rn4"  # noqa: S105  # made up
     question = {"type": "choice", "instructions": "which?", "criteria": {"db_password": password, "b": "c"}}
     for questions in ({"q": question}, {"db_password": {**question, "instructions": password}}):
         answer, upstream = await sent({"BeforeModel": [REDACT]}, {**BODY, "questions": questions})

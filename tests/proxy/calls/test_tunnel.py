@@ -209,7 +209,7 @@ class Flood:
 
     async def receive(self) -> aiohttp.WSMessage:
         self._left -= 1
-        return aiohttp.WSMessage(self._kind if self._left else WSMsgType.CLOSED, b"", "")  # type: ignore[no-any-return,call-overload]
+        return aiohttp.WSMessage(self._kind if self._left else WSMsgType.CLOSED, b"", "")  # type: ignore[no-any-return,call-overload]  # aiohttp types each kind
 
     async def take(self, _: bytes) -> None:
         pass

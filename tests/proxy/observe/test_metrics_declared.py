@@ -52,15 +52,15 @@ async def test_a_page_contains_exactly_the_metrics_that_are_declared(tmp_path: P
     declared = {exposed: set(name.labels) for name in METRICS for exposed in name.exposed}
     for sample in found.samples:
         assert set(sample.labels) - {"le"} == declared[sample.name]
-    audit = [found.of(f"hookgate_audit_{name}") for name in ("queued", "lag_seconds", "failures_total")]
+    audit = [found.total(f"hookgate_audit_{name}") for name in ("queued", "lag_seconds", "failures_total")]
     assert audit == [2, 0.5, 1]
-    assert found.of("hookgate_spans_total", result="dropped") == 5
-    assert found.of("hookgate_policy_info", number="7", sha256="abababababab") == 1
+    assert found.total("hookgate_spans_total", result="dropped") == 5
+    assert found.total("hookgate_policy_info", number="7", sha256="abababababab") == 1
     states = {
-        state: found.of("hookgate_policy_state", state=state) for state in ("current", "behind", "unknown")
+        state: found.total("hookgate_policy_state", state=state) for state in ("current", "behind", "unknown")
     }
     assert states == {"current": 0, "behind": 1, "unknown": 0}
-    assert found.of("hookgate_token_refreshes_total", credential="cloud", result="failed") == 6
+    assert found.total("hookgate_token_refreshes_total", credential="cloud", result="failed") == 6
 
 
 @pytest.mark.parametrize("name", METRICS, ids=lambda name: name.name)

@@ -48,10 +48,10 @@ async def test_calls_are_reported_separately_for_each_decision(
     hook: Any, outcome: str, decision: str
 ) -> None:
     found = await counted({"BeforeModel": [runs(hook, name="guard")]}, (UNARY, "a rocket"))
-    assert found.of("hookgate_calls_total", outcome=outcome, route="judged") == 1
-    assert found.of("hookgate_hook_decisions_total", hook="guard", mode="enforce", decision=decision) == 1
-    assert found.of("hookgate_upstream_requests_total") == 0
-    assert found.of("hookgate_overhead_seconds_count", route="judged") == 1
+    assert found.total("hookgate_calls_total", outcome=outcome, route="judged") == 1
+    assert found.total("hookgate_hook_decisions_total", hook="guard", mode="enforce", decision=decision) == 1
+    assert found.total("hookgate_upstream_requests_total") == 0
+    assert found.total("hookgate_overhead_seconds_count", route="judged") == 1
 
 
 def quiet(_: Json) -> None:
@@ -73,7 +73,7 @@ async def test_runs_of_hooks_are_counted_by_hook_event_and_outcome() -> None:
     hooks = {"BeforeModel": before, "AfterModel": after}
     found = await counted(hooks, (UNARY, "hi"), (UNARY, "a rocket"))
     runs_of = {
-        (hook, outcome): found.of("hookgate_hook_runs_total", hook=hook, outcome=outcome)
+        (hook, outcome): found.total("hookgate_hook_runs_total", hook=hook, outcome=outcome)
         for hook in ("quiet", "broken", "guard", "watcher")
         for outcome in ("allowed", "denied", "failed")
     }
@@ -84,15 +84,15 @@ async def test_runs_of_hooks_are_counted_by_hook_event_and_outcome() -> None:
         ("guard", "denied"): 1,
         ("watcher", "denied"): 1,
     }
-    assert found.of("hookgate_hook_decisions_total", mode="observe", decision="deny") == 1
-    assert found.of("hookgate_hook_duration_seconds_count", event="BeforeModel", hook="guard") == 2
+    assert found.total("hookgate_hook_decisions_total", mode="observe", decision="deny") == 1
+    assert found.total("hookgate_hook_duration_seconds_count", event="BeforeModel", hook="guard") == 2
 
 
 async def test_a_failure_that_denies_is_no_denial_of_the_hook() -> None:
     found = await counted({"BeforeModel": [runs(fail, name="strict", on_error="deny")]}, (UNARY, "hi"))
-    assert found.of("hookgate_hook_runs_total", outcome="failed") == 1
-    assert found.of("hookgate_hook_runs_total") == 1
-    assert found.of("hookgate_hook_decisions_total", decision="deny") == 1
+    assert found.total("hookgate_hook_runs_total", outcome="failed") == 1
+    assert found.total("hookgate_hook_runs_total") == 1
+    assert found.total("hookgate_hook_decisions_total", decision="deny") == 1
 
 
 async def test_what_a_slow_hook_takes_is_overhead_and_the_upstreams_time_is_not() -> None:
@@ -101,9 +101,9 @@ async def test_what_a_slow_hook_takes_is_overhead_and_the_upstreams_time_is_not(
 
     script = {"rules": [{"answer": {"text": "hi", "delay_ms": 400}}]}
     found = await counted({"BeforeModel": [runs(slow, name="slow")]}, (SSE, "hi"), script=script)
-    hook, overhead = (found.of(f"hookgate_{name}_seconds_sum") for name in ("hook_duration", "overhead"))
-    upstream = found.of("hookgate_upstream_duration_seconds_sum", model=FLASH)
-    first = found.of("hookgate_first_token_seconds_sum", model=FLASH)
+    hook, overhead = (found.total(f"hookgate_{name}_seconds_sum") for name in ("hook_duration", "overhead"))
+    upstream = found.total("hookgate_upstream_duration_seconds_sum", model=FLASH)
+    first = found.total("hookgate_first_token_seconds_sum", model=FLASH)
     assert 0.2 <= hook <= overhead
     assert upstream >= 0.4
     assert first == pytest.approx(overhead + upstream)
@@ -113,7 +113,7 @@ async def test_unknown_models_share_one_label() -> None:
     paths = [f"/v1beta/models/{name}:generateContent" for name in (FLASH, "made-up-1", "made-up-2")]
     found = await counted({"AfterModel": [says()]}, *((path, "hi") for path in paths))
     assert found.values("hookgate_upstream_requests_total", "model") == {FLASH, "other"}
-    assert found.of("hookgate_upstream_requests_total", model="other", status_class="2xx") == 2
+    assert found.total("hookgate_upstream_requests_total", model="other", status_class="2xx") == 2
 
 
 async def test_an_upstream_that_cannot_be_reached_is_reported_separately() -> None:
@@ -121,7 +121,7 @@ async def test_an_upstream_that_cannot_be_reached_is_reported_separately() -> No
     async with gateway_with("http://127.0.0.1:1", {"AfterModel": [says()]}, metrics=metrics) as url:
         assert (await post(url, UNARY, prompt("hi"))).status == 502
     found = Counted(metrics.page())
-    assert found.of("hookgate_upstream_requests_total", status_class="none") == 1
+    assert found.total("hookgate_upstream_requests_total", status_class="none") == 1
 
 
 PRICES = 'currency = "EUR"\n[models."gemini-*-flash"]\ninput = 1_000_000\noutput = 2_000_000\n'
@@ -144,9 +144,9 @@ async def test_tokens_and_cost_are_those_of_the_receipt_by_model_and_team(tmp_pa
         used = (await ask(url, "GET", path)).json["usage"]
     found = Counted(metrics.page())
     labels = {"model": "gemini-*-flash", "team": "search"}
-    assert found.of("hookgate_tokens_total", kind="input", **labels) == used["input_tokens"] > 0
-    assert found.of("hookgate_tokens_total", kind="output", **labels) == used["output_tokens"] > 0
-    assert found.of("hookgate_cost_total", currency="EUR", **labels) == used["cost"] > 0
+    assert found.total("hookgate_tokens_total", kind="input", **labels) == used["input_tokens"] > 0
+    assert found.total("hookgate_tokens_total", kind="output", **labels) == used["output_tokens"] > 0
+    assert found.total("hookgate_cost_total", currency="EUR", **labels) == used["cost"] > 0
     assert found.values("hookgate_cost_total", "team") == {"search", "none"}
 
 
@@ -180,7 +180,7 @@ async def test_what_hooks_hold_back_of_a_stream_is_reported_while_it_lasts(
         ended.set()
         await until(comes_to(metrics.page, "hookgate_calls_in_flight", 0))
     left = Counted(metrics.page())
-    assert (left.of("hookgate_streams_open"), left.of("hookgate_streams_held_bytes")) == (0, 0)
+    assert (left.total("hookgate_streams_open"), left.total("hookgate_streams_held_bytes")) == (0, 0)
 
 
 async def test_a_client_that_leaves_is_counted_once() -> None:
@@ -193,7 +193,7 @@ async def test_a_client_that_leaves_is_counted_once() -> None:
             await wire.post(UNARY, prompt("hi"))
             await until(comes_to(metrics.page, "hookgate_calls_in_flight", 1))
         await until(comes_to(metrics.page, "hookgate_calls_in_flight", 0))
-    assert Counted(metrics.page()).of("hookgate_calls_total", status_class="left") == 1
+    assert Counted(metrics.page()).total("hookgate_calls_total", status_class="left") == 1
 
 
 def test_histograms_are_written_as_the_library_writes_its_own() -> None:

@@ -18,7 +18,7 @@ async def page(server: Server, calls: int) -> Counted:
     [address] = re.findall(r"admin listener on (\S+)", server.log)
     while True:  # what it tells may be a second old
         counted = Counted((await ask(address, "GET", "/metrics")).body)
-        if counted.of("hookgate_calls_total") >= calls:
+        if counted.total("hookgate_calls_total") >= calls:
             return counted
         await asyncio.sleep(0.05)
 
@@ -45,11 +45,11 @@ async def test_sums_over_processes_are_right_and_a_reload_loses_no_count(tmp_pat
             await reload(server)
             await post(server.url, UNARY, HI)
         after = [await page(server, count) for server, count in zip(servers, (4, 3), strict=True)]
-    assert [each.of("hookgate_calls_total") for each in before] == [3, 2]
-    assert sum(each.of("hookgate_calls_total") for each in after) == len(recorded) == 7
-    assert sum(each.of("hookgate_hook_runs_total", hook="first") for each in after) == 5
-    assert sum(each.of("hookgate_hook_runs_total", hook="second") for each in after) == 2
-    assert sum(each.of("hookgate_config_reloads_total", result="applied") for each in after) == 2
+    assert [each.total("hookgate_calls_total") for each in before] == [3, 2]
+    assert sum(each.total("hookgate_calls_total") for each in after) == len(recorded) == 7
+    assert sum(each.total("hookgate_hook_runs_total", hook="first") for each in after) == 5
+    assert sum(each.total("hookgate_hook_runs_total", hook="second") for each in after) == 2
+    assert sum(each.total("hookgate_config_reloads_total", result="applied") for each in after) == 2
     assert {sample.name for sample in after[0].samples} >= {
         "hookgate_audit_lag_seconds",
         "hookgate_hooks_waiting",

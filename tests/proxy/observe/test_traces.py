@@ -186,9 +186,9 @@ async def test_calls_continue_and_spans_are_counted_while_the_collector_is_down(
         for _ in range(3):
             assert (await post(gateway.url, UNARY, prompt("hi"))).status == 200
     found = Counted(gateway.metrics.page())
-    assert found.of("hookgate_spans_total", result="dropped") == 6
-    assert found.of("hookgate_spans_total", result="exported") == 0
-    assert found.of("hookgate_spans_queued") == 0
+    assert found.total("hookgate_spans_total", result="dropped") == 6
+    assert found.total("hookgate_spans_total", result="exported") == 0
+    assert found.total("hookgate_spans_queued") == 0
 
 
 async def test_a_collector_that_never_answers_holds_up_neither_calls_nor_the_end(
@@ -201,9 +201,9 @@ async def test_a_collector_that_never_answers_holds_up_neither_calls_nor_the_end
         for _ in range(3):
             assert (await post(gateway.url, UNARY, prompt("hi"))).status == 200
         while_it_waits = Counted(gateway.metrics.page())
-    assert while_it_waits.of("hookgate_spans_queued") == 2
-    assert while_it_waits.of("hookgate_spans_total", result="dropped") == 4
-    assert Counted(gateway.metrics.page()).of("hookgate_spans_total", result="dropped") == 6
+    assert while_it_waits.total("hookgate_spans_queued") == 2
+    assert while_it_waits.total("hookgate_spans_total", result="dropped") == 4
+    assert Counted(gateway.metrics.page()).total("hookgate_spans_total", result="dropped") == 6
 
 
 async def test_what_a_collector_refuses_is_counted() -> None:
@@ -212,7 +212,7 @@ async def test_what_a_collector_refuses_is_counted() -> None:
         async with traced(collector.url) as gateway:
             await post(gateway.url, UNARY, prompt("hi"))
     assert collector.spans == []
-    assert Counted(gateway.metrics.page()).of("hookgate_spans_total", result="dropped") == 2
+    assert Counted(gateway.metrics.page()).total("hookgate_spans_total", result="dropped") == 2
 
 
 async def test_calls_that_are_not_sampled_leave_no_span_and_pass_the_trace_on() -> None:

@@ -86,9 +86,9 @@ async def test_every_replica_applies_a_push_within_five_seconds(url: str | None,
             assert body["revision"].startswith(f"{number}-")
             assert (body["policy"]["number"], body["policy"]["state"]) == (2, "current")
             page = Counted(each.metrics.page())
-            assert page.of("hookgate_policy_info", number="2") == 1
-            assert page.of("hookgate_policy_info") == 1
-            assert page.of("hookgate_policy_state", state="current") == 1
+            assert page.total("hookgate_policy_info", number="2") == 1
+            assert page.total("hookgate_policy_info") == 1
+            assert page.total("hookgate_policy_state", state="current") == 1
         assert len({each.reloader.current.revision for each in gateways}) == 1
 
 
@@ -163,7 +163,7 @@ async def test_a_revision_that_cannot_be_used_here_leaves_the_former_one_in_forc
         assert (shown["number"], shown["newest"], shown["state"]) == (1, 2, "behind")
         assert f"{script} does not exist" in gateway.pushed.details()["problem"]
         assert str(script) not in json.dumps(shown)
-        assert Counted(gateway.metrics.page()).of("hookgate_policy_state", state="behind") == 1
+        assert Counted(gateway.metrics.page()).total("hookgate_policy_state", state="behind") == 1
         assert "policy revision 2 cannot be used here, so revision 1 stays in force" in caplog.text
         assert f"<policy revision 2>:1: hooks.BeforeModel: the hook 'guard': {script} does not" in caplog.text
         # The former one takes part in reloads, and the new one is tried again.
@@ -190,7 +190,7 @@ async def test_the_last_revision_stays_in_force_while_the_database_is_away(
                 await gateway.pushed.poll(gateway.reloader)
             assert await status(gateway) == 403
             assert (await gateway.ready())["policy"]["state"] == "unknown"
-            assert Counted(gateway.metrics.page()).of("hookgate_policy_state", state="unknown") == 1
+            assert Counted(gateway.metrics.page()).total("hookgate_policy_state", state="unknown") == 1
         assert caplog.text.count("newer revisions of the policy cannot be read") == 1
         await gateway.pushed.poll(gateway.reloader)
         assert await status(gateway) == 200

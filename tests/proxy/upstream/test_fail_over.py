@@ -84,8 +84,8 @@ async def test_no_client_sees_that_one_of_two_keys_has_no_quota(
         call = audit.calls(RecordFilter(), 10)[0]
     assert call.body["attempts"] == receipt["attempts"]
     requests = "hookgate_credential_requests_total"
-    assert found.of(requests, credential="first", status_class=f"{status // 100}xx") == 1
-    assert found.of(requests, credential="second", status_class="2xx") == 1
+    assert found.total(requests, credential="first", status_class=f"{status // 100}xx") == 1
+    assert found.total(requests, credential="second", status_class="2xx") == 1
 
 
 async def test_a_body_that_arrives_slowly_is_sent_again_as_well(tmp_path: Path) -> None:

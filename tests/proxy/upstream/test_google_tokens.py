@@ -140,7 +140,7 @@ async def test_a_call_without_a_token_is_a_503_or_goes_to_the_next_credential(tm
                 answer = await post(gateway.url, UNARY, HI, key)
                 receipt = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
                 told = (await ask(gateway.url, "GET", receipt, key)).json
-                refreshes = Counted(gateway.metrics.page()).of(
+                refreshes = Counted(gateway.metrics.page()).total(
                     "hookgate_token_refreshes_total", credential="cloud", result="failed"
                 )
             assert refreshes >= 1

@@ -22,7 +22,7 @@ class Counted:
             if family.name.startswith("hookgate_")
         }
 
-    def of(self, name: str, **labels: str) -> float:
+    def total(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that have these labels."""
         return sum(
             sample.value
@@ -37,4 +37,4 @@ class Counted:
 
 def comes_to(page: Callable[[], bytes], name: str, value: float, **labels: Any) -> Callable[[], bool]:
     """Whether a metric has come to a value; for `until`."""
-    return lambda: Counted(page()).of(name, **labels) == value
+    return lambda: Counted(page()).total(name, **labels) == value

@@ -136,7 +136,7 @@ class PassedPings:
             del self._data[next(iter(self._data))]
         return number
 
-    def answered(self, number: bytes) -> bytes:
+    def pop(self, number: bytes) -> bytes:
         """Return the data of the ping that a pong answers; empty if there is no such ping."""
         return self._data.pop(number, b"")
 
@@ -198,7 +198,7 @@ async def relay(
                 case WSMsgType.PING:
                     await target.socket.ping(source.pings.add(bytes(message.data)))
                 case WSMsgType.PONG:
-                    await target.socket.pong(target.pings.answered(bytes(message.data)))
+                    await target.socket.pong(target.pings.pop(bytes(message.data)))
                 case WSMsgType.CLOSE:
                     reason = message.extra or ""
                     return _sendable(message.data), (mask.text(reason) if mask else reason).encode()

@@ -12,6 +12,7 @@ from support.texts.secrets import LOOKALIKES, cut, redacted
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact import SENSITIVE, Scanner
+from hookgate.hooks.policies.redact.detectors import numbering_plans
 from hookgate.hooks.policies.redact.detectors.phones import PHONES, phones_of
 from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.runners.inprocess import PolicyEnvironment
@@ -190,14 +191,14 @@ def event(part: Json) -> Json:
 
 
 def in_texts(pieces: list[str]) -> str:
-    out = answered([event({"text": piece}) for piece in pieces])
+    out = streamed_parts([event({"text": piece}) for piece in pieces])
     return "".join(part["text"] for part in out)
 
 
 def in_arguments(pieces: list[str]) -> str:
     partial = [{"jsonPath": "$.note", "stringValue": each, "willContinue": True} for each in pieces]
     events = [event({"functionCall": {"partialArgs": [each], "willContinue": True}}) for each in partial]
-    out = answered([*events, event({"functionCall": {}})])
+    out = streamed_parts([*events, event({"functionCall": {}})])
     return "".join(
         each["stringValue"] for part in out for each in part["functionCall"].get("partialArgs", ())
     )
@@ -206,7 +207,7 @@ def in_arguments(pieces: list[str]) -> str:
 POLICY: Any = redact_policy({"detect": ["personal"], "phones": [*COUNTRIES]}, PolicyEnvironment(Path("/")))
 
 
-def answered(events: list[Json]) -> list[Json]:
+def streamed_parts(events: list[Json]) -> list[Json]:
     screen = POLICY.screen(SessionContext("s-1"))
     out = [body for each in [*events, None] for _, body in screen.feed([each] if each else [], last=not each)]
     return [part for body in out for part in body["candidates"][0]["content"]["parts"]]
@@ -260,8 +261,6 @@ def test_a_country_that_is_not_known_is_reported(options: Json, expected: str) -
 
 
 def test_without_the_package_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hookgate.hooks.policies.redact.detectors import numbering_plans  # noqa: PLC0415
-
     monkeypatch.setitem(sys.modules, "phonenumbers", None)
     numbering_plans.countries_with_plans.cache_clear()
     with pytest.raises(ValueError, match=r"phones: phonenumbers is not installed.*'\.\[phones\]'"):

@@ -215,7 +215,7 @@ class Redaction:
         if self.slow or is_long(value):
             return True
         try:
-            Redaction(self._search, _kept, self.scopes, brief=True).value(value)
+            Redaction(self._search, _keep_original, self.scopes, brief=True).value(value)
         except TakesLong:
             return True
         except Withheld:
@@ -371,7 +371,7 @@ class Redaction:
         return new
 
 
-def _kept(kind: str, original: str) -> str:
+def _keep_original(kind: str, original: str) -> str:
     return original
 
 

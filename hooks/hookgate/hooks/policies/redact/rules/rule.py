@@ -71,7 +71,7 @@ class Rule:
                 continue  # not everything that it requires is there
             elif allows_path and not (allowlist.regexes or allowlist.stopwords):
                 return None
-            allowed.append(_Allowed.of(allowlist))
+            allowed.append(_Allowed.from_table(allowlist))
         judged = _Judged(
             self.table.entropy,
             tuple(word.lower() for word in self.table.keywords),
@@ -142,7 +142,7 @@ class _Allowed:
     stopwords: Any
 
     @classmethod
-    def of(cls, table: AllowlistTable) -> "_Allowed":
+    def from_table(cls, table: AllowlistTable) -> "_Allowed":
         return cls(
             table.condition in ("OR", "||"),
             table.regex_target or "secret",
