@@ -105,7 +105,7 @@ def everywhere() -> Scanner:
     return Scanner([*SENSITIVE, *phones_of(COUNTRIES)])
 
 
-def alone(country: str) -> Scanner:
+def scanner_for(country: str) -> Scanner:
     return Scanner([*PHONES, *phones_of((country,))])
 
 
@@ -113,12 +113,12 @@ def alone(country: str) -> Scanner:
 def test_a_number_in_the_form_of_its_country_is_found_without_a_word(country: str, number: str) -> None:
     text = f"That is {number}, is it not?"
     for chunks in ([text], list(text)):
-        assert redacted(alone(country), *chunks) == "That is [PHONE], is it not?"
+        assert redacted(scanner_for(country), *chunks) == "That is [PHONE], is it not?"
 
 
 @pytest.mark.parametrize(("country", "number"), TOLD)
 def test_a_number_after_a_word_is_found_in_any_form(country: str, number: str) -> None:
-    scanner = alone(country)
+    scanner = scanner_for(country)
     for before in ("Phone: ", "mobile ", 'fax="', "call me on ", "Tel.:\n", '{\\"telephone\\":\\"'):
         text = f"{before}{number}\nand so on."
         for chunks in ([text], list(text)):
@@ -179,7 +179,10 @@ def test_a_card_after_a_word_for_telephones_is_a_card(everywhere: Scanner) -> No
 
 
 def test_numbers_of_other_countries_stay() -> None:
-    assert redacted(alone("FR"), "so 030 12345678, phone: 9472 7916") == "so 030 12345678, phone: 9472 7916"
+    assert (
+        redacted(scanner_for("FR"), "so 030 12345678, phone: 9472 7916")
+        == "so 030 12345678, phone: 9472 7916"
+    )
 
 
 TEXT = "so 0490 75 40 81; call me on 9472 7916, 28-64-66-98 office (71) 4233-6306x12 手机：13812345678 ok"
