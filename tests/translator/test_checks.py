@@ -159,9 +159,22 @@ def test_a_field_of_an_answer_has_one_spelling(obj: Any) -> None:
         [{"content": {"parts": [{"text": "a"}, {"text": "b", "functionCall": {"name": "f"}}]}}],
         [{"index": 0, "content": {"parts": [{"text": "a"}]}}, {"index": 0}],
         [{"content": {"parts": [{"text": "a"}]}}, {}, {"index": 1}],
+        [{"content": {"parts": [{"text": "data:audio/wav;base64,UklGRg=="}], "role": "model"}}],
+        [{"content": {"parts": [{"text": "a"}, {"text": "data:audio/x;base64,aaaa"}, {"text": "b"}]}}],
     ],
-    ids=["text and code", "text and call", "same index", "same index by default"],
+    ids=[
+        *("text and code", "text and call", "same index", "same index by default"),
+        *("audio as text", "audio between texts"),
+    ],
 )
 def test_answers_of_which_clients_show_different_texts_are_refused(candidates: list[Any]) -> None:
     with pytest.raises(BodyError, match="clients show"):
         check_response({"candidates": candidates}, 4)
+
+
+@pytest.mark.parametrize(
+    "text", ["data:audio is a kind of URL", "src='data:audio/wav;base64,UklGRg=='", "data"]
+)
+def test_a_text_about_audio_passes(text: str) -> None:
+    body = {"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}}]}
+    assert check_response(body) is body

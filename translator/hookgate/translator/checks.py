@@ -339,8 +339,9 @@ def _check_candidate(candidate: Any, most: int) -> None:
         parts = content.get("parts")
         if type(parts) is list and len(parts) == 1:
             part = parts[0]
-            if type(part) is dict and len(part) == 1 and type(part.get("text")) is str:
-                return  # a single text of the model, as in most events of a stream
+            if type(part) is dict and len(part) == 1 and type(text := part.get("text")) is str:
+                if not text.startswith(_AUDIO):
+                    return  # a single text of the model, as in most events of a stream
     _check_content(content, "content")
     check_spellings(content, "content")
     if not isinstance(content.get("parts"), list | None):
@@ -349,7 +350,10 @@ def _check_candidate(candidate: Any, most: int) -> None:
         path = f"content.parts[{i}]"
         check_spellings(part, path)
         _check_call(read(part, "functionCall"), f"{path}.functionCall")
-        if read(part, "text") is not None and any(read(part, name) is not None for name in _DATA):
+        text = read(part, "text")
+        if text is not None and text.startswith(_AUDIO) and ";base64," in text:
+            raise BodyError(f"{path}.text", _TEXT_AS_AUDIO)
+        if text is not None and any(read(part, name) is not None for name in _DATA):
             raise BodyError(path, _SEVERAL_KINDS)
 
 
@@ -358,6 +362,8 @@ _DATA = (
     *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
 )
 _SEVERAL_KINDS = "a part has a text and other data, of which some clients show one, and others both"
+_AUDIO = "data:audio"
+_TEXT_AS_AUDIO = "a text is audio in a data URL, which some clients show as audio, and others as text"
 _PLAIN = frozenset({"parts", "role"})
 _USUAL_FIELDS = frozenset(
     {
