@@ -1,10 +1,12 @@
 """Files for contributors: issue forms that GitHub accepts, and pre-commit checks that run."""
 
+import ast
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,28 @@ def test_the_paths_in_the_guide_exist() -> None:
     assert len(paths) > 80
     missing_paths = {path for path in paths if not any(place.exists() for place in _places(path))}
     assert missing_paths == set()
+
+
+def test_the_methods_that_the_architecture_names_exist() -> None:
+    named = set(re.findall(r"`([A-Z]\w+)\.(_?[a-z]\w+)[(`]", (DOCS / "architecture.md").read_text()))
+    assert len(named) > 60
+    members: dict[str, set[str]] = {}
+    for root in ("proxy", "hooks", "shim", "translator"):
+        for path in (PROJECT / root).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    members.setdefault(node.name, set()).update(_members(node))
+    assert {(owner, name) for owner, name in named if name not in members.get(owner, ())} == set()
+
+
+def _members(owner: ast.ClassDef) -> Iterator[str]:
+    """Yield the methods and attributes of a class."""
+    for node in ast.walk(owner):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.Attribute(attr=name):
+                yield name
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
 
 
 def _places(path: str) -> tuple[Path, Path]:
