@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.hooks.builtins import make_policy
+from support.texts.countries import LARGEST_ECONOMIES
 from support.texts.secrets import LOOKALIKES, cut, redacted
 
 from hookgate.hooks import SessionContext
@@ -18,50 +19,6 @@ from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
 Json = dict[str, Any]
-
-COUNTRIES = (
-    *(
-        "US",
-        "CN",
-        "DE",
-        "JP",
-        "IN",
-        "GB",
-        "FR",
-        "IT",
-        "CA",
-        "BR",
-        "RU",
-        "ES",
-        "KR",
-        "AU",
-        "MX",
-        "TR",
-        "ID",
-        "NL",
-    ),
-    *(
-        "SA",
-        "PL",
-        "CH",
-        "TW",
-        "BE",
-        "SE",
-        "IE",
-        "AR",
-        "AE",
-        "SG",
-        "IL",
-        "AT",
-        "NO",
-        "TH",
-        "VN",
-        "PH",
-        "BD",
-        "MY",
-    ),
-    *("DK", "CO", "HK", "ZA"),
-)
 
 NUMBERS = {
     # by country: a number alone in a sentence, and one after a word that tells what it is
@@ -102,7 +59,7 @@ TOLD = [pytest.param(country, each[1], id=country) for country, each in NUMBERS.
 
 @pytest.fixture(scope="module")
 def everywhere() -> Scanner:
-    return Scanner([*SENSITIVE, *phones_of(COUNTRIES)])
+    return Scanner([*SENSITIVE, *phones_of(LARGEST_ECONOMIES)])
 
 
 def scanner_for(country: str) -> Scanner:
@@ -168,7 +125,7 @@ def test_other_numbers_stay(everywhere: Scanner, text: str) -> None:
 
 @pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in LOOKALIKES])
 def test_what_only_looks_like_a_number_stays(name: str) -> None:
-    numbers = Scanner(phones_of(COUNTRIES))
+    numbers = Scanner(phones_of(LARGEST_ECONOMIES))
     rnd = random.Random(name)  # noqa: S311  # it makes texts
     texts = [f"see {LOOKALIKES[name](rnd)} there" for _ in range(200)]
     assert [text for text in texts if redacted(numbers, text) != text] == []
@@ -207,7 +164,9 @@ def in_arguments(pieces: list[str]) -> str:
     )
 
 
-POLICY: Any = redact_policy({"detect": ["personal"], "phones": [*COUNTRIES]}, PolicyEnvironment(Path("/")))
+POLICY: Any = redact_policy(
+    {"detect": ["personal"], "phones": [*LARGEST_ECONOMIES]}, PolicyEnvironment(Path("/"))
+)
 
 
 def streamed_parts(events: list[Json]) -> list[Json]:
