@@ -190,6 +190,15 @@ ODD = [
         ("/v1beta/openai/chat/completions", {**CHAT, name: {"url": EVIL}})
         for name in ("webSearchOptions", "Web_Search_Options", "web_search_options")
     ),
+    *(
+        (UNARY, {"contents": TURNS, place: {name: [SERVER]}})
+        for place in ("generationConfig", "generation_config", "toolConfig", "tool_config")
+        for name in ("mcpServers", "mcp_servers", "MCPServers", "tools")
+    ),
+    *(
+        ("/v1beta/interactions", {**INTERACTION, "generation_config": {name: [TYPED_TOOL]}})
+        for name in ("tools", "mcp_servers")
+    ),
 ]
 
 

@@ -16,6 +16,7 @@ from hookgate.translator.fields import (
     read_object,
     without,
 )
+from hookgate.translator.hosted_calls import KNOWN_KINDS
 
 _FREE = frozenset(
     {
@@ -219,14 +220,21 @@ _READ = frozenset(
 """The fields of a request that are read or edited."""
 
 _PLAIN_NAMES = {name.lower(): name for name in _READ}
+_TOOLS = frozenset(map(str.lower, ("tools", "functionDeclarations", *KNOWN_KINDS)))
+"""The fields with tools, in lower case."""
 _NOT_LETTERS = re.compile(r"[^a-z]+")
+
+
+def _plain(name: str) -> str:
+    """Return what all spellings of a name have in common."""
+    return _NOT_LETTERS.sub("", name.lower())
 
 
 def _check_names(body: JsonObject) -> None:
     """Refuse a field that another parser could take for one that is read. Raises BodyError."""
     for key in body:
         if key not in _READ:
-            name = _PLAIN_NAMES.get(_NOT_LETTERS.sub("", key.lower()))
+            name = _PLAIN_NAMES.get(_plain(key))
             if name is not None and camel(key) != name:
                 raise BodyError(key, f"the field must be spelled {name!r}")
 
@@ -251,8 +259,12 @@ def check_request(given: Any) -> JsonObject:
         _check_content(content, f"contents[{i}]")
         _check_results(content, f"contents[{i}]")
     for name in ("generationConfig", "toolConfig"):
-        if not isinstance(read(body, name), dict | None):
+        config = read(body, name)
+        if not isinstance(config, dict | None):
             raise BodyError(name, "it must be an object, since hooks cannot inspect other types")
+        for key in config or ():
+            if _plain(key) in _TOOLS:
+                raise BodyError(f"{name}.{key}", "put tools into 'tools', where hooks see them")
     if read(read_object(body, "generationConfig"), "routingConfig") is not None:
         raise BodyError(
             "generationConfig.routingConfig",
@@ -339,9 +351,9 @@ def _check_candidate(candidate: Any, most: int) -> None:
         parts = content.get("parts")
         if type(parts) is list and len(parts) == 1:
             part = parts[0]
-            if type(part) is dict and len(part) == 1 and type(text := part.get("text")) is str:
-                if not text.startswith(_AUDIO):
-                    return  # a single text of the model, as in most events of a stream
+            text = part.get("text") if type(part) is dict and len(part) == 1 else None
+            if type(text) is str and not text.startswith(_AUDIO):
+                return  # a single text of the model, as in most events of a stream
     _check_content(content, "content")
     check_spellings(content, "content")
     if not isinstance(content.get("parts"), list | None):
