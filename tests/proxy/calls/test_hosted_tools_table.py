@@ -43,7 +43,7 @@ TABLE = [
     Kind("googleMaps", {"enableWidget": True}, "google_maps"),
     Kind("googleSearch", {"excludeDomains": ["a.example"]}, "google_search"),
     Kind("googleSearchRetrieval", {"dynamicRetrievalConfig": {"mode": "MODE_DYNAMIC"}}),
-    Kind("mcpServers", [SERVER], "mcp_server", {"name": "a", "url": EVIL}),
+    Kind("mcpServers", [SERVER], "mcp_server", {"name": "a", "url": EVIL, "defer_loading": True}),
     Kind("parallelAiSearch", {"apiKey": "k"}),
     Kind("retrieval", {"externalApi": {"endpoint": EVIL}}, "retrieval", {"retrieval_types": ["rag_store"]}),
     Kind("toolSearch", {"execution": "server"}, "tool_search", {"execution": "server"}),

@@ -73,6 +73,8 @@ async def test_a_hook_sees_that_it_does_not_know_the_history() -> None:
     [
         ("agent", "deep-research"),
         ("environment", "remote"),
+        ("environment", {"type": "remote", "mode": "self_hosted", "custom_config": {"image": "a"}}),
+        ("environment", {"type": "remote", "mode": "not_known_yet"}),
         ("webhook_config", {"url": "https://example.org"}),
         ("webhookConfig", {"url": "https://example.org"}),
         ("input", [{"type": "document", "uri": "gs://b/f.pdf"}]),
