@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hookgate.proxy.audit.chain import ChainRecord, chain_hash, registration
-from hookgate.proxy.audit.heads import Head
+from hookgate.proxy.audit.heads import Head, heads_document
 from hookgate.proxy.audit.verifying import MAX_PROBLEMS, Checker, VerificationReport, verify_lines
 from hookgate.translator.fields import JsonObject
 
@@ -74,7 +74,7 @@ def checked(
         for record, own in chain.records:
             checker.record(record.document(), own, None)
     if named is not None:
-        checker.heads(dict(named))
+        checker.heads(heads_document(dict(named)))
     registered = [(chain.document, chain.registered) for chain in written if chain.document]
     return checker.finish(registered, {chain.number: chain.ended for chain in written})
 

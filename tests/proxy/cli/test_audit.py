@@ -3,13 +3,17 @@
 import asyncio
 import json
 import os
+import shutil
 import sqlite3
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from support.gateway.audits import entries_of, ledger_in, opened, record_of
+from support.programs.commands import missing
 from support.programs.program import COMMAND, environment, run
 from support.programs.terminal import in_terminal
 
@@ -293,3 +297,86 @@ def test_times_are_absolute_or_ago() -> None:
     assert ago is not None
     assert abs(now() - ago - 7_200_000) < 5000
     assert parse_moment(None) is None
+
+
+@pytest.fixture(scope="module")
+def signing_keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The private and the public key of a pair, in PEM."""
+    private, public = (tmp_path_factory.mktemp("keys") / name for name in ("private.pem", "public.pem"))
+    key = Ed25519PrivateKey.generate()
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    return private, public
+
+
+@pytest.mark.parametrize("by_program", [False, True])
+async def test_a_signed_export_is_checked_with_the_public_key_alone(
+    state: Path, tmp_path: Path, signing_keys: tuple[Path, Path], by_program: bool
+) -> None:
+    private, public = signing_keys
+    program = f"cat > data; openssl pkeyutl -sign -rawin -in data -inkey {private} | base64 -w 0"
+    if by_program and shutil.which("openssl") is None:
+        missing("needs openssl")
+    sign = ["--sign-command", f"cd {tmp_path}; {program}"] if by_program else ["--sign-key", str(private)]
+    exported = await run("audit", "export", "--state", str(state), *sign)
+    assert (exported.code, exported.err) == (0, "")
+    file = tmp_path / "export.jsonl"
+    file.write_text(exported.out)
+    verified = await run("audit", "verify", str(file), "--public-key", str(public))
+    assert (verified.code, "nothing is missing or changed" in verified.out) == (0, True)
+
+
+async def test_changes_of_a_signed_export_are_found(
+    state: Path, tmp_path: Path, signing_keys: tuple[Path, Path]
+) -> None:
+    private, public = signing_keys
+    signed = await run("audit", "export", "--state", str(state), "--sign-key", str(private))
+    unsigned = await run("audit", "export", "--state", str(state))
+    *records, heads = signed.out.splitlines(keepends=True)
+    file = tmp_path / "export.jsonl"
+
+    async def problems(text: str) -> str:
+        file.write_text(text)
+        verified = await run("audit", "verify", str(file), "--public-key", str(public))
+        assert verified.code == 1
+        return verified.out
+
+    assert "it is not signed" in await problems(unsigned.out)
+    assert "no signature covers" in await problems("".join(records))
+    assert "record 9 is missing" in await problems("".join([*records[:9], *records[10:], heads]))
+    assert "was made with another key" in await problems("".join([*records, heads.replace('"v":1', '"v":2')]))
+    assert "are missing" in await problems("".join([*records[:-2], heads]))
+
+
+async def test_a_database_is_compared_with_signed_heads(
+    state: Path, tmp_path: Path, signing_keys: tuple[Path, Path]
+) -> None:
+    private, public = signing_keys
+    heads = await run("audit", "heads", "--state", str(state), "--sign-key", str(private))
+    file = tmp_path / "heads.json"
+    file.write_text(heads.out)
+    command = ["audit", "verify", "--state", str(state), "--expect", str(file), "--public-key", str(public)]
+    assert (await run(*command)).code == 0
+    file.write_text(heads.out.replace('"seq":', '"seq":1'))
+    verified = await run(*command)
+    assert (verified.code, "signature does not match" in verified.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["heads", "--sign-key", "/no/such.pem"], "/no/such.pem: cannot be read"),
+        (["heads", "--sign-key", __file__], "openssl genpkey"),
+        (["heads", "--sign-command", "echo no; exit 3"], "exit code 3"),
+        (["heads", "--sign-command", "echo no"], "has not printed an Ed25519 signature"),
+        (["verify", "--public-key", __file__, "--expect", __file__], "openssl pkey"),
+    ],
+)
+async def test_signing_that_fails_names_the_cause(state: Path, arguments: list[str], named: str) -> None:
+    ended = await run("audit", *arguments, "--state", str(state))
+    assert (ended.code, named in ended.err, ended.out) == (1, True, "")
+
+
+async def test_a_public_key_alone_verifies_nothing(state: Path, signing_keys: tuple[Path, Path]) -> None:
+    ended = await run("audit", "verify", "--public-key", str(signing_keys[1]), "--state", str(state))
+    assert (ended.code, "--expect" in ended.err) == (1, True)

@@ -9,7 +9,7 @@ import contextlib
 import fcntl
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -78,14 +78,27 @@ def read_heads(connection: Connection) -> dict[str, Head]:
     return heads
 
 
-def load_heads(path: Path) -> dict[str, Head]:
-    """Return the heads in the last line of a file. Raises ValueError if invalid, OSError if unreadable."""
+SignHeads = Callable[[JsonObject], JsonObject]
+"""Returns a document of heads with its signature. Raises ValueError."""
+
+CheckSignature = Callable[[JsonObject], None]
+"""Raises ValueError unless a document of heads has a valid signature."""
+
+
+def load_heads(path: Path, check: CheckSignature | None = None) -> dict[str, Head]:
+    """Return the heads in the last line of a file, which `check` checks if it is given.
+
+    Raises ValueError if they are invalid, and OSError if the file cannot be read.
+    """
     lines = path.read_bytes().splitlines()
     try:
         document = loads(lines[-1]) if lines else None
         if not isinstance(document, dict):
             raise ValueError("it contains no heads")
-        return parse_heads(document)
+        heads = parse_heads(document)
+        if check is not None:
+            check(document)
+        return heads
     except ValueError as error:
         raise ValueError(
             f"{path}: cannot be used: {error}; create the file with: hookgate audit heads > FILE"

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from hookgate.proxy.audit.chain import NO_HASH, chain_hash, content_hash, entry_columns
-from hookgate.proxy.audit.heads import Head, parse_heads
+from hookgate.proxy.audit.heads import CheckSignature, Head, parse_heads
 from hookgate.proxy.audit.stored import StoredRecord, position_bounds, registrations, walk_records, whole_view
 from hookgate.proxy.store.database import Database
 from hookgate.translator.fields import BodyError, JsonObject
@@ -65,14 +65,22 @@ class _Chain:
 class Checker:
     """Checks the chains of any number of writers. The records of each writer must come in their order."""
 
-    def __init__(self, *, whole: bool, expected: Iterable[tuple[str, Head]] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        whole: bool,
+        expected: Iterable[tuple[str, Head]] = (),
+        check_signature: CheckSignature | None = None,
+    ) -> None:
         """Create a checker.
 
-        `whole` says whether all records are passed in, except those that retention removed. `expected`
-        contains the writers' heads that were saved elsewhere.
+        Args:
+            whole: Whether all records are passed in, except those that retention removed.
+            expected: The writers' heads that were saved elsewhere.
+            check_signature: Checks the heads in an export, which must then cover all of its records.
         """
         self.report = VerificationReport()
-        self._whole = whole
+        self._whole, self._check_signature = whole, check_signature
         self._chains: dict[str, _Chain] = {}
         self._open: dict[str, str] = {}
         # Problems of ends without a start. They count only if retention has not removed anything.
@@ -149,8 +157,14 @@ class Checker:
                 self._tips |= {int(number): (tip[0], tip[1]) for number, tip in body["tips"].items()}
                 self._gone |= {number for low, high in body["gone"] for number in range(low, high + 1)}
 
-    def heads(self, heads: dict[str, Head]) -> None:
-        """Note the line of an export that names the first and last record of each writer."""
+    def heads(self, document: JsonObject) -> None:
+        """Note the line of an export that names the first and last record of each writer.
+
+        Raises ValueError if it is not such a line, or if its signature is checked and not valid.
+        """
+        heads = parse_heads(document)
+        if self._check_signature is not None:
+            self._check_signature(document)
         self._named.append(heads)
 
     # ---- the end
@@ -215,6 +229,17 @@ class Checker:
                 self.report.add_problem(f"writer {writer}: {_span(chain.last + 1, head.seq)} missing")
             elif chain.last == head.seq and chain.tip != head.hash:
                 self.report.add_problem(f"writer {writer}: its last record is a different one")
+        if self._check_signature is not None:
+            self._check_all_signed()
+
+    def _check_all_signed(self) -> None:
+        """Check that signed heads name all records: any others could have been added."""
+        for writer, chain in self._chains.items():
+            named = [heads[writer] for heads in self._named if writer in heads and heads[writer].seq]
+            if not any(head.first == chain.first and head.seq == chain.last for head in named):
+                self.report.add_problem(
+                    f"writer {writer}: no signature covers exactly its records {chain.first} to {chain.last}"
+                )
 
     def _describe_chains(self, numbers: Mapping[str, int]) -> None:
         for writer in sorted(self._chains, key=lambda writer: numbers.get(writer, 0)):
@@ -342,10 +367,16 @@ def count_records(database: Database) -> int:
 
 
 def verify_lines(
-    lines: Iterable[bytes], progress: Progress, expected: Iterable[tuple[str, Head]] = ()
+    lines: Iterable[bytes],
+    progress: Progress,
+    expected: Iterable[tuple[str, Head]] = (),
+    check_signature: CheckSignature | None = None,
 ) -> VerificationReport:
-    """Verify the chains in an exported file, which may contain only parts of them."""
-    checker = Checker(whole=False, expected=expected)
+    """Verify the chains in an exported file, which may contain only parts of them.
+
+    With `check_signature`, its last line must be signed.
+    """
+    checker = Checker(whole=False, expected=expected, check_signature=check_signature)
     registered: dict[str, tuple[JsonObject, str]] = {}
     for number, line in enumerate(lines, 1):
         try:
@@ -372,7 +403,7 @@ def _describe_error(error: Exception) -> str:
 
 def _feed(checker: Checker, registered: dict[str, tuple[JsonObject, str]], line: JsonObject) -> None:
     if line["type"] == "heads":
-        checker.heads(parse_heads(line))
+        checker.heads(line)
     elif line["type"] == "writer":
         registered[line["writer"]] = document_of(line), line["hash"]
     else:

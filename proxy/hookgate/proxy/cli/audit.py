@@ -4,13 +4,23 @@ import argparse
 import asyncio
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import BinaryIO, get_args
 
 from hookgate.proxy.audit.chain import canonical_json
-from hookgate.proxy.audit.heads import HEADS_FILE, Head, heads_document, load_heads, read_heads
+from hookgate.proxy.audit.heads import (
+    HEADS_FILE,
+    CheckSignature,
+    Head,
+    SignHeads,
+    heads_document,
+    load_heads,
+    read_heads,
+)
 from hookgate.proxy.audit.jsonl import registration_line, stored_record_line
 from hookgate.proxy.audit.reading import AuditReader, NewCalls, RecordFilter
 from hookgate.proxy.audit.recovery import save_journals
@@ -81,9 +91,25 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
         metavar="HEADS",
         help="earlier heads, or an earlier export, whose records must still be present",
     )
+    verify.add_argument(
+        "--public-key",
+        type=Path,
+        metavar="FILE",
+        help="require that FILE's last line, and the heads to expect, are signed with this key's private key",
+    )
     heads = commands.add_parser(
         "heads", help="print the last record of each writer, to keep on another machine"
     )
+    for command in (export, heads):
+        signing = command.add_mutually_exclusive_group()
+        signing.add_argument(
+            "--sign-key", type=Path, metavar="FILE", help="sign the heads with this Ed25519 key, in PEM"
+        )
+        signing.add_argument(
+            "--sign-command",
+            metavar="COMMAND",
+            help="sign the heads with a program that reads them and prints the signature, 64 bytes or base64",
+        )
     for command in (listed, shown, tail, changes):
         command.add_argument("--json", action="store_true", help="print JSON, for programs")
     for command in (listed, shown, tail, changes, export, verify, heads):
@@ -102,8 +128,13 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 async def run_audit(given: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
-    if given.audit_command == "verify" and given.file is not None:
-        return _print_report(_verified_file(given.file, _expected(given.expect)))
+    if given.audit_command == "verify":
+        check = None if given.public_key is None else _signatures().check_with_file(given.public_key)
+        expected = _expected(given.expect, check)
+        if given.file is not None:
+            return _print_report(_verified_file(given.file, expected, check))
+        if check is not None and given.expect is None:
+            raise ValueError("--public-key needs the file that is signed: an export, or heads with --expect")
     config = read_config(vars(given)).config
     state = find_sources(config.hooks).state
     url = Store(config.store, state).url()
@@ -123,11 +154,12 @@ async def run_audit(given: argparse.Namespace) -> int:
                 return _list_changes(database, given)
             case "export":
                 until = parse_moment(given.until, "--until")
-                return export_records(database, parse_moment(given.since), until, sys.stdout.buffer)
+                since, out = parse_moment(given.since), sys.stdout.buffer
+                return export_records(database, since, until, out, _signer(given))
             case "heads":
-                return _heads(database)
+                return _heads(database, _signer(given))
             case _:
-                return _verify(database, _expected(given.expect), state)
+                return _verify(database, expected, state)
     except FAILURES as error:
         raise StoreError(f"the audit {database.name} cannot be read: {reason(error)}") from None
     finally:
@@ -215,10 +247,36 @@ async def _tail(database: Database, given: argparse.Namespace) -> int:
     return 0
 
 
-def export_records(database: Database, since: int | None, until: int | None, out: BinaryIO) -> int:
+def _signatures() -> ModuleType:
+    """Return the module for signatures. Raises ValueError if the package that it needs is missing."""
+    try:
+        from hookgate.proxy.audit import signatures  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise ValueError(
+            f"signatures need a package that is missing ({error}); install hookgate with its extra signing"
+        ) from None
+    return signatures
+
+
+def _signer(given: argparse.Namespace) -> SignHeads | None:
+    if given.sign_key is None and given.sign_command is None:
+        return None
+    signatures = _signatures()
+    sign: SignHeads = (
+        signatures.sign_with_program(given.sign_command)
+        if given.sign_key is None
+        else signatures.sign_with_file(given.sign_key)
+    )
+    return sign
+
+
+def export_records(
+    database: Database, since: int | None, until: int | None, out: BinaryIO, sign: SignHeads | None = None
+) -> int:
     """Write all writers, and the records from `since` until `until`, as lines of JSON.
 
-    Times are in milliseconds since 1970. The last line contains the heads of the exported chains.
+    Times are in milliseconds since 1970. The last line contains the heads of the exported chains, with a
+    signature if `sign` is given.
     """
     heads: dict[str, Head] = {}
     with whole_view(database) as begin:
@@ -237,9 +295,14 @@ def export_records(database: Database, since: int | None, until: int | None, out
                             out.write(stored_record_line(stored))
                             _note(heads, stored)
                     more(len(page))
-    out.write(canonical_json(heads_document(heads)) + b"\n")
+    out.write(_heads_line(heads, sign) + b"\n")
     out.flush()
     return 0
+
+
+def _heads_line(heads: Mapping[str, Head], sign: SignHeads | None) -> bytes:
+    document = heads_document(heads)
+    return canonical_json(document if sign is None else sign(document))
 
 
 def _note(heads: dict[str, Head], stored: StoredRecord) -> None:
@@ -250,19 +313,20 @@ def _note(heads: dict[str, Head], stored: StoredRecord) -> None:
         heads[stored.record.writer] = replace(known, first=first, seq=seq, hash=stored.hash)
 
 
-def _expected(file: Path | None) -> dict[str, Head]:
+def _expected(file: Path | None, check: CheckSignature | None) -> dict[str, Head]:
     """Return the heads in a file, or none without a file. Raises ValueError."""
     if file is None:
         return {}
     try:
-        return load_heads(file)
+        return load_heads(file, check)
     except OSError as error:
         raise ValueError(f"{file}: cannot be read: {describe_os_error(error)}; check the path") from None
 
 
-def _heads(database: Database) -> int:
+def _heads(database: Database, sign: SignHeads | None) -> int:
     with database.engine.begin() as connection:
-        print(canonical_json(heads_document(read_heads(connection))).decode())
+        heads = read_heads(connection)
+    print(_heads_line(heads, sign).decode())
     return 0
 
 
@@ -274,11 +338,11 @@ def _verify(database: Database, expected: dict[str, Head], state: Path) -> int:
     return _print_report(report)
 
 
-def _verified_file(file: Path, expected: dict[str, Head]) -> VerificationReport:
+def _verified_file(file: Path, expected: dict[str, Head], check: CheckSignature | None) -> VerificationReport:
     """Verify a file. Raises ValueError if it cannot be read, or if it contains no records."""
     try:
         with file.open("rb") as lines, progress("verifying", file.stat().st_size) as more:
-            report = verify_lines(lines, more, expected.items())
+            report = verify_lines(lines, more, expected.items(), check)
     except OSError as error:
         raise ValueError(f"{file}: cannot be read: {describe_os_error(error)}; check the path") from None
     if not report.records and not report.writers:
