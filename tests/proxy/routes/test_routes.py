@@ -7,7 +7,8 @@ from support.gateway.routes import CALL, PLACE, refused
 from support.places import DOCS
 
 from hookgate.proxy.config.models import Unhooked
-from hookgate.proxy.routes.table import TABLE, match
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.routes.table import TABLE, Route, Routes, match
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta", "v1alpha"])
@@ -236,3 +237,44 @@ def test_the_doubled_slash_of_the_javascript_sdk_before_a_websocket_is_removed(p
     assert (route.kind, route.path) == ("live", path)
     for other in (f"//{path}", f"/.{path}", "//v1beta/models"):
         assert refused(f"{prefix}{other}", "GET").code == 403
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/v1beta/models/m:generateContent",
+        "/v1beta/models/m:streamGenerateContent?alt=sse",
+        "/sessions/s/v1beta/models/m:generateContent",
+        "/v1beta/models/m:generateContent?key=secret",
+        "/v1beta/models/m:unknown",
+    ],
+)
+def test_a_remembered_route_is_the_route(target: str) -> None:
+    routes = Routes()
+
+    def found(method: str) -> Route | str:
+        try:
+            return routes.match(method, target)
+        except ApiError as error:
+            return error.message
+
+    def expected(method: str) -> Route | str:
+        try:
+            return match(method, target)
+        except ApiError as error:
+            return error.message
+
+    for method in ("POST", "GET", "POST", "GET"):
+        assert found(method) == expected(method)
+
+
+def test_remembered_routes_contain_no_credential_and_are_bounded() -> None:
+    routes = Routes()
+    call = "/v1beta/models/m:generateContent?key=secret-{}"
+    assert routes.match("POST", call.format(1)) is not routes.match("POST", call.format(1))
+    plain = "/v1beta/models/m-{}:generateContent"
+    first = routes.match("POST", plain.format(0))
+    assert routes.match("POST", plain.format(0)) is first
+    for number in range(1000):
+        routes.match("POST", plain.format(number))
+    assert routes.match("POST", plain.format(0)) is not first

@@ -4,22 +4,39 @@ Before a module is imported, the `__init__` of its package runs. If that importe
 command would load the engine and the translator, although most need neither.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import ast
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from importlib.abc import InspectLoader
+from importlib.util import find_spec
 from typing import Any
 
 
-def lazy_exports(package: str, exports: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+def lazy_exports(package: str) -> Callable[[str], Any]:
     """Return the function `__getattr__` of a package, which imports what is exported on first use.
 
-    `exports` has the exported names by the modules, relative to the package, that define them. Type checkers
-    need the same imports under `TYPE_CHECKING`.
+    The package exports what it imports from its modules under `TYPE_CHECKING`, as it does for type checkers.
     """
-    modules = {name: f"{package}.{module}" for module, names in exports.items() for name in names}
 
     def get(name: str) -> Any:
-        if name not in modules:
+        module = _exports(package).get(name)
+        if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(modules[name]), name)
+        return getattr(import_module(module), name)
 
     return get
+
+
+@cache
+def _exports(package: str) -> dict[str, str]:
+    """Return the modules that define what a package exports, by name."""
+    spec = find_spec(package)
+    source = spec.loader.get_source(package) if spec and isinstance(spec.loader, InspectLoader) else None
+    found = [node for node in ast.walk(ast.parse(source or "")) if isinstance(node, ast.ImportFrom)]
+    return {
+        each.name: node.module
+        for node in found
+        if node.module and node.module.startswith(f"{package}.")
+        for each in node.names
+    }

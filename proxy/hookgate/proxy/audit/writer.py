@@ -54,6 +54,11 @@ class PendingRecords:
     withdrawn: bool = False
     waiters: list["asyncio.Future[None]"] = field(default_factory=list)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a task waits for these records, and was not cancelled."""
+        return not self.ended and not all(waiter.done() for waiter in self.waiters)
+
     def end(self, error: AuditError | None = None) -> None:
         """Wake the tasks that wait for these records."""
         if not self.ended:
@@ -210,6 +215,9 @@ class Writer:
         self._ledger, self._deadline, self._retention = ledger, deadline, retention
         self._queue = Queue()
         self._waiting_starts = 0  # for which calls wait until the next write
+        self._awaited: deque[tuple[float, PendingRecords]] = deque()
+        """Records for which calls wait, with their deadlines in the time of the event loop, in order."""
+        self._timer: asyncio.TimerHandle | None = None  # for the first of these deadlines
         self._next_flush = 0.0  # the time of the event loop
         self._check_at = 0.0
         self._journal_at = 0.0
@@ -284,11 +292,8 @@ class Writer:
             loop = asyncio.get_running_loop()
             waiter = loop.create_future()
             pending.waiters.append(waiter)
-            timer = loop.call_later(self._deadline, self._give_up, pending)
-            try:
-                await waiter
-            finally:
-                timer.cancel()
+            self._give_up_later(pending, loop)
+            await waiter
         if pending.error is not None:
             raise pending.error
 
@@ -321,9 +326,27 @@ class Writer:
         self._waiting_starts = 0
         self._queue.flush()
 
-    def _give_up(self, pending: PendingRecords) -> None:
-        under_way = not self._queue.withdraw(pending)
-        pending.end(AuditError(self.refusal_reason or "the database is too slow", under_way=under_way))
+    def _give_up_later(self, pending: PendingRecords, loop: asyncio.AbstractEventLoop) -> None:
+        """Give up records at the deadline. One timer serves all calls: nearly all records end long before."""
+        while self._awaited and self._awaited[0][1].ended:
+            self._awaited.popleft()
+        self._awaited.append((loop.time() + self._deadline, pending))
+        if self._timer is None:
+            self._timer = loop.call_later(self._deadline, self._give_up_late, loop)
+
+    def _give_up_late(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give up the records whose deadline has passed, and set the timer for the next one."""
+        self._timer = None
+        while self._awaited:
+            due, pending = self._awaited[0]
+            if pending.is_awaited and due > loop.time():
+                self._timer = loop.call_at(due, self._give_up_late, loop)
+                return
+            self._awaited.popleft()
+            if pending.is_awaited:
+                under_way = not self._queue.withdraw(pending)
+                refusal = self.refusal_reason or "the database is too slow"
+                pending.end(AuditError(refusal, under_way=under_way))
 
     def request_check(self) -> None:
         """Schedule a check of whether records can be written. The check updates `refusal_reason`."""

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, RECEIPT_HEADER, CallRecord, Receipts
 from hookgate.proxy.observe.tracing import Traces
 from hookgate.proxy.routes.cross_origin import allow_call, allowed_origin, is_preflight, readable_by
-from hookgate.proxy.routes.table import Route, match, without_prefix
+from hookgate.proxy.routes.table import Route, Routes, without_prefix
 from hookgate.proxy.routes.uploads import UPLOAD
 from hookgate.proxy.server.connection import Request, check_head, error_response, internal_error
 from hookgate.proxy.sessions.interactions import KnownInteractions, id_in_path
@@ -71,7 +71,9 @@ class Gateway:
     ) -> None:
         self._engines = engines
         self._config = config or Config()
-        self._unhooked = UnhookedRoutes(self._config.routes.unhooked)
+        routes = self._config.routes
+        self._unhooked = UnhookedRoutes()
+        self._routes = Routes(frozenset(routes.unhooked), routes.files, routes.live)
         self._services = GatewayServices(
             upstream,
             self._config,
@@ -173,9 +175,8 @@ class Gateway:
         """
         issued_keys, issued = self._services.issued_keys, None
         try:
-            routes, prefix = self._config.routes, self._config.listen.path_prefix
-            target = without_prefix(request.raw_path, prefix)
-            route = match(request.method, target, self._unhooked.groups, routes.files, routes.live)
+            target = without_prefix(request.raw_path, self._config.listen.path_prefix)
+            route = self._routes.match(request.method, target)
             if issued_keys is not None:
                 issued_keys.check_path(request.raw_path)
             if route.kind not in _WEBSOCKETS and "websocket" in request.headers.get(hdrs.UPGRADE, "").lower():
@@ -292,10 +293,9 @@ async def _send_continue(request: web.BaseRequest) -> None:
 
 
 class UnhookedRoutes:
-    """The groups of unhooked routes that are forwarded, with counts of their calls."""
+    """Counts and logs the calls of unhooked routes that are forwarded."""
 
-    def __init__(self, groups: Iterable[str] = ()) -> None:
-        self.groups = frozenset(groups)
+    def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         """The number of forwarded calls by group."""
 

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import IntEnum, auto
 from functools import partial
 from operator import attrgetter
 from secrets import token_hex
@@ -212,7 +212,7 @@ def hook_type(hook: Hook) -> str:
     return f"builtin:{config.builtin}" if isinstance(config, BuiltinConfig) else config.type
 
 
-class AuditState(Enum):
+class AuditState(IntEnum):  # unlike Enum, it is hashed without a call of a Python function
     """How far the audit of a call has come: whether it may be sent upstream, and whether records follow."""
 
     UNKNOWN = auto()
@@ -406,7 +406,7 @@ class CallRecord:
     def advance_audit(self, state: AuditState) -> None:
         """Note how far the audit has come. Raises RuntimeError if the state cannot follow the current one."""
         if state not in _NEXT_STATES[self.audit_state]:
-            raise RuntimeError(f"a call's audit cannot become {state} after {self.audit_state}")
+            raise RuntimeError(f"a call's audit cannot become {state.name} after {self.audit_state.name}")
         self.audit_state = state
 
     def note_session(self, session: SessionContext) -> None:

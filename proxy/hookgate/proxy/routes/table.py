@@ -502,6 +502,37 @@ def match(
     return with_query(route, row, query) if query else route
 
 
+_MAX_RECENT = 500
+_LONGEST_RECENT = 300  # characters
+
+
+class Routes:
+    """The routes of a gateway with these settings, which `match` explains.
+
+    Routes of recent targets are remembered, as long as they contain no credential.
+    """
+
+    def __init__(
+        self,
+        unhooked: Collection[str] = (),
+        files: Literal["refuse", "judge", "forward"] = "refuse",
+        live: Literal["refuse", "judge"] = "refuse",
+    ) -> None:
+        self._settings = unhooked, files, live
+        self._recent: dict[tuple[str, str], Route] = {}
+
+    def match(self, method: str, target: str) -> Route:
+        """Return the route of a raw request target. Raises ApiError if there is none."""
+        if (recent := self._recent.get((method, target))) is not None:
+            return recent
+        route = match(method, target, *self._settings)
+        if len(target) <= _LONGEST_RECENT and not (route.api_key or route.access_token):
+            if len(self._recent) >= _MAX_RECENT:
+                self._recent.clear()
+            self._recent[method, target] = route
+        return route
+
+
 def _with_version(path: str) -> str:
     """Return the path that a client means whose base URL is the gateway's, without a version."""
     for pattern, beginning in _NO_VERSION.items():

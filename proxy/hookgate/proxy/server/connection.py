@@ -14,7 +14,7 @@ import struct
 import termios
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import IntEnum
 from functools import partial
 from secrets import token_hex
 from typing import Any
@@ -51,7 +51,7 @@ _MAX_FRAMING = 8 * 1024
 """The bytes that the chunks of a body may take besides its content, and one more for 64 bytes of it."""
 
 
-class Phase(Enum):
+class Phase(IntEnum):  # see AuditState
     """The phase of a connection's current request."""
 
     IDLE = 0
