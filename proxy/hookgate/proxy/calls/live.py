@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from aiohttp import WSCloseCode, web
 
@@ -117,7 +117,8 @@ class LiveSession:
         self._called: dict[str, JsonObject] = {}  # calls that the client has received, by their IDs
         self._results: ToolResultEvents | None = None
         self._held: list[tuple[ServerMessage, bytes | None]] = []
-        self._held_bytes = 0
+        self._held_bytes = self._held_work = 0
+        self._work = {"in": 0, "out": 0}  # of what is judged now in each direction
         self._has_speech = self._has_transcription = False  # among the messages that are held
         self._judged_bytes = 0
         self._turn = ModelTurn()
@@ -179,14 +180,19 @@ class LiveSession:
             reason = error.message
         return WSCloseCode.POLICY_VIOLATION, _fitting(reason.encode())
 
-    async def _parsed(self, data: bytes, read_message: Callable[[object], M]) -> tuple[object, M]:
+    def _note_work(self, direction: Literal["in", "out"], work: int) -> None:
+        """Note the work of what is judged now in a direction: it decides where all steps run."""
+        self._work[direction] = work
+        self._call.steps.work = max(self._work.values())
+
+    async def _parsed(self, data: bytes, work: int, read_message: Callable[[object], M]) -> tuple[object, M]:
         """Return the JSON of a message, and what `read_message` makes of it. Raises BodyError."""
 
         def parse() -> tuple[object, M]:
             value = loads(data, self._bounds)
             return value, read_message(value)
 
-        return await self._call.steps.run_for(work_of(data), parse)
+        return await self._call.steps.run_for(work, parse)
 
     # ---- the client's messages
 
@@ -216,15 +222,16 @@ class LiveSession:
     async def _arrived(self, message: str | bytes) -> "_Arrived":
         """Read a message of the client. Raises ApiError if it is refused."""
         data = _bytes_of(message)
+        work = work_of(data)
         try:
-            given, sent = await self._parsed(data, self._client_message)
+            given, sent = await self._parsed(data, work, self._client_message)
         except BodyError as error:
             raise body_refused(error) from None
         if (sent.kind == "setup") == bool(self._model):
             raise body_refused("a session must begin with one setup")
         self._record.live["audio_in"] += sent.audio_bytes
         self._record.live["untranscribed_in"] += sent.audio_bytes
-        return _Arrived(message, data, given, sent)
+        return _Arrived(message, data, work, given, sent)
 
     async def _send_texts(self, texts: Sequence["_Arrived"]) -> None:
         """Judge and send texts that follow each other, together as long as hooks leave them alone.
@@ -236,6 +243,7 @@ class LiveSession:
             await self._send_upstream(texts[0], await self._judged(texts[0]))
         elif texts:
             joined = one_turn([each.sent for each in texts])
+            self._note_work("in", sum(each.work for each in texts))
             if await self._are_left_alone(joined, sum(len(each.data) for each in texts)):
                 for each in texts:
                     await self._send_upstream(each, each.sent.message)
@@ -246,25 +254,28 @@ class LiveSession:
 
     async def _judged(self, arrived: "_Arrived") -> JsonObject:
         """Return what hooks leave of a message. Raises ApiError or SessionStoppedError."""
-        sent, size = arrived.sent, len(arrived.data)
+        sent, size, steps = arrived.sent, len(arrived.data), self._call.steps
         if sent.request is None:
             return sent.message
-        await self._call.steps.pause()
+        await steps.pause()
         self._count_text(size + self._said.size)
-        check_references(sent.request, self._call.services.config)
+        self._note_work("in", arrived.work)
+        await steps.run(check_references, sent.request, self._call.services.config)
         try:
             if sent.kind == "setup":
                 return await self._set_up(sent)
             request = sent.request
             if self._results is not None:
                 request = await self._judge_results(request, self._results)
-            return sent.edited(await self._judge_request(request, size))
+            return await steps.run(sent.edited, await self._judge_request(request, size))
         except EditError as error:
             raise _no_place(error, BeforeModel.name) from None
 
     async def _send_upstream(self, arrived: "_Arrived", judged: JsonObject) -> None:
         """Send what hooks have left of a message of the client."""
-        data = arrived.data if judged is arrived.given else dumps(judged)
+        data = arrived.data
+        if judged is not arrived.given:
+            data = await self._call.steps.run_for(arrived.work, dumps, judged)
         self._unreported += passing_use(len(data), arrived.sent.audio_bytes, is_answer=False)
         await _send(self._upstream, data, as_text=isinstance(arrived.message, str))
 
@@ -278,12 +289,13 @@ class LiveSession:
 
         Raises ApiError or SessionStoppedError.
         """
-        contents = read_list(request, "contents")
+        contents, steps = read_list(request, "contents"), self._call.steps
         judged: dict[int, JsonObject] = {}  # by the IDs of the objects in their place
-        for each in tool_results(contents):
-            await self._call.steps.pause()
+        for each in await steps.run(tool_results, contents):
+            await steps.pause()
             tool_call = each.call or self._called.get(str(read(each.response, "id")), {})
-            judged[id(each.part)] = await _judge_result(each.part, tool_call, events)
+            with steps.judging(each.response):
+                judged[id(each.part)] = await _judge_result(each.part, tool_call, events)
         new = [_with_parts(turn, judged) for turn in contents]
         return request if same_items(new, contents) else write(request, "contents", new)
 
@@ -312,7 +324,7 @@ class LiveSession:
         self._count_text(size + self._said.size)
         async with self._judging:
             shown, edited = await self._shown_to_hooks(request, size)
-            if not same(edited, shown):
+            if not await self._call.steps.run(same, edited, shown):
                 return False
             self._said.latest(request, shown, shown)
             return True
@@ -341,12 +353,14 @@ class LiveSession:
         request, allowed = _going_on(await select_tools(judge, model, request))
         if allowed is not None:
             self._rules.append(AllowedTools(allowed, self._record, asks_again=False))
+        steps = self._call.steps
         if self._tools.listens_to(BeforeTool.name):
-            self._rules.append(ToolCallEvents(self._tools, declared_descriptions(request)))
+            descriptions = await steps.run(declared_descriptions, request)
+            self._rules.append(ToolCallEvents(self._tools, descriptions))
         self._model = model
         self._record.note_model(model)
         self._config = read_object(request, "generationConfig")
-        edited = sent.edited(request)
+        edited = await steps.run(sent.edited, request)
         setup = read(edited, "setup")
         return sent.with_body(with_transcriptions(with_model(route, model, setup)))
 
@@ -356,8 +370,9 @@ class LiveSession:
         """Hold back one message of the server, and judge all that are held if they are complete."""
         data = _bytes_of(message)
         data = self._mask.data(data) if self._mask else data
+        work = work_of(data)
         try:
-            parsed, server = await self._parsed(data, self._server_message)
+            parsed, server = await self._parsed(data, work, self._server_message)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
         self._record.live["media_out"] += server.media_bytes
@@ -366,6 +381,7 @@ class LiveSession:
         self._count_usage(server.usage)
         self._held.append((server, data if server.message is parsed else None))
         self._held_bytes += len(data)
+        self._held_work += work
         self._has_speech = self._has_speech or server.media_bytes > 0
         self._has_transcription = self._has_transcription or server.transcribed("outputTranscription") != ""
         if len(self._held) > _MAX_HELD:
@@ -424,11 +440,12 @@ class LiveSession:
 
     async def _release(self) -> None:
         """Judge the messages that are held, and send them. Raises ApiError or SessionStoppedError."""
-        held, self._held, self._held_bytes = self._held, [], 0
+        self._note_work("out", self._held_work)
+        held, self._held, self._held_bytes, self._held_work = self._held, [], 0, 0
         self._has_speech = self._has_transcription = False
         if not held:
             return
-        segment = Segment([server for server, _ in held])
+        segment = await self._call.steps.run(Segment, [server for server, _ in held])
         heard = segment.heard
         self._record.live["untranscribed_out"] += segment.untranscribed_bytes
         if heard:
@@ -453,13 +470,14 @@ class LiveSession:
                 await self._send_to_client(edited, None)
         if blocked:
             await _send(self._upstream, dumps(blocked_calls(blocked)), as_text=True)
+        self._note_work("out", 0)
 
     async def _judge_candidate(self, kind: str, candidate: JsonObject) -> JsonObject:
         """Return a candidate after AfterModel hooks; the same object if they left it alone."""
         shown = self._turn.continued(kind, candidate)
         response = checked_answer({"candidates": [shown]})
         event = AfterModel(self._shown, response, self._model)
-        outcome = await self._judge.fire(event, len(dumps(response)))
+        outcome = await self._judge.fire(event, len(await self._call.steps.run(dumps, response)))
         self._judge.raise_if_ended(outcome.verdict, event.name)
         try:
             judged = self._turn.latest(kind, candidate, shown, _only_candidate(outcome.event.body))
@@ -510,6 +528,8 @@ class _Arrived:
 
     message: str | bytes
     data: bytes
+    work: int
+    """See SMALL_BODY."""
     given: object
     sent: ClientMessage
 
