@@ -105,6 +105,28 @@ async def test_a_call_that_is_made_again_is_no_new_turn() -> None:
     assert len(fired) == 1
 
 
+PRO = UNARY.replace("flash", "pro")
+
+
+@pytest.mark.parametrize(
+    ("when", "exempt", "guarded"),
+    [
+        ({"models": "*pro*"}, UNARY, PRO),
+        ({"operations": "streamGenerateContent"}, UNARY, STREAM),
+    ],
+)
+async def test_a_turn_is_judged_again_by_hooks_that_a_condition_exempted(
+    when: Json, exempt: str, guarded: str
+) -> None:
+    fired: list[Json] = []
+    guard = {**says({"decision": "deny", "reason": "no"}), "when": when}
+    body = {"contents": [user_turn("hi")]}
+    async with running_gateway({"BeforeAgent": [guard, listens(fired)]}) as gateway:
+        answers = [await post(gateway.url, path, body, SESSION) for path in (exempt, guarded, exempt)]
+        assert len(gateway.generated) == 2
+    assert [answer.status for answer in answers] == [200, 403, 200]
+
+
 JSON_SETTINGS: list[Json] = [
     {"generationConfig": {"responseMimeType": "application/json"}},
     {"generation_config": {"response_mime_type": "text/x-json"}},

@@ -140,10 +140,10 @@ def test_context_that_is_added_to_a_result_later_leaves_the_result_hidden() -> N
 
 def test_what_another_call_has_decided_since_stays() -> None:
     memory = ConversationMemory()
-    memory.note_turn("turn", ("first",), is_question=False)
-    assert (memory.turn, memory.question) == ("turn", "")
-    memory.note_turn("turn", ("second",), is_question=True)
-    assert (memory.turn, memory.question) == ("turn", "turn")
+    memory.note_turn("turn", "turn-hooks", ("first",), is_question=False)
+    assert (memory.turn, memory.question) == ("turn-hooks", "")
+    memory.note_turn("turn", "turn-hooks", ("second",), is_question=True)
+    assert (memory.turn, memory.question) == ("turn-hooks", "turn-hooks")
     memory.remember_results({"result": HookEffect({"output": "first"})})
     memory.remember_results({"result": HookEffect({"output": "second"})})
     assert memory.effect_on("turn") == HookEffect(None, ("first",))

@@ -115,8 +115,8 @@ async def test_every_part_of_a_state_is_stored(url: str | None, tmp_path: Path) 
         state.count_announcement("sh", runs=True)
         state.count_announcement("ls", runs=False)
         state.memory.start(("context",))
-        state.memory.note_turn("t", ("added",), is_question=False)
-        state.memory.note_turn("q", (), is_question=True)
+        state.memory.note_turn("t", "t-hooks", ("added",), is_question=False)
+        state.memory.note_turn("q", "q-hooks", (), is_question=True)
         state.memory.remember("r", HookEffect({"name": "sh", "response": {"output": "é"}}))
 
     async with two(url, tmp_path) as (one, other):
@@ -157,7 +157,7 @@ async def test_what_two_calls_judge_at_once_is_kept_as_the_first_one_judged_it(
     def judged(name: str) -> Callable[[SessionState], None]:
         def step(state: SessionState) -> None:
             state.memory.remember_results({"r": HookEffect({"by": name}, (name,))})
-            state.memory.note_turn("t", (name,), is_question=False)
+            state.memory.note_turn("t", "t-hooks", (name,), is_question=False)
 
         return step
 

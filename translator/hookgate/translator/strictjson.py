@@ -221,6 +221,19 @@ def dumps(value: Any) -> bytes:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+def json_identity(value: Any) -> bytes:
+    """Return what only equal JSON values have in common: see `fields.same`. The order of keys is ignored."""
+    return dumps(_ordered(value))
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _ordered(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_ordered(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 _LINE_ENDS = {character.encode(): b"\\u%04x" % ord(character) for character in "\u0085\u2028\u2029"}
 
 

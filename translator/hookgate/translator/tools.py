@@ -25,7 +25,7 @@ from hookgate.translator.fields import (
     without,
     write,
 )
-from hookgate.translator.strictjson import dumps
+from hookgate.translator.strictjson import json_identity
 
 MODES = ("AUTO", "ANY", "NONE", "VALIDATED")
 _NAMING_MODES = ("ANY", "VALIDATED")
@@ -205,7 +205,7 @@ def apply_tools(body: JsonObject, tools: Any) -> JsonObject:
     selected = read_tools(tools)
     names = frozenset(each for each in selected if isinstance(each, str))
     kinds = set(map(camel, names)).difference(map(camel, declared_names(body)))
-    settings = {_identity(kind, value) for each in selected for kind, value in _settings_in(each)}
+    settings = {json_identity([kind, value]) for each in selected for kind, value in _settings_in(each)}
     offered = read_list(body, "tools")
     kept = [_prune(tool, names, kinds, settings) for tool in offered]
     if same_items(kept, offered):
@@ -217,19 +217,6 @@ def apply_tools(body: JsonObject, tools: Any) -> JsonObject:
 
 def _settings_in(selected: str | JsonObject) -> Iterator[tuple[str, Any]]:
     return hosted_tools({"tools": [selected]}) if isinstance(selected, dict) else iter(())
-
-
-def _identity(kind: str, settings: Any) -> bytes:
-    """Return what only equal hosted tools have in common. The order of keys does not count."""
-    return dumps([kind, _ordered(settings)])
-
-
-def _ordered(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _ordered(value[key]) for key in sorted(value)}
-    if isinstance(value, list):
-        return [_ordered(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def keep_selected_tools(body: JsonObject, selection: Any) -> JsonObject:
@@ -278,7 +265,7 @@ def _prune(tool: Any, functions: Collection[str], kinds: Collection[str], settin
                 new[key] = value if len(left) == len(given) else left
         elif kind in kinds:
             new[key] = value
-        elif left := [each for each in _items(value) if _identity(kind, each) in settings]:
+        elif left := [each for each in _items(value) if json_identity([kind, each]) in settings]:
             new[key] = value if len(left) == len(_items(value)) else left
     unchanged = len(new) == len(tool) and all(new[key] is tool[key] for key in new)
     return tool if unchanged else new

@@ -41,6 +41,7 @@ from hookgate.translator.fields import (
     without,
     write,
 )
+from hookgate.translator.strictjson import json_identity
 
 
 def mark_context(added: str) -> str:
@@ -172,8 +173,10 @@ class RequestEvents:
 
     async def _judge_turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> Ended | None:
         judge, memory = self._judge_of("turns"), self._memory
-        judged = not texts or turn in (memory.turn, memory.question)
-        if judged or not judge.listens_to(BeforeAgent.name):
+        if not texts or not judge.listens_to(BeforeAgent.name):
+            return None
+        judged_turn = f"{turn}-{judge.fingerprint(BeforeAgent('', []))}"
+        if judged_turn in (memory.turn, memory.question):
             return None
         history = await self.judge.session.call_state.steps.run(history_of, contents)
         event = BeforeAgent("\n".join(texts), history)
@@ -182,7 +185,7 @@ class RequestEvents:
             return ended
         contexts, requires_json = self._context_to_add("turns", outcome), self.judge.requires_json
         await self.open_session.change(
-            lambda state: state.memory.note_turn(turn, contexts, is_question=requires_json)
+            lambda state: state.memory.note_turn(turn, judged_turn, contexts, is_question=requires_json)
         )
         return None
 
@@ -252,9 +255,9 @@ def _with_kept(result: JsonObject, shown: JsonObject, after: JsonObject) -> Json
     if not same(after.get("fields"), shown.get("fields")):
         result = {key: value for key, value in result.items() if key in ("id", "name", "response", "parts")}
     returned = after.get("parts")
-    returned = returned if isinstance(returned, list) else []
+    identities = set(map(json_identity, returned if isinstance(returned, list) else ()))
     typed = zip(read_list(result, "parts"), shown.get("parts", ()), strict=False)
-    kept = [part for part, each in typed if any(same(each, other) for other in returned)]
+    kept = [part for part, each in typed if json_identity(each) in identities]
     return write(result, "parts", kept) if kept else without(result, "parts")
 
 
@@ -302,7 +305,8 @@ class ToolResultEvents:
         value = read_object(result, "response")
         key = _result_field(value)
         name = result.get("name") or tool_call.get("name") or ""
-        shown = _shown_response(part, key)
+        steps = self.judge.session.call_state.steps
+        shown = await steps.run(_shown_response, part, key)
         event = AfterTool(str(name), read_object(tool_call, "args"), shown)
         outcome = await self.judge.fire(event)
         verdict = outcome.verdict
@@ -315,8 +319,8 @@ class ToolResultEvents:
         if outcome.event is event:
             return HookEffect(None, added)
         after = result_of(outcome.event.tool_response)
-        new = _replace_result(value, key, after)
-        return HookEffect(_with_kept(write(result, "response", new), shown, after), added)
+        new = write(result, "response", _replace_result(value, key, after))
+        return HookEffect(await steps.run(_with_kept, new, shown, after), added)
 
 
 _NO_REASON = "a hook denied it"

@@ -75,7 +75,10 @@ class ConversationMemory:
     claim: StartClaim | None = None
     """The call that judges SessionStart now, if there is one: no other call may overtake it."""
     turn: str = ""
-    """The ID of the turn that was judged last: a repeated call is not a new turn."""
+    """The turn that was judged last, and a digest of what decided which hooks judged it.
+
+    A repeated call is not a new turn, but other hooks judge it again.
+    """
     question: str = ""
     """The same for calls that ask for JSON, which agents make for themselves during a user's turn."""
     waiting: tuple[str, ...] = ()
@@ -132,17 +135,19 @@ class ConversationMemory:
                 self.effects.pop(identity, None)
                 self.remember(identity, effect)
 
-    def note_turn(self, turn: str, contexts: tuple[str, ...], *, is_question: bool) -> None:
-        """Note that a turn was judged, and the context that its hooks added.
+    def note_turn(self, turn: str, judged_turn: str, contexts: tuple[str, ...], *, is_question: bool) -> None:
+        """Note that a turn was judged, and the context that its hooks added. `judged_turn` is as in `turn`.
 
-        If another call has judged it since, that call's context stays.
+        If another call has judged it since, that call's context stays; so does what other hooks have added.
         """
-        if contexts and turn not in (self.turn, self.question):
+        before = (self.effects.get(turn) or HookEffect()).contexts
+        contexts = tuple(text for text in contexts if text not in before)
+        if contexts and judged_turn not in (self.turn, self.question):
             self.remember(turn, HookEffect(None, contexts))
         if is_question:
-            self.question = turn
+            self.question = judged_turn
         else:
-            self.turn = turn
+            self.turn = judged_turn
 
 
 def tool_results(contents: list[JsonObject]) -> list[Result]:
