@@ -178,3 +178,45 @@ def test_answers_of_which_clients_show_different_texts_are_refused(candidates: l
 def test_a_text_about_audio_passes(text: str) -> None:
     body = {"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}}]}
     assert check_response(body) is body
+
+
+RESULT = {"name": "f", "response": {"output": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"Contents": []}, "Contents"),
+        ({"contents": [{"role": "user", "Parts": [{"text": "x"}]}]}, "contents[0].Parts"),
+        ({"systemInstruction": {"PARTS": [{"text": "x"}]}}, "systemInstruction.PARTS"),
+        ({"contents": [{"parts": [{"Text": "x"}]}]}, "contents[0].parts[0].Text"),
+        ({"contents": [{"parts": [{"te_xt": "x"}]}]}, "contents[0].parts[0].te_xt"),
+        ({"contents": [{"parts": [{"FunctionResponse": RESULT}]}]}, "contents[0].parts[0].FunctionResponse"),
+        ({"contents": [{"parts": [{"functionresponse": RESULT}]}]}, "contents[0].parts[0].functionresponse"),
+        (
+            {"contents": [{"parts": [{"function_response": {"name": "f", "Response": {}}}]}]},
+            "contents[0].parts[0].function_response.Response",
+        ),
+        (
+            {"contents": [{"parts": [{"functionResponse": {**RESULT, "parts": [{"FileData": {}}]}}]}]},
+            "contents[0].parts[0].functionResponse.parts[0].FileData",
+        ),
+        (
+            {"contents": [{"parts": [{"inlineData": {"Data": "eHg="}}]}]},
+            "contents[0].parts[0].inlineData.Data",
+        ),
+        ({"tools": [{"FunctionDeclarations": [{"name": "f"}]}]}, "tools[0].FunctionDeclarations"),
+        ({"tools": [{"GoogleSearch": {}}]}, "tools[0].GoogleSearch"),
+    ],
+)
+def test_a_field_that_hooks_see_has_no_third_spelling(body: dict[str, Any], place: str) -> None:
+    """Parsers that ignore case, such as Go's, would read what hooks are not shown."""
+    with pytest.raises(BodyError, match="must be spelled") as raised:
+        check_request(body)
+    assert raised.value.path == place
+
+
+def test_other_fields_may_have_any_name() -> None:
+    part = {"text": "x", "PartX": 1, "functionCall": {"name": "f", "args": {"Text": "x", "Parts": []}}}
+    body = {"contents": [{"role": "user", "parts": [part]}], "labels": {"Contents": "x"}}
+    assert check_request(body) is body

@@ -32,6 +32,7 @@ BODIES: dict[str, Any] = {
     "input": {"input": ["a"] * 6},
     "input[0].content": {"input": [{"role": "user", "content": [PART] * 6}]},
     "steps": {"steps": [{"type": "user_input"}] * 6},
+    "input[0].result": {"input": [{"type": "function_result", "result": [{"type": "image"}] * 6}]},
     "candidates[0].content.parts": {"candidates": [{"content": {"parts": [CALL] * 6}}]},
     "choices[0].message.tool_calls": {"choices": [{"message": {"tool_calls": [{}] * 6}}]},
     "llm_request.messages": {"llm_request": {"messages": [{"role": "user", "content": "a"}] * 6}},

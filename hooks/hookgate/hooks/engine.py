@@ -240,9 +240,12 @@ class Engine:
         `layer` restricts the run to the hooks of one layer, and `plan` to those in a plan for this event.
         """
         try:
+            steps = session.call_state.steps
+            if plan is None and steps.is_large:  # its tools, which may be many, are compared with conditions
+                plan = await steps.run(self.plan, event, session, layer)
             plan = plan or self.plan(event, session, layer)
             # If the body is large or the queue is full, a hook may have to wait, which requires a deadline.
-            if (hook := plan.inline_hook) and not session.call_state.steps.is_large and self._queue.free > 0:
+            if (hook := plan.inline_hook) and not steps.is_large and self._queue.free > 0:
                 run = await self._executor.run(hook, event, (), session, None)
                 if run.output is None and run.failure is None:
                     self.health.update((run,))

@@ -14,6 +14,7 @@ from hookgate.translator.fields import (
     read,
     read_list,
     read_object,
+    snake,
     without,
 )
 from hookgate.translator.hosted_calls import KNOWN_KINDS
@@ -214,12 +215,6 @@ _ROLE = re.compile(r"[A-Za-z_]{0,32}")
 _USUAL_ROLES = ("user", "model", None)
 
 
-_READ = frozenset(
-    {"cachedContent", "contents", "generationConfig", "systemInstruction", "toolConfig", "tools"}
-)
-"""The fields of a request that are read or edited."""
-
-_PLAIN_NAMES = {name.lower(): name for name in _READ}
 _TOOLS = frozenset(map(str.lower, ("tools", "functionDeclarations", *KNOWN_KINDS)))
 """The fields with tools, in lower case."""
 _NOT_LETTERS = re.compile(r"[^a-z]+")
@@ -230,13 +225,34 @@ def _plain(name: str) -> str:
     return _NOT_LETTERS.sub("", name.lower())
 
 
-def _check_names(body: JsonObject) -> None:
-    """Refuse a field that another parser could take for one that is read. Raises BodyError."""
-    for key in body:
-        if key not in _READ:
-            name = _PLAIN_NAMES.get(_plain(key))
-            if name is not None and camel(key) != name:
-                raise BodyError(key, f"the field must be spelled {name!r}")
+class _Fields:
+    """The names of the fields of an object that are read."""
+
+    def __init__(self, *names: str) -> None:
+        self._spellings = frozenset({*names, *map(snake, names)})
+        self._names = {name.lower(): name for name in names}
+
+    def check(self, obj: JsonObject, path: str) -> None:
+        """Refuse a field that another parser could take for one that is read. Raises BodyError."""
+        for key in obj.keys() - self._spellings:
+            if name := self._names.get(_plain(key)):
+                raise BodyError(_joined(path, key), f"the field must be spelled {name!r}")
+
+
+_BODY = _Fields("cachedContent", "contents", "generationConfig", "systemInstruction", "toolConfig", "tools")
+_CONTENT = _Fields("parts", "role")
+_PART = _Fields(
+    *("codeExecutionResult", "executableCode", "fileData", "functionCall", "functionResponse", "inlineData"),
+    *("text", "thought", "thoughtSignature", "toolCall", "toolResponse"),
+)
+_IN_PART = {
+    "fileData": _Fields("fileUri", "mimeType"),
+    "functionCall": _Fields("args", "name", "partialArgs"),
+    "functionResponse": _Fields("name", "parts", "response"),
+    "inlineData": _Fields("data", "mimeType"),
+}
+_TOOL = _Fields("functionDeclarations", *KNOWN_KINDS)
+_IN_PART |= {snake(name): fields for name, fields in _IN_PART.items()}
 
 
 def check_request(given: Any) -> JsonObject:
@@ -248,7 +264,7 @@ def check_request(given: Any) -> JsonObject:
     """
     if not isinstance(given, dict):
         raise BodyError("", "the body must be a JSON object")
-    _check_names(given)
+    _BODY.check(given, "")
     body = make_canonical(given)
     instruction, contents = read(body, "systemInstruction"), read(body, "contents")
     if instruction is not None:
@@ -418,15 +434,29 @@ def _check_content(content: Any, path: str) -> None:
         if parts is not None and not isinstance(parts, dict):
             raise BodyError(f"{path}.parts", "the parts must be a list of objects")
         parts = read_list(content, "parts")
+    _CONTENT.check(content, path)
     for i, part in enumerate(parts):
         if type(part) is not dict:
             raise BodyError(f"{path}.parts[{i}]", "a part must be an object")
         text = part.get("text")
+        if text is None or len(part) > 1:
+            _check_part_names(part, f"{path}.parts[{i}]")
         if type(text) is not str and text is not None:
             raise BodyError(
                 f"{path}.parts[{i}].text", "a text must be a string, since hooks cannot inspect other types"
             )
         check_thought(part, f"{path}.parts[{i}]")
+
+
+def _check_part_names(part: JsonObject, path: str) -> None:
+    _PART.check(part, path)
+    for key in part.keys() & _IN_PART.keys():
+        if type(value := part[key]) is dict:
+            _IN_PART[key].check(value, f"{path}.{key}")
+            inner = value.get("parts")
+            for i, each in enumerate(inner if type(inner) is list else ()):
+                if type(each) is dict:
+                    _check_part_names(each, f"{path}.{key}.parts[{i}]")
 
 
 def check_thought(part: JsonObject, path: str) -> None:
@@ -442,6 +472,7 @@ def _check_tool(tool: Any, path: str) -> None:
     """
     if not isinstance(tool, dict):
         raise BodyError(path, "a tool must be an object")
+    _TOOL.check(tool, path)
     if isinstance(tool.get("name"), str):
         raise BodyError(f"{path}.name", "a tool has no name; put functions into functionDeclarations")
     declared = read(tool, "functionDeclarations")
@@ -471,6 +502,7 @@ _ITEM_LISTS = frozenset(
         "output",
         "parts",
         "requests",
+        "result",
         "steps",
         "summary",
         "tool_calls",

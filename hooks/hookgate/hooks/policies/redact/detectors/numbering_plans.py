@@ -76,8 +76,14 @@ def countries_with_plans() -> Collection[str]:
     return regions
 
 
+_MEMORY = 64 << 20
+"""The bytes that a search may take for its states. With the plans of all countries, 8 MB are too few."""
+
+
 def _compiled(patterns: Iterable[str]) -> Any:
-    return re2.compile("|".join(dict.fromkeys(patterns)) or "[^\\s\\S]")
+    options = re2.Options()
+    options.log_errors, options.max_mem = False, _MEMORY
+    return re2.compile("|".join(dict.fromkeys(patterns)) or "[^\\s\\S]", options)
 
 
 def _numbers(plan: Any) -> str:
