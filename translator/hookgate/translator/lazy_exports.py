@@ -31,10 +31,10 @@ def lazy_exports(package: str) -> Callable[[str], Any]:
 def _exports(package: str) -> dict[str, str]:
     """Return the modules that define what a package exports, by name."""
     tree = ast.parse(get_data(package, "__init__.py") or b"")
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    statements = [each for block in tree.body if isinstance(block, ast.If) for each in block.body]
     return {
-        each.name: node.module
-        for node in imports
-        if node.module and node.module.startswith(f"{package}.")
-        for each in node.names
+        each.name: statement.module
+        for statement in statements
+        if isinstance(statement, ast.ImportFrom) and statement.module
+        for each in statement.names
     }
