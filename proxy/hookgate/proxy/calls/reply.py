@@ -143,7 +143,7 @@ class Reply:
 
     async def finish(self) -> web.StreamResponse:
         """End the answer; a stream without events ends as an empty one."""
-        response = await self._start_stream()
+        response = self._response or await self._start_stream()
         if self.framing is not None:
             await self._write_to(response, self.framing.after_keep_alive(b""))
         await response.write_eof()
