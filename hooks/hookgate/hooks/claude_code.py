@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hookgate.hooks.settings import claude_names as names
-from hookgate.hooks.settings.configuration import TOOL_EVENTS, TRIGGER_EVENTS
+from hookgate.hooks.settings.event_names import TOOL_EVENTS, TRIGGER_EVENTS
 from hookgate.hooks.settings.files import read_settings
 
 _RUNNERS = re.compile(

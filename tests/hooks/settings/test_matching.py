@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgate.hooks.settings import EVENTS, KNOWN_TOOLS, Matcher, Subject, When
-from hookgate.hooks.settings.configuration import TOOL_EVENTS, TRIGGER_EVENTS, holds
+from hookgate.hooks.settings.configuration import holds
+from hookgate.hooks.settings.event_names import TOOL_EVENTS, TRIGGER_EVENTS
 
 NAMES = st.sampled_from([*KNOWN_TOOLS, "mcp_github_search", "rewrite_x", "x"])
 

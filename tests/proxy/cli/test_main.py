@@ -74,14 +74,15 @@ async def test_the_list_of_commands_loads_none_of_them() -> None:
 
 
 _OF_CALLS = "aiohttp prometheus_client watchfiles hookgate.hooks.engine hookgate.proxy.calls"
+_OF_HOOKS = "hookgate.hooks.events hookgate.hooks.settings.configs"
 _RARE = "alembic google opentelemetry psycopg hookgate.hooks.policies.redact"
 
 
 @pytest.mark.parametrize(
     ("command", "unused"),
     [
-        ("keys list", f"{_OF_CALLS} hookgate.hooks.events hookgate.proxy.observe.record"),
-        ("audit list", f"{_OF_CALLS} hookgate.hooks.events hookgate.proxy.observe.record"),
+        ("keys list", f"{_OF_CALLS} {_OF_HOOKS} yarl hookgate.proxy.audit.ledger hookgate.proxy.observe.record"),
+        ("audit list", f"{_OF_CALLS} {_OF_HOOKS} yarl hookgate.proxy.observe.record"),
         ("tools list", _OF_CALLS),
         ("hooks list", "aiohttp prometheus_client sqlalchemy watchfiles hookgate.proxy.calls"),
         ("init --list", f"{_OF_CALLS} pydantic sqlalchemy hookgate.hooks.settings"),

@@ -8,8 +8,7 @@ import ast
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from importlib.abc import InspectLoader
-from importlib.util import find_spec
+from pkgutil import get_data
 from typing import Any
 
 
@@ -31,12 +30,11 @@ def lazy_exports(package: str) -> Callable[[str], Any]:
 @cache
 def _exports(package: str) -> dict[str, str]:
     """Return the modules that define what a package exports, by name."""
-    spec = find_spec(package)
-    source = spec.loader.get_source(package) if spec and isinstance(spec.loader, InspectLoader) else None
-    found = [node for node in ast.walk(ast.parse(source or "")) if isinstance(node, ast.ImportFrom)]
+    tree = ast.parse(get_data(package, "__init__.py") or b"")
+    statements = [each for block in tree.body if isinstance(block, ast.If) for each in block.body]
     return {
-        each.name: node.module
-        for node in found
-        if node.module and node.module.startswith(f"{package}.")
-        for each in node.names
+        each.name: statement.module
+        for statement in statements
+        if isinstance(statement, ast.ImportFrom) and statement.module
+        for each in statement.names
     }

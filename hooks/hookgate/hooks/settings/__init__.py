@@ -18,21 +18,22 @@ if TYPE_CHECKING:  # what it exports, by the modules that define it
         When as When,
     )
     from hookgate.hooks.settings.configuration import (
-        ADVISORY as ADVISORY,
-        EVENTS as EVENTS,
-        GEMINI_LAYERS as GEMINI_LAYERS,
         KNOWN_TOOLS as KNOWN_TOOLS,
-        LAYERS as LAYERS,
         Configuration as Configuration,
         EngineLimits as EngineLimits,
         FailsOpen as FailsOpen,
         Group as Group,
         Hook as Hook,
-        Layer as Layer,
         Matcher as Matcher,
+        Subject as Subject,
+    )
+    from hookgate.hooks.settings.event_names import ADVISORY as ADVISORY, EVENTS as EVENTS
+    from hookgate.hooks.settings.sources import (
+        GEMINI_LAYERS as GEMINI_LAYERS,
+        LAYERS as LAYERS,
+        Layer as Layer,
         NumberedText as NumberedText,
         SettingsSource as SettingsSource,
-        Subject as Subject,
         project_sources as project_sources,
     )
     from hookgate.hooks.settings.layers import (

@@ -11,17 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hookgate.hooks.errors import Problem, SettingsError
-from hookgate.hooks.settings.configuration import (
-    GEMINI_LAYERS,
-    LAYERS,
-    Configuration,
-    EngineLimits,
-    Group,
-    Hook,
-    SettingsSource,
-    without_copies,
-)
+from hookgate.hooks.settings.configuration import Configuration, EngineLimits, Group, Hook, without_copies
 from hookgate.hooks.settings.reading import LayerReading, read_layer
+from hookgate.hooks.settings.sources import GEMINI_LAYERS, LAYERS, SettingsSource
 
 log = logging.getLogger("hookgate.hooks")
 

@@ -15,13 +15,12 @@ from hookgate.hooks.settings import claude_names
 from hookgate.hooks.settings.configs import BuiltinConfig, When
 from hookgate.hooks.settings.configuration import (
     KNOWN_TOOLS,
-    TOOL_EVENTS,
-    TRIGGER_EVENTS,
     LinearMatcher,
     Matcher,
     Subject,
     needs_backtracking,
 )
+from hookgate.hooks.settings.event_names import TOOL_EVENTS, TRIGGER_EVENTS
 from hookgate.hooks.settings.files import closest_name
 from hookgate.translator.fields import camel
 

@@ -34,18 +34,14 @@ from hookgate.hooks.settings.configs import (
     When,
 )
 from hookgate.hooks.settings.configuration import (
-    EVENTS,
-    GEMINI_LAYERS,
     Group,
     Hook,
-    Layer,
     LinearMatcher,
     Literally,
     Matcher,
-    SettingsSource,
     display_target,
-    project_of,
 )
+from hookgate.hooks.settings.event_names import EVENTS
 from hookgate.hooks.settings.files import (
     SettingsFile,
     closest_name,
@@ -61,6 +57,7 @@ from hookgate.hooks.settings.matcher_advice import (
     wildcards_as_regex,
 )
 from hookgate.hooks.settings.positions import ValuePath
+from hookgate.hooks.settings.sources import GEMINI_LAYERS, Layer, SettingsSource, project_of
 
 log = logging.getLogger("hookgate.hooks")
 

@@ -12,8 +12,10 @@ from pydantic import ValidationError
 
 from hookgate.hooks.errors import SettingsError
 from hookgate.hooks.settings.configs import RuntimeConfig
-from hookgate.hooks.settings.configuration import EVENTS, LAYERS, Configuration, Group, Hook, Layer, Matcher
+from hookgate.hooks.settings.configuration import Configuration, Group, Hook, Matcher
+from hookgate.hooks.settings.event_names import EVENTS
 from hookgate.hooks.settings.files import closest_name
+from hookgate.hooks.settings.sources import LAYERS, Layer
 
 _LAYER: Layer = "runtime"
 _OPTIONS = frozenset(RuntimeConfig.model_fields) - {"type", "action", "name"}

@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 from hookgate.hooks.field_texts import DescribedSchema
 from hookgate.hooks.settings.configs import AnyConfig, FileConfig, GroupConfig
-from hookgate.hooks.settings.configuration import EVENTS
+from hookgate.hooks.settings.event_names import EVENTS
 
 Json = dict[str, Any]
 

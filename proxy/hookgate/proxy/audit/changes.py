@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hookgate.proxy.audit.chain import audit_entry
-from hookgate.proxy.audit.ledger import open_ledger
 from hookgate.proxy.config.models import AuditSettings
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import FAILURES, reason
@@ -50,6 +49,9 @@ def recording_changes(
     jsonl = None if settings.jsonl is None else str(settings.jsonl)
     if jsonl == "-":  # the stdout of the gateway, not that of a command
         jsonl = None
+    # Imported only for a change: most commands only read.
+    from hookgate.proxy.audit.ledger import open_ledger  # noqa: PLC0415  # see above
+
     with open_ledger(url, state, jsonl, settings.deadline) as (ledger, database):
 
         def record(name: str, **about: object) -> None:

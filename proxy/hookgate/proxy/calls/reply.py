@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -143,7 +143,7 @@ class Reply:
 
     async def finish(self) -> web.StreamResponse:
         """End the answer; a stream without events ends as an empty one."""
-        response = await self._start_stream()
+        response = self._response or await self._start_stream()
         if self.framing is not None:
             await self._write_to(response, self.framing.after_keep_alive(b""))
         await response.write_eof()
@@ -153,14 +153,14 @@ class Reply:
         """Close the connection after what has been written, so that the client detects the missing end."""
         close_mid_answer(self._request)
 
-    @asynccontextmanager
-    async def sending_keep_alives(self, settings: StreamSettings) -> AsyncIterator[None]:
+    def sending_keep_alives(self, settings: StreamSettings) -> AbstractAsyncContextManager[None]:
         """Start a pending stream when its headers are due, and send keep-alives during long silences."""
-        if self.framing is None:
-            yield
-            return
+        return nullcontext() if self.framing is None else self._keeping_alive(self.framing, settings)
+
+    @asynccontextmanager
+    async def _keeping_alive(self, framing: Framing, settings: StreamSettings) -> AsyncIterator[None]:
         self._quiet_since = asyncio.get_running_loop().time()
-        task = asyncio.create_task(self._send_keep_alives(self.framing, settings))
+        task = asyncio.create_task(self._send_keep_alives(framing, settings))
         try:
             yield
         finally:

@@ -17,7 +17,6 @@ from typing import Any
 
 from hookgate.hooks.policies.counters import MEASURES, LimitRule
 from hookgate.hooks.policies.options import read_options
-from hookgate.hooks.settings.matcher_advice import regex_as_wildcards
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.changes import RecordOwnChange, operator_name, recording_changes
 from hookgate.proxy.cli.flags import add_state_flags
@@ -189,6 +188,9 @@ def _printable(text: str, flag: str, longest: int) -> str:
 def _model(text: str) -> str:
     if text.startswith("models/"):
         raise ValueError(f"--models: {text!r} has a prefix; write {text.removeprefix('models/')!r}")
+    # Imported only for a key that is created: it imports the configuration of hooks.
+    from hookgate.hooks.settings.matcher_advice import regex_as_wildcards  # noqa: PLC0415  # see above
+
     if (meant := regex_as_wildcards(text)) != [text]:
         remedy = f"; write {shlex.join(meant)}" if meant else ""
         expected = "names with the wildcards *, ? and […] are expected"

@@ -4,13 +4,23 @@ import re
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
-from yarl import URL
 
 from hookgate.proxy import GEMINI_API
 from hookgate.proxy.errors import describe_os_error
+
+if TYPE_CHECKING:  # a command without URLs in its configuration does not need it
+    from yarl import URL
+
+
+def _url(text: str) -> "URL":
+    """Parse a URL. Raises ValueError."""
+    # Imported only if it is needed: it takes 10 ms.
+    from yarl import URL  # noqa: PLC0415  # see above
+
+    return URL(text)
 
 
 def parse_origin(text: str) -> str:
@@ -18,7 +28,7 @@ def parse_origin(text: str) -> str:
     if re.search(r"[\s?#@\\]", text):
         raise ValueError(f"{text!r} contains more than a scheme, host, port and path")
     try:
-        url = URL(text)
+        url = _url(text)
     except ValueError as error:
         raise ValueError(f"{text!r} is not a base URL: {error}; give one like {GEMINI_API}") from None
     if url.scheme not in ("http", "https") or not url.host:
@@ -26,14 +36,14 @@ def parse_origin(text: str) -> str:
     return text.rstrip("/")
 
 
-def parse_proxy(text: str | None) -> URL | None:
+def parse_proxy(text: str | None) -> "URL | None":
     """Parse a proxy's URL. Raises ValueError without the URL, which may contain a password."""
     if text is None:
         return None
     try:
-        url = URL(text)
+        url = _url(text)
     except ValueError:
-        url = URL()
+        url = _url("")
     if url.scheme != "http" or not url.host or url.path != "/" or url.query_string or url.fragment:
         raise ValueError("upstream.proxy is not a proxy's URL; give one like http://proxy.example:3128")
     return url
@@ -125,7 +135,7 @@ def _api_origin(text: str) -> str:
 
 def https_url(text: str) -> str:
     """Check and return a URL whose answers are trusted. Over plain HTTP, others could replace them."""
-    url = URL(_origin(text))
+    url = _url(_origin(text))
     if url.scheme != "https" and not is_loopback(url.host or ""):
         raise ValueError("must be an https:// URL, such as https://login.example.com")
     return text

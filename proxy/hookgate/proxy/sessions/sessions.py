@@ -69,9 +69,9 @@ class SessionState:
     """The ID of the user's turn in the last call."""
     transcript_turns: int = 0
     """The number of turns that are in the session's transcript."""
-    announced: Counter[str] = field(default_factory=Counter)
+    announced: dict[str, int] = field(default_factory=dict)
     """The runs of tools, by name, that were announced and whose results have not been seen in a call."""
-    denied: Counter[str] = field(default_factory=Counter)
+    denied: dict[str, int] = field(default_factory=dict)
     """The announced runs that hooks denied, by tool."""
 
     @property
@@ -92,12 +92,12 @@ class SessionState:
         """Count a run of a tool that a shim has announced: one that runs, or one that was denied."""
         counts, tool = self.announced if runs else self.denied, _short_name(tool)
         if len(counts) < MAX_TOOLS or tool in counts:
-            counts[tool] += 1
+            counts[tool] = counts.get(tool, 0) + 1
 
     def use_announcement(self, tool: str, *, ran: bool) -> bool:
         """Use up one announced run of a tool. Returns False if there is none."""
         counts, tool = self.announced if ran else self.denied, _short_name(tool)
-        if counts[tool] < 2:
+        if counts.get(tool, 0) < 2:
             return bool(counts.pop(tool, 0))
         counts[tool] -= 1
         return True
@@ -346,6 +346,8 @@ class LocalSessions(Sessions):
 
     def _get(self, mapping: "FairMapping[SessionKey, V]", key: SessionKey) -> V | None:
         """Return a value, and move it to its key's own share if the key has been accepted since."""
+        if not len(mapping):  # as in a gateway without shims and events of sessions
+            return None
         own, *others = self.keys.shares(key[0])
         if (value := mapping.get(own, key)) is not None:
             return value

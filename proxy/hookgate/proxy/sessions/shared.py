@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
@@ -357,6 +357,6 @@ def _state_of(document: bytes) -> SessionState:
         memory=conversation,
         turn=fields["turn"],
         transcript_turns=fields["recorded"],
-        announced=Counter(fields["announced"]),
-        denied=Counter(fields["denied"]),
+        announced=dict(fields["announced"]),
+        denied=dict(fields["denied"]),
     )

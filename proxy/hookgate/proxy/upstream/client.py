@@ -7,7 +7,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -129,9 +129,17 @@ def _forwarded(
     kept = {
         low: (name, value)  # once, however often and in whatever case it was sent
         for name, value in headers
-        if (low := name.lower()) in allowed or (low.startswith(prefixes) and low not in _NEVER_FORWARDED)
+        if (low := _forwarded_name(name, allowed, prefixes))
     }
     return dict(kept.values())
+
+
+@lru_cache(256)
+def _forwarded_name(name: str, allowed: frozenset[str], prefixes: tuple[str, ...]) -> str:
+    """Return the name of a header in lower case, or an empty string if it is not forwarded."""
+    low = name.lower()
+    is_allowed = low in allowed or (low.startswith(prefixes) and low not in _NEVER_FORWARDED)
+    return low if is_allowed else ""
 
 
 _IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT"})
@@ -172,7 +180,9 @@ class UpstreamAnswer:
         self.status, self.headers = connection.answer.status, connection.answer.headers
         if mask is not None:
             self.headers = mask.headers(self.headers)
-        coding = ", ".join(self.headers.getall(hdrs.CONTENT_ENCODING, ())).lower()
+        coding = ""
+        if hdrs.CONTENT_ENCODING in self.headers:
+            coding = ", ".join(self.headers.getall(hdrs.CONTENT_ENCODING)).lower()
         if has_controls(coding):
             raise _unreadable("its Content-Encoding has control characters")
         if decompress and coding and coding not in CODINGS:
