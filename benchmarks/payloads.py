@@ -106,7 +106,7 @@ def conversation_requests(seed: int, turns: int = 40) -> list[dict[str, Any]]:
     contents, requests = first["contents"][:1], []
     for number in range(turns):
         contents += _turns(rnd, number, rnd.choice(_RESULT_BYTES))
-        requests.append({**first, "contents": contents[:_end_of_results(contents)]})
+        requests.append({**first, "contents": contents[: _end_of_results(contents)]})
     return requests
 
 
@@ -203,9 +203,7 @@ def _turns(rnd: random.Random, number: int, result_bytes: int = 0) -> Iterator[d
     while len(output) < result_bytes:
         output += _output(rnd)
     output = output[: result_bytes or None]
-    result = {
-        "functionResponse": {"id": f"{name}-{number}", "name": name, "response": {"output": output}}
-    }
+    result = {"functionResponse": {"id": f"{name}-{number}", "name": name, "response": {"output": output}}}
     yield {"role": "user", "parts": [result]}
     if number % 8 == 7:
         yield {"role": "model", "parts": [{"text": "All tests pass now. ✅ " + WORDS * 3}]}

@@ -231,8 +231,10 @@ def _check_names(body: JsonObject) -> None:
                 raise BodyError(key, f"the field must be spelled {name!r}")
 
 
-def check_request(given: Any) -> JsonObject:
+def check_request(given: Any, known: int = 0) -> JsonObject:
     """Return the body, made canonical, if it can be interpreted in only one way. Raises BodyError.
+
+    The first `known` turns were returned unchanged by an earlier check.
 
     A body is refused if it contains a field in two spellings, one that is read in another spelling, inline
     data that decoders could interpret differently, or values of the wrong type, which hooks would not see.
@@ -240,6 +242,8 @@ def check_request(given: Any) -> JsonObject:
     """
     if not isinstance(given, dict):
         raise BodyError("", "the body must be a JSON object")
+    if known and _is_canonical_behind(given, known):
+        return given
     _check_names(given)
     body = make_canonical(given)
     instruction, contents = read(body, "systemInstruction"), read(body, "contents")
@@ -263,6 +267,15 @@ def check_request(given: Any) -> JsonObject:
     for i, tool in enumerate(read_list(body, "tools")):
         _check_tool(tool, f"tools[{i}]")
     return body
+
+
+def _is_canonical_behind(given: JsonObject, known: int) -> bool:
+    """Return whether the body is canonical, except perhaps for its first turns. Each turn is on its own."""
+    rest = {**given, "contents": given["contents"][known:]}
+    try:
+        return check_request(rest) is rest
+    except BodyError:  # a check of the whole body raises it with the right index
+        return False
 
 
 def check_role(content: JsonObject, path: str) -> None:
@@ -339,9 +352,9 @@ def _check_candidate(candidate: Any, most: int) -> None:
         parts = content.get("parts")
         if type(parts) is list and len(parts) == 1:
             part = parts[0]
-            if type(part) is dict and len(part) == 1 and type(text := part.get("text")) is str:
-                if not text.startswith(_AUDIO):
-                    return  # a single text of the model, as in most events of a stream
+            is_text = type(part) is dict and len(part) == 1 and type(part.get("text")) is str
+            if is_text and not part["text"].startswith(_AUDIO):
+                return  # a single text of the model, as in most events of a stream
     _check_content(content, "content")
     check_spellings(content, "content")
     if not isinstance(content.get("parts"), list | None):

@@ -125,7 +125,7 @@ def parse(data: bytes, bounds: Bounds) -> Parsed:
             raise
         data = repaired
         lifted, value = _parsed(data, bounds)
-    values, keys, large_numbers = _survey(value)
+    values, keys, large_numbers = survey(value)
     if large_numbers:
         value = _checked(data if lifted is None else lifted.text, value, keys, large_numbers=True)
     return Parsed(value if lifted is None else lifted.put_back(value, bounds.text), values)
@@ -156,7 +156,7 @@ def loads(data: bytes, bounds: Bounds | None = None, depth: int = MAX_DEPTH) -> 
 def _loads_exactly(data: bytes, bounds: Bounds | None, depth: int) -> Any:
     lifted, value = _parsed(data, bounds)
     text = data if lifted is None else lifted.text
-    _, keys, large_numbers = _survey(value, depth)
+    _, keys, large_numbers = survey(value, depth)
     if large_numbers or not _shows_as_many(text, keys):
         value = _checked(text, value, keys, large_numbers=large_numbers)
     return value if lifted is None or bounds is None else lifted.put_back(value, bounds.text)
@@ -246,7 +246,7 @@ def _within(data: bytes, bounds: Bounds) -> Lifted:
     return lifted
 
 
-def _survey(value: Any, max_depth: int = MAX_DEPTH) -> tuple[int, int, bool]:
+def survey(value: Any, max_depth: int = MAX_DEPTH) -> tuple[int, int, bool]:
     """Return the numbers of values and keys, and whether a float may have been a large integer."""
     values, keys, large, level, depth = 0, 0, False, [value], 0
     while level:

@@ -13,10 +13,10 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 from hookgate.hooks.policies.redact.json_text import JsonText, unescaped
 from hookgate.hooks.policies.redact.known import NOTHING_KNOWN, KnownParts
 from hookgate.hooks.policies.redact.presidio import BufferingRedactor, Find
-from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
+from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong, is_long
 from hookgate.hooks.policies.redact.streaming import AtCap, BlockedPiece, KeptPiece, Redactor, TextPiece
 from hookgate.hooks.session import Withheld
-from hookgate.translator.fields import JsonObject, is_larger, same_items
+from hookgate.translator.fields import JsonObject, same_items
 
 Place = TypeVar("Place", bound=Hashable)
 
@@ -134,17 +134,6 @@ _REPEATED = 3
 _LONGEST_NAMED = 1024
 
 _SMALLEST_NUMBER = 10_000_000
-
-_MAX_QUICK_SEARCH = 256 * 1024
-"""Characters whose search takes one or two milliseconds, or some tens of milliseconds in crafted text."""
-
-_VALUE_CHARACTERS = 128
-"""Characters whose search takes as long as a value does besides its text."""
-
-
-def is_long(value: Any) -> bool:
-    """Return whether a JSON value takes long to search even if there is nothing to find."""
-    return is_larger(value, _MAX_QUICK_SEARCH, _VALUE_CHARACTERS)
 
 
 @dataclass(frozen=True, slots=True)
