@@ -143,14 +143,14 @@ def _parse_rest(data: bytes, start: int, known: Sequence[CanonicalTurn], bounds:
         return None
     try:
         value = orjson.loads(b"".join((data[:start], _MARK_JSON, data[start + size :])))
-        values, _, large_numbers = survey(value)
+        values, members, _, large_numbers = survey(value)
     except (orjson.JSONDecodeError, BodyError):  # `parse` describes the error in the whole text
         return None
-    contents, values = _contents_in(value), values - 1 + totals_of(known).values
-    if large_numbers or values > bounds.values or not contents or contents[0] != _MARK:
+    contents, more = _contents_in(value), totals_of(known).values - 1
+    if large_numbers or values + more > bounds.values or not contents or contents[0] != _MARK:
         return None
     contents[:1] = [turn.content for turn in known]
-    return Parsed(value, values)
+    return Parsed(value, values + more, members + len(known) + more)
 
 
 def _contents_in(body: Any) -> list[Any]:

@@ -272,7 +272,7 @@ async def read_request(request: web.BaseRequest, *, has_turns: bool = False) -> 
             parsed = await body_worker.run(turn, len(data), parse, data, body_worker.bounds)
         work = len(data) + VALUE_BYTES * parsed.count
         source.body_work = work - _saved(_work_of_known(source.turns))
-        if parsed.count > (most := body_worker.limits.items):
+        if parsed.members > (most := body_worker.limits.items):  # an item is in a list
             await body_worker.run(turn, work, check_items, parsed.value, most, TOO_MANY)
     except BodyError as error:
         raise body_refused(error) from None
