@@ -64,10 +64,12 @@ def _number(value: Any) -> int:
 
 
 def _input_tokens(body: JsonObject, turns: RequestTurns) -> int:
-    contents = read_list(body, "contents")
-    known = turns.known_in(contents)
-    rest = {**body, "contents": contents[known:]} if known else body
-    size = totals_of(turns.turns[:known]).size + input_size(rest)
+    contents = read_list(body, "contents") if turns.known else []
+    if known := turns.known_in(contents):
+        rest = {**body, "contents": contents[known:]}
+        size = totals_of(turns.turns[:known]).size + input_size(rest)
+    else:
+        size = input_size(body)
     text, media = -(-size.text // BYTES_PER_TOKEN), size.media // BYTES_PER_MEDIA_TOKEN
     return text + media + size.files * _MEDIA_TOKENS
 

@@ -383,7 +383,6 @@ class CleanCheck(Redaction):
             known=redaction.known.again(),
         )
         self.may_join_values = set(redaction.scopes) >= SCOPES
-        self._long = Redaction(redaction._search, _raise_found, redaction.scopes, brief=redaction._brief)
         self._texts: list[str] = []
         self._values: list[Any] = []
 
@@ -395,8 +394,10 @@ class CleanCheck(Redaction):
             look_through(self)
             texts = {*self._texts, *self._texts_in(self._values)}
             long = {text for text in texts if len(text) >= self._search.cap}
-            for text in long:  # one search is not enough for them
-                self._long.text(text)
+            if long:  # one search is not enough for them
+                search = Redaction(self._search, _raise_found, self.scopes, brief=self._brief)
+                for text in long:
+                    search.text(text)
         except (_Found, Withheld):
             return False
         return self._scanner.all_clean(texts - long)

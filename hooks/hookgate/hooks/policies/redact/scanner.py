@@ -80,6 +80,11 @@ class Scanner:
         self._is_brief = False
         self._bytes_left: float = math.inf
 
+    def __copy__(self) -> "Scanner":
+        copied = object.__new__(Scanner)  # as `copy.copy` does by default, in a sixth of the time
+        copied.__dict__.update(self.__dict__)
+        return copied
+
     def limited(self, max_checks: float, *, brief: bool = False) -> "Scanner":
         """Return a copy of the scanner for one body.
 
