@@ -6,7 +6,7 @@ replacement is put where the secret begins.
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args
 
@@ -39,9 +39,15 @@ class ChunkedText(Generic[Place]):
 
     def feed(self, place: Place, text: str) -> None:
         """Add the next chunk, which is at this place. Raises Withheld if the text is blocked."""
-        if text:
-            self._add(place, len(text))
-            self._put_pieces(self._redactor.feed(text))
+        self.feed_all([(place, text)])
+
+    def feed_all(self, chunks: Sequence[tuple[Place, str]]) -> None:
+        """Add the next chunks, with their places, as one. Raises Withheld if the text is blocked."""
+        for place, text in chunks:
+            if text:
+                self._add(place, len(text))
+        if joined := "".join([text for _, text in chunks]):
+            self._put_pieces(self._redactor.feed(joined))
 
     def finish(self) -> None:
         """End the text, so that all of it is decided. Raises Withheld if it is blocked."""
@@ -444,6 +450,14 @@ def _strings(value: Any) -> list[str]:
     if isinstance(value, int | float) and abs(value) >= _SMALLEST_NUMBER:
         return [_digits(value)]
     return [value] if isinstance(value, str) else []
+
+
+def without_small_numbers(obj: JsonObject) -> JsonObject:
+    """Return the object with 0 in place of its integers that are too short to be searched, such as counts."""
+    return {
+        name: 0 if type(value) is int and -_SMALLEST_NUMBER < value < _SMALLEST_NUMBER else value
+        for name, value in obj.items()
+    }
 
 
 def names_a_secret(name: str) -> bool:
