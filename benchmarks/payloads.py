@@ -35,6 +35,9 @@ _NAMES = (
     "cursor",
 )
 
+_RESULT_BYTES = (100, 300, 600, 1_000, 2_000, 3_000, 5_000, 8_000, 12_000, 25_000)
+"""The sizes of tools' results in a conversation."""
+
 _TOOLS = (
     ("read_file", ("file_path", "start_line", "end_line")),
     ("write_file", ("file_path", "content")),
@@ -92,15 +95,24 @@ def agent_request(
     return request
 
 
-def conversation_requests(first: str, turns: int = 40) -> list[dict[str, Any]]:
-    """Return the requests of a conversation in order: each has one function call and its result more."""
-    whole = agent_request(8_000 * turns, first)
-    ends = [
-        number
-        for number, content in enumerate(whole["contents"], 1)
-        if "functionResponse" in content["parts"][0]
-    ]
-    return [{**whole, "contents": whole["contents"][:end]} for end in ends[:turns]]
+def conversation_requests(seed: int, turns: int = 40) -> list[dict[str, Any]]:
+    """Return the requests of a conversation in order: each has one function call and its result more.
+
+    The results have the sizes of real ones, from 0.1 to 25 KB. `seed` determines all texts of the turns, so
+    that conversations have only their tools in common.
+    """
+    rnd = random.Random(seed)  # noqa: S311  # texts of a benchmark
+    first = agent_request(0, f"task {seed}", seed)
+    contents, requests = first["contents"][:1], []
+    for number in range(turns):
+        contents += _turns(rnd, number, rnd.choice(_RESULT_BYTES))
+        requests.append({**first, "contents": contents[: _end_of_results(contents)]})
+    return requests
+
+
+def _end_of_results(contents: list[dict[str, Any]]) -> int:
+    """Return the number of contents up to the last result of a tool."""
+    return max(at for at, content in enumerate(contents, 1) if "functionResponse" in content["parts"][0])
 
 
 def embedding_request(inputs: int) -> dict[str, Any]:
@@ -174,8 +186,11 @@ def function_call_answer() -> dict[str, Any]:
     return answer
 
 
-def _turns(rnd: random.Random, number: int) -> Iterator[dict[str, Any]]:
-    """Yield a step of the agent's task: a call with a thought signature, its result, and sometimes a text."""
+def _turns(rnd: random.Random, number: int, result_bytes: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield a step of the agent's task: a call with a thought signature, its result, and sometimes a text.
+
+    The result has about `result_bytes` bytes, if given.
+    """
     name, _ = rnd.choice(_TOOLS[:7])
     call = {"functionCall": {"name": name, "args": _arguments(rnd, name, number)}}
     parts: list[dict[str, Any]] = [{**call, "thoughtSignature": _signature(rnd)}]
@@ -184,9 +199,11 @@ def _turns(rnd: random.Random, number: int) -> Iterator[dict[str, Any]]:
             0, {"text": f"Step {number}: I’ll look at `{rnd.choice(_NAMES)}.py` → then run the tests."}
         )
     yield {"role": "model", "parts": parts}
-    result = {
-        "functionResponse": {"id": f"{name}-{number}", "name": name, "response": {"output": _output(rnd)}}
-    }
+    output = _output(rnd)
+    while len(output) < result_bytes:
+        output += _output(rnd)
+    output = output[: result_bytes or None]
+    result = {"functionResponse": {"id": f"{name}-{number}", "name": name, "response": {"output": output}}}
     yield {"role": "user", "parts": [result]}
     if number % 8 == 7:
         yield {"role": "model", "parts": [{"text": "All tests pass now. ✅ " + WORDS * 3}]}

@@ -90,7 +90,7 @@ def counted_loads() -> Mapping[str, CountedLoad]:
         "agent's call, repeated": CountedLoad(AGENT, agents * 2, agents * 3),
         "agent's call, new body": CountedLoad(AGENT, new[:12], new[12:]),
         "conversation of 40 turns, per call": CountedLoad(
-            AGENT, conversation_requests("first task"), conversation_requests("second task")
+            AGENT, conversation_requests(1), conversation_requests(2)
         ),
         "call of 5 MB": CountedLoad(SMALL, large, large),
         "event, many in a read": CountedLoad(STREAM, small[:8], small[8:24], EVENTS),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from hookgate.translator.fields import JsonObject
+from hookgate.translator.known_turns import NO_TURNS, RequestTurns
 
 
 class Screen(Protocol):
@@ -164,6 +165,8 @@ class CallState:
     """The models that answered the latest calls to other models, by the names of these."""
     expected: ExpectedUse = ExpectedUse()
     """What the call is expected to use; nothing if it uses no tokens, or if that is unknown."""
+    turns: RequestTurns = NO_TURNS
+    """The turns with which the request began when it was read, as far as their JSON was canonical."""
     steps: Steps = _STEPS
     """Runs the steps of hooks."""
 

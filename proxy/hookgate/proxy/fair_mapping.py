@@ -33,6 +33,10 @@ class FairMapping(Generic[K, V]):
         """Iterate over the values with their shares."""
         return ((share, value) for share, values in self._values.items() for value in values.values())
 
+    def latest(self, share: str) -> Iterator[tuple[K, V]]:
+        """Iterate over the keys and values of a share, from the one that was used last."""
+        return reversed(self._values.get(share, {}).items())
+
     def get(self, share: str, key: K) -> V | None:
         """Return a value and mark it as used, or return None if there is none."""
         values = self._values.get(share)

@@ -20,6 +20,7 @@ from hookgate.proxy.server import bodies
 from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, Inflation
 from hookgate.proxy.server.memory import BodyMemory, MemoryLease
 from hookgate.translator import BodyError, JsonArray, ServerSentEvents
+from hookgate.translator.known_turns import parse_turns
 from hookgate.translator.streaming import framing
 from hookgate.translator.strictjson import parse
 
@@ -89,11 +90,12 @@ async def test_a_request_with_a_large_image_passes_unchanged() -> None:
 async def test_large_bodies_are_parsed_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     where = []
 
-    def noted(data: bytes, bounds: Any) -> Any:
+    def noted(data: bytes, *args: Any) -> Any:
         where.append((len(data) > SMALL_BODY, threading.current_thread() is threading.main_thread()))
-        return parse(data, bounds)
+        return (parse_turns if len(args) > 1 else parse)(data, *args)
 
     monkeypatch.setattr(bodies, "parse", noted)
+    monkeypatch.setattr(bodies, "parse_turns", noted)
     async with running_gateway(HOOKS) as gateway:
         for size in (10, SMALL_BODY):
             assert (await post(gateway.url, UNARY, HI + b'"' + b"a" * size + b'"}')).status == 200

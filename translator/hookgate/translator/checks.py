@@ -255,8 +255,10 @@ _TOOL = _Fields("functionDeclarations", *KNOWN_KINDS)
 _IN_PART |= {snake(name): fields for name, fields in _IN_PART.items()}
 
 
-def check_request(given: Any) -> JsonObject:
+def check_request(given: Any, known: int = 0) -> JsonObject:
     """Return the body, made canonical, if it can be interpreted in only one way. Raises BodyError.
+
+    The first `known` turns were returned unchanged by an earlier check.
 
     A body is refused if it contains a field in two spellings, one that is read in another spelling, inline
     data that decoders could interpret differently, or values of the wrong type, which hooks would not see.
@@ -264,6 +266,8 @@ def check_request(given: Any) -> JsonObject:
     """
     if not isinstance(given, dict):
         raise BodyError("", "the body must be a JSON object")
+    if known and _is_canonical_behind(given, known):
+        return given
     _BODY.check(given, "")
     body = make_canonical(given)
     instruction, contents = read(body, "systemInstruction"), read(body, "contents")
@@ -291,6 +295,15 @@ def check_request(given: Any) -> JsonObject:
     for i, tool in enumerate(read_list(body, "tools")):
         _check_tool(tool, f"tools[{i}]")
     return body
+
+
+def _is_canonical_behind(given: JsonObject, known: int) -> bool:
+    """Return whether the body is canonical, except perhaps for its first turns. Each turn is on its own."""
+    rest = {**given, "contents": given["contents"][known:]}
+    try:
+        return check_request(rest) is rest
+    except BodyError:  # a check of the whole body raises it with the right index
+        return False
 
 
 def check_role(content: JsonObject, path: str) -> None:

@@ -59,11 +59,16 @@ def is_larger(value: Any, size: int, per_value: int = 1) -> bool:
 
     The result for a very large value takes no longer than for one of this size.
     """
+    return left_of(size, value, per_value) < 0
+
+
+def left_of(size: int, value: Any, per_value: int = 1) -> int:
+    """Return what a JSON value leaves of `size`, as in `is_larger`: a negative number if it is larger."""
     left, level = size, [value]
     while level:
         left -= per_value * len(level)
         if left < 0:
-            return True
+            return left
         below: list[Any] = []
         for item in level:
             kind = type(item)
@@ -75,7 +80,7 @@ def is_larger(value: Any, size: int, per_value: int = 1) -> bool:
             elif kind is list:
                 below += item
         level = below
-    return left < 0
+    return left
 
 
 def same_items(new: Sequence[object], old: Sequence[object]) -> bool:

@@ -103,10 +103,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A parsed value, and the number of values in it."""
+    """A parsed value."""
 
     value: Any
     count: int
+    """The number of values in it."""
+    members: int
+    """The number of those that are in lists, or a higher one."""
 
 
 def parse(data: bytes, bounds: Bounds) -> Parsed:
@@ -125,10 +128,10 @@ def parse(data: bytes, bounds: Bounds) -> Parsed:
             raise
         data = repaired
         lifted, value = _parsed(data, bounds)
-    values, keys, large_numbers = _survey(value)
+    values, members, keys, large_numbers = survey(value)
     if large_numbers:
         value = _checked(data if lifted is None else lifted.text, value, keys, large_numbers=True)
-    return Parsed(value if lifted is None else lifted.put_back(value, bounds.text), values)
+    return Parsed(value if lifted is None else lifted.put_back(value, bounds.text), values, members)
 
 
 def loads(data: bytes, bounds: Bounds | None = None, depth: int = MAX_DEPTH) -> Any:
@@ -156,7 +159,7 @@ def loads(data: bytes, bounds: Bounds | None = None, depth: int = MAX_DEPTH) -> 
 def _loads_exactly(data: bytes, bounds: Bounds | None, depth: int) -> Any:
     lifted, value = _parsed(data, bounds)
     text = data if lifted is None else lifted.text
-    _, keys, large_numbers = _survey(value, depth)
+    _, _, keys, large_numbers = survey(value, depth)
     if large_numbers or not _shows_as_many(text, keys):
         value = _checked(text, value, keys, large_numbers=large_numbers)
     return value if lifted is None or bounds is None else lifted.put_back(value, bounds.text)
@@ -259,9 +262,12 @@ def _within(data: bytes, bounds: Bounds) -> Lifted:
     return lifted
 
 
-def _survey(value: Any, max_depth: int = MAX_DEPTH) -> tuple[int, int, bool]:
-    """Return the numbers of values and keys, and whether a float may have been a large integer."""
-    values, keys, large, level, depth = 0, 0, False, [value], 0
+def survey(value: Any, max_depth: int = MAX_DEPTH) -> tuple[int, int, int, bool]:
+    """Return the numbers of values, of those in lists, and of keys, and whether a float may be an integer.
+
+    A float may have been a large integer, which the parser has changed.
+    """
+    values, members, keys, large, level, depth = 0, 0, 0, False, [value], 0
     while level:
         values += len(level)
         below: list[Any] = []
@@ -271,6 +277,7 @@ def _survey(value: Any, max_depth: int = MAX_DEPTH) -> tuple[int, int, bool]:
                 keys += len(item)
                 below += item.values()
             elif kind is list:
+                members += len(item)
                 below += item
             elif kind is float and (item >= _INT64_LIMIT or item <= -_INT64_LIMIT):
                 large = True
@@ -278,7 +285,7 @@ def _survey(value: Any, max_depth: int = MAX_DEPTH) -> tuple[int, int, bool]:
         if depth > max_depth and below:
             raise BodyError("", f"the body nests deeper than {max_depth} levels; flatten it")
         level = below
-    return values, keys, large
+    return values, members, keys, large
 
 
 def _shows_as_many(data: bytes, keys: int) -> bool:

@@ -5,7 +5,9 @@ from typing import Any
 
 from hookgate.hooks.policy_environment import PriceTable
 from hookgate.hooks.session import ExpectedUse
-from hookgate.translator.fields import JsonObject, read, read_object
+from hookgate.translator.fields import JsonObject, read, read_list, read_object
+from hookgate.translator.input_size import input_size
+from hookgate.translator.known_turns import NO_TURNS, RequestTurns, totals_of
 
 BYTES_PER_TOKEN = 4
 """The bytes of text in a prompt that count as one token."""
@@ -19,21 +21,16 @@ BYTES_PER_MEDIA_TOKEN = 1024
 """The bytes of a picture, of sound or of another file that count as one token."""
 
 _MEDIA_TOKENS = 258  # of each file, however small
-_OPAQUE = frozenset({"thoughtSignature", "thought_signature", "signature"})
-_FREE = frozenset({"args", "response"})
-"""Fields of arguments and results, in which all is text, whatever its name."""
-_UNUSUAL = _OPAQUE | _FREE | {"data"}
-_SHORT = 256  # characters of a field `data` that is a text rather than a file
 
 
-def estimate_use(body: JsonObject, generates: bool = True) -> ExpectedUse:
+def estimate_use(body: JsonObject, generates: bool = True, turns: RequestTurns = NO_TURNS) -> ExpectedUse:
     """Return the tokens that a GenerateContentRequest is expected to use.
 
-    Without `generates`, the call has no answer of tokens, such as an embedding. Files that the request only
-    refers to are not estimated.
+    Without `generates`, the call has no answer of tokens, such as an embedding. Some of `turns`, with
+    which the request begins, may be known. Files that the request only refers to are not estimated.
     """
     output = estimate_output(read_object(body, "generationConfig")) if generates else 0
-    return ExpectedUse(_estimate_input(body), output)
+    return ExpectedUse(_input_tokens(body, turns), output)
 
 
 def estimate_all(requests: Sequence[JsonObject], generates: bool = True) -> ExpectedUse:
@@ -66,48 +63,15 @@ def _number(value: Any) -> int:
     return int(number) if number.is_integer() else 0
 
 
-def _estimate_input(body: JsonObject) -> int:
-    text = media = files = 0
-    free: list[Any] = []
-    level: list[Any] = [body]
-    while level:
-        below: list[Any] = []
-        for item in level:
-            kind = type(item)
-            if kind is str:
-                text += len(item) if item.isascii() else len(item.encode(errors="surrogatepass"))
-            elif kind is list:
-                below += item
-            elif kind is dict and _UNUSUAL.isdisjoint(item):
-                below += item.values()
-            elif kind is dict:
-                free += [item[name] for name in _FREE & item.keys()]
-                below += [value for name, value in item.items() if name not in _UNUSUAL]
-                if isinstance(data := item.get("data"), str) and len(data) > _SHORT:
-                    media, files = media + len(data), files + 1
-                else:
-                    below.append(data)
-        level = below
-    text += _text_size(free)
-    return -(-text // BYTES_PER_TOKEN) + media // BYTES_PER_MEDIA_TOKEN + files * _MEDIA_TOKENS
-
-
-def _text_size(level: list[Any]) -> int:
-    """Return the bytes of all strings and names in these values."""
-    size = 0
-    while level:
-        below: list[Any] = []
-        for item in level:
-            kind = type(item)
-            if kind is str:
-                size += len(item) if item.isascii() else len(item.encode(errors="surrogatepass"))
-            elif kind is list:
-                below += item
-            elif kind is dict:
-                below += item
-                below += item.values()
-        level = below
-    return size
+def _input_tokens(body: JsonObject, turns: RequestTurns) -> int:
+    contents = read_list(body, "contents") if turns.known else []
+    if known := turns.known_in(contents):
+        rest = {**body, "contents": contents[known:]}
+        size = totals_of(turns.turns[:known]).size + input_size(rest)
+    else:
+        size = input_size(body)
+    text, media = -(-size.text // BYTES_PER_TOKEN), size.media // BYTES_PER_MEDIA_TOKEN
+    return text + media + size.files * _MEDIA_TOKENS
 
 
 def priced_model(prices: PriceTable, model: str, answered_by: str | None) -> str:

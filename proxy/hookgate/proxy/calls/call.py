@@ -22,6 +22,7 @@ from hookgate.proxy.sessions.sessions import SHIM_HEADER, OpenSession, ReportedK
 from hookgate.proxy.upstream.client import UpstreamAnswer
 from hookgate.proxy.upstream.fail_over import FailOver
 from hookgate.translator.fields import JsonObject, read, read_list, texts_of
+from hookgate.translator.known_turns import RequestTurns
 
 if TYPE_CHECKING:  # they import SQLAlchemy, which only some settings need
     from hookgate.proxy.keys.issued import Admission
@@ -115,11 +116,24 @@ class Call:
         if keys is not None and issued is not None:
             await keys.withdrawn(issued)
 
-    async def read_body(self) -> JsonObject:
-        """Return the request's body, a JSON object, and record its size. Raises ApiError."""
-        body = await read_request(self.request)
+    async def read_body(self, *, has_turns: bool = False) -> JsonObject:
+        """Return the request's body, a JSON object, and record its size. Raises ApiError.
+
+        With `has_turns`, the turns with which an earlier request began are not parsed again.
+        """
+        body = await read_request(self.request, has_turns=has_turns)
         self._record_size()
         return body
+
+    @property
+    def turns(self) -> RequestTurns:
+        """The turns at the beginning of the body, some of which may be known from an earlier request."""
+        return self.request.turns
+
+    def remember_turns(self, request: JsonObject) -> None:
+        """Remember the turns of a request in the body, which has passed all checks, for later ones."""
+        turns = self.turns.beginning(read_list(request, "contents"))
+        self.request.body_worker.turns.remember(self.caller.key, turns)
 
     async def read_data(self) -> bytes:
         """Return the bytes of the request's body, and record their number. Raises ApiError (403, 413)."""
@@ -170,7 +184,7 @@ class Call:
     ) -> tuple[SessionContext, list[str] | None]:
         """Return the session of a model call, and the fingerprints of its last turn if it names none."""
         contents, caller = read_list(body, "contents"), self.caller
-        state = create_call_state(self.route, body, generates=generates)
+        state = create_call_state(self.route, body, generates=generates, turns=self.turns)
         state.steps, state.rerouted, state.model = self.steps, self.services.rerouted, self.record.model
         if generates:
             state.expected = self._with_stored(state.expected, [body])

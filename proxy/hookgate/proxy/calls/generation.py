@@ -28,6 +28,7 @@ from hookgate.proxy.server.bodies import unreadable_answer
 from hookgate.proxy.upstream.client import to_upstream
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject, read_list, write
+from hookgate.translator.known_turns import dumps_with_turns
 from hookgate.translator.strictjson import dumps, loads
 
 
@@ -89,10 +90,11 @@ class GenerationCall:
         call, route, adapter, steps = self._call, self._call.route, self._adapter, self._call.steps
         client_body, self._body = self._body, None
         if client_body is None:
-            client_body = await call.read_body()
+            client_body = await call.read_body(has_turns=True)
         for observer in call.observers:
             observer.on_request(client_body)
         model, body = await steps.run(self._decode, client_body)
+        call.remember_turns(body)
         await call.name_model(model)
         session_in_body = adapter.session(client_body)
         judge, open_session = await call.begin(self._engine, body, session_in_body, generates=True)
@@ -123,10 +125,10 @@ class GenerationCall:
 
     def _decode(self, client_body: JsonObject) -> tuple[str, JsonObject]:
         """Return the checked model and request in the client's body. Raises ApiError if they are invalid."""
-        route, adapter = self._call.route, self._adapter
-        model, body = decode_request_body(adapter, route, client_body)
+        call, route, adapter = self._call, self._call.route, self._adapter
+        model, body = decode_request_body(adapter, route, client_body, call.turns)
         check_model(route, model, body)
-        check_references(body, self._call.services.config, adapter.place)
+        check_references(body, call.services.config, adapter.place, call.turns)
         return model, body
 
     def _encode(self, client_body: JsonObject, body: JsonObject) -> bytes:
@@ -135,7 +137,7 @@ class GenerationCall:
         encoded = self._adapter.encode_request(client_body, model, body)
         for observer in self._call.observers:
             observer.on_upstream_request(model, encoded, body)
-        return dumps(encoded)
+        return dumps_with_turns(encoded, self._call.turns)
 
     # ---- the answers
 

@@ -25,7 +25,7 @@ from hookgate.hooks import (
 )
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.merge import NO_VERDICT
-from hookgate.hooks.policies.estimates import estimate_all
+from hookgate.hooks.policies.estimates import estimate_use
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.session import CallState, ExpectedUse
 from hookgate.hooks.settings import Layer
@@ -36,6 +36,7 @@ from hookgate.proxy.routes.table import Route
 from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind
 from hookgate.translator import synthetic_response, text_response
 from hookgate.translator.fields import JsonObject, has_part, read_list, read_object
+from hookgate.translator.known_turns import NO_TURNS, RequestTurns
 from hookgate.translator.request import requires_json
 from hookgate.translator.response import is_json_answer, is_whole
 
@@ -51,16 +52,20 @@ _SESSION_EVENTS = (SessionStart.name, BeforeAgent.name, AfterAgent.name, BeforeT
 E = TypeVar("E", bound=Event)
 
 
-def create_call_state(route: Route, body: JsonObject, *, generates: bool = False) -> CallState:
+def create_call_state(
+    route: Route, body: JsonObject, *, generates: bool = False, turns: RequestTurns = NO_TURNS
+) -> CallState:
     """Return the state of a call that begins, whose request, if it has only one, is `body`.
 
-    If it generates content, what the request is expected to use is estimated.
+    If it generates content, what the request is expected to use is estimated. `turns` are those of it whose
+    JSON is canonical.
     """
     return CallState(
         operation=route.verb,
         own_model=route.own_model,
         requires_json=requires_json(read_object(body, "generationConfig")),
-        expected=estimate_all([body]) if generates else ExpectedUse(),
+        expected=estimate_use(body, turns=turns) if generates else ExpectedUse(),
+        turns=turns,
     )
 
 

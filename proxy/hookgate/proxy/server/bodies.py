@@ -18,10 +18,12 @@ from aiohttp import hdrs, web
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, body_refused
 from hookgate.proxy.server.memory import BodyMemory, MemoryLease
+from hookgate.proxy.server.turn_memory import TurnMemory
 from hookgate.proxy.server.turns import SharedThread, Turn
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
 from hookgate.translator.checks import check_items
 from hookgate.translator.fields import JsonObject, is_larger
+from hookgate.translator.known_turns import RequestTurns, parse_turns, totals_of
 from hookgate.translator.strictjson import Bounds, loads, parse
 
 SMALL_BODY = 256 * 1024
@@ -69,6 +71,8 @@ class BodyWorker:
         self.bounds = Bounds(limits.text, limits.values)
         self.memory = BodyMemory(limits, SMALL_BODY)
         """The memory for requests."""
+        self.turns = TurnMemory()
+        """The turns of earlier requests."""
         self.answer_bytes = 0
         """The bytes that large answers take now."""
         self._large = SharedThread("hookgate-bodies")
@@ -231,10 +235,14 @@ class _BodySource(Protocol):
     content: aiohttp.StreamReader
     content_length: int | None
     turn: Turn
+    turns: RequestTurns
 
 
-async def read_request(request: web.BaseRequest) -> JsonObject:
+async def read_request(request: web.BaseRequest, *, has_turns: bool = False) -> JsonObject:
     """Return a request's body, which must be a JSON object.
+
+    With `has_turns`, turns with which an earlier request of the caller began are not parsed again, and the
+    request's `turns` are set. What they contain is shared, so it must not be changed.
 
     Forward what is serialized from it, not the bytes as received: other parsers may read these differently.
 
@@ -254,9 +262,17 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
         if memory.is_short:  # what a body takes once it is parsed may be a hundred times as much
             most = len(data) + VALUE_BYTES * body_worker.limits.values
             await memory.reserve(min(await body_worker.run(turn, len(data), work_of, data), most))
-        parsed = await body_worker.run(turn, len(data), parse, data, body_worker.bounds)
-        work = source.body_work = len(data) + VALUE_BYTES * parsed.count
-        if parsed.count > (most := body_worker.limits.items):
+        if has_turns and _SHORTEST_WITH_TURNS < len(data) < _LONGEST_WITH_TURNS:
+            known = body_worker.turns.find(turn[0], data)
+            new = len(data) - _saved(known[-1].end if known else 0)
+            parsed, source.turns = await body_worker.run(
+                turn, new, parse_turns, data, known, body_worker.bounds
+            )
+        else:
+            parsed = await body_worker.run(turn, len(data), parse, data, body_worker.bounds)
+        work = len(data) + VALUE_BYTES * parsed.count
+        source.body_work = work - _saved(_work_of_known(source.turns))
+        if parsed.members > (most := body_worker.limits.items):  # an item is in a list
             await body_worker.run(turn, work, check_items, parsed.value, most, TOO_MANY)
     except BodyError as error:
         raise body_refused(error) from None
@@ -264,6 +280,24 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
         raise body_refused("it must be a JSON object")
     memory.resize(work)
     return parsed.value
+
+
+_SHORTEST_WITH_TURNS = 8192
+"""The size in bytes up to which a body is parsed as quickly as its turns would be found."""
+
+
+_LONGEST_WITH_TURNS = 1024 * 1024
+"""The size in bytes from which bodies are rather long files than long conversations."""
+
+
+def _work_of_known(turns: RequestTurns) -> int:
+    known = turns.turns[: turns.known]
+    return known[-1].end + VALUE_BYTES * totals_of(known).values if known else 0
+
+
+def _saved(work: int) -> int:
+    """Return the part of the work of known turns that is not done again. Views still contain their texts."""
+    return work * 3 // 4
 
 
 TOO_MANY = "send fewer at once, or ask the operator to raise limits.items"

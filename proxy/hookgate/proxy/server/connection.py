@@ -31,6 +31,7 @@ from hookgate.proxy.server.bodies import BodyWorker
 from hookgate.proxy.server.memory import MemoryLease
 from hookgate.proxy.server.turns import Turn
 from hookgate.proxy.server.websocket_frames import IncomingMessages
+from hookgate.translator.known_turns import NO_TURNS
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -318,7 +319,10 @@ class Request(web.BaseRequest):
     """A request with an ID, which is the client's if that is valid. It is sent upstream and in the answer."""
 
     ATTRS = web.BaseRequest.ATTRS | frozenset(
-        {"body_size", "body_work", "body_worker", "id", "is_http1", "memory_lease", "on_answer_start", "turn"}
+        {
+            *("body_size", "body_work", "body_worker", "id", "is_http1"),
+            *("memory_lease", "on_answer_start", "turn", "turns"),
+        }
     )
 
     def __init__(
@@ -332,6 +336,8 @@ class Request(web.BaseRequest):
         """The turn in which large bodies are processed."""
         self.body_size = self.body_work = 0
         """The bytes of the body that has been read, decompressed, and the work of it (see `work_of`)."""
+        self.turns = NO_TURNS
+        """The turns of the body that has been read, if some of them may be known."""
         self.on_answer_start: Callable[[web.StreamResponse], Awaitable[None]] | None = None
         """Called with the answer before its headers are sent. It may add some."""
         self.is_http1 = message.version in (HttpVersion10, HttpVersion11)

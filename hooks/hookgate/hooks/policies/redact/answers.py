@@ -16,7 +16,7 @@ from hookgate.hooks.policies.redact.fields import (
     redacted_part,
     with_arguments,
 )
-from hookgate.hooks.policies.redact.redaction import ChunkedText, Redaction, Scope
+from hookgate.hooks.policies.redact.redaction import ChunkedText, Redaction, Scope, without_small_numbers
 from hookgate.translator.fields import (
     JsonObject,
     indexes,
@@ -297,6 +297,8 @@ class AnswerScreen:
         self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
         self._outbox = Outbox(partial(_is_undecided, self._texts), redaction.piece)
+        self._waiting: list[tuple[PartPlace, str]] = []  # chunks of one text, to be searched together
+        self._waiting_key: TextKey | None = None
 
     @property
     def slow(self) -> bool:
@@ -311,6 +313,7 @@ class AnswerScreen:
         """Add the next events of the answer, which `feed` releases. Raises Withheld."""
         for event in events:
             self._add(event, whole=False)
+        self._feed_waiting()
 
     def feed(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
@@ -318,6 +321,7 @@ class AnswerScreen:
         """Add events and return those that can be released now, by number. Raises Withheld."""
         for event in events:
             self._add(event, whole=last)
+        self._feed_waiting()
         if last:
             self._finish(list(self._texts), cut_off=cut_off)
         return self._outbox.pop_ready()
@@ -337,6 +341,7 @@ class AnswerScreen:
         """Add the next event. If `whole` is true, it is a complete answer and is not split or dropped."""
         if not whole and self._add_plain(body):
             return
+        self._feed_waiting()
         if "step" in body:  # the next step of an interaction begins, which clients show separately
             self._interrupt(0, "text", "thought")
         rest = redacted_fields(self._redaction, body, "answers", {"candidates": handled_by_caller})
@@ -355,13 +360,22 @@ class AnswerScreen:
         if (plain := _plain_part(body)) is None or "answers" not in self._redaction.scopes:
             return False
         index, part = plain
-        if not self._redaction.is_clean_value({**body, "candidates": None, "index": index}):
+        rest = {**body, "candidates": None, "index": index}
+        if type(usage := body.get("usageMetadata")) is dict:
+            rest["usageMetadata"] = without_small_numbers(usage)
+        if not self._redaction.is_clean_value(rest):
             return False
         event = self._outbox.begin(body, body)
         place, text_key = PartPlace(event.number, 0, 0), (index, "text")
         event.unreleased_parts = [[(place, part)]]
-        self._continue(text_key, 0, _PLAIN_SOURCE)
-        self._feed(event, place, text_key, part["text"])
+        if text_key != self._waiting_key:
+            self._feed_waiting()
+            self._continue(text_key, 0, _PLAIN_SOURCE)
+            self._begin(text_key)
+            self._waiting_key = text_key
+        self._outbox.note(event, place, text_key)
+        self._waiting.append((place, part["text"]))
+        self._silent[text_key] = 0
         if (index, "thought") in self._texts:
             self._interrupt(index, "thought", size=len(part["text"]))
         return True
@@ -435,10 +449,20 @@ class AnswerScreen:
             self._interrupt(*text_key)
         self._sources[text_key] = part, source
 
-    def _feed(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
+    def _feed_waiting(self) -> None:
+        """Feed the chunks that wait. The output does not depend on where chunks end."""
+        if self._waiting_key is not None:
+            waiting, text = self._waiting, self._texts[self._waiting_key]
+            self._waiting, self._waiting_key = [], None
+            text.feed_all(waiting)
+
+    def _begin(self, text_key: TextKey) -> None:
         if text_key not in self._texts:
             is_json = self._is_json and text_key[1] == "text"
             self._texts[text_key] = self._redaction.chunked_text(self._outbox.put, is_json=is_json)
+
+    def _feed(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
+        self._begin(text_key)
         self._outbox.note(event, place, text_key)
         self._texts[text_key].feed(place, text)
         self._silent[text_key] = 0

@@ -5,9 +5,11 @@ An agent sends its whole conversation with each call, so nearly all of it was se
 
 from collections.abc import Callable
 from hashlib import sha256
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from hookgate.hooks.policies.redact.scanner import QUICK_SEARCH, TakesLong, left_of_quick_search
 from hookgate.translator.fields import same_items
+from hookgate.translator.known_turns import NO_TURNS, RequestTurns
 from hookgate.translator.strictjson import dumps
 
 T = TypeVar("T")
@@ -72,15 +74,29 @@ NOTHING_KNOWN = KnownParts()
 class RememberedParts(KnownParts):
     """The parts of one request, some of which are known from earlier requests."""
 
-    def __init__(self, clean: CleanDigests, caller: str) -> None:
-        """`caller` is the caller's key: the time of a call must not tell what others have sent."""
-        self._clean, self._caller = clean, caller
+    def __init__(
+        self, clean: CleanDigests, caller: str, turns: RequestTurns = NO_TURNS, *, brief: bool = False
+    ) -> None:
+        """`caller` is the caller's key: the time of a call must not tell what others have sent.
+
+        `turns` are turns of the request with digests. If `brief` is true, TakesLong is raised if the parts
+        that are not known take long to search.
+        """
+        self._clean, self._caller, self._turns, self._brief = clean, caller, turns, brief
+        self._left = QUICK_SEARCH
+        self._digests = {id(turn.content): turn.digest for turn in turns.turns}
         self._prefix = sha256(caller.encode()).digest()
         self._unchanged: list[bytes] = []
 
     def redacted(self, scope: str, part: T, redact: Callable[[T], T]) -> T:
-        digest = sha256(b"".join((self._prefix, scope.encode(), b"\0", dumps(part)))).digest()
-        new = part if digest in self._clean else redact(part)
+        digests = map(self._digest, part) if isinstance(part, list) else (self._digest(part),)
+        digest = sha256(b"".join((self._prefix, scope.encode(), b"\0", *digests))).digest()
+        known = digest in self._clean
+        if self._brief and not known:
+            self._left = left_of_quick_search(self._left, part)
+            if self._left < 0:
+                raise TakesLong
+        new = part if known else redact(part)
         if new is part or (isinstance(new, list) and isinstance(part, list) and same_items(new, part)):
             self._unchanged.append(digest)
         return new
@@ -90,4 +106,8 @@ class RememberedParts(KnownParts):
             self._clean.add(digest)
 
     def again(self) -> KnownParts:
-        return RememberedParts(self._clean, self._caller)
+        return RememberedParts(self._clean, self._caller, self._turns, brief=self._brief)
+
+    def _digest(self, value: Any) -> bytes:
+        """Return the digest of the JSON of a turn, or of another object."""
+        return self._digests.get(id(value)) or sha256(dumps(value)).digest()

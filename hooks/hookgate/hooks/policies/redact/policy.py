@@ -29,8 +29,8 @@ from hookgate.hooks.policies.redact.fields import newest, redacted_fields, redac
 from hookgate.hooks.policies.redact.known import CleanDigests, RememberedParts
 from hookgate.hooks.policies.redact.options import Action, RedactOptions
 from hookgate.hooks.policies.redact.presidio import load_presidio
-from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search, is_long
-from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
+from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search
+from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong, is_long
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import Screen, SessionContext, Withheld
 from hookgate.translator.fields import JsonObject
@@ -178,7 +178,7 @@ class _Redact:
         self, event: dict[str, Any], session: SessionContext
     ) -> Output | Awaitable[Output | None] | None:
         run_long, judge = session.call_state.steps.run_long, partial(self._judge, event, session, brief=False)
-        if self._search.find is not None or is_long(_subject(event)):
+        if self._search.find is not None or is_long(_subject(event, session)):
             return run_long(judge)
         try:
             return self._judge(event, session, brief=True)
@@ -212,7 +212,9 @@ class _Redact:
         self, create_redaction: partial[Redaction], llm_request: JsonObject, session: SessionContext
     ) -> Output | None:
         """Redact a request, given in the view `body`."""
-        create_redaction = partial(create_redaction, known=RememberedParts(self._clean, session.key))
+        turns, brief = session.call_state.turns, bool(create_redaction.keywords["brief"])
+        known = RememberedParts(self._clean, session.key, turns, brief=brief)
+        create_redaction = partial(create_redaction, known=known)
         request, beside = llm_request["raw"], llm_request.get("beside") or {}
         if self._replacer.blocks:  # older turns were allowed before, or masked then
             blocking = create_redaction(self._replacer.replacer_or_block(None))
@@ -258,11 +260,12 @@ class _Redact:
         return AnswerScreen(redaction, logprobs=True, is_json=is_json)
 
 
-def _subject(event: dict[str, Any]) -> Any:
-    """Return what the policy judges in an event."""
+def _subject(event: dict[str, Any], session: SessionContext) -> Any:
+    """Return what the policy judges in an event, without a request of which most may be known."""
     match event["hook_event_name"]:
         case "BeforeModel":
-            return [event["llm_request"]["raw"], event["llm_request"].get("beside")]
+            request, is_large = event["llm_request"], session.call_state.steps.is_large
+            return [request["raw"] if is_large else None, request.get("beside")]
         case "AfterModel":
             return event["llm_response"]["raw"]
         case _:

@@ -6,17 +6,17 @@ replacement is put where the secret begins.
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from hookgate.hooks.policies.redact.json_text import JsonText, unescaped
 from hookgate.hooks.policies.redact.known import NOTHING_KNOWN, KnownParts
 from hookgate.hooks.policies.redact.presidio import BufferingRedactor, Find
-from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
+from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong, is_long
 from hookgate.hooks.policies.redact.streaming import AtCap, BlockedPiece, KeptPiece, Redactor, TextPiece
 from hookgate.hooks.session import Withheld
-from hookgate.translator.fields import JsonObject, is_larger, same_items
+from hookgate.translator.fields import JsonObject, same_items
 
 Place = TypeVar("Place", bound=Hashable)
 
@@ -39,9 +39,15 @@ class ChunkedText(Generic[Place]):
 
     def feed(self, place: Place, text: str) -> None:
         """Add the next chunk, which is at this place. Raises Withheld if the text is blocked."""
-        if text:
-            self._add(place, len(text))
-            self._put_pieces(self._redactor.feed(text))
+        self.feed_all([(place, text)])
+
+    def feed_all(self, chunks: Sequence[tuple[Place, str]]) -> None:
+        """Add the next chunks, with their places, as one. Raises Withheld if the text is blocked."""
+        for place, text in chunks:
+            if text:
+                self._add(place, len(text))
+        if joined := "".join([text for _, text in chunks]):
+            self._put_pieces(self._redactor.feed(joined))
 
     def finish(self) -> None:
         """End the text, so that all of it is decided. Raises Withheld if it is blocked."""
@@ -134,17 +140,6 @@ _REPEATED = 3
 _LONGEST_NAMED = 1024
 
 _SMALLEST_NUMBER = 10_000_000
-
-_MAX_QUICK_SEARCH = 256 * 1024
-"""Characters whose search takes one or two milliseconds, or some tens of milliseconds in crafted text."""
-
-_VALUE_CHARACTERS = 128
-"""Characters whose search takes as long as a value does besides its text."""
-
-
-def is_long(value: Any) -> bool:
-    """Return whether a JSON value takes long to search even if there is nothing to find."""
-    return is_larger(value, _MAX_QUICK_SEARCH, _VALUE_CHARACTERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +389,6 @@ class CleanCheck(Redaction):
             known=redaction.known.again(),
         )
         self.may_join_values = set(redaction.scopes) >= SCOPES
-        self._long = Redaction(redaction._search, _raise_found, redaction.scopes, brief=redaction._brief)
         self._texts: list[str] = []
         self._values: list[Any] = []
 
@@ -406,8 +400,10 @@ class CleanCheck(Redaction):
             look_through(self)
             texts = {*self._texts, *self._texts_in(self._values)}
             long = {text for text in texts if len(text) >= self._search.cap}
-            for text in long:  # one search is not enough for them
-                self._long.text(text)
+            if long:  # one search is not enough for them
+                search = Redaction(self._search, _raise_found, self.scopes, brief=self._brief)
+                for text in long:
+                    search.text(text)
         except (_Found, Withheld):
             return False
         return self._scanner.all_clean(texts - long)
@@ -454,6 +450,14 @@ def _strings(value: Any) -> list[str]:
     if isinstance(value, int | float) and abs(value) >= _SMALLEST_NUMBER:
         return [_digits(value)]
     return [value] if isinstance(value, str) else []
+
+
+def without_small_numbers(obj: JsonObject) -> JsonObject:
+    """Return the object with 0 in place of its integers that are too short to be searched, such as counts."""
+    return {
+        name: 0 if type(value) is int and -_SMALLEST_NUMBER < value < _SMALLEST_NUMBER else value
+        for name, value in obj.items()
+    }
 
 
 def names_a_secret(name: str) -> bool:

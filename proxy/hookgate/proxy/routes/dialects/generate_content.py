@@ -30,6 +30,7 @@ from hookgate.translator.code_assist import (
     wrap_response,
 )
 from hookgate.translator.fields import JsonObject, read, read_list, write
+from hookgate.translator.known_turns import NO_TURNS, RequestTurns
 from hookgate.translator.streaming.sources import TextSources
 
 
@@ -105,11 +106,16 @@ class CodeAssist(GenerateContent):
         return wrap_response(text_response(message))
 
 
-def decode_request_body(adapter: DialectAdapter, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
-    """Return the checked model and request in a body. Raises ApiError if they are invalid."""
+def decode_request_body(
+    adapter: DialectAdapter, route: Route, body: JsonObject, turns: RequestTurns = NO_TURNS
+) -> tuple[str, JsonObject]:
+    """Return the checked model and request in a body, in which some of `turns` may be known.
+
+    Raises ApiError if they are invalid.
+    """
     try:
         model, inner = adapter.decode_request(route, body)
-        return model, check_request(inner)
+        return model, check_request(inner, turns.known_in(read_list(inner, "contents")))
     except BodyError as error:
         raise body_refused(error) from None
 
@@ -210,10 +216,12 @@ def _as_given(path: str) -> str:
     return path
 
 
-def check_references(body: JsonObject, config: Config, place: Callable[[str], str] = _as_given) -> None:
+def check_references(
+    body: JsonObject, config: Config, place: Callable[[str], str] = _as_given, turns: RequestTurns = NO_TURNS
+) -> None:
     """Check a GenerateContentRequest for files and file search stores, and the name of cached contents.
 
-    `place` returns the path in the client's body for one in the request.
+    `place` returns the path in the client's body for one in the request. Of `turns`, some may be known.
 
     Raises ApiError (403), with the path and the remedy, for those that the configuration does not allow, or
     ApiError (400) if the name is not one.
@@ -226,7 +234,7 @@ def check_references(body: JsonObject, config: Config, place: Callable[[str], st
     for number, tool in enumerate(read_list(body, "tools")):
         if isinstance(tool, dict) and read(tool, "fileSearch") is not None:
             raise ApiError(403, f"tools[{number}].fileSearch: {_STORE}", "ROUTE_NOT_ALLOWED")
-    for path, file in _files(body):
+    for path, file in _files(body, turns):
         if config.routes.files == "refuse" or not _is_uploaded(file, config.upstream.gemini):
             problem, given = _FILE if config.routes.files == "refuse" else _OTHER_FILE, place(path)
             if given != path:
@@ -244,12 +252,14 @@ def _is_uploaded(file: Any, origin: str) -> bool:
     return found is not None and found["origin"] in (None, origin, GEMINI_API)
 
 
-def _files(body: JsonObject) -> Iterator[tuple[str, Any]]:
-    """Yield all `fileData` with their paths, including those in tool results."""
+def _files(body: JsonObject, turns: RequestTurns) -> Iterator[tuple[str, Any]]:
+    """Yield all `fileData` with their paths, including those in tool results, except in known turns."""
     instruction = read(body, "systemInstruction")
     if isinstance(instruction, dict):
         yield from _files_in(instruction, "systemInstruction")
-    for number, content in enumerate(read_list(body, "contents")):
+    contents = read_list(body, "contents")
+    known = turns.known_in(contents)
+    for number, content in enumerate(contents[known:], known):
         yield from _files_in(content, f"contents[{number}]")
 
 

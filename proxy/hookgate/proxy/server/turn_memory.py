@@ -1,0 +1,83 @@
+"""Remembers the turns of earlier requests, so that only the new ones of conversations are parsed and checked.
+
+Each caller has turns of its own: the time of a call must not tell what others have sent.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
+
+from hookgate.proxy.fair_mapping import FairMapping
+from hookgate.translator.known_turns import CanonicalTurn, RequestTurns, begin_of_turns, count_repeated
+
+MAX_BYTES = 32 * 1024 * 1024
+"""The memory for all turns."""
+
+_VALUE_BYTES = 128
+"""The estimated memory of a parsed value in bytes, in addition to its text."""
+
+_LARGEST_SHARE = 8
+"""The part of the memory, as a divisor, that one conversation may take."""
+
+_MOST_COMPARED = 8
+"""The number of conversations with the same first turn that are compared with a request."""
+
+
+class TurnMemory:
+    """The turns of the latest request of each conversation, by caller, within a number of bytes.
+
+    When it is full, the caller with the most conversations loses the one that was not used for the longest.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._conversations: FairMapping[int, RequestTurns] = FairMapping(sys.maxsize)
+        self._numbers = count()
+        self.bytes = 0
+        """The estimated memory of all turns. Those that several conversations share count several times."""
+
+    def find(self, caller: str, data: bytes) -> Sequence[CanonicalTurn]:
+        """Return the turns with which the text of a request begins, as far as they are known."""
+        start, most, longest = begin_of_turns(data), 0, -1
+        for number, turns in self._beginning_like(caller, data, start) if start >= 0 else ():
+            if (repeated := count_repeated(turns, data, start)) > most:
+                most, longest = repeated, number
+        found = self._conversations.get(caller, longest)  # marks it as used
+        return found.turns[:most] if found else ()
+
+    def remember(self, caller: str, turns: RequestTurns) -> None:
+        """Remember the turns of a request that has passed all checks."""
+        if len(turns.turns) == turns.known or _memory_of(turns) > self._max_bytes // _LARGEST_SHARE:
+            return
+        if (continued := self._continued_by(caller, turns)) is not None:
+            self._drop(caller, continued)
+        self._conversations.store(caller, next(self._numbers), turns)
+        self.bytes += _memory_of(turns)
+        while self.bytes > self._max_bytes and (oldest := self._conversations.oldest()) is not None:
+            self._drop(*oldest)
+
+    def _beginning_like(self, caller: str, data: bytes, start: int) -> Iterator[tuple[int, RequestTurns]]:
+        """Yield the caller's latest conversations whose first turn stands at an offset of the text."""
+        alike = (
+            (number, turns)
+            for number, turns in self._conversations.latest(caller)
+            if data.startswith(turns.text[: turns.turns[0].end], start)
+        )
+        return islice(alike, _MOST_COMPARED)
+
+    def _continued_by(self, caller: str, request: RequestTurns) -> int | None:
+        """Return the conversation of which all turns are known turns of the request, if there is one."""
+        for number, earlier in self._conversations.latest(caller):
+            last = len(earlier.turns) - 1
+            if last < request.known and earlier.turns[last] is request.turns[last]:
+                return number
+        return None
+
+    def _drop(self, caller: str, number: int) -> None:
+        if (dropped := self._conversations.drop(caller, number)) is not None:
+            self.bytes -= _memory_of(dropped)
+
+
+def _memory_of(turns: RequestTurns) -> int:
+    """Return an estimate of the bytes of the turns: their text, as much in their values, and these."""
+    return 2 * len(turns.text) + _VALUE_BYTES * turns.values

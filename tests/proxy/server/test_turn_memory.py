@@ -1,0 +1,76 @@
+"""The memory of turns: which it finds again, and how much it keeps."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from hookgate.proxy.server.turn_memory import TurnMemory
+from hookgate.translator.known_turns import RequestTurns, begin_of_turns, parse_turns
+from hookgate.translator.strictjson import Bounds
+
+BOUNDS = Bounds(2**20, 2**20)
+
+
+def texts(*words: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "parts": [{"text": word}]} for word in words]
+
+
+def encoded(*words: str, **more: Any) -> bytes:
+    return orjson.dumps({"contents": texts(*words), **more})
+
+
+def read(memory: TurnMemory, caller: str, data: bytes) -> RequestTurns:
+    """Read and remember a request."""
+    _, turns = parse_turns(data, memory.find(caller, data), BOUNDS)
+    memory.remember(caller, turns)
+    return turns
+
+
+def test_a_conversation_that_goes_on_replaces_what_is_known_of_it() -> None:
+    memory = TurnMemory()
+    read(memory, "anna", encoded("a" * 1000, "b"))
+    before = memory.bytes
+    assert read(memory, "anna", encoded("a" * 1000, "b", "c")).known == 2
+    assert before < memory.bytes < 1.5 * before
+    assert read(memory, "anna", encoded("a" * 1000, "b", "c", tools=[])).known == 3
+
+
+def test_a_conversation_that_goes_back_and_on_in_another_way_is_known_up_to_there() -> None:
+    memory = TurnMemory()
+    read(memory, "anna", encoded("a", "b", "c", "d"))
+    assert read(memory, "anna", encoded("a", "b", "x")).known == 2
+    assert read(memory, "anna", encoded("a", "b", "c", "d", "e")).known == 4
+    assert read(memory, "anna", encoded("a", "b", "x", "y")).known == 3
+
+
+def test_callers_do_not_know_turns_of_one_another() -> None:
+    memory = TurnMemory()
+    read(memory, "anna", encoded("a"))
+    assert memory.find("ben", encoded("a")) == ()
+
+
+@pytest.mark.parametrize("text", [b'{"contents": [{}]}', b'{"contents":[{},]}', b'{"a":1}', b'{"contents":['])
+def test_turns_that_are_not_as_they_would_be_serialized_are_not_remembered(text: bytes) -> None:
+    memory = TurnMemory()
+    read(memory, "anna", b'{"contents":[{}]}')
+    expected = 1 if begin_of_turns(text) >= 0 and b"{}" in text else 0
+    assert len(memory.find("anna", text)) == expected  # they only seem to be known: the rest is still parsed
+
+
+def test_the_memory_is_bounded_and_shared_fairly() -> None:
+    memory = TurnMemory(40_000)
+    read(memory, "anna", encoded("first " * 100))
+    for number in range(100):
+        read(memory, "mallory", encoded(f"{number} " * 200, "x"))
+        assert 0 < memory.bytes <= 40_000
+    assert memory.find("anna", encoded("first " * 100))
+    assert memory.find("mallory", encoded("99 " * 200, "x"))
+    assert not memory.find("mallory", encoded("0 " * 200, "x"))
+
+
+def test_values_count_as_memory_and_a_conversation_that_takes_too_much_is_not_remembered() -> None:
+    memory = TurnMemory(40_000)
+    many: Any = [{"parts": [{"functionCall": {"name": "f", "args": {"a": [[]] * 100}}}]}]
+    read(memory, "anna", orjson.dumps({"contents": many}))
+    assert memory.bytes == 0
