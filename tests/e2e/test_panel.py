@@ -250,7 +250,7 @@ async def test_the_page_of_a_call_tells_where_something_was_found(browser: Brows
             await expect(row).to_have_count(1)
             await expect(row).to_contain_text("contents[0].parts[0].text")
             await expect(row).to_contain_text("stayed: the hook observes")
-            await expect(row).to_contain_text(re.compile("EMAIL:[0-9a-f]{16}"))
+            await expect(row).to_contain_text(re.compile("HG_EMAIL_[0-9a-f]{16}"))
 
 
 async def test_content_stored_redacted_is_not_said_to_have_passed_unchanged(

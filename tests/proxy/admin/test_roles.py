@@ -126,7 +126,11 @@ async def tried(gateway: Paneled, route: str, call: str, headers: Mapping[str, s
 
 @pytest.mark.parametrize(("role", "seen"), [("viewer", False), ("auditor", True), ("admin", True)])
 def test_viewers_do_not_see_where_something_was_found(role: Role, seen: bool) -> None:
-    hook = {"event": "BeforeModel", "findings": {"EMAIL": 1}, "found": [{"kind": "EMAIL", "hash": "EMAIL:0"}]}
+    hook = {
+        "event": "BeforeModel",
+        "findings": {"EMAIL": 1},
+        "found": [{"kind": "EMAIL", "hash": "HG_EMAIL_0"}],
+    }
     [shown] = call_for(Person("anna", role), {"outcome": "answered", "hooks": [hook]})["hooks"]
     assert shown["findings"] == {"EMAIL": 1}
     assert ("found" in shown) is seen

@@ -80,7 +80,7 @@ def as_shown(row: dict[str, str]) -> dict[str, str]:
     return {**row, "from": row["source"]}
 
 
-ALLOWED = "AWS_ACCESS_KEY:9c1f04d2ab7e5a10"
+ALLOWED = "HG_AWS_ACCESS_KEY_9c1f04d2ab7e5a10"
 
 
 def redacting(*names: str, **options: Any) -> dict[str, Any]:
@@ -103,9 +103,9 @@ def test_allow_adds_a_hash_to_the_hooks_that_redact_and_keeps_the_rest(hookgate:
     code, out, _ = hookgate("allow", ALLOWED, "--name", "one", "--policy", "policy.json")
     assert (code, out) == (0, f"policy.json: one already lets {ALLOWED} stay\n")
     assert Path("policy.json").read_text() == text
-    code, out, _ = hookgate("allow", "EMAIL:0000000000000000", "--policy", "policy.json")
-    assert (code, out) == (0, "policy.json: one, two lets EMAIL:0000000000000000 stay\n")
-    assert Path("policy.json").read_text().count("EMAIL:0000000000000000") == 3
+    code, out, _ = hookgate("allow", "HG_EMAIL_0000000000000000", "--policy", "policy.json")
+    assert (code, out) == (0, "policy.json: one, two lets HG_EMAIL_0000000000000000 stay\n")
+    assert Path("policy.json").read_text().count("HG_EMAIL_0000000000000000") == 3
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ from hookgate.hooks.policies.redact.streaming import AtCap
 _SAID_FOR = {"UK": "GB", "EL": "GR"}
 """Codes that are not those of ISO 3166, with the latter."""
 
-HASH = re.compile(r"[A-Z][A-Z0-9_]{1,23}:[0-9a-f]{16}")
-"""The hash of a finding: its kind, and 16 digits that nobody can guess without the key."""
+HASH = re.compile(r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}")
+"""The hash of a finding, which is also its pseudonym: nobody can guess it without the key."""
 
-HASH_REMEDY = "copy it from a receipt, such as EMAIL:9c1f04d2ab7e5a10"
+HASH_REMEDY = "copy it from a receipt, such as HG_EMAIL_9c1f04d2ab7e5a10"
 
 Action = Literal["mask", "hash", "pseudonymise", "block"]
 

@@ -117,11 +117,11 @@ class Replacer:
         return bool(self._allowed) and self.hash_of(kind, original) in self._allowed
 
     def hash_of(self, kind: str, original: str) -> str:
-        """Return the hash of a finding, by which `allow` lists it.
+        """Return the hash of a finding, by which `allow` lists it: its pseudonym.
 
         It is empty if the finding may be the beginning of a longer one, which the rest must not follow.
         """
-        return "" if len(original) >= self._cap else f"{kind}:{self._digest(kind, original)[:16]}"
+        return "" if len(original) >= self._cap else f"HG_{kind}_{self._digest(kind, original)[:16]}"
 
     def _digest(self, kind: str, original: str) -> str:
         return hmac.new(self._key, f"{kind}\0{original}".encode(), hashlib.sha256).hexdigest()

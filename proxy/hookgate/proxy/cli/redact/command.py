@@ -41,7 +41,7 @@ def add_redact(parser: argparse.ArgumentParser) -> None:
     scan.add_argument("--format", choices=("text", "json", "sarif"), default="text")
     allowed = commands.add_parser("allow", help="let a finding stay that is no secret, in the settings")
     allowed.add_argument(
-        "hash", metavar="HASH", help="the finding's hash, as a receipt shows it: EMAIL:9c1f04d2ab7e5a10"
+        "hash", metavar="HASH", help="the finding's hash, as a receipt shows it: HG_EMAIL_9c1f04d2ab7e5a10"
     )
     allowed.add_argument("--name", help="only for the hooks with this name")
     add_hook_flags(allowed)
