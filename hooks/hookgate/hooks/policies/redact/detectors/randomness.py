@@ -56,7 +56,7 @@ _EXAMINED = 160
 """The number of characters that are looked at: of overlapping texts, each may be as long as all of them."""
 
 _SHORTEST, _SHORTEST_HEXADECIMAL = 16, 20
-_STRANGE, _STRANGER = 0.25, 0.35
+_STRANGE = 0.25
 
 
 def bits_per_character(text: str) -> float:
@@ -98,7 +98,7 @@ def is_prefixed_key(text: str) -> bool:
 
     IDs and hashes have fewer kinds of characters, or no word that tells a secret.
     """
-    if not is_random(text) or strangeness(text) < _STRANGER:
+    if not is_random(text):
         return False
     has = [any(map(kind, text)) for kind in (str.isdigit, str.islower, str.isupper)]
     return all(has) or (has[0] and _SECRET_WORD.match(text) is not None)
@@ -108,7 +108,7 @@ def is_random_letters(text: str) -> bool:
     """Return whether the text consists of random letters in both cases, and not of words."""
     text = text[:_EXAMINED]
     is_mixed = text.isalpha() and not text.islower() and not text.isupper()
-    return is_mixed and is_genuine(text) and strangeness(text) >= _STRANGER
+    return is_mixed and is_genuine(text) and strangeness(text) >= _STRANGE
 
 
 def is_random(text: str) -> bool:
