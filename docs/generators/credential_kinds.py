@@ -15,7 +15,7 @@ from hookgate.hooks.policies.redact.detectors.checks import is_base58
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
 from hookgate.hooks.policies.redact.detectors.detector import WORD_END, Detector
 from hookgate.hooks.policies.redact.detectors.issued import PUBLIC
-from hookgate.hooks.policies.redact.detectors.randomness import is_genuine, is_random
+from hookgate.hooks.policies.redact.detectors.randomness import is_genuine, is_prefixed_key, is_random
 from hookgate.hooks.policies.redact.detectors.values import is_opaque, is_password
 from hookgate.hooks.policies.redact.detectors.vendors import VENDORS
 
@@ -38,6 +38,7 @@ _CHECKS: dict[Callable[[str], bool] | None, str] = {
     is_genuine: "genuine",
     is_random: "random",
     is_unknown_key: "random, and in no other format of this table",
+    is_prefixed_key: "random; three kinds of characters, or a word for a secret",
     is_base58: "checksum",
     is_hookgate_key: "checksum",
     is_password: "no variable, mask or placeholder",
@@ -58,7 +59,8 @@ def credential_kinds() -> str:
             "## Formats\n",
             _table(["kind", "of", "format", "check"], [_row(detector) for detector in CREDENTIALS]),
             "## Services without a format\n",
-            "VENDOR_KEY is a random value after one of these names and `=`, `:`, `,` or blanks:\n",
+            "VENDOR_KEY is a random value after one of these names and `=`, `:`, `,` or blanks. A dash in a\n"
+            "name may also be a blank, an underscore, or nothing:\n",
             f"{', '.join(VENDORS)}.\n",
             "## What stays\n",
             "Some keys are public by design: they are part of pages and apps. These have no row:\n",

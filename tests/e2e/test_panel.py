@@ -239,6 +239,20 @@ async def test_what_did_not_go_upstream_is_not_said_to_have_gone(browser: Browse
         await expect(page.get_by_text("As the upstream sent it")).to_have_count(0)
 
 
+async def test_the_page_of_a_call_tells_where_something_was_found(browser: Browser, tmp_path: Path) -> None:
+    options = {"detect": ["personal"]}
+    hook = {"type": "builtin", "name": "watch", "builtin": "redact", "mode": "observe", "options": options}
+    async with panel_gateway(tmp_path, {"BeforeModel": [hook]}, audit={}) as gateway:
+        receipt = (await called(gateway, "write to ada@example.org")).headers["x-hookgate-receipt"]
+        async with browsing(browser, gateway.link) as page:
+            await go(page, f"#/calls/{receipt}")
+            row = page.get_by_role("table", name="What was found in the call, and where").locator("tbody tr")
+            await expect(row).to_have_count(1)
+            await expect(row).to_contain_text("contents[0].parts[0].text")
+            await expect(row).to_contain_text("stayed: the hook observes")
+            await expect(row).to_contain_text(re.compile("HG_EMAIL_[0-9a-f]{16}"))
+
+
 async def test_content_stored_redacted_is_not_said_to_have_passed_unchanged(
     browser: Browser, tmp_path: Path
 ) -> None:

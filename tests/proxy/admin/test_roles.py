@@ -15,7 +15,7 @@ from support.wire import SSE, UNARY, Answer, ask, post, prompt
 from yarl import URL
 
 from hookgate.proxy.admin import listener
-from hookgate.proxy.admin.roles import ROUTES, Person, Role, find_route
+from hookgate.proxy.admin.roles import ROUTES, Person, Role, call_for, find_route
 from hookgate.proxy.audit.stored import record_body
 from hookgate.proxy.store.database import open_audit
 
@@ -122,6 +122,19 @@ async def tried(gateway: Paneled, route: str, call: str, headers: Mapping[str, s
     if method == "POST":
         return await post(gateway.admin, path, {"name": "guard", "on": True}, dict(headers))
     return await ask(gateway.admin, method, path, dict(headers))
+
+
+@pytest.mark.parametrize(("role", "seen"), [("viewer", False), ("auditor", True), ("admin", True)])
+def test_viewers_do_not_see_where_something_was_found(role: Role, seen: bool) -> None:
+    hook = {
+        "event": "BeforeModel",
+        "findings": {"EMAIL": 1},
+        "found": [{"kind": "EMAIL", "hash": "HG_EMAIL_0"}],
+    }
+    [shown] = call_for(Person("anna", role), {"outcome": "answered", "hooks": [hook]})["hooks"]
+    assert shown["findings"] == {"EMAIL": 1}
+    assert ("found" in shown) is seen
+    assert call_for(Person("anna", role), {"outcome": None}) == {"outcome": None}
 
 
 async def test_every_route_is_for_its_role_and_those_above(tmp_path: Path) -> None:

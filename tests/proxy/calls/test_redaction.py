@@ -212,6 +212,29 @@ async def test_what_was_observed_is_decided_the_same_when_enforced(target: str) 
     assert [findings for _, _, findings, _ in reported[0]] == [{"EMAIL": 1, "AWS_ACCESS_KEY": 1}] * 2
 
 
+@pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["whole", "events", "array"])
+async def test_the_receipt_tells_what_was_found_where(target: str) -> None:
+    asked = {"contents": [{"role": "user", "parts": [{"text": "hi"}, {"text": SAID}]}]}
+    for mode in ("observe", "enforce"):
+        hooks = {event: [{**hook[0], "mode": mode}] for event, hook in both().items()}
+        async with running_gateway(hooks, {"rules": [{"answer": {"text": SAID}}]}) as gateway:
+            answer = await post(gateway.url, target, asked, KEY)
+            path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+            receipt = (await ask(gateway.url, "GET", path, headers=KEY)).json
+        told = {hook["event"]: (hook["mode"], hook["found"]) for hook in receipt["hooks"]}
+        places = {
+            "BeforeModel": "contents[0].parts[1].text",
+            "AfterModel": "candidates[0].content.parts[0].text",
+        }
+        for event, place in places.items():
+            assert told[event][0] == mode
+            assert [(each["kind"], each["source"], each["place"]) for each in told[event][1]] == [
+                ("EMAIL", "built-in", place),
+                ("AWS_ACCESS_KEY", "built-in", place),
+            ]
+        assert MAIL not in json.dumps(receipt)
+
+
 async def test_text_held_back_from_an_answer_that_breaks_off_is_released() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n"
     events = sse(spoken("I am writing to ann"))

@@ -81,7 +81,10 @@ _RARE = "alembic google opentelemetry psycopg hookgate.hooks.policies.redact"
 @pytest.mark.parametrize(
     ("command", "unused"),
     [
-        ("keys list", f"{_OF_CALLS} {_OF_HOOKS} yarl hookgate.proxy.audit.ledger hookgate.proxy.observe.record"),
+        (
+            "keys list",
+            f"{_OF_CALLS} {_OF_HOOKS} yarl hookgate.proxy.audit.ledger hookgate.proxy.observe.record",
+        ),
         ("audit list", f"{_OF_CALLS} {_OF_HOOKS} yarl hookgate.proxy.observe.record"),
         ("tools list", _OF_CALLS),
         ("hooks list", "aiohttp prometheus_client sqlalchemy watchfiles hookgate.proxy.calls"),

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from hookgate.hooks.policies.options import read_options
+from hookgate.hooks.policies.redact.options import RedactOptions
+from hookgate.hooks.policies.redact.policy import Replacer, key_in
 from hookgate.proxy.cli.main import run_command
 
 Hookgate = Callable[..., tuple[int, str, str]]
@@ -75,6 +78,58 @@ def test_rules_lists_what_is_found_and_from_where(hookgate: Hookgate) -> None:
 
 def as_shown(row: dict[str, str]) -> dict[str, str]:
     return {**row, "from": row["source"]}
+
+
+ALLOWED = "HG_AWS_ACCESS_KEY_9c1f04d2ab7e5a10"
+
+
+def redacting(*names: str, **options: Any) -> dict[str, Any]:
+    return {
+        "hooks": [{"name": n, "type": "builtin", "builtin": "redact", "options": {**options}} for n in names]
+    }
+
+
+def test_allow_adds_a_hash_to_the_hooks_that_redact_and_keeps_the_rest(hookgate: Hookgate) -> None:
+    document = {"hooks": {"BeforeModel": [redacting("one", "two")], "AfterModel": [redacting("one")]}}
+    before = "// ours\n" + json.dumps(document, indent=2)
+    Path("policy.json").write_text(before)
+    code, out, _ = hookgate("allow", ALLOWED, "--name", "one", "--policy", "policy.json")
+    assert (code, out) == (0, f"policy.json: one lets {ALLOWED} stay\n")
+    text = Path("policy.json").read_text()
+    assert text.startswith("// ours\n")
+    for event in document["hooks"].values():
+        event[0]["hooks"][0]["options"]["allow"] = [ALLOWED]
+    assert json.loads(text.partition("\n")[2]) == document
+    code, out, _ = hookgate("allow", ALLOWED, "--name", "one", "--policy", "policy.json")
+    assert (code, out) == (0, f"policy.json: one already lets {ALLOWED} stay\n")
+    assert Path("policy.json").read_text() == text
+    code, out, _ = hookgate("allow", "HG_EMAIL_0000000000000000", "--policy", "policy.json")
+    assert (code, out) == (0, "policy.json: one, two lets HG_EMAIL_0000000000000000 stay\n")
+    assert Path("policy.json").read_text().count("HG_EMAIL_0000000000000000") == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["9c1f"], "'9c1f' is not the hash of a finding; copy it from a receipt"),
+        ([ALLOWED, "--name", "other"], "no hook 'other' uses the policy redact"),
+    ],
+)
+def test_allow_names_what_is_wrong(hookgate: Hookgate, words: list[str], message: str) -> None:
+    code, _, err = hookgate("allow", *words, "--policy", policy())
+    assert code != 0
+    assert message in err
+
+
+def test_what_a_receipt_tells_can_be_allowed_and_scan_knows_it(hookgate: Hookgate) -> None:
+    options = read_options(RedactOptions, {}, Path())
+    state = Path("state").absolute()
+    found = Replacer(options, key_in(state)).hash_of("AWS_ACCESS_KEY", KEY)
+    written("a.txt", f"key {KEY}\n")
+    words = ("--policy", policy(), "--state", str(state))
+    assert hookgate("scan", "a.txt", *words)[0] == 1
+    assert hookgate("allow", found, *words)[0] == 0
+    assert hookgate("scan", "a.txt", *words)[:2] == (0, "")
 
 
 def test_rules_without_a_hook_lists_the_default_options_and_further_files(hookgate: Hookgate) -> None:

@@ -212,6 +212,28 @@ async def test_what_a_hook_says_under_findings_does_not_break_its_call(findings:
     assert (hook["decisions"], hook["findings"]) == ({"deny": 1}, {})
 
 
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ("EMAIL", []),
+        (
+            [1, None, {"kind": 1, "place": ["x"]}, {"kind": "EMAIL", "text": "a@b.example"}],
+            [{}, {"kind": "EMAIL"}],
+        ),
+        ([{"place": "x" * 9999}], [{"place": "x" * 240}]),
+        ([{"kind": "EMAIL"}] * 1000, [{"kind": "EMAIL"}] * 20),
+    ],
+    ids=["text", "other types", "long", "many"],
+)
+async def test_what_a_hook_says_it_has_found_is_bounded(found: Any, told: list[Json]) -> None:
+    hook = says({}, findings={"EMAIL": 1000}, found=found)
+    async with running_gateway({"BeforeModel": [hook]}) as gateway:
+        answer = await post(gateway.url, UNARY, HI, KEY)
+        [said] = (await receipt(gateway.url, answer)).json["hooks"]
+    assert said["findings"] == {"EMAIL": 1000}
+    assert said.get("found", []) == told
+
+
 async def test_a_receipt_names_the_hooks_whose_last_run_failed() -> None:
     def fails(_: Json) -> None:
         raise ValueError("no")

@@ -332,4 +332,10 @@ def left_of(secret: Secret, out: str, *, encoded: bool) -> list[str]:
     runs = re.findall(r"[A-Za-z0-9]{6,}", text)
     if secret.label == "EMAIL" or not runs:  # its domain stands elsewhere as well
         runs = [text]
-    return [run for run in runs if run in out and run != "github"]
+    # Digits also occur in longer numbers, such as the nanoseconds of a log.
+    return [
+        run
+        for run in runs
+        if run != "github"
+        and re.search(rf"(?<!\d){re.escape(run)}(?!\d)" if run.isdigit() else re.escape(run), out)
+    ]

@@ -236,6 +236,7 @@ PLANTED: dict[str, tuple[str, str, Make]] = {
     "ASSIGNMENT env": ("AWS_SECRET_ACCESS_KEY=", "", lambda r: mixed(r, 40, ALNUM + "/+")),
     "ASSIGNMENT yaml": ("client_secret: ", "", lambda r: mixed(r, 20)),
     "NAMED_KEY": ("license_key = ", "", lambda r: mixed(r, 32)),
+    "PREFIXED_KEY": ("acme_", "", lambda r: "sk_" + mixed(r, 32)),
     "VENDOR_KEY": ("asana: ", "", lambda r: some(r, HEX, 31) + "a"),
     "CURL_PASSWORD": ('CURLOPT_PASSWORD, "', '"', lambda r: mixed(r, 14)),
     "SECURE_STRING": ('ConvertTo-SecureString "', '"', lambda r: mixed(r, 14)),

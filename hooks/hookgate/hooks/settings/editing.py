@@ -12,6 +12,7 @@ from typing import Any
 from hookgate.hooks.errors import Problem, SettingsError
 from hookgate.hooks.settings import files
 from hookgate.hooks.settings.files import read_settings, without_comments
+from hookgate.hooks.settings.positions import ValuePath
 
 _LINE_END = re.compile(r"\r?\n")
 _INDENT = re.compile(r"[ \t]*")
@@ -24,7 +25,7 @@ def value_of(text: str) -> Any:
     return files.parse_jsonc(text) if files.without_comments(text).strip() else {}
 
 
-def put(text: str, place: Sequence[str], value: Any) -> str:
+def put(text: str, place: ValuePath, value: Any) -> str:
     """Set the value at `place`, and create missing parent objects."""
     text = _ensure_object(text)
     span = files.span_of(text, place)
@@ -36,7 +37,7 @@ def put(text: str, place: Sequence[str], value: Any) -> str:
     return _insert(text, place[:depth], [value], key=place[depth])
 
 
-def append(text: str, place: Sequence[str], values: Sequence[Any]) -> str:
+def append(text: str, place: ValuePath, values: Sequence[Any]) -> str:
     """Append to the list at `place`, and create the list and its parent objects if they are missing."""
     if not values:
         return text
@@ -79,7 +80,7 @@ def _ensure_object(text: str) -> str:
 # ---- adding
 
 
-def _insert(text: str, place: Sequence[str], values: Sequence[Any], key: str | None = None) -> str:
+def _insert(text: str, place: ValuePath, values: Sequence[Any], key: str | int | None = None) -> str:
     """Add items to the list, or one member to the object, at `place`."""
     begin, end = files.span_of(text, place) or (0, 0)
     closing = end - 1
@@ -195,6 +196,22 @@ def with_switch(text: str, on: bool) -> str:
     if isinstance(current, dict | list):
         raise SettingsError("hooksConfig.enabled: must be true or false")
     return text if current is on else put(text, place, on)
+
+
+def with_allowed(text: str, names: Collection[str | None], finding: str) -> str:
+    """Add a finding's hash to the option `allow` of the hooks with these names that use the policy `redact`.
+
+    A hook without a name has the name None.
+    """
+    for event, groups in _member(text, ["hooks"], {}).items():
+        for at, group in enumerate(groups if isinstance(groups, list) else ()):
+            for number, hook in enumerate(_hooks_of(group)):
+                fields = hook if isinstance(hook, dict) else {}
+                if fields.get("builtin") != "redact" or fields.get("name") not in names:
+                    continue
+                if finding not in (fields.get("options") or {}).get("allow", ()):
+                    text = append(text, ["hooks", event, at, "hooks", number, "options", "allow"], [finding])
+    return text
 
 
 def rewrite(path: Path, change: TextChange) -> bool:

@@ -89,6 +89,9 @@ def find_route(method: str, path: str) -> tuple[str | None, str]:
 _CONTENT_OF_CALLS = frozenset({"reasons", "blocked", "refused"})
 """The fields of receipts that may quote content."""
 
+_CONTENT_OF_RUNS = frozenset({"found"})
+"""The fields of hooks in receipts that name parts of the content."""
+
 _CONTENT_OF_HOOKS = frozenset({"last_error", "last_warning"})
 """The fields of hooks that may quote content, because hooks read it."""
 
@@ -97,7 +100,13 @@ def call_for(person: Person, facts: JsonObject) -> JsonObject:
     """Return the facts of a call or its receipt as far as a person may see them."""
     if person.sees_content:
         return facts
-    return {name: value for name, value in facts.items() if name not in _CONTENT_OF_CALLS}
+    shown = {name: value for name, value in facts.items() if name not in _CONTENT_OF_CALLS}
+    if "hooks" in shown:
+        shown["hooks"] = [
+            {name: value for name, value in hook.items() if name not in _CONTENT_OF_RUNS}
+            for hook in shown["hooks"]
+        ]
+    return shown
 
 
 def hooks_for(person: Person, answer: JsonObject) -> JsonObject:

@@ -142,7 +142,7 @@ COMMANDS = (
     ),
     Command(
         "redact",
-        "list what redaction finds, and find it in files",
+        "list what redaction finds, find it in files, and let a finding stay",
         "hookgate.proxy.cli.redact.command:run_redact",
         "hookgate.proxy.cli.redact.command:add_redact",
     ),

@@ -157,6 +157,13 @@ def describe_blocked(blocked: JsonObject) -> str:
     return f"{what}: {blocked.get('reason') or 'no reason was given'}"
 
 
+def describe_found(found: JsonObject) -> str:
+    """Return a line about a finding: its kind, its place, from where its rule comes, and its hash."""
+    by = f", by {source}" if (source := found.get("source")) else ""
+    hashed = f"; {digest}" if (digest := found.get("hash")) else ""
+    return f"{found.get('kind')} at {found.get('place') or 'the top'}{by}{hashed}"
+
+
 def outcome_lines(body: JsonObject) -> Iterator[str]:
     """Yield the lines that introduce a call to a reader.
 
@@ -180,6 +187,10 @@ def outcome_lines(body: JsonObject) -> Iterator[str]:
         yield f"         and {count - listed} more"
     if effects := "; ".join(_effects_of_hooks(body)):
         yield f"effects: {effects}"
+    for hook in _objects(body.get("hooks")):
+        would_be = " (observed, so it stayed)" if hook.get("mode") == "observe" else ""
+        for each in _objects(hook.get("found")):
+            yield f"found:   {describe_found(each)}{would_be}"
 
 
 def _effects_of_hooks(body: JsonObject) -> Iterator[str]:

@@ -29,8 +29,12 @@ from hookgate.translator.fields import JsonObject
 MAX_BLOCKED = 50
 """The maximum number of blocked outputs that a call's record lists. The others are only counted."""
 
+MAX_FOUND = 20
+"""The maximum number of findings of a hook that a call's record lists. The others are only counted."""
+
 _LONGEST_REASON = 300
 _LONGEST_NAME = 200
+_LONGEST_PLACE = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +156,8 @@ class HookTally:
     """The fields that it changed, or in observe mode would have changed."""
     findings: dict[str, int] = field(default_factory=dict)
     """A policy's findings, by kind."""
+    found: list[dict[str, str]] = field(default_factory=list)
+    """The first of these findings, each with its `kind`, `source`, `place` and `hash`."""
     redacted: bool = False
     """Whether it has marked the answer as redacted."""
 
@@ -178,6 +184,16 @@ class HookTally:
         for kind, count in findings.items() if isinstance(findings, dict) else ():
             if type(count) is int and count > 0:  # hooks may return anything under this key
                 _count(self.findings, kind, count)
+        self._note_found(specific.get("found"))
+
+    def _note_found(self, found: object) -> None:
+        """Add findings. Hooks may return anything as such."""
+        for each in found if isinstance(found, list) and self.findings else ():
+            if len(self.found) == MAX_FOUND:
+                return
+            if isinstance(each, dict):
+                texts = ((name, each.get(name)) for name in ("kind", "source", "place", "hash"))
+                self.found.append({n: text[:_LONGEST_PLACE] for n, text in texts if isinstance(text, str)})
 
 
 def _count(counts: dict[str, int], name: str, count: int = 1) -> None:
@@ -610,6 +626,7 @@ def _hook(tally: HookTally) -> JsonObject:
         "decisions": dict(tally.decisions),
         "edits": sorted(tally.edits),
         "findings": dict(tally.findings),
+        **({"found": list(tally.found)} if tally.found else {}),
         "failures": tally.failures,
         **({"causes": dict(tally.causes)} if tally.causes else {}),
     }

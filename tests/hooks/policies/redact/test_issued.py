@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.texts.formats import example
+from support.texts.printed import LINES
 from support.texts.secrets import mask, pieces, redacted
 
 from hookgate.hooks import SessionContext
@@ -29,28 +30,6 @@ ROWS = [
     if row.check not in (is_hookgate_key, is_base58)  # no random text has their check digits
 ]
 WHOLE = pytest.mark.parametrize("row", ROWS)
-
-LINES = {
-    "cat -n": "     7\t{}",
-    "grep -n": "deploy/app.conf:7:{}",
-    "grep -C": "app.conf-7-{}",
-    "diff +": "+{}",
-    "diff -": "-{}",
-    "quoted mail": "> {}",
-    "comment": "# {}",
-    "log": "2026-11-05T10:20:30.123Z INFO [main] {}",
-    "compose": "web-1  | {}",
-    "color": "\x1b[35mapp.conf\x1b[m\x1b[36m:\x1b[m{}",
-    "color in JSON": "\\u001b[31m{}",
-    "escaped line end": "line\\n{}",
-    "escaped twice": "line\\\\n{}",
-    "percent": "?q=%20{}",
-    "percent twice": "?q=%2520{}",
-    "string": 'x = "{}"',
-    "html": "<td>{}</td>",
-    "markdown": "**{}**",
-    "call": "connect({})",
-}
 
 
 def planted(row: Detector, *, plain: bool = False) -> tuple[str, str, str]:
@@ -212,6 +191,51 @@ def test_a_random_value_near_a_telling_word_is_found_at_every_split(scanner: Sca
 )
 def test_words_and_identifiers_near_a_telling_word_stay(scanner: Scanner, text: str) -> None:
     assert redacted(scanner, text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        pytest.param("acme_sk_qHL49dId5skLfBjsf342RJkd", "PREFIXED_KEY", id="prefix"),
+        pytest.param("acme_api_v1_qHL49dId5skLfBjsf342RJkd", "PREFIXED_KEY", id="with a version"),
+        pytest.param("acme_pat_4d2f64e2a108cd72f648b1984c3b5a13", "PREFIXED_KEY", id="hexadecimal"),
+        pytest.param("viewneo: 'qHL49dId5skLfBjsf342RJkd'", "VENDOR_KEY", id="service"),
+        pytest.param("adafruit_io = 'qHL49dId5skLfBjsf342RJkd'", "VENDOR_KEY", id="service in two words"),
+        pytest.param("message bird = 'qHL49dId5skLfBjsf342RJkd'", "VENDOR_KEY", id="with a blank"),
+        pytest.param("sendgrid.prod.v2 => 'qHL49dId5skLfBjsf342RJkd'", "VENDOR_KEY", id="service and more"),
+        pytest.param('jira_key = "QxzBvWkjTrLmPqHsGdFnZcXv"', "NAMED_KEY", id="letters"),
+    ],
+)
+def test_keys_in_formats_of_nobody_s_are_found(scanner: Scanner, text: str, kind: str) -> None:
+    found = [piece for piece in pieces(scanner, [f"so {text} is"]) if isinstance(piece, ReplacedPiece)]
+    assert [piece.kind for piece in found] == [kind]
+    out = redacted(scanner, text)
+    assert {redacted(scanner, text[:at], text[at:]) for at in range(len(text))} == {out}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "api-deployment-7f9c6d5b48-x7k2p",
+        "auth-service-7f9c6d5b48-x7k2p.default.svc",
+        "registry/shop:api-3e144a5af729351d0fc58bd4a9a21afe5c1d0f77",
+        "cache access_4d2f64e2a108cd72f648b1984c3b5a13",
+        "resp_68a1f0c2d4e8819db7a0c3e5f7192b3d04c6e8fa12345678",
+        "toolu_01A09q90qw90lq917835lq9",
+        "call_q7Kz3xY9Lm2Qv8Rt4Wb6Nc1D",
+        "msg_01XFDUDYJgAACzvnptvVoYEL",
+        "org_2NfYB9vL7qXk3mT5sR8wZ1cD4g",
+        "pk_live_51HxQm2Kq8ZtR4vWb7NcY3dLp",
+        "github_sha=3e144a5af729351d0fc58bd4a9a21afe5c1d0f77",
+        "test_access_token_is_refreshed_after_expiry_of_30_minutes",
+        "access_policy_for_organization_administrators_v2",
+        'key = "getAccessTokenFromRequestHeaderOrThrow"',
+        'token: "AuthenticationServiceInterface"',
+        'password_key = "INTERNATIONALIZATIONSETTINGS"',
+    ],
+)
+def test_identifiers_that_look_like_prefixed_keys_stay(scanner: Scanner, text: str) -> None:
+    assert redacted(scanner, f"so {text} is") == f"so {text} is"
 
 
 @pytest.mark.parametrize("ending", [b"", b"\x01"], ids=["plain", "compressed"])

@@ -66,7 +66,7 @@ def test_requests_are_redacted_as_if_no_turn_had_been_seen_before(
         request = {**drawn, "contents": [turns[number] for number in drawn["contents"]]}
         remembering, fresh = redaction(search, scopes, clean, caller), redaction(search, scopes)
         assert redacted_request(remembering, request) == redacted_request(fresh, request)
-        assert remembering.finding_counts() == fresh.finding_counts()
+        assert remembering.findings_output() == fresh.findings_output()
         assert len(clean) <= size
 
 

@@ -198,7 +198,7 @@ def test_what_is_blocked_is_denied_in_the_newest_turn_and_masked_in_older_ones()
     options = {"actions": {"AWS_ACCESS_KEY": "block"}, "reason": "no keys here"}
     said = judge_request([user_turn(KEY)], options)
     assert (said["decision"], said["reason"]) == ("deny", "no keys here")
-    assert said["hookSpecificOutput"] == {"findings": {"AWS_ACCESS_KEY": 1}}
+    assert said["hookSpecificOutput"]["findings"] == {"AWS_ACCESS_KEY": 1}
     later = [user_turn(KEY), model_turn("ok"), user_turn("go on")]
     assert sent_contents(later, options)[0] == user_turn("[AWS_ACCESS_KEY]")
 

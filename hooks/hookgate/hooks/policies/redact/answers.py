@@ -12,11 +12,13 @@ from hookgate.hooks.policies.redact.fields import (
     Handler,
     handled_by_caller,
     opaque,
+    path_in_content,
     redacted_fields,
     redacted_part,
     with_arguments,
 )
 from hookgate.hooks.policies.redact.redaction import ChunkedText, Redaction, Scope, without_small_numbers
+from hookgate.hooks.policies.redact.report import Key
 from hookgate.translator.fields import (
     JsonObject,
     indexes,
@@ -109,11 +111,13 @@ class Outbox:
     """The events that have not been released."""
 
     def __init__(
-        self, is_undecided: Callable[[PartPlace, TextKey], bool], redact_piece: Callable[[str], str]
+        self,
+        is_undecided: Callable[[PartPlace, TextKey], bool],
+        redact_piece: Callable[[PartPlace, str], str],
     ) -> None:
         """`is_undecided` returns whether some of the text at a place is undecided.
 
-        `redact_piece` redacts a piece of a text that was redacted as a whole.
+        `redact_piece` redacts a piece at a place of a text that was redacted as a whole.
         """
         self._is_text_undecided, self._redact_piece = is_undecided, redact_piece
         self._text_keys: dict[PartPlace, TextKey] = {}
@@ -225,7 +229,7 @@ class Outbox:
                 released.append(part)
                 continue
             text, undecided = self._texts.pop(place, ""), self._is_undecided(place)
-            text = self._redact_piece(text) if separate else text
+            text = self._redact_piece(place, text) if separate else text
             if text == part["text"] and not undecided:
                 released.append(part)
             elif text or not (undecided or _is_bare(part)):
@@ -296,7 +300,7 @@ class AnswerScreen:
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
         self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
-        self._outbox = Outbox(partial(_is_undecided, self._texts), redaction.piece)
+        self._outbox = Outbox(partial(_is_undecided, self._texts), self._redact_piece)
         self._waiting: list[tuple[PartPlace, str]] = []  # chunks of one text, to be searched together
         self._waiting_key: TextKey | None = None
 
@@ -332,10 +336,10 @@ class AnswerScreen:
 
     def findings_output(self) -> JsonObject:
         """Return the hook output that reports the findings, or an empty object if there are none."""
-        counts = self._redaction.finding_counts()
-        if not counts:
+        found = self._redaction.findings_output()
+        if not found["findings"]:
             return {}
-        return {"hookSpecificOutput": {"redacted": True, "findings": counts, "llm_response": {"raw": {}}}}
+        return {"hookSpecificOutput": {"redacted": True, **found, "llm_response": {"raw": {}}}}
 
     def _add(self, body: JsonObject, *, whole: bool) -> None:
         """Add the next event. If `whole` is true, it is a complete answer and is not split or dropped."""
@@ -389,7 +393,9 @@ class AnswerScreen:
             self._part(event, PartPlace(event.number, position, k), index, part)
             for k, part in enumerate(parts)
         ]
+        before = len(self._redaction.report)
         with_rest = redacted_fields(self._redaction, content, "answers", CONTENT)
+        self._redaction.report.within(before, "candidates", position, "content")
         if not same_items(new, parts):
             with_rest = write(with_rest, "parts", new)
         if with_rest is not content:
@@ -397,7 +403,10 @@ class AnswerScreen:
         if read(candidate, "finishReason") is not None:
             # Its texts are not finished: some upstreams send a reason in every event.
             event.may_be_split = False
-        return self._redact_rest(candidate)
+        before = len(self._redaction.report)
+        redacted = self._redact_rest(candidate)
+        self._redaction.report.within(before, "candidates", position)
+        return redacted
 
     def _part(self, event: OutgoingEvent, place: PartPlace, index: int, part: JsonObject) -> JsonObject:
         if is_text(part):
@@ -414,7 +423,9 @@ class AnswerScreen:
         else:
             event.may_be_split = False
             self._interrupt(index, "text", "thought")
+        before = len(self._redaction.report)
         redacted = redacted_part(self._redaction, part, "answers")
+        self._redaction.report.within(before, *_path(place)[:-1])
         if isinstance(original := read(part, "functionCall"), dict):
             event.may_be_split = False
             self._arguments(event, place, index, original, read_object(redacted, "functionCall"))
@@ -459,7 +470,7 @@ class AnswerScreen:
     def _begin(self, text_key: TextKey) -> None:
         if text_key not in self._texts:
             is_json = self._is_json and text_key[1] == "text"
-            self._texts[text_key] = self._redaction.chunked_text(self._outbox.put, is_json=is_json)
+            self._texts[text_key] = self._redaction.chunked_text(self._outbox.put, _path, is_json=is_json)
 
     def _feed(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
         self._begin(text_key)
@@ -478,6 +489,12 @@ class AnswerScreen:
             if self._silent[key] >= _MAX_SILENCE:
                 text.release()
 
+    def _redact_piece(self, place: PartPlace, text: str) -> str:
+        before = len(self._redaction.report)
+        new = self._redaction.piece(text)
+        self._redaction.report.within(before, *_path(place))
+        return new
+
     def _finish(self, text_keys: Sequence[TextKey], *, cut_off: bool = False) -> None:
         for text_key in text_keys:
             text = self._texts.pop(text_key)
@@ -485,6 +502,11 @@ class AnswerScreen:
                 text.cut_off()
             else:
                 text.finish()
+
+
+def _path(place: PartPlace) -> tuple[Key, ...]:
+    """Return the path to a text in its event."""
+    return "candidates", place.candidate, "content", *path_in_content(place.part, place.piece)
 
 
 def _is_undecided(

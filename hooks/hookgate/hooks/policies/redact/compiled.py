@@ -148,7 +148,7 @@ class CompiledDetector:
     def _preceded_by(self) -> BytesPattern | None:
         return BytesPattern(self.detector.preceded_by) if self.detector.preceded_by else None
 
-    def _may_stand(self, data: bytes, at: int) -> bool:
+    def may_stand(self, data: bytes, at: int) -> bool:
         """Return whether the text before this place allows a match here."""
         if not self._preceded_by or at == 0:
             return True
@@ -164,15 +164,18 @@ class CompiledDetector:
 
     def is_open(self, data: bytes, at: int) -> bool:
         """Return whether everything from this place on is undecided."""
+        return self.may_go_on(data, at) and self.may_stand(data, at)
+
+    def may_go_on(self, data: bytes, at: int) -> bool:
+        """Return whether more text could make everything from this place on a match, whatever precedes it."""
         extent = self.detector.extent
         undecided = self._undecided.begins_at(data, at, len(data))
-        undecided = undecided or (extent is not None and extent.first_open(data, at) == at)
-        return undecided and self._may_stand(data, at)
+        return undecided or (extent is not None and extent.first_open(data, at) == at)
 
     def finding(self, data: bytes, begin: int, end: int) -> Finding | None:
         """Return the finding whose match begins at `begin` and ends at `end` or before, or None."""
         whole, *groups = self._matches.spans(data, begin, end)
-        if whole[0] < 0 or not self._may_stand(data, begin):
+        if whole[0] < 0 or not self.may_stand(data, begin):
             return None
         if self.detector.extent:
             stop, _ = self.detector.extent.end(data, whole[1], end, final=True)

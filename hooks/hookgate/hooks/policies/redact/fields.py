@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from hookgate.hooks.policies.redact.redaction import CleanCheck, Redaction, Scope
+from hookgate.hooks.policies.redact.report import Key
 from hookgate.translator.fields import (
     JsonObject,
     camel,
@@ -82,7 +83,9 @@ def redacted_fields(redaction: Redaction, obj: Any, scope: Scope, handlers: Mapp
         if handler is None:
             rest[name] = value
         else:
+            before = len(redaction.report)
             handled[name] = handler(redaction, value, scope)
+            redaction.report.within(before, name)
     new = redaction.value(rest) if rest and scope in redaction.scopes else rest
     if new is rest and all(value is obj[name] for name, value in handled.items()):
         return obj
@@ -119,8 +122,9 @@ def redacted_argument(redaction: Redaction, piece: Any) -> Any:
     """
     if not isinstance(piece, dict):  # not a documented format, but it would be forwarded
         return redaction.value(piece)
-    number = read(piece, "numberValue")
+    number, before = read(piece, "numberValue"), len(redaction.report)
     new = redaction.value(number)
+    redaction.report.within(before, "numberValue")
     if new is not number:
         piece = write(without(piece, "numberValue"), "stringValue", new)
     return redacted_fields(redaction, piece, "tool_arguments", {"stringValue": _text})
@@ -161,7 +165,11 @@ def _each(redact: Callable[[Redaction, Any], Any]) -> Handler:
             return value
         if not isinstance(value, list):
             return redact(redaction, value)
-        items = [redact(redaction, item) for item in value]
+        items = []
+        for at, item in enumerate(value):
+            before = len(redaction.report)
+            items.append(redact(redaction, item))
+            redaction.report.within(before, at)
         return value if same_items(items, value) else items
 
     return redacted
@@ -280,16 +288,15 @@ def _with_turns(
     ]
     if end < len(contents):
         runs.append((scope, contents[end:]))
-    new = [
-        content
-        for speaker, run in runs
-        for content in redaction.known.redacted(
-            speaker, run, partial(_redacted_run, redaction, scope=speaker)
-        )
-    ]
+    new: list[Any] = []
+    before, is_list = len(redaction.report), isinstance(read(request, field), list)
+    for speaker, run in runs:
+        redact = partial(_redacted_run, redaction, scope=speaker, first=len(new) if is_list else None)
+        new += redaction.known.redacted(speaker, run, redact)
+    redaction.report.within(before, field)
     if same_items(new, contents):
         return request
-    return write(request, field, new if isinstance(read(request, field), list) else new[0])
+    return write(request, field, new if is_list else new[0])
 
 
 def _is_model(content: Any) -> bool:
@@ -300,10 +307,11 @@ def _is_model(content: Any) -> bool:
     return not any(isinstance(part, dict) and read(part, "functionResponse") is not None for part in parts)
 
 
-def _redacted_run(redaction: Redaction, contents: list[Any], *, scope: Scope) -> list[Any]:
+def _redacted_run(redaction: Redaction, contents: list[Any], *, scope: Scope, first: int | None) -> list[Any]:
     """Redact consecutive contents of one speaker, with their texts as one.
 
-    Clients that stream may store a turn as several contents, one per event.
+    Clients that stream may store a turn as several contents, one per event. `first` is the index of the first
+    one in the request, or None if it is not in a list.
     """
     if redaction.may_join_values and (values := _plain_values(redaction, contents)) is not None:
         redaction.value(values)
@@ -319,11 +327,21 @@ def _redacted_run(redaction: Redaction, contents: list[Any], *, scope: Scope) ->
                 for place, part in parts
                 if is_text(part) and bool(part.get("thought")) is thoughts
             ]
-            texts |= _redacted_pieces(redaction, pieces)
+            texts |= _redacted_pieces(redaction, pieces, first)
     if "tool_arguments" in redaction.scopes:
         for pieces in _arguments(parts):
-            texts |= _redacted_pieces(redaction, pieces)
-    return [_content(redaction, content, scope, at, texts) for at, content in enumerate(contents)]
+            texts |= _redacted_pieces(redaction, pieces, first)
+    new = []
+    for at, content in enumerate(contents):
+        before = len(redaction.report)
+        new.append(_content(redaction, content, scope, at, texts))
+        redaction.report.within(before, *_index(first, at))
+    return new
+
+
+def _index(first: int | None, at: int) -> tuple[Key, ...]:
+    """Return the path to a content of a run, see `_redacted_run`."""
+    return () if first is None else (first + at,)
 
 
 PLAIN_CONTENT = frozenset({"parts", "role"})
@@ -393,7 +411,7 @@ def _arguments(parts: list[tuple[TextPlace, JsonObject]]) -> Iterator[list[tuple
     yield from open_arguments.values()
 
 
-def _redacted_pieces(redaction: Redaction, pieces: list[tuple[TextPlace, str]]) -> Texts:
+def _redacted_pieces(redaction: Redaction, pieces: list[tuple[TextPlace, str]], first: int | None) -> Texts:
     """Redact one text that is spread over several places.
 
     Each piece is also searched separately, because adjacent pieces may hide the beginning or end of a secret.
@@ -406,13 +424,26 @@ def _redacted_pieces(redaction: Redaction, pieces: list[tuple[TextPlace, str]]) 
     def put(place: TextPlace, text: str) -> None:
         texts[place] += text
 
-    chunked_text = redaction.chunked_text(put)
+    def path_of(place: TextPlace) -> tuple[Key, ...]:
+        return *_index(first, place[0]), *path_in_content(*place[1:])
+
+    chunked_text = redaction.chunked_text(put, path_of)
     for place, text in pieces:
         chunked_text.feed(place, text)
     chunked_text.finish()
-    if len(pieces) == 1:
-        return texts
-    return {place: redaction.piece(text) for place, text in texts.items()}
+    if len(pieces) > 1:
+        for place, text in texts.items():
+            before = len(redaction.report)
+            texts[place] = redaction.piece(text)
+            redaction.report.within(before, *path_of(place))
+    return texts
+
+
+def path_in_content(part: int, piece: int) -> tuple[Key, ...]:
+    """Return the path to a text in a content: that of a part, or, if `piece` is not -1, of its arguments."""
+    if piece < 0:
+        return "parts", part, "text"
+    return "parts", part, "functionCall", "partialArgs", piece, "stringValue"
 
 
 def _content(redaction: Redaction, content: Any, scope: Scope, at: int, texts: Texts) -> Any:
@@ -421,7 +452,11 @@ def _content(redaction: Redaction, content: Any, scope: Scope, at: int, texts: T
     if not isinstance(content, dict) or read(content, "parts") is None:
         return content
     parts = read_list(content, "parts")
-    new = [_part(redaction, part, scope, (at, number), texts) for number, part in enumerate(parts)]
+    new = []
+    for number, part in enumerate(parts):
+        before = len(redaction.report)
+        new.append(_part(redaction, part, scope, (at, number), texts))
+        redaction.report.within(before, "parts", number)
     unchanged = same_items(new, parts)
     return content if unchanged else write(content, "parts", new)
 

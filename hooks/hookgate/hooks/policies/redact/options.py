@@ -23,6 +23,11 @@ from hookgate.hooks.policies.redact.streaming import AtCap
 _SAID_FOR = {"UK": "GB", "EL": "GR"}
 """Codes that are not those of ISO 3166, with the latter."""
 
+HASH = re.compile(r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}")
+"""The hash of a finding, which is also its pseudonym: nobody can guess it without the key."""
+
+HASH_REMEDY = "copy it from a receipt, such as HG_EMAIL_9c1f04d2ab7e5a10"
+
 Action = Literal["mask", "hash", "pseudonymise", "block"]
 
 
@@ -52,6 +57,9 @@ class RedactOptions(Options):
 
     skip: Globs = ()
     """Kinds and groups of detectors not to use, even if `detect` lists them."""
+
+    allow: tuple[str, ...] = Field(default=(), strict=False)
+    """The hashes of findings that stay, as receipts show them; `hookgate redact allow` adds them."""
 
     action: Action = "mask"
     """What to do with findings."""
@@ -96,6 +104,14 @@ class RedactOptions(Options):
         if not isinstance(entries, list | tuple) or not all(isinstance(each, str | dict) for each in entries):
             raise ValueError('must be a list of files and rules, such as ["./gitleaks.toml"]')
         return read_rules(entries, info.context or Path())
+
+    @field_validator("allow")
+    @classmethod
+    def _check_hashes(cls, hashes: tuple[str, ...]) -> tuple[str, ...]:
+        for each in hashes:
+            if not HASH.fullmatch(each):
+                raise ValueError(f"{each!r} is not the hash of a finding; {HASH_REMEDY}")
+        return hashes
 
     @field_validator("phones")
     @classmethod

@@ -67,6 +67,7 @@ class Replacer:
     def __init__(self, options: RedactOptions, key: bytes) -> None:
         """`key` is the secret key of hashes and pseudonyms, without which they cannot be guessed."""
         self._actions_by_kind: Mapping[str, Action] = options.actions_by_kind()
+        self._allowed, self._cap = frozenset(options.allow), options.cap
         self._mask, self._reason = options.mask, options.reason
         self._key = key
 
@@ -87,6 +88,8 @@ class Replacer:
         """
 
         def replace(kind: str, original: str) -> str:
+            if self.allows(kind, original):
+                return original
             act = self._actions_by_kind.get(kind, "mask")
             if act == "hash":
                 return f"[{kind}:{self._digest(kind, original)[:12]}]"
@@ -103,11 +106,22 @@ class Replacer:
         replace = self.replacer(pseudonyms)
 
         def block(kind: str, original: str) -> str:
-            if self._actions_by_kind.get(kind) == "block":
+            if self._actions_by_kind.get(kind) == "block" and not self.allows(kind, original):
                 raise Withheld(self._reason or _BLOCKED.format(kind=kind), kind)
             return replace(kind, original)
 
         return block
+
+    def allows(self, kind: str, original: str) -> bool:
+        """Return whether the option `allow` lists a finding."""
+        return bool(self._allowed) and self.hash_of(kind, original) in self._allowed
+
+    def hash_of(self, kind: str, original: str) -> str:
+        """Return the hash of a finding, by which `allow` lists it: its pseudonym.
+
+        It is empty if the finding may be the beginning of a longer one, which the rest must not follow.
+        """
+        return "" if len(original) >= self._cap else f"HG_{kind}_{self._digest(kind, original)[:16]}"
 
     def _digest(self, kind: str, original: str) -> str:
         return hmac.new(self._key, f"{kind}\0{original}".encode(), hashlib.sha256).hexdigest()
@@ -170,6 +184,7 @@ class _Redact:
             options.cap,
             options.at_cap,
             load_presidio(options.presidio) if options.presidio else None,
+            replacer.hash_of,
         )
         self._clean = CleanDigests()
         self._pseudonym_search = Search(Scanner([pseudonym_detector()]), limit=sys.maxsize)
@@ -199,8 +214,36 @@ class _Redact:
                 case "AfterTool":
                     return self._tool(redaction, "tool_results", "tool_result", event["tool_response"])
         except Withheld as withheld:
-            return withheld.output()
+            return self._denial(redaction, event, withheld)
         return None
+
+    def _denial(
+        self, create_redaction: partial[Redaction], event: dict[str, Any], withheld: Withheld
+    ) -> Output:
+        """Return the denial of an event, with the places of what is blocked, which are searched again."""
+        output = withheld.output()
+        if not withheld.kind:
+            return output
+
+        def replace(kind: str, original: str) -> str:
+            return original if kind != withheld.kind or self._replacer.allows(kind, original) else ""
+
+        redaction = create_redaction(replace)
+        try:
+            match event["hook_event_name"]:
+                case "BeforeModel":
+                    redacted_request(redaction, event["llm_request"]["raw"])
+                    redacted_fields(redaction, event["llm_request"].get("beside") or {}, "other", {})
+                case "AfterModel":
+                    AnswerScreen(redaction).feed([event["llm_response"]["raw"]], last=True)
+                case "BeforeTool":
+                    redaction.value(event["tool_input"])
+                case "AfterTool":
+                    redaction.value(event["tool_response"])
+        except Withheld:  # there is too much to check
+            return output
+        output["hookSpecificOutput"] |= redaction.report.output()
+        return output
 
     def screen(self, session: SessionContext) -> Screen:
         """Return a screen for one streamed answer."""
@@ -275,4 +318,4 @@ def _subject(event: dict[str, Any], session: SessionContext) -> Any:
 def _output(redaction: Redaction, field: str, edit: JsonObject) -> Output | None:
     if not edit:
         return None
-    return {"hookSpecificOutput": {field: edit, "findings": redaction.finding_counts()}}
+    return {"hookSpecificOutput": {field: edit, **redaction.findings_output()}}

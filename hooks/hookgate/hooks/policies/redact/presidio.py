@@ -104,7 +104,8 @@ class BufferingRedactor:
             if start < stop:
                 pieces.append(KeptPiece(self._text[begin:start]))
                 original = self._text[start:stop]
-                pieces.append(ReplacedPiece(kind, original, self._replace(kind, original)))
+                new = self._replace(kind, original)
+                pieces.append(ReplacedPiece(kind, original, new, source="presidio"))
                 begin = stop
         pieces.append(KeptPiece(self._text[begin:end]))
         return [piece for piece in pieces if piece.original]

@@ -7,14 +7,21 @@ replacement is put where the secret begins.
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from hookgate.hooks.policies.redact.json_text import JsonText, unescaped
 from hookgate.hooks.policies.redact.known import NOTHING_KNOWN, KnownParts
 from hookgate.hooks.policies.redact.presidio import BufferingRedactor, Find
+from hookgate.hooks.policies.redact.report import Key, Report
 from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong, is_long
-from hookgate.hooks.policies.redact.streaming import AtCap, BlockedPiece, KeptPiece, Redactor, TextPiece
+from hookgate.hooks.policies.redact.streaming import (
+    AtCap,
+    BlockedPiece,
+    Redactor,
+    ReplacedPiece,
+    TextPiece,
+)
 from hookgate.hooks.session import Withheld
 from hookgate.translator.fields import JsonObject, same_items
 
@@ -30,10 +37,14 @@ class ChunkedText(Generic[Place]):
         self,
         redactor: Redactor | BufferingRedactor,
         put: Callable[[Place, str], None],
+        note: Callable[[Place, ReplacedPiece], None],
         json_text: JsonText | None = None,
     ) -> None:
-        """`json_text` is the state of a text that is JSON, and stays JSON."""
-        self._redactor, self._put, self._json_text = redactor, put, json_text
+        """`note` is called with each finding and the place where it begins.
+
+        `json_text` is the state of a text that is JSON, and stays JSON.
+        """
+        self._redactor, self._put, self._note, self._json_text = redactor, put, note, json_text
         self._undecided: deque[tuple[Place | None, int]] = deque()  # None: text that was released
         self._counts: Counter[Place | None] = Counter()  # of each place in it: there may be thousands
 
@@ -86,10 +97,14 @@ class ChunkedText(Generic[Place]):
             if isinstance(piece, BlockedPiece):
                 raise Withheld(_TOO_LONG.format(len(piece.original), piece.kind), piece.kind)
             rest, output = piece.original, piece.output
+            finding = piece if isinstance(piece, ReplacedPiece) else None
             while rest:
                 place, length = self._undecided.popleft()
                 size = min(length, len(rest))
                 if place is not None:
+                    if finding:
+                        self._note(place, finding)
+                        finding = None
                     self._put_part(place, piece, rest[:size], output)
                     output = ""
                 rest = rest[size:]
@@ -102,7 +117,7 @@ class ChunkedText(Generic[Place]):
 
     def _put_part(self, place: Place, piece: TextPiece, part: str, output: str) -> None:
         """Put the output of a part of a piece, which is all of it for the first part that is replaced."""
-        if isinstance(piece, KeptPiece):
+        if piece.output == piece.original:
             output = part
         elif self._json_text and output:
             output = self._json_text.written(piece.original, output)
@@ -154,6 +169,8 @@ class Search:
     """See Redactor."""
     find: Find | None = None
     """An additional detector, which needs complete texts."""
+    hash_of: Callable[[str, str], str] | None = None
+    """See Report."""
 
 
 class Redaction:
@@ -179,7 +196,7 @@ class Redaction:
         If `brief` is true, texts that take long to search raise TakesLong instead. `known` are the parts of a
         request in which the same search has found nothing.
         """
-        self.scopes, self.known = scopes, known
+        self.scopes, self.known, self.report = scopes, known, Report(search.hash_of)
         self.findings: Counter[str] = Counter()
         self._search, self._replacement, self._brief = search, replace, brief
         self._scanner = search.scanner.limited(search.limit, brief=brief)
@@ -187,17 +204,33 @@ class Redaction:
         self._plain_names: set[str] = set()
         self._clean_values: deque[JsonObject] = deque(maxlen=_REPEATED)
 
-    def finding_counts(self) -> dict[str, int]:
-        """Return the number of findings by kind, without kinds of which nothing was replaced."""
-        return {kind: count for kind, count in self.findings.items() if count}
+    def findings_output(self) -> JsonObject:
+        """Return the fields of a hook's output that tell what was replaced: how often, by kind, and where."""
+        counts = {kind: count for kind, count in self.findings.items() if count}
+        return {"findings": counts, **self.report.output()}
 
-    def chunked_text(self, put: Callable[[Place, str], None], *, is_json: bool = False) -> ChunkedText[Place]:
-        """Return a text to feed in chunks; `put` receives its output, which is JSON if the text is."""
-        replace = self._replace_in_json if is_json else self._replace
-        redactor = Redactor(self._scanner, replace, self._search.cap, self._search.at_cap)
+    def chunked_text(
+        self,
+        put: Callable[[Place, str], None],
+        path_of: Callable[[Place], tuple[Key, ...]],
+        *,
+        is_json: bool = False,
+    ) -> ChunkedText[Place]:
+        """Return a text to feed in chunks.
+
+        `put` receives its output, which is JSON if the text is. `path_of` returns the path to a place.
+        """
+
+        def note(place: Place, piece: ReplacedPiece) -> None:
+            if is_json and piece.output != piece.original:
+                piece = replace(piece, original=unescaped(piece.original))
+            self.report.note(piece, *path_of(place))
+
+        replacement = self._replace_in_json if is_json else self._replace
+        redactor = Redactor(self._scanner, replacement, self._search.cap, self._search.at_cap)
         find, json_text = self._search.find, JsonText() if is_json else None
         return ChunkedText(
-            redactor if find is None else BufferingRedactor(redactor, find, replace), put, json_text
+            redactor if find is None else BufferingRedactor(redactor, find, replacement), put, note, json_text
         )
 
     @property
@@ -236,7 +269,7 @@ class Redaction:
             return text
         output: list[str] = []
         chunked_text: ChunkedText[bool] = self.chunked_text(
-            lambda inside, text: output.append(text) if inside else None
+            lambda inside, text: output.append(text) if inside else None, _no_path
         )
         if is_named:
             chunked_text.feed(False, f"{quote}{name}{quote}: {quote}")
@@ -254,7 +287,9 @@ class Redaction:
         if self._scanner.is_clean(text):
             return text
         output: list[str] = []
-        chunked_text: ChunkedText[bool] = ChunkedText(self._redactor(), lambda _, text: output.append(text))
+        chunked_text: ChunkedText[bool] = ChunkedText(
+            self._redactor(), lambda _, text: output.append(text), lambda _, piece: self.report.note(piece)
+        )
         chunked_text.feed(True, text)
         chunked_text.finish()
         return "".join(output)
@@ -332,7 +367,11 @@ class Redaction:
         if isinstance(value, int | float):
             return self._number(value, name)
         if isinstance(value, list):
-            items = [self._redacted(item, name) for item in value]
+            items = []
+            for at, item in enumerate(value):
+                before = len(self.report)
+                items.append(self._redacted(item, name))
+                self.report.within(before, at)
             return value if same_items(items, value) else items
         return self._object(value, name)
 
@@ -349,7 +388,9 @@ class Redaction:
         same = True
         for name, item in value.items():
             of_owner = name in _HOLDERS and names_a_secret(own_name)
-            new_name, redacted = self.text(name), self._redacted(item, own_name if of_owner else name)
+            new_name, before = self.text(name), len(self.report)
+            redacted = self._redacted(item, own_name if of_owner else name)
+            self.report.within(before, new_name)
             same = same and new_name == name and redacted is item
             new[_unique_name(new, new_name, numbers)] = redacted
         return value if same else new
@@ -358,12 +399,18 @@ class Redaction:
         return Redactor(self._scanner, self._replace, self._search.cap, self._search.at_cap)
 
     def _replace_in_json(self, kind: str, original: str) -> str:
-        return self._replace(kind, unescaped(original))
+        plain = unescaped(original)
+        new = self._replace(kind, plain)
+        return original if new == plain else new
 
     def _replace(self, kind: str, original: str) -> str:
         new = self._replacement(kind, original)
         self.findings[kind] += new != original
         return new
+
+
+def _no_path(place: object) -> tuple[Key, ...]:
+    return ()
 
 
 def _keep_original(kind: str, original: str) -> str:

@@ -31,6 +31,7 @@ class ReplacedPiece:
     original: str
     output: str
     rule: str = ""
+    source: str = ""
     """See Detector."""
 
 
@@ -234,7 +235,8 @@ class Redactor:
         self._context, self._held, self._interruptions, self._decided = self._held[-1], "", [], 0
 
     def _replaced(self, detector: Detector, original: str) -> ReplacedPiece:
-        return ReplacedPiece(detector.kind, original, self._replace(detector.kind, original), detector.rule)
+        new = self._replace(detector.kind, original)
+        return ReplacedPiece(detector.kind, original, new, detector.rule, detector.source)
 
     def _open_detector(self) -> Detector:
         """Return the first detector for which the held text, without what is decided of it, is undecided."""

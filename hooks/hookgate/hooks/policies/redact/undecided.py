@@ -1,8 +1,7 @@
 """The end of a text from which more text could make a match, or a longer one: see closure.py."""
 
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from hookgate.hooks.policies.redact.characters import next_character, start_of_context
 from hookgate.hooks.policies.redact.closure import either, language
@@ -19,9 +18,6 @@ from hookgate.hooks.policies.redact.opening import HEAD, Opening, prefixes_of, t
 
 _LEADS = (str(language(ESCAPE).prefixes), EMPHASIS)
 """Text that may be the beginning of an escape or emphasis before a secret."""
-
-_SIZES = (256, math.inf)
-"""The maximum sizes in bytes of matches by which detectors with first words are searched apart."""
 
 _LONG, _MOST_LONG = 1024, 16
 """The size in bytes above which matches are long, and how many detectors of such matches make one pattern."""
@@ -42,7 +38,8 @@ class UndecidedText:
             BytesPattern(rf"\A{either([either(some) for some in group.values()])}\z") for group in groups
         ]
         self._extents = [each.detector.extent for each in detectors if each.detector.extent]
-        self._begun = _begun([each for each in begun if each not in long])
+        short = [each for each in begun if each not in long]
+        self._begun = _BegunWords(short) if short else None
 
     def first(self, data: bytes, start: int) -> int:
         """Return the first undecided place at `start` or later, or the end of the data if there is none."""
@@ -56,8 +53,8 @@ class UndecidedText:
         for extent in self._extents:
             if extent.head in data and (begin := extent.first_open(data, start)) is not None:
                 first = min(first, begin)
-        for begun in self._begun:
-            first = begun.first(data, start, first)
+        if self._begun:
+            first = self._begun.first(data, start, first)
         # Do not split escapes: a later search must see them as a whole.
         return start_of_escape(data, start, first)
 
@@ -107,38 +104,32 @@ class _BegunWords:
     One pattern for all that may follow such words would have too many states.
     """
 
-    def __init__(self, detectors: Sequence[tuple[CompiledDetector, int]], longest: float) -> None:
-        """`detectors` have the sizes of their matches in bytes, of which `longest` is the maximum."""
-        words = {word for detector, _ in detectors for word in detector.first_words}
+    def __init__(self, detectors: Sequence[CompiledDetector]) -> None:
+        words = {word for detector in detectors for word in detector.first_words}
         parts = {word[:count] for word in words for count in range(1, len(word))}
         begun = either(["".join(map(written, part)) for part in parts])
         self._words = BytesPattern(rf"{tree_of(words)}|{begun}\z")
-        self._longest = longest
+        sizes = {detector: detector.longest for detector in detectors}
+        self._longest = max(sizes.values())
         self._by_head: dict[bytes, list[tuple[CompiledDetector, int]]] = defaultdict(list)
-        for detector, size in detectors:
+        for detector, size in sizes.items():
             for head in {head[:count] for head in detector.heads for count in range(1, HEAD + 1)}:
                 self._by_head[head].append((detector, size))
 
     def first(self, data: bytes, start: int, end: int) -> int:
         """Return the first place before `end` from which more text could make a match, or `end`."""
         size_of_data = len(data)
-        at = int(max(start, size_of_data - self._longest))
+        at = max(start, size_of_data - self._longest)
         while at < end and 0 <= (place := self._words.search(data, at, size_of_data)) < end:
             left = size_of_data - place
+            stands: dict[str, bool] = {}  # by what must precede: it is the same for most detectors
             for each, size in self._by_head[data[place : place + HEAD]]:
-                if left <= size and each.is_open(data, place):
+                if left > size:
+                    continue
+                preceding = each.detector.preceded_by
+                if preceding not in stands:
+                    stands[preceding] = each.may_stand(data, place)
+                if stands[preceding] and each.may_go_on(data, place):
                     return place
             at = place + 1
         return end
-
-
-def _begun(detectors: Iterable[CompiledDetector]) -> list[_BegunWords]:
-    """Return the detectors with first words, those with short matches apart from others.
-
-    Only the end of a text is searched for the former.
-    """
-    by_size: dict[float, list[tuple[CompiledDetector, int]]] = defaultdict(list)
-    for each in detectors:
-        longest = each.longest
-        by_size[next(size for size in _SIZES if longest <= size)].append((each, longest))
-    return [_BegunWords(some, size) for size, some in by_size.items()]

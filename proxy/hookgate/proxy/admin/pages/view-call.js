@@ -21,6 +21,15 @@ const HOOKS = [
   { title: "Time", numeric: true, cell: (hook) => ms(hook.ms) },
 ];
 
+const FOUND = [
+  { title: "Found", brief: true, cell: (found) => el("strong", {}, found.kind) },
+  { title: "In", wide: true, cell: (found) => el("code", {}, found.place || "the top") },
+  { title: "By", cell: (found) => found.source },
+  { title: "Hook", cell: (found) => `${found.hook}, ${found.event}` },
+  { title: "Then", cell: (found) => (found.mode === "observe" ? "stayed: the hook observes" : "replaced or blocked") },
+  { title: "Hash", cell: (found) => el("code", {}, found.hash ?? "–") },
+];
+
 const counted = (words) => Object.entries(words ?? {}).map(([word, times]) => (times > 1 ? `${word} ${count(times)}×` : word)).join(", ");
 
 export async function showCall({ parts: [id], person }) {
@@ -32,11 +41,22 @@ export async function showCall({ parts: [id], person }) {
       heading(`Call ${id.slice(0, 8)}`, badge(call.outcome)),
       el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons), blocked(call)), section("Time", timeline(call.timings))),
       section("Hooks", call.hooks?.length ? table("What each hook did", HOOKS, call.hooks) : note("No hook ran for this call.")),
+      ...findings(call.hooks ?? []),
       told.content ? content(told.content, call.upstream_requests) : section("Content", note(person.role === "viewer"
         ? "Viewers do not see the content of calls, nor the reasons of denials."
         : "The content of this call is not stored. Set audit.content to redacted or full to store it; it is off by default.")),
     ],
   };
+}
+
+/** Return what was found, where, and the hashes with which `hookgate redact allow` lets it stay. */
+function findings(hooks) {
+  const found = hooks.flatMap(({ hook, event, mode, found: listed = [] }) => listed.map((each) => ({ ...each, hook, event, mode })));
+  if (found.length === 0) return [];
+  const total = hooks.filter((hook) => hook.found).flatMap((hook) => Object.values(hook.findings)).reduce((sum, times) => sum + times, 0);
+  const more = total > found.length ? note(`${count(total - found.length)} more are not listed.`) : null;
+  return [section("Findings", table("What was found in the call, and where", FOUND, found), more,
+    note("If a finding is no secret, hookgate redact allow HASH lets it stay from then on."))];
 }
 
 function receipt(call) {

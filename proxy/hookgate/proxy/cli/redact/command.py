@@ -1,4 +1,4 @@
-"""`hookgate redact rules | scan`: lists what redaction finds, and finds it in files."""
+"""`hookgate redact rules | scan | allow`: lists what redaction finds, finds it in files, and lets it stay."""
 
 import argparse
 import io
@@ -9,17 +9,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hookgate.hooks.policies.options import read_options
-from hookgate.hooks.policies.redact.detectors.detector import Detector
 from hookgate.hooks.policies.redact.options import RedactOptions
+from hookgate.hooks.policies.redact.policy import Replacer, key_in
 from hookgate.hooks.policies.redact.rules import read_rules
-from hookgate.hooks.settings import BuiltinConfig
+from hookgate.hooks.settings import BuiltinConfig, Hook
 from hookgate.proxy.cli.flags import add_hook_flags
+from hookgate.proxy.cli.redact.allowing import allow
 from hookgate.proxy.cli.redact.report import as_json, as_line, as_sarif
 from hookgate.proxy.cli.redact.scanning import FileScanner, FoundSecret, SkippedFile, files_below
 from hookgate.proxy.cli.terminal import print_table
 from hookgate.proxy.config import read_config
+from hookgate.proxy.config.reading import state_folder
 from hookgate.proxy.observe.logs import escape_controls
-from hookgate.proxy.policy import read_all_sources, read_configured_hooks
+from hookgate.proxy.policy import ConfiguredHooks, read_all_sources, read_configured_hooks
 
 _FOUND, _TROUBLE = 1, 2
 _DEFAULT = "default options"
@@ -37,6 +39,12 @@ def add_redact(parser: argparse.ArgumentParser) -> None:
     )
     scan.add_argument("path", nargs="+", help="files and folders; '-' is stdin")
     scan.add_argument("--format", choices=("text", "json", "sarif"), default="text")
+    allowed = commands.add_parser("allow", help="let a finding stay that is no secret, in the settings")
+    allowed.add_argument(
+        "hash", metavar="HASH", help="the finding's hash, as a receipt shows it: HG_EMAIL_9c1f04d2ab7e5a10"
+    )
+    allowed.add_argument("--name", help="only for the hooks with this name")
+    add_hook_flags(allowed)
     for command in (rules, scan):
         add_hook_flags(command)
         command.add_argument(
@@ -53,8 +61,11 @@ def run_redact(arguments: argparse.Namespace) -> int:
     """Run the command. Returns its exit code. Raises ValueError for wrong settings and rules."""
     if arguments.redact_command == "rules":
         return _list_rules(_configured(arguments), as_json=arguments.json)
+    if arguments.redact_command == "allow":
+        return allow(list(_redacting(_read_hooks(arguments))), arguments.hash, arguments.name)
     try:
-        return _scan(_configured(arguments)[0], arguments.path, arguments.format)
+        state = state_folder(read_config(vars(arguments)).config.hooks)
+        return _scan(_configured(arguments)[0], arguments.path, arguments.format, state)
     except (ValueError, OSError) as error:
         print(f"hookgate: {escape_controls(str(error))}", file=sys.stderr)
         return _TROUBLE
@@ -68,24 +79,29 @@ class _Configured:
     options: RedactOptions
 
 
+def _read_hooks(arguments: argparse.Namespace) -> ConfiguredHooks:
+    return read_configured_hooks(read_all_sources(read_config(vars(arguments)).config))
+
+
+def _redacting(hooks: ConfiguredHooks) -> Iterator[Hook]:
+    """Yield the hooks that use the policy `redact`, and may run."""
+    for hook in hooks.loaded.configuration.hooks():
+        is_redact = isinstance(hook.config, BuiltinConfig) and hook.config.builtin == "redact"
+        if is_redact and hooks.trust.trusts(hook):
+            yield hook
+
+
 def _configured(arguments: argparse.Namespace) -> list[_Configured]:
     """Return the different options of all hooks that redact, or else the default ones."""
-    hooks = read_configured_hooks(read_all_sources(read_config(vars(arguments)).config))
     more = read_rules(arguments.rule_files, Path.cwd())
     configured: list[_Configured] = []
     seen = []
-    for hook in hooks.loaded.configuration.hooks():
-        config = hook.config
-        if (
-            not isinstance(config, BuiltinConfig)
-            or config.builtin != "redact"
-            or not hooks.trust.trusts(hook)
-        ):
+    for hook in _redacting(_read_hooks(arguments)):
+        given = getattr(hook.config, "options", {})
+        if (given, hook.root) in seen:
             continue
-        if (config.options, hook.root) in seen:
-            continue
-        seen.append((config.options, hook.root))
-        options = read_options(RedactOptions, config.options, hook.root)
+        seen.append((given, hook.root))
+        options = read_options(RedactOptions, given, hook.root)
         configured.append(_Configured(f"{hook.name} ({hook.source})", options))
     configured = configured or [_Configured(_DEFAULT, RedactOptions())]
     return [
@@ -126,7 +142,7 @@ def _list_rules(configured: list[_Configured], *, as_json: bool) -> int:
 def _rows(options: RedactOptions) -> Iterator[_Row]:
     """Yield a row for each kind of each source, and one for each rule."""
     detectors = options.detectors()
-    yield from dict.fromkeys(_Row(each.kind, each.group, _source(each), "on") for each in detectors)
+    yield from dict.fromkeys(_Row(each.kind, each.group, each.source, "on") for each in detectors)
     for each in (unusable for rules in options.rules for unusable in rules.unusable):
         yield _Row("-", "rules", f"{each.source}: {each.id}", f"not used: {each.reason}")
     for rule in (rule for rules in options.rules for rule in rules.rules):
@@ -135,15 +151,12 @@ def _rows(options: RedactOptions) -> Iterator[_Row]:
             yield _Row("-", "rules", f"{rule.source}: {rule.table.id}", scanned)
 
 
-def _source(detector: Detector) -> str:
-    return detector.rule or ("settings" if detector.group == "own" else "built-in")
-
-
-def _scan(configured: _Configured, paths: list[str], form: str) -> int:
+def _scan(configured: _Configured, paths: list[str], form: str, state: Path) -> int:
     """Print what is found in files. Returns the exit code. Raises ValueError if a path does not exist."""
     if missing := next((path for path in paths if path != "-" and not Path(path).exists()), None):
         raise ValueError(f"{missing}: does not exist; check the path")
-    scanner = FileScanner(configured.options)
+    key = key_in(state) if configured.options.allow else b""  # findings that stay are known by their hashes
+    scanner = FileScanner(configured.options, Replacer(configured.options, key).replacer(None))
     findings: list[FoundSecret] = []
     skipped: list[SkippedFile] = []
     files = 0

@@ -1,7 +1,7 @@
 """Finds what redaction would replace in files: each is read in pieces, as redaction reads a stream."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
@@ -61,8 +61,9 @@ def files_below(path: Path) -> Iterator[Path]:
 class FileScanner:
     """Scans files with the same options. Rules may apply to some files only."""
 
-    def __init__(self, options: RedactOptions) -> None:
-        self._options = options
+    def __init__(self, options: RedactOptions, replace: Callable[[str, str], str]) -> None:
+        """`replace` takes the kind and text of a finding; it returns the same text if it may stay."""
+        self._options, self._replace = options, replace
         rules = [rule for each in options.rules for rule in each.rules]
         patterns = {rule.table.path for rule in rules if rule.table.path}
         patterns |= {path for rule in rules for allowlist in rule.allowlists for path in allowlist.paths}
@@ -80,12 +81,12 @@ class FileScanner:
 
     def scan_text(self, name: str, file: TextIO) -> Iterator[FoundSecret]:
         """Yield what is found in a text, which is read in pieces."""
-        redactor = Redactor(self._scanner_for(name), _mask, self._options.cap)
+        redactor = Redactor(self._scanner_for(name), self._replace, self._options.cap)
         line = column = 1
         for piece in _pieces(redactor, file):
             begin = line, column
             line, column = _moved(line, column, piece.original)
-            if isinstance(piece, ReplacedPiece):
+            if isinstance(piece, ReplacedPiece) and piece.output != piece.original:
                 length = len(piece.original)
                 yield FoundSecret(name, *begin, line, column, piece.kind, piece.rule, length)
 
@@ -120,7 +121,3 @@ def _moved(line: int, column: int, text: str) -> tuple[int, int]:
     """Return the line and column after a text."""
     lines = text.count("\n")
     return line + lines, len(text) - text.rfind("\n") if lines else column + len(text)
-
-
-def _mask(kind: str, _: str) -> str:
-    return f"[{kind}]"

@@ -5,7 +5,7 @@ from base64 import b64decode
 from hookgate.hooks.policies.redact.detectors.detector import Detector
 from hookgate.hooks.policies.redact.detectors.issued.formats import has_issued_format
 from hookgate.hooks.policies.redact.detectors.issued.row import key
-from hookgate.hooks.policies.redact.detectors.randomness import is_random
+from hookgate.hooks.policies.redact.detectors.randomness import is_prefixed_key, is_random, is_random_letters
 from hookgate.hooks.policies.redact.detectors.values import (
     MARK,
     VALUE,
@@ -35,6 +35,10 @@ _TELLING = (
     "|jwt|otp|hmac|crumb|licen[cs]e|bearer|authorization"
 )
 _MORE = rf"(?:[ _.-]?(?:{_TELLING}|api|app|admin|service|account|value|sid|code|v?[0-9]+))*"
+_VENDOR = "|".join(VENDORS).replace("-", "[ _-]?")
+_OF_VENDOR = (
+    r"(?i:(?:[ _.-]?(?:io|ai|api|app|com|prod|production|dev|test|staging|live|sandbox|rest|v?[0-9])){0,3})"
+)
 _QUOTE = r"(?:\\{0,7}[\"'`]|&quot;|%2[27]|\\{1,7}u002[27])"
 _ASSIGNED = rf"{_QUOTE}?\]?[ \t]{{0,20}}(?:=>|:=|<-|[=:,(|>]|%3[AaDd])[ \t]{{0,20}}"
 _OPENED = rf"(?:[bBrRuU]?{_QUOTE})?"
@@ -47,7 +51,7 @@ _THEN = rf"(?:{_ASSIGNED}|[ \t]{{1,3}}|\n[ ]{{0,20}}|{_VALUE_OF}){_OPENED}"
 _LONGEST_ISSUED = 1024
 # Random text has a letter next to a digit.
 _BEGUN = r"[A-Za-z_+/-]{12,}[0-9]|(?:[A-Za-z_+/-]+[0-9]|[0-9]+[A-Za-z])[A-Za-z0-9_+/-]{6}"
-_RANDOM = rf"((?:{_BEGUN})[A-Za-z0-9_~+/.|=-]*)"
+_RANDOM = rf"((?:{_BEGUN})[A-Za-z0-9_~+/.|=-]*|[A-Za-z]{{20,}})"
 
 
 def is_user_and_password(text: str) -> bool:
@@ -66,7 +70,8 @@ def is_typed_password(text: str) -> bool:
 
 def is_unknown_key(text: str) -> bool:
     """Return whether the text is random, and not an issued key, which is left to its own detector."""
-    return is_random(text) and not is_marked(text) and not has_issued_format(text[:_LONGEST_ISSUED])
+    is_like_one = is_random_letters(text) if text.isalpha() else is_random(text)
+    return is_like_one and not is_marked(text) and not has_issued_format(text[:_LONGEST_ISSUED])
 
 
 ASSIGNMENTS = (
@@ -186,9 +191,17 @@ ASSIGNMENTS = (
         preceded_by="",
     ),
     key(
+        "PREFIXED_KEY",
+        "keys of others with such a word in their prefix",
+        r"(?:sk|pat|key|apikey|api|tok|tkn|token|secret|sec|priv|private|prv|pvt|access|auth|oauth|admin|pw|scim)"
+        r"(?:_(?:[A-Za-z0-9]{1,8}_)?[A-Za-z0-9_-]{20,}|-[A-Za-z0-9]{20,}[A-Za-z0-9_-]*)",
+        is_prefixed_key,
+        preceded_by=r"[\W_]",
+    ),
+    key(
         "VENDOR_KEY",
         "random values after the name of a service",
-        rf"(?i:{'|'.join(VENDORS)})(?:{_ASSIGNED}|[ \t]{{1,3}}){_OPENED}{_RANDOM}",
+        rf"(?i:{_VENDOR}){_OF_VENDOR}(?:{_ASSIGNED}|[ \t]{{1,3}}){_OPENED}{_RANDOM}",
         is_unknown_key,
         preceded_by=r"[\W_]",
     ),

@@ -142,6 +142,11 @@ class Detector:
         return bool(self.rule)
 
     @property
+    def source(self) -> str:
+        """Where it comes from: `built-in`, `settings`, or a file and the name of the rule."""
+        return self.rule or ("settings" if self.group == "own" else "built-in")
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names by which options select it: its kind, its group, and its country."""
         return (self.kind, self.group, self.country) if self.country else (self.kind, self.group)

@@ -50,6 +50,8 @@ _FILLER = re.compile(
 )
 _MADE_UP = re.compile("(?:0123|1234)56789|abcdefghij|example|dummy|sample", re.IGNORECASE)
 
+_SECRET_WORD = re.compile("(?:sk|pat|tok|tkn|token|secret|sec)[_-]")
+
 _EXAMINED = 160
 """The number of characters that are looked at: of overlapping texts, each may be as long as all of them."""
 
@@ -89,6 +91,24 @@ def is_genuine(text: str) -> bool:
     Made-up keys such as `AKIAIOSFODNN7EXAMPLE` count as genuine: who tries them expects to see them replaced.
     """
     return _FILLER.search(text, 0, _EXAMINED) is None
+
+
+def is_prefixed_key(text: str) -> bool:
+    """Return whether text that begins with a word such as `key_` goes on like a key, and not like an ID.
+
+    IDs and hashes have fewer kinds of characters, or no word that tells a secret.
+    """
+    if not is_random(text):
+        return False
+    has = [any(map(kind, text)) for kind in (str.isdigit, str.islower, str.isupper)]
+    return all(has) or (has[0] and _SECRET_WORD.match(text) is not None)
+
+
+def is_random_letters(text: str) -> bool:
+    """Return whether the text consists of random letters in both cases, and not of words."""
+    text = text[:_EXAMINED]
+    is_mixed = text.isalpha() and not text.islower() and not text.isupper()
+    return is_mixed and is_genuine(text) and strangeness(text) >= _STRANGE
 
 
 def is_random(text: str) -> bool:

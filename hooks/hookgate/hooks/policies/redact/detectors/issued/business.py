@@ -4,7 +4,11 @@ from hookgate.hooks.policies.redact.detectors.issued.row import key
 from hookgate.hooks.policies.redact.detectors.randomness import is_random
 
 BUSINESS = (
-    key("HUBSPOT_TOKEN", "HubSpot", r"pat-(?:na|eu|ap)\d-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"),
+    key(
+        "HUBSPOT_TOKEN",
+        "HubSpot",
+        r"pat-(?:na|eu|ap)\d-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b",
+    ),
     key("SALESFORCE_TOKEN", "Salesforce: sessions", r"00D[A-Za-z0-9]{12,15}!A[A-Za-z0-9._]{60,}"),
     key("SALESFORCE_TOKEN", "Salesforce: refresh tokens", r"5Aep861[A-Za-z0-9._]{60,}"),
     key("SALESFORCE_KEY", "Salesforce: connected apps", r"3MVG9[A-Za-z0-9._]{60,}"),
@@ -18,6 +22,8 @@ BUSINESS = (
     ),
     key("PERSONA_KEY", "Persona", r"persona_(?:production|sandbox)_[A-Za-z0-9_-]{32,}"),
     key("JUMPCLOUD_KEY", "JumpCloud", r"jca_[A-Za-z0-9]{36,}"),
+    key("OKTA_TOKEN", "Okta", r"SSWS[ ]+([A-Za-z0-9_-]{40,44})\b"),
+    key("CLOSE_KEY", "Close", r"api_[A-Za-z0-9]{22}\.[A-Za-z0-9]{22}\b"),
     key("FOURSQUARE_KEY", "Foursquare", r"fsq3[A-Za-z0-9+/]{40,}={0,2}"),
     key("OPTIMIZELY_TOKEN", "Optimizely", r"2:[A-Za-z0-9_-]{60,}"),
     key("SUMO_LOGIC_KEY", "Sumo Logic", r"su[A-Za-z0-9]{12}:[A-Za-z0-9]{60,}"),

@@ -12,8 +12,8 @@ MODELS = (
         is_hookgate_key,
     ),
     key("ANTHROPIC_KEY", "Anthropic", r"sk-ant-[A-Za-z0-9_-]{24,}"),
-    key("OPENROUTER_KEY", "OpenRouter", r"sk-or-v1-[0-9a-f]{64}\b"),
-    key("LANGFUSE_KEY", "Langfuse", r"sk-lf-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"),
+    key("OPENROUTER_KEY", "OpenRouter", r"sk-or-v1-[0-9a-fA-F]{64}\b"),
+    key("LANGFUSE_KEY", "Langfuse", r"sk-lf-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"),
     key("HELICONE_KEY", "Helicone", r"sk-helicone-[A-Za-z0-9-]{20,}"),
     key(
         "OPENAI_KEY",
@@ -38,7 +38,7 @@ MODELS = (
     key("LLAMA_CLOUD_KEY", "LlamaCloud", r"llx-[A-Za-z0-9_-]{48}\b"),
     key("LLAMA_KEY", "Llama API", r"LLM[|]\d{10,20}[|][A-Za-z0-9_-]{20,}"),
     key("TAVILY_KEY", "Tavily", r"tvly-(?:dev-|prod-)?[A-Za-z0-9_-]{32,}"),
-    key("JINA_KEY", "Jina AI", r"jina_[0-9a-f]{32}[A-Za-z0-9_-]{20,}"),
+    key("JINA_KEY", "Jina AI", r"jina_[0-9a-fA-F]{32}[A-Za-z0-9_-]{20,}"),
     key("VOYAGE_KEY", "Voyage AI", r"(?:pa|al)-[A-Za-z0-9_-]{43}\b", is_random),
     key("FIRECRAWL_KEY", "Firecrawl", r"fc-[0-9a-f]{32}\b"),
     key("BROWSERBASE_KEY", "Browserbase", r"bb_(?:live|test)_[A-Za-z0-9_-]{20,}"),
@@ -53,7 +53,17 @@ MODELS = (
     key("UPSTAGE_KEY", "Upstage", r"up_[A-Za-z0-9]{29}\b", is_random),
     key("ZHIPU_KEY", "Zhipu AI", r"[0-9a-f]{32}\.[A-Za-z0-9]{16}\b", is_random),
     key("FAL_KEY", "fal", r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9a-f]{32}\b"),
-    key("RETELL_KEY", "Retell", r"key_[0-9a-f]{28,32}\b"),
+    key("RETELL_KEY", "Retell", r"key_[0-9a-fA-F]{28,32}\b"),
     key("COMPOSIO_KEY", "Composio, ngrok", r"ak_[A-Za-z0-9_-]{20,}\b", is_random),
+    key("FRIENDLI_TOKEN", "Friendli", r"flp_[A-Za-z0-9]{40,}"),
+    key("BRAVE_KEY", "Brave Search", r"BSA[A-Za-z0-9_-]{27,28}\b", is_random),
+    key("BRAINTRUST_KEY", "Braintrust", r"bt-st-[A-Za-z0-9]{40,}"),
+    key("ANYSCALE_KEY", "Anyscale", r"(?:esecret|aph0)_[A-Za-z0-9_-]{24,}"),
+    key("MIXEDBREAD_KEY", "Mixedbread", r"(?:emb|mxb)_[A-Za-z0-9]{32,}\b", is_random),
+    key("RUNWAY_KEY", "Runway", r"key_[0-9a-fA-F]{128}\b"),
+    key(
+        "LUMA_KEY", "Luma", r"luma-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?:-[0-9a-f-]{36})?\b"
+    ),
+    key("TRACELOOP_KEY", "Traceloop", r"tl_[0-9a-f]{60,}"),
     key("NOMIC_KEY", "Nomic", r"nk-[A-Za-z0-9_-]{40,}\b", is_random),
 )

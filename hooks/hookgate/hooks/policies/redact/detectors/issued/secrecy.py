@@ -39,6 +39,7 @@ SECRECY = (
         r"ey[AJ][A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2}",
         is_random,
     ),
+    key("JWT", "JSON web tokens in base64", r"ZXlK[A-Za-z0-9+/_-]{40,}={0,2}", is_random),
     key("PASETO", "platform-agnostic security tokens", r"v[1-4]\.(?:local|public)\.[A-Za-z0-9_-]{60,}"),
     key("MACAROON", "macaroons", r"MDAx[A-Za-z0-9_+/-]{60,}={0,2}"),
     key("PASSWORD_HASH", "bcrypt", rf"\$2[abxy]?\$\d\d\$({_B64}{{53}})", preceded_by=""),
