@@ -36,8 +36,11 @@ _BRIEF_BYTES, _BYTES_PER_SEARCH = 1024 * 1024, 4096
 """The bytes that can be searched in some tens of milliseconds even if they are crafted, and what the overhead
 of a search adds to them."""
 
-QUICK_SEARCH = 256 * 1024
-"""Characters whose search takes one or two milliseconds, or some tens of milliseconds in crafted text."""
+QUICK_SEARCH = 8 * 1024
+"""Characters whose search takes some tens of microseconds, or some ten milliseconds if they are random.
+
+For random text, RE2 builds new states nearly everywhere, which takes one or two milliseconds per KB.
+"""
 
 _VALUE_CHARACTERS = 128
 """Characters whose search takes as long as a value does besides its text."""
