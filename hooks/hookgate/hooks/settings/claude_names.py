@@ -20,6 +20,36 @@ EVENTS = {
     "PreCompact": "PreCompress",
 }
 
+KNOWN_EVENTS = (
+    *EVENTS,
+    "PostToolBatch",
+    "UserPromptExpansion",
+    "StopFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "PostCompact",
+    "PreModelSwitch",
+    "PostModelSwitch",
+    "PermissionRequest",
+    "PermissionDenied",
+    "Setup",
+    "TeammateIdle",
+    "TaskCreated",
+    "TaskCompleted",
+    "Elicitation",
+    "ElicitationResult",
+    "ConfigChange",
+    "WorktreeCreate",
+    "WorktreeRemove",
+    "InstructionsLoaded",
+    "CwdChanged",
+    "FileChanged",
+    "DirectoryAdded",
+    "MessageDisplay",
+    "PreSkillShellCommand",
+)
+"""All events of Claude Code 2.1.332."""
+
 TOOLS: Mapping[str, tuple[str, ...]] = {
     "Bash": ("run_shell_command",),
     "Edit": ("replace",),
