@@ -1,4 +1,4 @@
-"""One policy for the hooks of every agent: events in their documented shapes, and answers in their dialects."""
+"""One policy for the hooks of all agents: events in their documented shapes, answers in their dialects."""
 
 import asyncio
 import json
@@ -95,7 +95,9 @@ AGENTS = [
         "claude-code",
         lambda prompt: claude("UserPromptSubmit", prompt=prompt),
         lambda command: claude("PreToolUse", tool_name="Bash", tool_input={"command": command}),
-        lambda text: claude("PostToolUse", tool_name="Read", tool_input={"file_path": "f"}, tool_response=text),
+        lambda text: claude(
+            "PostToolUse", tool_name="Read", tool_input={"file_path": "f"}, tool_response=text
+        ),
         {"decision": "block", "reason": PHRASE},
         specific("PreToolUse", permissionDecision="deny", permissionDecisionReason=NO_RM),
         specific(
@@ -110,7 +112,9 @@ AGENTS = [
         "codex",
         lambda prompt: codex("UserPromptSubmit", prompt=prompt),
         lambda command: codex("PreToolUse", tool_name="Bash", tool_input={"command": command}),
-        lambda text: codex("PostToolUse", tool_name="Bash", tool_input={"command": "cat f"}, tool_response=text),
+        lambda text: codex(
+            "PostToolUse", tool_name="Bash", tool_input={"command": "cat f"}, tool_response=text
+        ),
         {"decision": "block", "reason": PHRASE},
         specific("PreToolUse", permissionDecision="deny", permissionDecisionReason=NO_RM),
         specific("PreToolUse", permissionDecision="allow", updatedInput={"command": SHOWN}),
@@ -150,10 +154,15 @@ AGENTS = [
         "antigravity",
         lambda prompt: antigravity("PreInvocation", invocationNum=0, initialNumSteps=1),
         lambda command: antigravity(
-            "PreToolUse", toolCall={"name": "run_command", "args": {"CommandLine": command, "Cwd": "/p"}}, stepIdx=1
+            "PreToolUse",
+            toolCall={"name": "run_command", "args": {"CommandLine": command, "Cwd": "/p"}},
+            stepIdx=1,
         ),
         lambda text: antigravity(
-            "PostToolUse", toolCall={"name": "run_command", "args": {"CommandLine": "x"}}, stepIdx=1, error=text
+            "PostToolUse",
+            toolCall={"name": "run_command", "args": {"CommandLine": "x"}},
+            stepIdx=1,
+            error=text,
         ),
         {},
         {"decision": "deny", "reason": NO_RM},
@@ -166,7 +175,7 @@ BY_NAME = {agent.name: agent for agent in AGENTS}
 
 
 def policy() -> dict[str, list[Json]]:
-    """One policy: a phrase is denied, a key is masked, a tool is forbidden, calls are capped, and one answers itself."""
+    """A phrase is denied, a key masked, a tool forbidden, calls are capped, and one prompt is answered."""
     calls: Counter[str] = Counter()
 
     def judge_prompt(event: Json) -> Json | None:
@@ -176,7 +185,11 @@ def policy() -> dict[str, list[Json]]:
 
     def cap(event: Json) -> Json | None:
         calls[event["session_id"]] += 1
-        return {"decision": "deny", "reason": "Three calls are enough."} if calls[event["session_id"]] > 3 else None
+        return (
+            {"decision": "deny", "reason": "Three calls are enough."}
+            if calls[event["session_id"]] > 3
+            else None
+        )
 
     rm = {"tool": "run_shell_command", "when": {"/command": {"runs": {"program": "rm"}}}, "reason": NO_RM}
     redact = {"type": "builtin", "builtin": "redact"}
@@ -232,7 +245,9 @@ async def test_calls_of_agents_tools_are_capped(agent: Agent) -> None:
     assert ["Three calls are enough." in answer for answer in answers] == [False] * 3 + [True] * 2
 
 
-@pytest.mark.parametrize("agent", [each for each in AGENTS if each.name != "antigravity"], ids=lambda a: a.name)
+@pytest.mark.parametrize(
+    "agent", [each for each in AGENTS if each.name != "antigravity"], ids=lambda a: a.name
+)
 async def test_hook_that_answers_itself_ends_the_turn_and_its_tools(agent: Agent) -> None:
     async with gateway(policy()) as url:
         answer = await tell(url, agent.name, agent.prompt("What are your opening hours?"))
@@ -256,7 +271,14 @@ async def test_stopped_session_of_antigravity_is_terminated_after_its_invocation
         new = await tell(url, "antigravity", antigravity("PostInvocation", invocationNum=0))
     assert denied.json == {"decision": "deny", "reason": "Enough."}
     terminated = {"terminationBehavior": "terminate"}
-    assert [each.json for each in (before, after, later, still, turn, new)] == [{}, terminated, {}, terminated, {}, {}]
+    assert [each.json for each in (before, after, later, still, turn, new)] == [
+        {},
+        terminated,
+        {},
+        terminated,
+        {},
+        {},
+    ]
 
 
 # ---- what cannot be judged is denied
@@ -279,7 +301,9 @@ DENIES = {
         pytest.param(b"[]", id="no object"),
         pytest.param(b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", id="nested too deeply"),
         pytest.param({}, id="no fields"),
-        pytest.param({"tool_name": "x", "tool_input": "rm", "toolName": "x", "toolArgs": "rm"}, id="no arguments"),
+        pytest.param(
+            {"tool_name": "x", "tool_input": "rm", "toolName": "x", "toolArgs": "rm"}, id="no arguments"
+        ),
         pytest.param({"toolCall": {"name": "run_command", "args": 7}}, id="no arguments of Antigravity's"),
     ],
 )

@@ -78,7 +78,7 @@ def run_event(words: list[str]) -> int:
         name, flags = _parse_arguments(words)
         command = _AgentCommand(name, flags) if agent else _EventCommand(name, flags)
         return command.run(sys.stdin.buffer.read() if sys.stdin else b"")
-    except (ValueError, OSError, GatewayRefusal) as error:
+    except (ValueError, OSError, GatewayRefusal, GatewayUnreachable) as error:
         print(f"hookgate event: {error}", file=sys.stderr)
         return 2 if agent else 1  # after 1, most agents continue, although nothing was judged
     except KeyboardInterrupt:
@@ -194,24 +194,23 @@ class _AgentCommand(_Command):
         except GatewayRefusal as error:  # what was sent, or the key, may be the agent's: it must not matter
             return self._print(self._answer(data, error, denies=True))
         except GatewayUnreachable as error:
-            if not self._denies:
-                print(f"hookgate event: {error}; the event is allowed without being judged", file=sys.stderr)
             return self._print(self._answer(data, error, denies=self._denies))
         if lost := response.headers.get("x-hookgate-not-applied"):
             print(f"hookgate event: {self._agent} cannot apply {lost}", file=sys.stderr)
         return self._print(response.body)
 
     def _answer(self, data: bytes, error: Exception, *, denies: bool) -> bytes:
-        """Return the answer for an event that was not judged. Raises the error if it cannot be denied."""
+        """Return the answer for an event that was not judged. Raises the error if the event is unknown."""
         from hookgate.hooks.dialects import DIALECTS  # noqa: PLC0415  # slow to import, and rarely needed
 
         dialect, document = DIALECTS[self._agent], _object_or_empty(data)
-        if not denies and self._event in dialect.rows:
-            return to_json(dialect.answer(self._event, document, {}).document)
-        denial = dialect.refusal(self._event, document, _not_judged(error)) if denies else {}
-        if denial is None:
+        if self._event not in dialect.rows:
             raise error
-        return to_json(denial)
+        denial = dialect.refusal(self._event, document, _not_judged(error)) if denies else None
+        if denial is not None:
+            return to_json(denial)
+        print(f"hookgate event: {error}; the event is allowed without being judged", file=sys.stderr)
+        return to_json(dialect.answer(self._event, document, {}).document)
 
     def _print(self, answer: bytes) -> int:
         sys.stdout.buffer.write(answer + b"\n")
