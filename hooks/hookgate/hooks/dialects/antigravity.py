@@ -3,6 +3,8 @@
 Its inputs do not name their events.
 """
 
+from collections.abc import Mapping
+
 from hookgate.hooks.dialects.dialect import (
     Decided,
     Dialect,
@@ -16,28 +18,24 @@ from hookgate.hooks.dialects.dialect import (
     write_nothing,
 )
 from hookgate.hooks.dialects.tools import Tool, Tools, as_object
+from hookgate.hooks.settings.antigravity import TOOLS as TOOL_NAMES
 
-TOOLS = Tools(
-    {
-        "run_command": Tool("run_shell_command", {"CommandLine": "command", "Cwd": "dir_path"}),
-        "view_file": Tool("read_file", {"AbsolutePath": "file_path"}),
-        "write_to_file": Tool("write_file", {"TargetFile": "file_path", "CodeContent": "content"}),
-        "replace_file_content": Tool(
-            "replace",
-            {
-                "TargetFile": "file_path",
-                "TargetContent": "old_string",
-                "ReplacementContent": "new_string",
-            },
-        ),
-        "multi_replace_file_content": Tool("replace", {"TargetFile": "file_path"}),
-        "list_dir": Tool("list_directory", {"DirectoryPath": "dir_path"}),
-        "grep_search": Tool("grep_search", {"Query": "pattern", "SearchPath": "dir_path"}),
-        "find_by_name": Tool("glob", {"Pattern": "pattern", "SearchDirectory": "dir_path"}),
-        "search_web": "google_web_search",
-        "read_url_content": "web_fetch",
-    }
-)
+_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "run_command": {"CommandLine": "command", "Cwd": "dir_path"},
+    "view_file": {"AbsolutePath": "file_path"},
+    "write_to_file": {"TargetFile": "file_path", "CodeContent": "content"},
+    "replace_file_content": {
+        "TargetFile": "file_path",
+        "TargetContent": "old_string",
+        "ReplacementContent": "new_string",
+    },
+    "multi_replace_file_content": {"TargetFile": "file_path"},
+    "list_dir": {"DirectoryPath": "dir_path"},
+    "grep_search": {"Query": "pattern", "SearchPath": "dir_path"},
+    "find_by_name": {"Pattern": "pattern", "SearchDirectory": "dir_path"},
+}
+
+TOOLS = Tools({name: Tool(ours, _ARGUMENTS.get(name, {})) for name, ours in TOOL_NAMES.items()})
 
 
 def _base(document: Json) -> Json:
