@@ -73,6 +73,8 @@ class Agent:
     """Posts a call of the shell with a command."""
     result: Any
     """Posts the result of reading a file."""
+    start: tuple[str, Json]
+    """The start of a session."""
     denied_prompt: Json
     denied_call: Json
     masked_call: Json
@@ -98,6 +100,7 @@ AGENTS = [
         lambda text: claude(
             "PostToolUse", tool_name="Read", tool_input={"file_path": "f"}, tool_response=text
         ),
+        claude("SessionStart", source="startup"),
         {"decision": "block", "reason": PHRASE},
         specific("PreToolUse", permissionDecision="deny", permissionDecisionReason=NO_RM),
         specific(
@@ -115,6 +118,7 @@ AGENTS = [
         lambda text: codex(
             "PostToolUse", tool_name="Bash", tool_input={"command": "cat f"}, tool_response=text
         ),
+        codex("SessionStart", source="startup"),
         {"decision": "block", "reason": PHRASE},
         specific("PreToolUse", permissionDecision="deny", permissionDecisionReason=NO_RM),
         specific("PreToolUse", permissionDecision="allow", updatedInput={"command": SHOWN}),
@@ -125,6 +129,7 @@ AGENTS = [
         lambda prompt: cursor("beforeSubmitPrompt", prompt=prompt, attachments=[]),
         lambda command: cursor("preToolUse", tool_name="Shell", tool_input={"command": command}),
         lambda text: cursor("beforeReadFile", file_path="f", content=text),
+        cursor("sessionStart"),
         {"continue": False, "user_message": PHRASE},
         {"permission": "deny", "user_message": NO_RM, "agent_message": NO_RM},
         {"updated_input": {"command": SHOWN}},
@@ -144,6 +149,7 @@ AGENTS = [
             toolArgs={"path": "f"},
             toolResult={"resultType": "success", "textResultForLlm": text},
         ),
+        copilot("sessionStart", source="new"),
         {},
         {"permissionDecision": "deny", "permissionDecisionReason": NO_RM},
         {"modifiedArgs": {"command": SHOWN}},
@@ -164,6 +170,7 @@ AGENTS = [
             stepIdx=1,
             error=text,
         ),
+        antigravity("SessionStart"),
         {},
         {"decision": "deny", "reason": NO_RM},
         {"decision": "ask", "overwrite": {"CommandLine": SHOWN}},
@@ -251,10 +258,12 @@ async def test_calls_of_agents_tools_are_capped(agent: Agent) -> None:
 async def test_hook_that_answers_itself_ends_the_turn_and_its_tools(agent: Agent) -> None:
     async with gateway(policy()) as url:
         answer = await tell(url, agent.name, agent.prompt("What are your opening hours?"))
+        started = await tell(url, agent.name, agent.start)  # which Copilot reports late
         tool = await tell(url, agent.name, agent.call("ls"))
         again = await tell(url, agent.name, agent.prompt("Something else"))
         allowed = await tell(url, agent.name, agent.call("ls"))
     assert ("We open at nine." in answer.body.decode()) == (agent.name != "copilot")
+    assert started.status == 200
     assert "We open at nine." in tool.body.decode()  # whatever the agent has done with the answer
     assert (again.status, "nine" in allowed.body.decode()) == (200, False)
 

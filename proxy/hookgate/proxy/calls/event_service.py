@@ -129,10 +129,12 @@ class EventService:
         body: JsonObject,
         *,
         deliver: bool = False,
+        keep_stop: bool = False,
     ) -> Output:
         """Run the hooks of an event, whose input is `body`, and return their combined output.
 
-        `deliver`: the gateway adds the hooks' context to the session's next call. Raises ApiError.
+        `deliver`: the gateway adds the hooks' context to the session's next call. `keep_stop`: the start of the
+        session does not end a stop. Raises ApiError.
         """
         record, services = call.record, call.services
         judge = Judge(engine, record, session)
@@ -146,7 +148,7 @@ class EventService:
                 "output": _output_for_transcript(output),
             }
             await services.transcripts.append(session, **line)
-        await apply_outcome(self._sessions, session, outcome, deliver=deliver)
+        await apply_outcome(self._sessions, session, outcome, deliver=deliver, keep_stop=keep_stop)
         for observer in call.observers:
             observer.on_event_output(output)
         await services.record_event(record)
@@ -154,22 +156,23 @@ class EventService:
 
 
 async def apply_outcome(
-    sessions: Sessions, session: SessionContext, outcome: Outcome[Event], *, deliver: bool
+    sessions: Sessions, session: SessionContext, outcome: Outcome[Event], *, deliver: bool, keep_stop: bool
 ) -> None:
     """Store the effects of a shim's event on the session's model calls.
 
-    `deliver`: the gateway adds the hooks' context to the next call. Raises ApiError (403) if the effects
-    cannot be stored.
+    See `EventService.judge` for the flags. Raises ApiError (403) if the effects cannot be stored.
     """
     if outcome.event.name == "SessionEnd":
         return await sessions.end(session)
     if isinstance(outcome.event, BeforeAgent):
         await sessions.link_prompt(session, outcome.event.prompt)
-    await sessions.change(session, lambda state: _note_outcome(state, outcome, deliver=deliver))
+    await sessions.change(
+        session, lambda state: _note_outcome(state, outcome, deliver=deliver, keep_stop=keep_stop)
+    )
     return None
 
 
-def _note_outcome(state: SessionState, outcome: Outcome[Event], *, deliver: bool) -> None:
+def _note_outcome(state: SessionState, outcome: Outcome[Event], *, deliver: bool, keep_stop: bool) -> None:
     event, verdict = outcome.event.name, outcome.verdict
     state.note_event(event)
     if isinstance(outcome.event, BeforeTool):
@@ -178,7 +181,9 @@ def _note_outcome(state: SessionState, outcome: Outcome[Event], *, deliver: bool
     match outcome.event:
         # Agents may ignore these decisions, so the session's next calls are refused.
         case SessionStart():
+            stopped = state.stopped if keep_stop else None
             state.begin_session()
+            state.stopped = stopped
             state.refused = reason if verdict.stop or verdict.denied else None
         case BeforeAgent():
             state.begin_turn()
