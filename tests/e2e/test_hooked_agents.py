@@ -1,4 +1,4 @@
-"""The real hooks of Claude Code, Codex and Copilot at a gateway, whose policy holds without calls of Gemini."""
+"""The real hooks of Claude Code, Codex and Copilot at a gateway, which none of them calls for a model."""
 
 import json
 from pathlib import Path

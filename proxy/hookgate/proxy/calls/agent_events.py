@@ -56,8 +56,6 @@ class AgentEvents:
         try:
             self._events.count(call)
             document = await call.read_body()
-            for observer in call.observers:
-                observer.on_request(document)
             dialect = _sender(dialect, document)
             name = _name(dialect, document, name)
             answer = await self._answer(call, engine, dialect, name, document)
@@ -87,6 +85,8 @@ class AgentEvents:
             body = dialect.read(name, document)
         except ValueError as error:
             raise ApiError(400, f"Invalid {name} input: {error}", "EVENT_REFUSED") from None
+        for observer in call.observers:
+            observer.on_request(body)
         kind = dialect.contract_event(name, document)
         if kind is None:
             reason = await self._refusal(open_session(call, body))

@@ -133,8 +133,8 @@ class EventService:
     ) -> Output:
         """Run the hooks of an event, whose input is `body`, and return their combined output.
 
-        `deliver`: the gateway adds the hooks' context to the session's next call. `keep_stop`: the start of the
-        session does not end a stop. Raises ApiError.
+        `deliver`: the gateway adds the hooks' context to the session's next call. `keep_stop`: a session
+        that starts stays stopped. Raises ApiError.
         """
         record, services = call.record, call.services
         judge = Judge(engine, record, session)
@@ -156,7 +156,12 @@ class EventService:
 
 
 async def apply_outcome(
-    sessions: Sessions, session: SessionContext, outcome: Outcome[Event], *, deliver: bool, keep_stop: bool
+    sessions: Sessions,
+    session: SessionContext,
+    outcome: Outcome[Event],
+    *,
+    deliver: bool,
+    keep_stop: bool = False,
 ) -> None:
     """Store the effects of a shim's event on the session's model calls.
 
