@@ -15,11 +15,12 @@ from support.hooks.limits import Prices
 from support.hooks.settings import one_group, write_file
 from support.pages import ALL_BLOCKS, Block, Kind
 
+from hookgate.hooks.dialects import DIALECTS
 from hookgate.hooks.policies.models import ModelsOptions
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.redact.options import RedactOptions
 from hookgate.hooks.runner_factory import make_runners
-from hookgate.hooks.settings import BuiltinConfig, SettingsSource, read_sources
+from hookgate.hooks.settings import EVENTS, BuiltinConfig, SettingsSource, read_sources
 from hookgate.proxy.cli import main
 from hookgate.proxy.config import read_config
 from hookgate.shim.command import event
@@ -50,6 +51,9 @@ NOT_READ = {
     ("docs/receipts.md", "{"): "a receipt, abbreviated: test_commands.py",
 }
 """The blocks that nothing reads, by page and beginning, each with the reason."""
+
+_OF_OTHERS = {event for dialect in DIALECTS.values() for event in dialect.rows} - set(EVENTS)
+"""Events in the settings of other agents: test_agent_hooks.py, test_migrating.py."""
 
 HOOK_TYPES = {"command", "runtime", "http", "builtin"}
 
@@ -86,8 +90,9 @@ def settings_in(block: Block) -> Any:
     value = block.value
     if isinstance(value, dict) and value.get("type") in HOOK_TYPES:
         return one_group(value)
-    is_settings = isinstance(value, dict) and {"hooks", "hooksConfig"} & value.keys()
-    return value if is_settings and "PreToolUse" not in value["hooks"] else None
+    if isinstance(value, dict) and {"hooks", "hooksConfig"} & value.keys():
+        return None if value["hooks"].keys() & _OF_OTHERS else value
+    return None
 
 
 SETTINGS = [

@@ -354,9 +354,13 @@ async def test_unknown_agent_is_no_route() -> None:
 
 
 @pytest.mark.parametrize("agent", DENIES)
-async def test_event_without_known_key_is_refused_on_network(agent: str) -> None:
+@pytest.mark.parametrize(
+    "listen",
+    [ListenSettings(address="10.0.0.1:8787"), ListenSettings(url="https://gate.example")],
+    ids=["its own address", "a proxy's"],
+)
+async def test_event_without_known_key_is_refused_on_network(agent: str, listen: ListenSettings) -> None:
     named = {"alice": NamedKey(sha256=sha256(b"alice-key").hexdigest())}
-    listen = ListenSettings(address="10.0.0.1:8787")
     async with gateway({"BeforeTool": [says()]}, Config(listen=listen, keys=named)) as url:
         for headers in ({"x-goog-api-key": "other"}, {"accept": "*/*"}):
             answer = await tell(url, agent, BY_NAME[agent].call("ls"), headers)

@@ -71,7 +71,7 @@ def _read_notification(document: Json) -> Json:
 
 def _common(decided: Decided) -> Json:
     stop = {"continue": False, "stopReason": decided.reason} if decided.stopped else {}
-    return {**stop, **fields(systemMessage=decided.message)}
+    return {**stop, **fields(systemMessage=decided.message, suppressOutput=decided.quiet or None)}
 
 
 def with_specific(answer: Json, name: str, specific: Json) -> Json:

@@ -54,6 +54,8 @@ class Decided:
     result: Json | None = None
     context: str = ""
     message: str = ""
+    quiet: bool = False
+    """Whether a hook wants its output not to be shown."""
     others: tuple[str, ...] = ()
     """Further keys of the output, which no agent but Gemini CLI can apply."""
 
@@ -72,6 +74,7 @@ class Decided:
             result=specific.get("tool_result"),
             context=specific.get("additionalContext") or "",
             message=output.get("systemMessage") or "",
+            quiet=output.get("suppressOutput") is True,
             others=tuple(key for key in ("tailToolCallRequest", "clearContext") if key in specific),
         )
 

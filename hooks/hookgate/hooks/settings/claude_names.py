@@ -1,7 +1,8 @@
 """Maps Claude Code's names of events, tools and triggers to those of Gemini CLI. It does no I/O.
 
-The first seven tools, and the events except those in `WIDER`, are those of Gemini CLI's own `hooks migrate`,
-in the spelling of its documentation; the others are later names of Claude Code.
+`Bash`, `Edit`, `Read`, `Write`, `Glob`, `Grep`, `LS`, and the events except those in `WIDER`, are those of
+Gemini CLI's own `hooks migrate`, in the spelling of its documentation; the others are later names of Claude
+Code.
 """
 
 import re
@@ -70,6 +71,8 @@ KNOWN_EVENTS = (
 
 TOOLS: Mapping[str, tuple[str, ...]] = {
     "Bash": ("run_shell_command",),
+    "PowerShell": ("run_shell_command",),
+    "Monitor": ("run_shell_command",),
     "Edit": ("replace",),
     "Read": ("read_file",),
     "Write": ("write_file",),

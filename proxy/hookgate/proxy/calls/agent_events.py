@@ -8,7 +8,7 @@ a denial in the agent's dialect, if the event can be denied.
 """
 
 import logging
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import web
 
@@ -42,7 +42,12 @@ class AgentEvents:
 
     def __init__(self, events: EventService, services: GatewayServices) -> None:
         self._events, self._services = events, services
-        self._is_local = is_loopback(host_and_port(services.config.listen.address)[0])
+        listen = services.config.listen
+        hosts = (
+            host_and_port(listen.address)[0],
+            urlsplit(listen.url).hostname if listen.url else "localhost",
+        )
+        self._is_local = all(is_loopback(host or "") for host in hosts)
 
     async def run(self, call: Call, engine: Engine) -> web.Response:
         """Judge one event and return the agent's answer.
