@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 from support.hooks.limits import Prices
 from support.hooks.settings import one_group, write_file
-from support.pages import ALL_BLOCKS, Block, Kind
+from support.pages import ALL_BLOCKS, EVENTS_OF_OTHERS, Block, Kind
 
-from hookgate.hooks.dialects import DIALECTS
 from hookgate.hooks.policies.models import ModelsOptions
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.redact.options import RedactOptions
 from hookgate.hooks.runner_factory import make_runners
-from hookgate.hooks.settings import EVENTS, BuiltinConfig, SettingsSource, read_sources
+from hookgate.hooks.settings import BuiltinConfig, SettingsSource, read_sources
 from hookgate.proxy.cli import main
 from hookgate.proxy.config import read_config
 from hookgate.shim.command import event
@@ -51,9 +50,6 @@ NOT_READ = {
     ("docs/receipts.md", "{"): "a receipt, abbreviated: test_commands.py",
 }
 """The blocks that nothing reads, by page and beginning, each with the reason."""
-
-_OF_OTHERS = {event for dialect in DIALECTS.values() for event in dialect.rows} - set(EVENTS)
-"""Events in the settings of other agents: test_agent_hooks.py, test_migrating.py."""
 
 HOOK_TYPES = {"command", "runtime", "http", "builtin"}
 
@@ -91,7 +87,8 @@ def settings_in(block: Block) -> Any:
     if isinstance(value, dict) and value.get("type") in HOOK_TYPES:
         return one_group(value)
     if isinstance(value, dict) and {"hooks", "hooksConfig"} & value.keys():
-        return None if value["hooks"].keys() & _OF_OTHERS else value
+        is_of_other = value["hooks"].keys() & EVENTS_OF_OTHERS  # test_agent_hooks.py, test_migrating.py
+        return None if is_of_other else value
     return None
 
 
