@@ -60,6 +60,35 @@ async def test_key_in_result_does_not_reach_the_model(agent: str, tmp_path: Path
     assert SECRET not in json.dumps(model.results)
 
 
+def http_hooks(url: str) -> dict[str, Any]:
+    """Settings of Claude Code with hooks of the type http, like those in docs/agent-hooks.md."""
+    target = f"{url}/hookgate/v1/agents/claude-code"
+    hook = {"type": "http", "onFailure": "block", "timeout": 60}
+    events = ("UserPromptSubmit", "PreToolUse", "PostToolUse")
+    return {"hooks": {event: [{"hooks": [{**hook, "url": f"{target}?event={event}"}]}] for event in events}}
+
+
+async def test_http_hooks_of_claude_code(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.touch()
+    folders = [tmp_path / name for name in ("denied", "masked", "unreachable")]
+    for folder in folders:
+        folder.mkdir()
+    async with peer() as upstream, gateway_before(upstream.url, policy([])) as url:
+        async with scripted_model(f"rm -f {kept}") as model:
+            await ask_agent("claude-code", "Do it.", model, url, folders[0], settings=http_hooks(url))
+            assert any(NO_RM in result for result in model.results), model.results
+        async with scripted_model(f"printf 'key %s%s' {SECRET[:20]} {SECRET[20:]}") as model:
+            await ask_agent("claude-code", "Do it.", model, url, folders[1], settings=http_hooks(url))
+            assert "key [GOOGLE_API_KEY]" in json.dumps(model.results)
+            assert SECRET not in json.dumps(model.results)
+    async with scripted_model(f"rm -f {kept}") as model:
+        nowhere = {"hooks": {"PreToolUse": http_hooks("http://127.0.0.1:9")["hooks"]["PreToolUse"]}}
+        await ask_agent("claude-code", "Do it.", model, url, folders[2], settings=nowhere)
+        assert model.results
+    assert kept.exists()
+
+
 @pytest.mark.parametrize("agent", HOOKED_AGENTS)
 async def test_denied_prompt_runs_no_tool(agent: str, tmp_path: Path) -> None:
     made = tmp_path / "made"

@@ -126,8 +126,13 @@ async def scripted_model(command: str) -> AsyncIterator[ScriptedModel]:
         await runner.cleanup()
 
 
-async def ask_agent(name: str, prompt: str, model: ScriptedModel, gateway: str, folder: Path) -> str:
-    """Install the hooks for a user whose home is in the folder, ask the agent, and return what it prints."""
+async def ask_agent(
+    name: str, prompt: str, model: ScriptedModel, gateway: str, folder: Path, *, settings: Json | None = None
+) -> str:
+    """Ask an agent of a user whose home is in the folder, and return what it prints.
+
+    Its hooks are those that `hookgate shim install` writes, or those in `settings` for Claude Code.
+    """
     if not (_FOLDER / "node_modules" / ".installed").exists():
         missing("needs Claude Code, Codex and Copilot: run `make hooked-agents`")
     home, project = folder / "home", folder / "project"
@@ -135,8 +140,12 @@ async def ask_agent(name: str, prompt: str, model: ScriptedModel, gateway: str, 
     (home / ".codex" / "config.toml").write_text(_CODEX_CONFIG.format(url=model.url))
     project.mkdir()
     env = {"HOME": str(home), "HOOKGATE_STATE": str(folder / "state")}
-    installed = await hookgate("shim", "install", name, "--yes", "--gateway", gateway, env=env)
-    assert installed.code == 0, installed
+    if settings is None:
+        installed = await hookgate("shim", "install", name, "--yes", "--gateway", gateway, env=env)
+        assert installed.code == 0, installed
+    else:
+        (home / ".claude").mkdir()
+        (home / ".claude" / "settings.json").write_text(json.dumps(settings))
     command, variables = _COMMANDS[name](prompt, model.url)
     proxies = {"HTTPS_PROXY": _NOWHERE, "HTTP_PROXY": _NOWHERE, "NO_PROXY": "127.0.0.1"}
     own = {"PATH": os.environ["PATH"], "HOME": str(home), **proxies, **variables}

@@ -8,11 +8,11 @@ from hookgate.hooks.dialects.claude_code import CLAUDE_CODE
 from hookgate.hooks.dialects.codex import CODEX
 from hookgate.hooks.dialects.copilot import COPILOT
 from hookgate.hooks.dialects.cursor import CURSOR
-from hookgate.hooks.dialects.dialect import Answer, Dialect, Row
+from hookgate.hooks.dialects.dialect import AgentAnswer, Dialect, EventRow
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
     {dialect.name: dialect for dialect in (CLAUDE_CODE, CODEX, CURSOR, COPILOT, ANTIGRAVITY)}
 )
 """All dialects, by the names of their agents."""
 
-__all__ = ["DIALECTS", "Answer", "Dialect", "Row"]
+__all__ = ["DIALECTS", "AgentAnswer", "Dialect", "EventRow"]

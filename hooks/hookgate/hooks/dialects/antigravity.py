@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from hookgate.hooks.dialects.dialect import (
     Decided,
     Dialect,
+    EventRow,
     Json,
-    Row,
     fields,
     first_path,
     parts,
@@ -17,7 +17,7 @@ from hookgate.hooks.dialects.dialect import (
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import Tool, Tools, as_object
+from hookgate.hooks.dialects.tools import AgentTool, Tools, as_object
 from hookgate.hooks.settings.antigravity import TOOLS as TOOL_NAMES
 
 _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
@@ -35,7 +35,7 @@ _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "find_by_name": {"Pattern": "pattern", "SearchDirectory": "dir_path"},
 }
 
-TOOLS = Tools({name: Tool(ours, _ARGUMENTS.get(name, {})) for name, ours in TOOL_NAMES.items()})
+TOOLS = Tools({name: AgentTool(ours, _ARGUMENTS.get(name, {})) for name, ours in TOOL_NAMES.items()})
 
 
 def _base(document: Json) -> Json:
@@ -101,19 +101,21 @@ ANTIGRAVITY = Dialect(
     "antigravity",
     "Antigravity",
     {
-        "PreToolUse": Row("BeforeTool", _read_tool, _write_permission, parts("deny", "ask", "arguments")),
-        "PostToolUse": Row("AfterTool", _read_result, write_nothing),
+        "PreToolUse": EventRow(
+            "BeforeTool", _read_tool, _write_permission, parts("deny", "ask", "arguments")
+        ),
+        "PostToolUse": EventRow("AfterTool", _read_result, write_nothing),
         # The first invocation of a turn begins the turn; its input has no prompt.
-        "PreInvocation": Row(
+        "PreInvocation": EventRow(
             "BeforeAgent",
             lambda d: {"prompt": ""},
             _write_steps,
             _CONTEXT,
             lambda d: d.get("invocationNum", 0) == 0,
         ),
-        "PostInvocation": Row(None, read_nothing, _write_termination, parts("stop")),
-        "Stop": Row("AfterAgent", lambda d: {"prompt_response": ""}, _write_stop, parts("deny", "stop")),
-        "SessionStart": Row("SessionStart", read_nothing, _write_start, _CONTEXT),
+        "PostInvocation": EventRow(None, read_nothing, _write_termination, parts("stop")),
+        "Stop": EventRow("AfterAgent", lambda d: {"prompt_response": ""}, _write_stop, parts("deny", "stop")),
+        "SessionStart": EventRow("SessionStart", read_nothing, _write_start, _CONTEXT),
     },
     _base,
 )

@@ -5,10 +5,12 @@ from typing import Any
 from hookgate.hooks.dialects.dialect import (
     Decided,
     Dialect,
+    EventRow,
     Json,
-    Row,
     fields,
     parts,
+    read_reason,
+    read_trigger,
     text,
     write_nothing,
 )
@@ -50,7 +52,7 @@ def read_prompt(document: Json) -> Json:
     return {"prompt": document["prompt"]}
 
 
-def read_answer(document: Json) -> Json:
+def read_final_answer(document: Json) -> Json:
     """Return the fields of a final answer, whose text older versions do not send."""
     active = document.get("stop_hook_active") is True
     return {"prompt_response": text(document, "last_assistant_message"), "stop_hook_active": active}
@@ -167,21 +169,23 @@ CLAUDE_CODE = Dialect(
     "claude-code",
     "Claude Code",
     {
-        "PreToolUse": Row("BeforeTool", read_tool, _write_permission, _TOOL),
+        "PreToolUse": EventRow("BeforeTool", read_tool, _write_permission, _TOOL),
         # Commands in the text of a skill. Claude Code does not run one whose arguments are changed.
-        "PreSkillShellCommand": Row(
+        "PreSkillShellCommand": EventRow(
             "BeforeTool", read_tool, _write_permission, _TOOL - parts("arguments", "context", "ask")
         ),
-        "PostToolUse": Row("AfterTool", read_result, _write_result, _BLOCK | parts("result")),
-        "PostToolUseFailure": Row("AfterTool", read_failure, _write_block, _BLOCK - parts("deny")),
-        "UserPromptSubmit": Row("BeforeAgent", read_prompt, _write_block, _BLOCK),
-        "UserPromptExpansion": Row("BeforeAgent", read_prompt, _write_block, _BLOCK),
-        "Stop": Row("AfterAgent", read_answer, _write_block, _ANSWER),
-        "SubagentStop": Row("AfterAgent", read_answer, _write_block, _ANSWER),
-        "SessionStart": Row("SessionStart", read_start, _write_block, _BLOCK),
-        "SessionEnd": Row("SessionEnd", lambda d: fields(reason=text(d, "reason")), write_nothing),
-        "PreCompact": Row("PreCompress", lambda d: fields(trigger=text(d, "trigger")), _write_block, _ADVICE),
-        "Notification": Row("Notification", _read_notification, _write_block, _ADVICE | parts("context")),
+        "PostToolUse": EventRow("AfterTool", read_result, _write_result, _BLOCK | parts("result")),
+        "PostToolUseFailure": EventRow("AfterTool", read_failure, _write_block, _BLOCK - parts("deny")),
+        "UserPromptSubmit": EventRow("BeforeAgent", read_prompt, _write_block, _BLOCK),
+        "UserPromptExpansion": EventRow("BeforeAgent", read_prompt, _write_block, _BLOCK),
+        "Stop": EventRow("AfterAgent", read_final_answer, _write_block, _ANSWER),
+        "SubagentStop": EventRow("AfterAgent", read_final_answer, _write_block, _ANSWER),
+        "SessionStart": EventRow("SessionStart", read_start, _write_block, _BLOCK),
+        "SessionEnd": EventRow("SessionEnd", read_reason, write_nothing),
+        "PreCompact": EventRow("PreCompress", read_trigger, _write_block, _ADVICE),
+        "Notification": EventRow(
+            "Notification", _read_notification, _write_block, _ADVICE | parts("context")
+        ),
     },
     base,
     claude_names.KNOWN_EVENTS,

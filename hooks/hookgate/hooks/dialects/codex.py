@@ -5,12 +5,22 @@ Codex ignores the whole output of a hook if it has a key that its schema lacks, 
 
 from hookgate.hooks.dialects.claude_code import (
     base,
-    read_answer,
+    read_final_answer,
     read_prompt,
     read_start,
     with_specific,
 )
-from hookgate.hooks.dialects.dialect import Decided, Dialect, Json, Row, fields, parts, text, write_nothing
+from hookgate.hooks.dialects.dialect import (
+    Decided,
+    Dialect,
+    EventRow,
+    Json,
+    fields,
+    parts,
+    read_reason,
+    read_trigger,
+    write_nothing,
+)
 from hookgate.hooks.dialects.tools import Tools, result_text
 from hookgate.translator.strictjson import dumps
 
@@ -62,18 +72,18 @@ CODEX = Dialect(
     "codex",
     "Codex",
     {
-        "PreToolUse": Row(
+        "PreToolUse": EventRow(
             "BeforeTool", _read_tool, _write_permission, parts("deny", "arguments", "context", "message")
         ),
-        "PostToolUse": Row("AfterTool", _read_result, _write_result, _ENDS | parts("result", "context")),
-        "UserPromptSubmit": Row("BeforeAgent", read_prompt, _write_block, _ENDS | parts("context")),
-        "Stop": Row("AfterAgent", read_answer, _write_block, _ENDS),
-        "SubagentStop": Row("AfterAgent", read_answer, _write_block, _ENDS),
-        "SessionStart": Row("SessionStart", read_start, _write_block, parts("stop", "context", "message")),
-        "SessionEnd": Row("SessionEnd", lambda d: fields(reason=text(d, "reason")), write_nothing),
-        "PreCompact": Row(
-            "PreCompress", lambda d: fields(trigger=text(d, "trigger")), _write_block, parts("message")
+        "PostToolUse": EventRow("AfterTool", _read_result, _write_result, _ENDS | parts("result", "context")),
+        "UserPromptSubmit": EventRow("BeforeAgent", read_prompt, _write_block, _ENDS | parts("context")),
+        "Stop": EventRow("AfterAgent", read_final_answer, _write_block, _ENDS),
+        "SubagentStop": EventRow("AfterAgent", read_final_answer, _write_block, _ENDS),
+        "SessionStart": EventRow(
+            "SessionStart", read_start, _write_block, parts("stop", "context", "message")
         ),
+        "SessionEnd": EventRow("SessionEnd", read_reason, write_nothing),
+        "PreCompact": EventRow("PreCompress", read_trigger, _write_block, parts("message")),
     },
     base,
     ("PermissionRequest", "PostCompact", "SubagentStart", "Interrupt", "StopFailure"),

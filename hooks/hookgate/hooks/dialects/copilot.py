@@ -1,17 +1,28 @@
 """The dialect of GitHub Copilot's hooks, with its own event names (camelCase), as GitHub documents them."""
 
 from hookgate.hooks.dialects.claude_code import read_prompt
-from hookgate.hooks.dialects.dialect import Decided, Dialect, Json, Row, fields, parts, text, write_nothing
-from hookgate.hooks.dialects.tools import Tool, Tools, result_text
+from hookgate.hooks.dialects.dialect import (
+    Decided,
+    Dialect,
+    EventRow,
+    Json,
+    fields,
+    parts,
+    read_reason,
+    read_trigger,
+    text,
+    write_nothing,
+)
+from hookgate.hooks.dialects.tools import AgentTool, Tools, result_text
 
 _TOOLS = Tools(
     {
         "bash": "run_shell_command",
         "powershell": "run_shell_command",
-        "view": Tool("read_file", {"path": "file_path"}),
-        "create": Tool("write_file", {"path": "file_path", "file_text": "content"}),
-        "edit": Tool("replace", {"path": "file_path", "old_str": "old_string", "new_str": "new_string"}),
-        "str_replace_editor": Tool(
+        "view": AgentTool("read_file", {"path": "file_path"}),
+        "create": AgentTool("write_file", {"path": "file_path", "file_text": "content"}),
+        "edit": AgentTool("replace", {"path": "file_path", "old_str": "old_string", "new_str": "new_string"}),
+        "str_replace_editor": AgentTool(
             "replace", {"path": "file_path", "old_str": "old_string", "new_str": "new_string"}
         ),
         "apply_patch": "replace",
@@ -50,7 +61,7 @@ def _read_failure(document: Json) -> Json:
     return {**_read_tool(document), "tool_response": {"llmContent": error, "error": error}}
 
 
-def _read_answer(document: Json) -> Json:
+def _read_final_answer(document: Json) -> Json:
     active = document.get("stop_hook_active") is True
     return {"prompt_response": text(document, "response"), "stop_hook_active": active}
 
@@ -105,17 +116,19 @@ COPILOT = Dialect(
     "copilot",
     "GitHub Copilot",
     {
-        "preToolUse": Row("BeforeTool", _read_tool, _write_permission, parts("deny", "ask", "arguments")),
-        "postToolUse": Row("AfterTool", _read_result, _write_result, parts("deny", "result", "context")),
-        "postToolUseFailure": Row("AfterTool", _read_failure, _write_context, _CONTEXT),
-        "userPromptSubmitted": Row("BeforeAgent", read_prompt, write_nothing),
-        "agentStop": Row("AfterAgent", _read_answer, _write_answer, _ENDS),
-        "subagentStop": Row("AfterAgent", _read_answer, _write_answer, _ENDS),
-        "sessionStart": Row("SessionStart", _read_start, _write_context, _CONTEXT),
-        "sessionEnd": Row("SessionEnd", lambda d: fields(reason=text(d, "reason")), write_nothing),
-        "preCompact": Row("PreCompress", lambda d: fields(trigger=text(d, "trigger")), write_nothing),
-        "notification": Row("Notification", _read_notification, _write_context, _CONTEXT),
-        "Notification": Row("Notification", _read_notification, _write_context, _CONTEXT),
+        "preToolUse": EventRow(
+            "BeforeTool", _read_tool, _write_permission, parts("deny", "ask", "arguments")
+        ),
+        "postToolUse": EventRow("AfterTool", _read_result, _write_result, parts("deny", "result", "context")),
+        "postToolUseFailure": EventRow("AfterTool", _read_failure, _write_context, _CONTEXT),
+        "userPromptSubmitted": EventRow("BeforeAgent", read_prompt, write_nothing),
+        "agentStop": EventRow("AfterAgent", _read_final_answer, _write_answer, _ENDS),
+        "subagentStop": EventRow("AfterAgent", _read_final_answer, _write_answer, _ENDS),
+        "sessionStart": EventRow("SessionStart", _read_start, _write_context, _CONTEXT),
+        "sessionEnd": EventRow("SessionEnd", read_reason, write_nothing),
+        "preCompact": EventRow("PreCompress", read_trigger, write_nothing),
+        "notification": EventRow("Notification", _read_notification, _write_context, _CONTEXT),
+        "Notification": EventRow("Notification", _read_notification, _write_context, _CONTEXT),
     },
     _base,
     ("errorOccurred", "permissionRequest", "subagentStart", "userPromptTransformed"),

@@ -6,23 +6,24 @@ from hookgate.hooks.dialects.claude_code import read_prompt
 from hookgate.hooks.dialects.dialect import (
     Decided,
     Dialect,
+    EventRow,
     Json,
-    Row,
     fields,
     first_path,
     parts,
     read_nothing,
+    read_reason,
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import Tool, Tools, result_text
+from hookgate.hooks.dialects.tools import AgentTool, Tools, result_text
 
 _TOOLS = Tools(
     {
         "Shell": "run_shell_command",
-        "Read": Tool("read_file", {"path": "file_path"}),
-        "Write": Tool("write_file", {"path": "file_path", "contents": "content"}),
-        "StrReplace": Tool("replace", {"path": "file_path"}),
+        "Read": AgentTool("read_file", {"path": "file_path"}),
+        "Write": AgentTool("write_file", {"path": "file_path", "contents": "content"}),
+        "StrReplace": AgentTool("replace", {"path": "file_path"}),
         "Grep": "grep_search",
         "Glob": "glob",
         "WebFetch": "web_fetch",
@@ -144,20 +145,22 @@ CURSOR = Dialect(
     "cursor",
     "Cursor",
     {
-        "preToolUse": Row("BeforeTool", _read_tool, _write_permission, _TOOL | parts("arguments")),
-        "beforeShellExecution": Row("BeforeTool", _read_command, _write_permission, _TOOL | parts("ask")),
-        "beforeMCPExecution": Row("BeforeTool", _read_mcp_tool, _write_permission, _TOOL | parts("ask")),
+        "preToolUse": EventRow("BeforeTool", _read_tool, _write_permission, _TOOL | parts("arguments")),
+        "beforeShellExecution": EventRow(
+            "BeforeTool", _read_command, _write_permission, _TOOL | parts("ask")
+        ),
+        "beforeMCPExecution": EventRow("BeforeTool", _read_mcp_tool, _write_permission, _TOOL | parts("ask")),
         # The content of a file before the model sees it: the result of the tool that reads it.
-        "beforeReadFile": Row("AfterTool", _read_file, _write_file, parts("deny")),
-        "postToolUse": Row("AfterTool", _read_result, _write_result, parts("context")),
-        "postToolUseFailure": Row("AfterTool", _read_failure, _write_context, parts("context")),
-        "beforeSubmitPrompt": Row(
+        "beforeReadFile": EventRow("AfterTool", _read_file, _write_file, parts("deny")),
+        "postToolUse": EventRow("AfterTool", _read_result, _write_result, parts("context")),
+        "postToolUseFailure": EventRow("AfterTool", _read_failure, _write_context, parts("context")),
+        "beforeSubmitPrompt": EventRow(
             "BeforeAgent", read_prompt, _write_prompt, parts("deny", "context", "message")
         ),
-        "stop": Row("AfterAgent", lambda d: {"prompt_response": ""}, _write_stop, parts("deny", "stop")),
-        "sessionStart": Row("SessionStart", read_nothing, _write_context, parts("context")),
-        "sessionEnd": Row("SessionEnd", lambda d: fields(reason=text(d, "reason")), write_nothing),
-        "preCompact": Row("PreCompress", _read_compaction, _write_message, parts("message")),
+        "stop": EventRow("AfterAgent", lambda d: {"prompt_response": ""}, _write_stop, parts("deny", "stop")),
+        "sessionStart": EventRow("SessionStart", read_nothing, _write_context, parts("context")),
+        "sessionEnd": EventRow("SessionEnd", read_reason, write_nothing),
+        "preCompact": EventRow("PreCompress", _read_compaction, _write_message, parts("message")),
     },
     _base,
     (

@@ -99,7 +99,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EventRow:
     """One event of an agent."""
 
     event: str | None
@@ -115,7 +115,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AgentAnswer:
     """An agent's answer, and what of the hooks' decision it cannot express."""
 
     document: Json
@@ -128,7 +128,7 @@ class Dialect:
 
     name: str
     title: str
-    rows: Mapping[str, Row]
+    rows: Mapping[str, EventRow]
     base: Callable[[Json], Json]
     """Returns `session_id`, `transcript_path` and `cwd` of an input."""
     unjudged: Collection[str] = ()
@@ -155,12 +155,12 @@ class Dialect:
         """Return the contract's input for a posted one. Raises ValueError."""
         return {**self.base(document), **self.rows[name].read(document)}
 
-    def answer(self, name: str, document: Json, output: Json) -> Answer:
+    def answer(self, name: str, document: Json, output: Json) -> AgentAnswer:
         """Return the answer for the combined output of all hooks."""
         row = self.rows[name]
         decided = self._expressible(row, Decided.by(output))
         lost = [shown for part, shown in _PARTS.items() if part in decided.given - row.can]
-        return Answer(row.write(name, document, decided), (*lost, *decided.others))
+        return AgentAnswer(row.write(name, document, decided), (*lost, *decided.others))
 
     def refusal(self, name: str, document: Json, reason: str) -> Json | None:
         """Return the answer that denies an event that was not judged; None if the event cannot be denied."""
@@ -172,7 +172,7 @@ class Dialect:
         output = key if row.event == "AfterAgent" else {"decision": "deny", "reason": reason}
         return self.answer(name, document, output).document
 
-    def _expressible(self, row: Row, decided: Decided) -> Decided:
+    def _expressible(self, row: EventRow, decided: Decided) -> Decided:
         """Return what was decided, with denials in place of what the answer cannot express."""
         ends = replace(decided, denied=True, stopped=False, asks=False)
         if decided.ends:
@@ -209,6 +209,16 @@ def fields(**given: Any) -> Json:
 def read_nothing(document: Json) -> Json:
     """Return no fields: the event has none of its own."""
     return {}
+
+
+def read_reason(document: Json) -> Json:
+    """Return why a session ends."""
+    return fields(reason=text(document, "reason"))
+
+
+def read_trigger(document: Json) -> Json:
+    """Return what triggers a compression."""
+    return fields(trigger=text(document, "trigger"))
 
 
 def write_nothing(name: str, document: Json, decided: Decided) -> Json:

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class AgentTool:
     """A tool: its name in Gemini CLI, and the names of its arguments there, by the agent's."""
 
     name: str
@@ -21,10 +21,10 @@ class Tool:
 class Tools:
     """The tools of one agent, by its names for them. Other tools keep their names and arguments."""
 
-    def __init__(self, tools: Mapping[str, Tool | str], mcp: tuple[str, str] = ("mcp__", "__")) -> None:
+    def __init__(self, tools: Mapping[str, AgentTool | str], mcp: tuple[str, str] = ("mcp__", "__")) -> None:
         """`mcp` is how names of MCP servers' tools begin, and what stands between server and tool."""
         self._tools = {
-            name: Tool(tool, {}) if isinstance(tool, str) else tool for name, tool in tools.items()
+            name: AgentTool(tool, {}) if isinstance(tool, str) else tool for name, tool in tools.items()
         }
         self._mcp, self._separator = mcp
 

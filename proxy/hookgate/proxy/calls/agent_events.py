@@ -14,7 +14,7 @@ from aiohttp import web
 
 from hookgate.hooks import BeforeTool, Engine, SessionContext, Verdict
 from hookgate.hooks.dialects import DIALECTS, Dialect
-from hookgate.hooks.dialects.dialect import Answer
+from hookgate.hooks.dialects.dialect import AgentAnswer
 from hookgate.hooks.output import Output
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.event_service import EventService, open_session
@@ -72,7 +72,7 @@ class AgentEvents:
             if denial is None:
                 raise
             self._services.note_error(call.record, refusal)
-            return _response(Answer(denial))
+            return _response(AgentAnswer(denial))
         return _response(answer)
 
     def _check_key(self, call: Call) -> None:
@@ -84,7 +84,7 @@ class AgentEvents:
 
     async def _answer(
         self, call: Call, engine: Engine, dialect: Dialect, name: str, document: JsonObject
-    ) -> Answer:
+    ) -> AgentAnswer:
         """Return the answer to a posted event. Raises ApiError."""
         try:
             body = dialect.read(name, document)
@@ -137,6 +137,6 @@ def _as_refusal(error: Exception) -> ApiError:
     return internal_error()
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: AgentAnswer) -> web.Response:
     headers = {LOST_HEADER: ", ".join(answer.lost)} if answer.lost else {}
     return web.Response(body=encode_answer(answer.document), content_type="application/json", headers=headers)
