@@ -14,13 +14,14 @@ FRAMEWORKS_JS_DIR := tests/e2e/frameworks_js
 AIDER_DIR := tests/e2e/aider
 AIDER_VENV := .venv-aider
 OPENCODE_DIR := tests/e2e/opencode
+HOOKED_AGENTS_DIR := tests/e2e/hooked_agents
 OLDER_SDK_DIR := tests/e2e/older_sdk
 OLDER_SDK_VENV := .venv-older-sdk
 HELM := build/helm/helm
 CHART := deploy/helm/hookgate
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install clients node adk antigravity frameworks older-sdk aider opencode browser nginx helm-program helm pictures site demo test quick e2e slow team fuzz lint bench bench-quick bench-instructions lock image container release-check clean
+.PHONY: help install clients node adk antigravity frameworks older-sdk aider opencode hooked-agents browser nginx helm-program helm pictures site demo test quick e2e slow team fuzz lint bench bench-quick bench-instructions lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -145,6 +146,15 @@ $(OPENCODE_DIR)/node_modules/.installed: $(OPENCODE_DIR)/package.json $(OPENCODE
 	npm install --no-save --prefix $(OPENCODE_DIR) --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# They take 850 MB, so only slow tests use them.
+hooked-agents:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(HOOKED_AGENTS_DIR)/node_modules/.installed; \
+	else echo "no npm here: the end-to-end tests with the hooks of agents will be skipped"; fi
+
+$(HOOKED_AGENTS_DIR)/node_modules/.installed: $(HOOKED_AGENTS_DIR)/package.json
+	npm install --no-save --no-package-lock --prefix $(HOOKED_AGENTS_DIR) --no-audit --no-fund --loglevel=error
+	@touch $@
+
 $(FRAMEWORKS_VENV)/.installed: $(FRAMEWORKS_DIR)/requirements.txt
 	$(PYTHON) -m venv $(FRAMEWORKS_VENV)
 	$(FRAMEWORKS_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
@@ -168,7 +178,7 @@ quick: install ## run most tests of the hook contract and of the translation, in
 e2e: install node adk antigravity browser nginx helm-program ## run the tests with real clients, a browser, Helm, and teams of gateways
 	$(BIN)/pytest -n 3 --dist worksteal -m "e2e and not slow"
 
-slow: install node adk antigravity frameworks aider opencode ## run tests that take many minutes: a soak under attack, frameworks, and every client with a slow hook
+slow: install node adk antigravity frameworks aider opencode hooked-agents ## run tests that take many minutes: a soak under attack, frameworks, and every client with a slow hook
 	$(BIN)/pytest -m slow -s --timeout 0
 
 # From nothing, so that the table has no result of earlier code.
@@ -219,4 +229,4 @@ container: install image ## run the files of the image as docker-compose.yml doe
 	HOOKGATE_IMAGE_ROOT=$(abspath $(IMAGE_ROOT)) $(BIN)/pytest tests/container/test_image.py
 
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(ADK_VENV) $(ANTIGRAVITY_VENV) $(FRAMEWORKS_VENV) $(OLDER_SDK_VENV) $(AIDER_VENV) $(NODE_DIR)/node_modules $(FRAMEWORKS_JS_DIR)/node_modules $(OPENCODE_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(ADK_VENV) $(ANTIGRAVITY_VENV) $(FRAMEWORKS_VENV) $(OLDER_SDK_VENV) $(AIDER_VENV) $(NODE_DIR)/node_modules $(FRAMEWORKS_JS_DIR)/node_modules $(OPENCODE_DIR)/node_modules $(HOOKED_AGENTS_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

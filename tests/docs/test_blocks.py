@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.hooks.limits import Prices
 from support.hooks.settings import one_group, write_file
-from support.pages import ALL_BLOCKS, Block, Kind
+from support.pages import ALL_BLOCKS, EVENTS_OF_OTHERS, Block, Kind
 
 from hookgate.hooks.policies.models import ModelsOptions
 from hookgate.hooks.policies.options import read_options
@@ -86,8 +86,10 @@ def settings_in(block: Block) -> Any:
     value = block.value
     if isinstance(value, dict) and value.get("type") in HOOK_TYPES:
         return one_group(value)
-    is_settings = isinstance(value, dict) and {"hooks", "hooksConfig"} & value.keys()
-    return value if is_settings and "PreToolUse" not in value["hooks"] else None
+    if isinstance(value, dict) and {"hooks", "hooksConfig"} & value.keys():
+        is_of_other = value["hooks"].keys() & EVENTS_OF_OTHERS  # test_agent_hooks.py, test_migrating.py
+        return None if is_of_other else value
+    return None
 
 
 SETTINGS = [

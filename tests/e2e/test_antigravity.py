@@ -2,8 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
-from support.clients.interface import antigravity
+import pytest
+from support.clients.interface import antigravity, antigravity_openai
 from support.gateway.keys import UPSTREAM_KEY, issue, issuing_gateway, revoke, until_answered
 from support.gateway.loopback import listens, running_gateway
 
@@ -27,7 +29,8 @@ async def test_its_headers_and_session_arrive_as_without_the_gateway(tmp_path: P
     assert [event["session_id"] for event in seen] == [f"session{session}" if session[0] == "-" else session]
 
 
-async def test_a_key_in_a_file_that_it_reads_never_reaches_the_upstream(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ask", [antigravity, antigravity_openai])
+async def test_a_key_in_a_file_that_it_reads_never_reaches_the_upstream(ask: Any, tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(f'key = "{SECRET}"\n')
     call = {"name": "view_file", "args": {"AbsolutePath": str(file), "toolAction": "A", "toolSummary": "B"}}
@@ -40,13 +43,35 @@ async def test_a_key_in_a_file_that_it_reads_never_reaches_the_upstream(tmp_path
     results: list[dict[str, str]] = []
     hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact"}], "AfterTool": [listens(results)]}
     async with running_gateway(hooks, model) as gateway:
-        ran = await antigravity(tmp_path, "Which key is set?", gateway.url)
+        ran = await ask(tmp_path, "Which key is set?", gateway.url)
         sent = [json.dumps(request.body) for request in gateway.recorded]
     assert ran.lines == [{"text": "I have read it."}]
     assert len(sent) == 2
-    assert 'key = \\"[GOOGLE_API_KEY]\\"' in sent[1].replace("\\\\", "\\")
+    assert "[GOOGLE_API_KEY]" in sent[1]
     assert not any(SECRET in request for request in sent)
     assert [result["tool_name"] for result in results] == ["view_file"]
+
+
+@pytest.mark.parametrize("ask", [antigravity, antigravity_openai])
+async def test_forbidden_tool_is_denied_without_its_own_hooks(ask: Any, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.touch()
+    command = {"CommandLine": f"rm -f {kept}", "Cwd": str(tmp_path), "toolAction": "A", "toolSummary": "B"}
+    call = {"name": "run_command", "args": {**command, "WaitMsBeforeAsync": 1000}}
+    model = {
+        "rules": [
+            {"when": {"tool_response": True}, "answer": {"text": "It was denied."}},
+            {"answer": {"parts": [{"functionCall": call}]}},
+        ]
+    }
+    rm = {"tool": "run_command", "when": {"/CommandLine": {"runs": {"program": "rm"}}}, "reason": "Keep it."}
+    tools = {"type": "builtin", "builtin": "tools", "options": {"deny": [rm]}}
+    async with running_gateway({"BeforeTool": [tools]}, model) as gateway:
+        ran = await ask(tmp_path, "Delete it.", gateway.url)
+        sent = [json.dumps(request.body) for request in gateway.recorded]
+    assert ran.lines == [{"text": "It was denied."}]
+    assert kept.exists()
+    assert "Tool execution blocked: Keep it." in sent[-1]
 
 
 async def test_an_issued_key_works_until_it_is_revoked(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from support.hooks.settings import command, write_file
 
 from hookgate.hooks import SettingsError, load_settings
 from hookgate.hooks.claude_code import Migration, migrate, read_claude
-from hookgate.hooks.settings import KNOWN_TOOLS, Subject
+from hookgate.hooks.settings import KNOWN_TOOLS, Subject, claude_names
 from hookgate.hooks.settings.editing import with_hooks
 
 Json = dict[str, Any]
@@ -66,12 +66,48 @@ def test_the_documented_events_are_carried(event: str, new: str) -> None:
     assert migration.notes == ()
 
 
-@pytest.mark.parametrize("event", ["SubagentStop", "PermissionRequest", "Setup", "Later"])
+@pytest.mark.parametrize(
+    "event", [*(event for event in claude_names.KNOWN_EVENTS if event not in claude_names.EVENTS), "Later"]
+)
 def test_an_event_without_a_counterpart_is_reported_by_its_place(event: str) -> None:
     migration = migrate(claude(event, command("x")))
-    assert migration.hooks == {}
+    assert (migration.hooks, migration.left_out) == ({}, 1)
     [note] = migration.notes
     assert str(note).startswith(f"hooks.{event}: Gemini CLI has no such event; its hooks were left out")
+    assert ("does not know this event" in str(note)) == (event == "Later")
+
+
+@pytest.mark.parametrize(
+    ("event", "new", "matcher"),
+    [
+        ("UserPromptExpansion", "BeforeAgent", None),
+        ("SubagentStart", "BeforeTool", "delegate_to_agent|invoke_agent"),
+        ("SubagentStop", "AfterTool", "delegate_to_agent|invoke_agent"),
+        ("PermissionRequest", "BeforeTool", None),
+        ("PreSkillShellCommand", "BeforeTool", "run_shell_command"),
+    ],
+)
+def test_guard_of_newer_event_is_carried_to_where_it_still_guards(
+    event: str, new: str, matcher: str | None
+) -> None:
+    migration = migrate(claude(event, command("./x.sh", onFailure="block")))
+    [[group]] = migration.hooks.values()
+    assert [*migration.hooks] == [new]
+    assert group.get("matcher") == matcher
+    assert group["hooks"][0]["on_error"] == "deny"
+    assert f"hooks.{event}: became {new}" in str(migration.notes[0])
+    assert migration.left_out == 0
+
+
+def test_matcher_of_agents_is_reported() -> None:
+    migration = migrate(claude("SubagentStop", command("x"), matcher="Explore"))
+    assert "hooks.SubagentStop[0].matcher: has no counterpart" in str(migration.notes[1])
+
+
+@pytest.mark.parametrize("kind", ["prompt", "agent", "mcp_tool", "lunch"])
+def test_every_hook_that_guards_nothing_is_counted(kind: str) -> None:
+    hooks: list[Json] = [command("x"), {"type": kind, "prompt": "p", "onFailure": "block"}]
+    assert migrate(claude("PreToolUse", *hooks)).left_out == 1
 
 
 def test_hook_for_failed_tools_becomes_one_for_all_results() -> None:
@@ -86,9 +122,10 @@ def test_hook_that_blocks_on_failure_fails_closed() -> None:
     hook, notes = carried(command("x", onFailure="block"))
     assert hook == command("x", on_error="deny")
     assert ["onFailure: became on_error" in note for note in notes] == [True]
+    assert carried(command("x", onFailure="continue")) == (command("x"), [])
     hook, notes = carried(command("x", onFailure="later"))
-    assert hook == command("x")
-    assert ['onFailure: is not "block", and was left out' in note for note in notes] == [True]
+    assert hook == command("x", on_error="deny")
+    assert ['onFailure: is neither "block" nor "continue"; it became' in note for note in notes] == [True]
 
 
 # ---- matchers of tools

@@ -13,7 +13,11 @@ from typing import Any, Literal
 
 from support.places import DOCS, PROJECT
 
-from hookgate.hooks.settings import files
+from hookgate.hooks.dialects import DIALECTS
+from hookgate.hooks.settings import EVENTS, files
+
+EVENTS_OF_OTHERS = {event for dialect in DIALECTS.values() for event in dialect.rows} - set(EVENTS)
+"""Events in the settings of other agents, which are no settings of hookgate."""
 
 PAGES = [PROJECT / "README.md", *sorted(DOCS.rglob("*.md"))]
 

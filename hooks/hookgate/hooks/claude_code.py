@@ -114,12 +114,12 @@ def _common(place: str, hook: Json, note: _Report) -> Iterator[tuple[str, Any]]:
 
 
 def _on_error(place: str, value: Any, note: _Report) -> Iterator[tuple[str, str]]:
-    """Yield `on_error` for the value of `onFailure`."""
-    if value == "block":
-        yield "on_error", "deny"
-        note(f"{place}.onFailure", "became on_error, which only hookgate applies; Gemini CLI continues")
-    elif value is not None:
-        note(f"{place}.onFailure", 'is not "block", and was left out')
+    """Yield `on_error` for the value of `onFailure`. Claude Code, too, blocks if the value is unknown."""
+    if value in (None, "continue"):
+        return
+    yield "on_error", "deny"
+    unknown = "" if value == "block" else 'is neither "block" nor "continue"; it '
+    note(f"{place}.onFailure", f"{unknown}became on_error, which only hookgate applies; Gemini CLI continues")
 
 
 def _command_line(place: str, hook: Json, note: _Report) -> str:
@@ -170,6 +170,8 @@ class Migration:
     hooks: Mapping[str, list[Json]]
     on: bool = True
     notes: tuple[Note, ...] = ()
+    left_out: int = 0
+    """The number of hooks, groups and events that guard nothing now."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -203,7 +205,8 @@ def migrate(settings: Mapping[str, Any], taken: Collection[str] = ()) -> Migrati
     """
     migrator = _Migrator(set(taken))
     migrator.file(settings)
-    return Migration(migrator.hooks, not settings.get("disableAllHooks"), tuple(migrator.notes))
+    on = not settings.get("disableAllHooks")
+    return Migration(migrator.hooks, on, tuple(migrator.notes), migrator.left_out)
 
 
 @dataclass
@@ -213,6 +216,7 @@ class _Migrator:
     names: set[str]
     hooks: dict[str, list[Json]] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
+    left_out: int = 0
 
     def note(self, place: str, message: str) -> None:
         self.notes.append(Note(place, message))
@@ -224,19 +228,20 @@ class _Migrator:
         events = settings.get("hooks", {})
         if not isinstance(events, dict):
             self.note("hooks", "is not an object of events and was left out; correct it there first")
+            self.left_out += 1
             return
         for event, groups in events.items():
             place = f"hooks.{event}"
-            if event == "PostToolUseFailure":
-                self.note(
-                    place,
-                    "became AfterTool, which fires for all tools; check tool_response.error in the hook",
-                )
             if event not in names.EVENTS:
-                alternative = _ALTERNATIVES.get(event, "")
-                self.note(place, f"Gemini CLI has no such event; its hooks were left out{alternative}")
-            elif not isinstance(groups, list):
+                advice = _ALTERNATIVES.get(event, "" if event in names.KNOWN_EVENTS else _UNKNOWN)
+                self.note(place, f"Gemini CLI has no such event; its hooks were left out{advice}")
+                self.left_out += 1
+                continue
+            if event in names.WIDER:
+                self.note(place, f"became {names.EVENTS[event]}, {names.WIDER[event]}")
+            if not isinstance(groups, list):
                 self.note(place, "is not a list and was left out; write a list of groups")
+                self.left_out += 1
             else:
                 for number, group in enumerate(groups):
                     self.group(f"{place}[{number}]", event, group)
@@ -244,6 +249,7 @@ class _Migrator:
     def group(self, place: str, event: str, group: Any) -> None:
         if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
             self.note(place, 'was left out; a group is {"matcher": …, "hooks": [ … ]}')
+            self.left_out += 1
             return
         for key in sorted(group.keys() - {"matcher", "hooks", "description"}):
             self.note(f"{place}.{key}", "is not known for a group and was left out")
@@ -253,6 +259,7 @@ class _Migrator:
             for number, hook in enumerate(group["hooks"] if matchers else ())
             if (config := carry_hook(f"{place}.hooks[{number}]", hook, self.note))
         ]
+        self.left_out += len(group["hooks"]) - len(configs)
         for matcher in matchers if configs else ():
             named = [{"name": self.name(config), **config} for config in configs]
             new_group = {"hooks": named} if matcher is None else {"matcher": matcher, "hooks": named}
@@ -260,6 +267,10 @@ class _Migrator:
 
     def matchers(self, place: str, event: str, matcher: Any) -> list[str | None]:
         """Return the matchers of the groups that replace this group. None matches everything."""
+        if event in names.FIXED_MATCHERS:
+            if matcher is not None and not (isinstance(matcher, str) and names.is_all(matcher)):
+                self.note(f"{place}.matcher", "has no counterpart; the hook now runs for all of them")
+            return [names.FIXED_MATCHERS[event]]
         if matcher is None or (isinstance(matcher, str) and names.is_all(matcher)):
             return [None]
         place = f"{place}.matcher"
@@ -297,10 +308,22 @@ _SWITCHES = {
 }
 """Other keys of Claude Code's settings that are about hooks."""
 
+_UNKNOWN = "; hookgate does not know this event of Claude Code: check its name"
 _ALTERNATIVES = {
-    "SubagentStop": "; AfterTool with the matcher 'delegate_to_agent|invoke_agent' comes closest",
-    "PermissionRequest": "; decide in BeforeTool, or use Notification with the matcher 'ToolPermission'",
+    "PostToolBatch": "; use AfterTool, which fires for each tool",
+    "StopFailure": "; the gateway logs failed calls",
+    "PostCompact": "; PreCompress comes closest, and cannot stop anything",
+    "PreModelSwitch": "; the policy `models` judges the model of each call",
+    "PostModelSwitch": "; the policy `models` judges the model of each call",
+    "PermissionDenied": "; the audit records denied calls",
+    "Setup": "; use SessionStart",
+    "TaskCreated": "; BeforeTool with the matcher 'write_todos' comes closest",
+    "TaskCompleted": "; AfterTool with the matcher 'write_todos' comes closest",
+    "Elicitation": "; use Notification, which cannot stop anything",
+    "InstructionsLoaded": "; BeforeModel sees the instructions of each call",
+    "MessageDisplay": "; AfterModel sees each answer",
 }
+"""What to use in place of an event without a counterpart."""
 
 
 def _lost_matcher(lost: str, whole_group: bool) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from support.hooks.settings import command, one_group, write_file
-from support.pages import PAGES, blocks
+from support.pages import EVENTS_OF_OTHERS, PAGES, blocks
 from support.places import PROJECT
 
 from hookgate.hooks import SettingsError, load_settings
@@ -31,7 +31,7 @@ def settings_on(page: Path) -> Iterator[Any]:
             value = block.value
         except ValueError:
             continue
-        if is_settings(value) and "PreToolUse" not in block.text:
+        if is_settings(value) and not (EVENTS_OF_OTHERS & value.get("hooks", {}).keys()):
             yield value
 
 

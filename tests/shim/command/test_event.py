@@ -201,7 +201,6 @@ async def test_a_refused_event_is_an_error_that_says_why(status: int) -> None:
         pytest.param(["BeforeTool", "--timeout"], b"{}", "--timeout needs a value", id="no value"),
         pytest.param(["BeforeTool", "--timeout", "x"], b"{}", "--timeout x", id="no number"),
         pytest.param(["BeforeTool", "--on-unreachable", "x"], b"{}", "allow or deny", id="no policy"),
-        pytest.param(["BeforeTool", "--from", "x"], b"{}", "must be claude-code", id="an unknown agent"),
         pytest.param(["BeforeTool", "--key-env", "NONE"], b"{}", "NONE is not set", id="no key"),
         pytest.param(["BeforeTool", "--gateway", "localhost:1"], b"{}", "write it like", id="no scheme"),
         pytest.param(["BeforeTool", "--gateway", "http://x:y"], b"{}", "write it like", id="no port"),

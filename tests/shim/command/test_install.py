@@ -34,7 +34,8 @@ GEMINI = """\
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home, and an empty project as the current folder."""
-    names = ("HOOKGATE_STATE", "XDG_STATE_HOME", "GEMINI_CLI_HOME", "CLAUDE_CONFIG_DIR", "HOOKGATE_URL")
+    homes = (agent.home for agent in AGENTS.values() if agent.home)
+    names = ("HOOKGATE_STATE", "XDG_STATE_HOME", "HOOKGATE_URL", *homes)
     for name in names:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOOKGATE_CONFIG", "/dev/null")
@@ -92,6 +93,17 @@ def test_claude_code_gets_its_own_names_and_the_address(home: Path, shim: Shim) 
     command = hook["command"]
     assert command.endswith(" event PreToolUse --from claude-code --gateway https://gate.example/x")
     assert hook == {"type": "command", "command": command, "timeout": 60}
+
+
+@pytest.mark.parametrize("agent", sorted(AGENTS))
+def test_each_agent_s_file_is_made_and_removed(home: Path, shim: Shim, agent: str) -> None:
+    settings = AGENTS[agent]
+    for scope, path in ((), settings.settings(None)), (("--project",), settings.settings(Path.cwd())):
+        assert shim("install", agent, "--yes", "--on-unreachable", "deny", *scope)[0] == 0
+        assert path.read_text().count("--on-unreachable deny") == len(settings.events)
+        assert f"{agent:12} {path}: installed\n" in shim("status")[1]
+        assert shim("uninstall", agent, "--yes", *scope)[0] == 0
+        assert not path.exists()
 
 
 def test_a_project_s_settings_name_the_program_plainly_where_it_is_on_the_path(

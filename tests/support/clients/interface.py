@@ -265,6 +265,15 @@ async def antigravity(folder: Path, prompt: str, *base_urls: str, key: str = "an
     return await ANTIGRAVITY.run(_ANTIGRAVITY_ASK, str(folder), key, prompt, *base_urls)
 
 
+async def antigravity_openai(folder: Path, prompt: str, base_url: str) -> Ran:
+    """Ask Antigravity's harness with the wire protocol of OpenAI.
+
+    The SDK passes no key in this protocol. The user and password of a URL are sent as a credential.
+    """
+    script = _ANTIGRAVITY_ASK.with_name("ask_openai.py")
+    return await ANTIGRAVITY.run(script, str(folder), prompt, base_url.replace("://", "://any:key@"))
+
+
 def shown_by(ran: Ran) -> Shown:
     """What a person sees of a script, which prints `{"text"}` for each piece, `{"error"}` at its end."""
     assert ran.exit_code == 0, ran.stderr

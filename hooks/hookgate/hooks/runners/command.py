@@ -9,15 +9,18 @@ import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from hookgate.hooks.clock import StallClock
+from hookgate.hooks.dialects.antigravity_hooks import hook_input, hook_output
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.events.base import Document
-from hookgate.hooks.output import DENY_EXIT_CODE, Output, read_process, shorten_stderr
+from hookgate.hooks.output import DENY_EXIT_CODE, Output, read_output, read_process, shorten_stderr
 from hookgate.hooks.runners.process import Program, finish_process, spawn
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import CommandConfig, Hook
 from hookgate.hooks.settings.commands import INHERITED, VARIABLE, needed_files
+from hookgate.translator.strictjson import dumps, loads
 
 log = logging.getLogger("hookgate.hooks")
 
@@ -58,7 +61,7 @@ class CommandRunner:
     """Runs a command hook by starting its program for each event."""
 
     def __init__(self, hook: Hook, config: CommandConfig) -> None:
-        self._name, self._root = hook.name, hook.root
+        self._name, self._root, self._dialect = hook.name, hook.root, config.dialect
         self._needed = needed_files(config, hook.root)
         self._program = command_program(hook, config)
         self._clock = StallClock()
@@ -73,7 +76,8 @@ class CommandRunner:
             await asyncio.sleep(self._pause)
             missing = next((paths[0] for paths in self._needed if not any(map(os.path.exists, paths))), None)
             process = self._spawn(program)
-        ended = await finish_process(process, program, document.json, self._clock)
+        data = dumps(hook_input(event, document.view())) if self._dialect else document.json
+        ended = await finish_process(process, program, data, self._clock)
         text = ended.stderr.decode("utf-8", errors="replace").strip()
         self.ignored_stderr = shorten_stderr(text) if ended.exit_code == 0 else ""
         if text:
@@ -82,6 +86,8 @@ class CommandRunner:
             if missing is not None:  # Python and dash end with this code if they do not find their script
                 raise HookError(f"has no script: {missing} does not exist")
             ended = replace(ended, stderr=self._without_folder(ended.stderr))
+        if self._dialect and ended.exit_code == 0:
+            return read_output(hook_output(event, document.view(), _value(ended.stdout)), event)
         return read_process(event, self._name, ended)
 
     def _without_folder(self, stderr: bytes) -> bytes:
@@ -104,6 +110,14 @@ class CommandRunner:
 
     async def close(self) -> None:
         """Do nothing: no program outlives a run."""
+
+
+def _value(stdout: bytes) -> Any:
+    """Return the JSON value that a program of another dialect has printed, or None if it is not JSON."""
+    try:
+        return loads(stdout)
+    except ValueError:
+        return None
 
 
 def hook_environment(hook: Hook, further: Mapping[str, str], parent: Mapping[str, str]) -> dict[str, str]:

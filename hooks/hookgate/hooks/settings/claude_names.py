@@ -1,7 +1,8 @@
 """Maps Claude Code's names of events, tools and triggers to those of Gemini CLI. It does no I/O.
 
-The first seven tools, and the events except PostToolUseFailure, are those of Gemini CLI's own `hooks
-migrate`, in the spelling of its documentation; the others are later names of Claude Code.
+`Bash`, `Edit`, `Read`, `Write`, `Glob`, `Grep`, `LS`, and the events except those in `WIDER`, are those of
+Gemini CLI's own `hooks migrate`, in the spelling of its documentation; the others are later names of Claude
+Code.
 """
 
 import re
@@ -18,10 +19,60 @@ EVENTS = {
     "SessionStart": "SessionStart",
     "SessionEnd": "SessionEnd",
     "PreCompact": "PreCompress",
+    "UserPromptExpansion": "BeforeAgent",
+    "SubagentStart": "BeforeTool",
+    "SubagentStop": "AfterTool",
+    "PermissionRequest": "BeforeTool",
+    "PreSkillShellCommand": "BeforeTool",
 }
+
+WIDER = {
+    "PostToolUseFailure": "which fires for all tools; check tool_response.error in the hook",
+    "UserPromptExpansion": "which fires for all prompts",
+    "SubagentStart": "for the tools that start agents",
+    "SubagentStop": "for the tools that start agents; the agent's answer is the tool's result",
+    "PermissionRequest": "which fires for all tools, whether or not the user is asked; return `decision`",
+    "PreSkillShellCommand": "for all commands of the shell",
+}
+"""Events whose counterpart fires more often, or differs, and how."""
+
+_AGENTS = "delegate_to_agent|invoke_agent"
+FIXED_MATCHERS = {
+    "SubagentStart": _AGENTS,
+    "SubagentStop": _AGENTS,
+    "PreSkillShellCommand": "run_shell_command",
+}
+"""The matchers of counterparts that are about tools, although the event is not."""
+
+KNOWN_EVENTS = (
+    *EVENTS,
+    "PostToolBatch",
+    "StopFailure",
+    "PostCompact",
+    "PreModelSwitch",
+    "PostModelSwitch",
+    "PermissionDenied",
+    "Setup",
+    "TeammateIdle",
+    "TaskCreated",
+    "TaskCompleted",
+    "Elicitation",
+    "ElicitationResult",
+    "ConfigChange",
+    "WorktreeCreate",
+    "WorktreeRemove",
+    "InstructionsLoaded",
+    "CwdChanged",
+    "FileChanged",
+    "DirectoryAdded",
+    "MessageDisplay",
+)
+"""All events of Claude Code 2.1.332."""
 
 TOOLS: Mapping[str, tuple[str, ...]] = {
     "Bash": ("run_shell_command",),
+    "PowerShell": ("run_shell_command",),
+    "Monitor": ("run_shell_command",),
     "Edit": ("replace",),
     "Read": ("read_file",),
     "Write": ("write_file",),

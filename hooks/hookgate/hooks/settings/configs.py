@@ -185,11 +185,20 @@ class CommandConfig(HookConfig):
     env: dict[str, str] = {}
     """Additional environment variables. `$NAME` in a value is replaced with a variable of this process."""
 
+    dialect: Literal["antigravity"] | None = None
+    """The agent for which the program was written: it reads and prints what that agent's hooks do."""
+
     persistent: bool = False
     """Whether the program stays alive: one line of JSON in, one line out."""
 
     workers: Annotated[int, Field(ge=1, le=64)] = 4
     """The maximum number of concurrent instances of a persistent program."""
+
+    @model_validator(mode="after")
+    def _check_dialect(self) -> Self:
+        if self.dialect and self.persistent:
+            raise PydanticCustomError("form", "dialect: a persistent program cannot have one; remove a key")
+        return self
 
     @property
     def target(self) -> str:

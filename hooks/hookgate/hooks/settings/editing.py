@@ -164,15 +164,15 @@ TextChange = Callable[[str], str]
 _BYTE_ORDER_MARK = "\ufeff"  # written by Windows editors
 
 
-def with_hooks(text: str, hooks: Mapping[str, Sequence[Any]]) -> str:
-    """Add groups {event: [group]} to `hooks`, except those whose hooks all exist already.
+def with_hooks(text: str, hooks: Mapping[str, Sequence[Any]], section: str = "hooks") -> str:
+    """Add groups {event: [group]} to a section, except those whose hooks all exist already.
 
     Hooks are equal if they have the same name and the same command, URL, action or policy.
     """
     for event, groups in hooks.items():
-        existing = {_identity(hook) for group in _list(text, ["hooks", event]) for hook in _hooks_of(group)}
-        new = [group for group in groups if not {_identity(hook) for hook in _hooks_of(group)} <= existing]
-        text = append(text, ["hooks", event], new)
+        existing = {_identity(hook) for group in _list(text, [section, event]) for hook in hooks_of(group)}
+        new = [group for group in groups if not {_identity(hook) for hook in hooks_of(group)} <= existing]
+        text = append(text, [section, event], new)
     return text
 
 
@@ -284,8 +284,13 @@ def _list(text: str, place: Sequence[str]) -> list[Any]:
     return value
 
 
-def _hooks_of(group: Any) -> list[Any]:
-    hooks = group.get("hooks") if isinstance(group, dict) else None
+def hooks_of(group: Any) -> list[Any]:
+    """Return the hooks of a group. In the settings of some agents, a hook stands in place of its group."""
+    if not isinstance(group, dict):
+        return []
+    if "hooks" not in group and "command" in group:
+        return [group]
+    hooks = group.get("hooks")
     return hooks if isinstance(hooks, list) else []
 
 

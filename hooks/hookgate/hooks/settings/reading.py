@@ -18,6 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError, is_exhaustion
 from hookgate.hooks.settings import claude_names
+from hookgate.hooks.settings.antigravity import is_antigravity, read_groups
 from hookgate.hooks.settings.commands import (
     command_problem,
     search_problem,
@@ -206,7 +207,8 @@ def _check_size(file: SettingsFile) -> None:
 
 
 def _file_config(place: SettingsSource, file: SettingsFile) -> FileConfig:
-    _check_top_level(place, file)
+    if not _is_antigravity(place, file):
+        _check_top_level(place, file)
     section = file.section("hooksConfig")
     file.check_keys(["hooksConfig"], section, {*FileConfig.model_fields, *NOT_EVENTS}, "hooksConfig")
     try:
@@ -234,6 +236,11 @@ def _file_config(place: SettingsSource, file: SettingsFile) -> FileConfig:
         file.advise(["hooksConfig"], f"hooksConfig: {what} are ignored: {whose} {only}")
         ignored |= limits
     return config.model_copy(update=ignored)
+
+
+def _is_antigravity(place: SettingsSource, file: SettingsFile) -> bool:
+    """Return whether a file that an operator names is a `hooks.json` of Antigravity."""
+    return place.layer not in GEMINI_LAYERS and is_antigravity(file.settings)
 
 
 def _check_top_level(place: SettingsSource, file: SettingsFile) -> None:
@@ -272,6 +279,12 @@ def _disabled(file: SettingsFile) -> Iterator[str]:
 
 def _groups(place: SettingsSource, file: SettingsFile, defaults: FileConfig) -> Iterator[Group]:
     """Yield the groups of a file, including those without hooks."""
+    if _is_antigravity(place, file):
+        for named in read_groups(file):
+            parsed = _group(place, file, named.place, named.event, named.group, defaults)
+            if parsed is not None:
+                yield parsed
+        return
     events = file.settings.get("hooks", {})
     if not isinstance(events, dict):
         file.add_problem(
@@ -290,20 +303,19 @@ def _groups(place: SettingsSource, file: SettingsFile, defaults: FileConfig) -> 
             file.leave_out(where, f": must be a list of groups such as [{_GROUP_EXAMPLE}]")
         else:
             for number, group in enumerate(groups):
-                parsed = _group(place, file, [*where, number], group, defaults)
+                parsed = _group(place, file, [*where, number], event, group, defaults)
                 if parsed is not None:
                     yield parsed
 
 
-def _group(
-    place: SettingsSource, file: SettingsFile, where: list[str | int], group: Any, defaults: FileConfig
+def _group(  # noqa: PLR0913, PLR0917  # where it is, what it is, and what applies to it
+    place: SettingsSource, file: SettingsFile, where: ValuePath, event: str, group: Any, defaults: FileConfig
 ) -> Group | None:
     try:
         config = GroupConfig.model_validate(group)
     except ValidationError as error:
         file.add_validation_errors(where, error, texts=_GROUP_MISTAKES, tolerated=_TOLERATED)
         return None
-    event = str(where[1])
     file.check_keys(where, group, GroupConfig.model_fields, f"hooks.{event}")
     hooks = []
     for number, value in enumerate(config.hooks):
@@ -317,7 +329,9 @@ def _group(
                 [*where, "hooks", number], error, skip, known=_CONDITIONS, tolerated=_TOLERATED
             )
             continue
-        root = place.root or project_of(place.path)
+        # Antigravity runs hooks in the folder of their file.
+        in_folder = isinstance(hook, CommandConfig) and hook.dialect and _is_antigravity(place, file)
+        root = place.path.parent if in_folder else place.root or project_of(place.path)
         hook = _expand_variables(hook, place, root)
         configured = hook.on_error or defaults.on_error
         on_error = configured or _default_on_error(place.layer, hook)
@@ -338,7 +352,7 @@ def _group(
                 place.needs_trust,
             )
         )
-    return Group(tuple(hooks), config.sequential, _matcher(place, file, where, config.matcher))
+    return Group(tuple(hooks), config.sequential, _matcher(place, file, where, event, config.matcher))
 
 
 def _default_on_error(layer: Layer, config: AnyConfig) -> OnError:
@@ -351,9 +365,8 @@ def _default_on_error(layer: Layer, config: AnyConfig) -> OnError:
 
 
 def _matcher(
-    place: SettingsSource, file: SettingsFile, where: list[str | int], pattern: str | None
+    place: SettingsSource, file: SettingsFile, where: ValuePath, event: str, pattern: str | None
 ) -> Matcher:
-    event = str(where[1])
     try:
         matcher = (LinearMatcher if place.needs_trust else Matcher)(event, pattern)
     except re.error as error:

@@ -1,4 +1,4 @@
-"""The event service: runs hooks for events that a shim reports.
+"""The event service: runs hooks for events that a shim reports, or an agent (see `agent_events.py`).
 
 `POST /hookgate/v1/events/{event}` takes the event's input and returns the combined output of all hooks. `cwd`
 and `transcript_path` are passed to hooks but never opened.
@@ -93,21 +93,50 @@ class EventService:
         Raises ApiError if the input is invalid, the caller sends too many events, or a web page sends it:
         browsers send some requests of any page, which then cannot read the answer, but hooks would have run.
         """
-        if hdrs.ORIGIN in call.request.headers and not allowed_origin(call.request.headers, self._origins):
-            raise not_a_route(_NOT_FOR_PAGES)
-        if not self._rates.try_acquire(call.caller.key):
-            raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
-        request, record, services = call.request, call.record, call.services
+        self.refuse_pages(call)
+        self.count(call)
         body = await call.read_body()
         for observer in call.observers:
             observer.on_request(body)
-        event = await call.steps.run(_event, call.route.verb, body)
-        session = _session(call, body, CallState(steps=call.steps))
-        if services.transcripts is not None:
-            session = services.transcripts.located(session)
-        note_session(session.session_id)
-        record.note_session(session)
-        record.event = event.name
+        deliver = call.request.headers.get(CONTEXT_HEADER) == "deliver"
+        event, session = await self.read(call, call.route.verb, body)
+        output = await self.judge(call, engine, event, session, body, deliver=deliver)
+        return web.Response(body=encode_answer(output), content_type="application/json")
+
+    def refuse_pages(self, call: Call) -> None:
+        """Raise ApiError if a script of a web page sends the event."""
+        if hdrs.ORIGIN in call.request.headers and not allowed_origin(call.request.headers, self._origins):
+            raise not_a_route(_NOT_FOR_PAGES)
+
+    def count(self, call: Call) -> None:
+        """Count an event of the caller. Raises ApiError if there are too many."""
+        if not self._rates.try_acquire(call.caller.key):
+            raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
+
+    async def read(self, call: Call, name: str, body: JsonObject) -> tuple[Event, SessionContext]:
+        """Return the event `name`, whose input is `body`, and its session. Raises ApiError (400)."""
+        event = await call.steps.run(_event, name, body)
+        session = open_session(call, body)
+        call.record.event = event.name
+        return event, session
+
+    async def judge(  # noqa: PLR0913  # of one event, everything that its hooks and its effects need
+        self,
+        call: Call,
+        engine: Engine,
+        event: Event,
+        session: SessionContext,
+        body: JsonObject,
+        *,
+        deliver: bool = False,
+        keep_stop: bool = False,
+    ) -> Output:
+        """Run the hooks of an event, whose input is `body`, and return their combined output.
+
+        `deliver`: the gateway adds the hooks' context to the session's next call. `keep_stop`: a session
+        that starts stays stopped. Raises ApiError.
+        """
+        record, services = call.record, call.services
         judge = Judge(engine, record, session)
         outcome: Outcome[Event] = await judge.fire(event)
         output = combined_output(event, outcome)
@@ -119,31 +148,36 @@ class EventService:
                 "output": _output_for_transcript(output),
             }
             await services.transcripts.append(session, **line)
-        deliver = request.headers.get(CONTEXT_HEADER) == "deliver"
-        await apply_outcome(self._sessions, session, outcome, deliver=deliver)
+        await apply_outcome(self._sessions, session, outcome, deliver=deliver, keep_stop=keep_stop)
         for observer in call.observers:
             observer.on_event_output(output)
         await services.record_event(record)
-        return web.Response(body=encode_answer(output), content_type="application/json")
+        return output
 
 
 async def apply_outcome(
-    sessions: Sessions, session: SessionContext, outcome: Outcome[Event], *, deliver: bool
+    sessions: Sessions,
+    session: SessionContext,
+    outcome: Outcome[Event],
+    *,
+    deliver: bool,
+    keep_stop: bool = False,
 ) -> None:
     """Store the effects of a shim's event on the session's model calls.
 
-    `deliver`: the gateway adds the hooks' context to the next call. Raises ApiError (403) if the effects
-    cannot be stored.
+    See `EventService.judge` for the flags. Raises ApiError (403) if the effects cannot be stored.
     """
     if outcome.event.name == "SessionEnd":
         return await sessions.end(session)
     if isinstance(outcome.event, BeforeAgent):
         await sessions.link_prompt(session, outcome.event.prompt)
-    await sessions.change(session, lambda state: _note_outcome(state, outcome, deliver=deliver))
+    await sessions.change(
+        session, lambda state: _note_outcome(state, outcome, deliver=deliver, keep_stop=keep_stop)
+    )
     return None
 
 
-def _note_outcome(state: SessionState, outcome: Outcome[Event], *, deliver: bool) -> None:
+def _note_outcome(state: SessionState, outcome: Outcome[Event], *, deliver: bool, keep_stop: bool) -> None:
     event, verdict = outcome.event.name, outcome.verdict
     state.note_event(event)
     if isinstance(outcome.event, BeforeTool):
@@ -152,7 +186,9 @@ def _note_outcome(state: SessionState, outcome: Outcome[Event], *, deliver: bool
     match outcome.event:
         # Agents may ignore these decisions, so the session's next calls are refused.
         case SessionStart():
+            stopped = state.stopped if keep_stop else None
             state.begin_session()
+            state.stopped = stopped
             state.refused = reason if verdict.stop or verdict.denied else None
         case BeforeAgent():
             state.begin_turn()
@@ -181,13 +217,19 @@ def _output_for_transcript(output: Output) -> Output:
     return {key: value for key, value in output.items() if not (hidden and key == "systemMessage")}
 
 
-def _session(call: Call, body: JsonObject, call_state: CallState) -> SessionContext:
+def open_session(call: Call, body: JsonObject) -> SessionContext:
+    """Return the session of an event, and note it. Raises ApiError (400) if it has none."""
     in_body = body.get("session_id")
     name = call.named_session or (session_name(in_body) if isinstance(in_body, str) and in_body else "")
     if not name:
         raise ApiError(400, "session_id: missing; an event requires a session", "EVENT_REFUSED")
     cwd, transcript_path = _path(body, "cwd"), _path(body, "transcript_path")
-    return call.caller.in_session(name, call_state, cwd, transcript_path)
+    session = call.caller.in_session(name, CallState(steps=call.steps), cwd, transcript_path)
+    if call.services.transcripts is not None:
+        session = call.services.transcripts.located(session)
+    note_session(session.session_id)
+    call.record.note_session(session)
+    return session
 
 
 def _path(body: JsonObject, field: str) -> str:

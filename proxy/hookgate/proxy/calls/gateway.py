@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from aiohttp import hdrs, web
 
 from hookgate.hooks import Engine, EngineSource
+from hookgate.hooks.dialects import DIALECTS
+from hookgate.proxy.calls.agent_events import AgentEvents
 from hookgate.proxy.calls.batches import READS, read_batch
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.event_service import EventService
@@ -83,6 +85,7 @@ class Gateway:
             interactions=interactions,
         )
         self._events = EventService(self._services)
+        self._agent_events = AgentEvents(self._events, self._services)
         self._metrics = metrics or Metrics(self._config.metrics.models, self._services.prices)
         self._traces = traces
         self._pacer = Pacer()
@@ -229,7 +232,8 @@ class Gateway:
         """
         call.record.revision = engine.revision
         if call.route.kind == "event":
-            return self._events.run(call, engine)
+            own = call.route.verb in DIALECTS
+            return self._agent_events.run(call, engine) if own else self._events.run(call, engine)
         if call.route.kind == "live":
             return LiveSession(call, engine).run()
         if call.route.verb == UPLOAD:

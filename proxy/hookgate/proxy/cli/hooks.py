@@ -19,6 +19,7 @@ from hookgate.proxy.cli.flags import add_hook_flags
 from hookgate.proxy.cli.terminal import confirm, print_table, table_lines
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import Sources
+from hookgate.proxy.errors import pluralize
 from hookgate.proxy.observe.logs import escape_controls
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import (
@@ -225,6 +226,9 @@ def _tell(path: Path, target: Path, migration: Migration, changed: bool, dry_run
     print(f"{path}: {names} {done} {target}")
     for note in migration.notes:
         print(f"  {note}")
+    if migration.left_out:
+        left_out = pluralize(migration.left_out, "entry", "entries")
+        print(f"  left out: {left_out}; what these checked is unchecked")
 
 
 async def run_hooks(arguments: argparse.Namespace) -> int:  # noqa: PLR0911  # one line for each command reads best

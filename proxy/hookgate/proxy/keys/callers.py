@@ -151,6 +151,10 @@ class Callers:
             issued=issued,
         )
 
+    def has_name(self, route: Route, headers: Mapping[str, str]) -> bool:
+        """Return whether the key of a request is named in the configuration."""
+        return hash_of_key(sent_credential(route, headers)) in self._named
+
     def admit(self, route: Route, headers: Mapping[str, str]) -> None:
         """Raise ApiError (403) for a call without a named key, if such calls are refused."""
         if not self._refuses_unknown:

@@ -11,6 +11,7 @@ from functools import cached_property, partial, reduce
 from typing import Literal
 from urllib.parse import parse_qsl, unquote_plus
 
+from hookgate.hooks.dialects import DIALECTS
 from hookgate.hooks.settings import EVENTS
 from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.errors import ApiError, not_a_route, request_refused
@@ -286,9 +287,19 @@ _CODE_ASSIST = (
 
 _OWN = (
     Row(None, "gemini", "event", _POST, "/hookgate/v1/events/{verb}", EVENTS, alts=frozenset()),
+    Row(
+        None,
+        "gemini",
+        "event",
+        _POST,
+        "/hookgate/v1/agents/{verb}",
+        tuple(DIALECTS),
+        frozenset({"event"}),
+        frozenset(),
+    ),
     Row(None, "gemini", "receipt", _GET, "/hookgate/v1/receipts/{id}", alts=frozenset()),
 )
-"""The gateway's own routes: the event service and receipts."""
+"""The gateway's own routes: the event service, for shims and for agents' own hooks, and receipts."""
 
 TABLE = (*_GEMINI, *_VERTEX, *_CODE_ASSIST, *_OWN)
 

@@ -58,9 +58,6 @@ class _ScannerOptions:
     parse_constant = staticmethod(_reject_constant)
 
 
-_EVENTS = "/hookgate/v1/events/"
-
-
 class GatewayUnreachable(Exception):  # noqa: N818  # named for what happened
     """The gateway did not answer in time; the message names it and says why."""
 
@@ -69,15 +66,22 @@ class GatewayRefusal(Exception):  # noqa: N818  # named for what happened
     """The gateway rejected the event; the message says why."""
 
 
-def post_to_gateway(
+def post_event(
     gateway: GatewayAddress, event: str, body: bytes, headers: dict[str, str], seconds: float
 ) -> bytes:
-    """Post an event and return the gateway's output document.
+    """Post an event of the contract and return the gateway's output document. See `post_to_gateway`."""
+    return post_to_gateway(gateway, f"/hookgate/v1/events/{event}", body, headers, seconds).body
+
+
+def post_to_gateway(
+    gateway: GatewayAddress, path: str, body: bytes, headers: dict[str, str], seconds: float
+) -> HttpResponse:
+    """Post a document to a path of the gateway and return the response, whose status is 200.
 
     `seconds` is the time for everything. Raises GatewayUnreachable or GatewayRefusal.
     """
     lines = {"user-agent": "hookgate-shim", "content-type": "application/json", "connection": "close"}
-    request = post_request(gateway.authority, f"{gateway.path}{_EVENTS}{event}", {**lines, **headers}, body)
+    request = post_request(gateway.authority, f"{gateway.path}{path}", {**lines, **headers}, body)
     try:
         response = _exchange(gateway, request, time.monotonic() + seconds)
     except TimeoutError:
@@ -86,7 +90,7 @@ def post_to_gateway(
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise GatewayUnreachable(f"the gateway {gateway.url} is not reachable: {reason}") from None
     if response.status == 200:
-        return response.body
+        return response
     message = f"the gateway {gateway.url} answered {response.status}: {_error_message(response.body)}"
     raise GatewayUnreachable(message) if response.status >= 500 else GatewayRefusal(message)
 

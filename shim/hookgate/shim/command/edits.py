@@ -4,70 +4,112 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Any
 
 from hookgate.hooks.settings import files
-from hookgate.hooks.settings.editing import value_of, without_item, write_atomically
-from hookgate.shim.command import naming
+from hookgate.hooks.settings.editing import (
+    hooks_of,
+    put,
+    value_of,
+    with_hooks,
+    without_item,
+    write_atomically,
+)
 
 Json = dict[str, Any]
 
 
+_EMPTY = "''"
+"""An empty word of the shell, which can stand within another."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommandAgent:
-    """An agent that runs commands as hooks."""
+    """An agent that runs commands as hooks, and the form of its settings."""
 
     folder: str
-    """The folder of its settings.json, in the home folder or a project."""
-    home: str
-    """The environment variable that moves the user's settings elsewhere."""
+    """The folder of the user's settings, in the home folder."""
+    file: str
+    """The file in that folder."""
+    project_file: str
+    """The file in a project."""
     events: tuple[str, ...]
     """Events inside the agent, which the gateway does not see on the wire, by the agent's names."""
-    flags: str
-    """The agent's flags for `hookgate event`."""
-    named: bool
-    """Whether its hooks have names."""
-    timeout: int
-    """The hooks' timeout, one minute in the agent's unit: longer than `hookgate event` waits."""
+    hook: Mapping[str, Any]
+    """The keys of each hook besides its command. A timeout is one minute: `hookgate event` waits less."""
+    dialect: str = ""
+    """The name of its dialect; empty for the contract itself."""
+    home: str = ""
+    """The environment variable that moves the user's settings elsewhere."""
+    home_is_folder: bool = True
+    """Whether the variable names the folder itself, or the one that contains it."""
+    section: str = "hooks"
+    """The key of the object of events."""
+    group: Mapping[str, Any] | None = field(default_factory=dict)
+    """The keys of a group besides its hooks; None if the lists of events contain hooks, and no groups."""
+    ungrouped: frozenset[str] = frozenset()
+    """The events whose lists contain hooks, although those of others contain groups."""
+    closed: Mapping[str, Any] = field(default_factory=dict)
+    """The keys with which a hook that fails denies."""
+    top: Mapping[str, Any] = field(default_factory=dict)
+    """What the file must contain besides hooks."""
+    double_slashes: bool = True
+    """Whether strings may contain `//`, which Cursor is reported to take for a comment."""
 
     def settings(self, project: Path | None) -> Path:
         """Return the settings file of a project, or of the user if `project` is None."""
         if project is not None:
-            return project / self.folder / "settings.json"
-        override = os.environ.get(self.home)
-        if override and self.home == "CLAUDE_CONFIG_DIR":
-            return Path(override) / "settings.json"
-        return Path(override or Path.home()) / self.folder / "settings.json"
+            return project / self.project_file
+        override = os.environ.get(self.home) if self.home else None
+        if override and self.home_is_folder:
+            return Path(override) / self.file
+        return Path(override or Path.home()) / self.folder / self.file
 
-    def groups(self, program: str, gateway: str | None) -> dict[str, list[Json]]:
-        """Return the `hooks` section of settings: for each event one hook, which runs `program`."""
-        flags = f"{self.flags}{f' --gateway {shlex.quote(gateway)}' if gateway else ''}"
-        name = {"name": "hookgate"} if self.named else {}
+    def groups(self, program: str, gateway: str | None, *, denies: bool = False) -> dict[str, list[Json]]:
+        """Return the hooks of each event, in the form of the settings: one, which runs `program`.
+
+        `denies`: an event is denied if there is no verdict.
+        """
+        flags = f" --from {self.dialect}" if self.dialect else ""
+        if gateway:
+            url = shlex.quote(gateway)
+            flags += f" --gateway {url if self.double_slashes else url.replace('//', _EMPTY.join('//'))}"
+        flags += " --on-unreachable deny" if denies else ""
         return {
             event: [
-                {
-                    "hooks": [
-                        {
-                            **name,
-                            "type": "command",
-                            "command": f"{shlex.quote(program)} event {event}{flags}",
-                            "timeout": self.timeout,
-                        }
-                    ]
-                }
+                self._entry(
+                    event,
+                    {
+                        **self.hook,
+                        "command": f"{shlex.quote(program)} event {event}{flags}",
+                        **(self.closed if denies else {}),
+                    },
+                )
             ]
             for event in self.events
         }
 
+    def _entry(self, event: str, hook: Json) -> Json:
+        grouped = self.group is not None and event not in self.ungrouped
+        return {**(self.group or {}), "hooks": [hook]} if grouped else hook
+
+    def installed_in(self, text: str, program: str, gateway: str | None, *, denies: bool) -> str:
+        """Return the text of settings with the hooks, and with what the file must contain besides them."""
+        for key, value in self.top.items():
+            if key not in value_of(text):
+                text = put(text, [key], value)
+        return with_hooks(text, self.groups(program, gateway, denies=denies), self.section)
+
 
 AGENTS: Mapping[str, CommandAgent] = {
     "gemini-cli": CommandAgent(
-        folder=".gemini",
-        home="GEMINI_CLI_HOME",
-        events=(
+        ".gemini",
+        "settings.json",
+        ".gemini/settings.json",
+        (
             "SessionStart",
             "SessionEnd",
             "BeforeAgent",
@@ -77,17 +119,100 @@ AGENTS: Mapping[str, CommandAgent] = {
             "PreCompress",
             "Notification",
         ),
-        flags="",
-        named=True,
-        timeout=60_000,
+        {"name": "hookgate", "type": "command", "timeout": 60_000},
+        home="GEMINI_CLI_HOME",
+        home_is_folder=False,
     ),
     "claude-code": CommandAgent(
-        folder=".claude",
-        home="CLAUDE_CONFIG_DIR",
-        events=tuple(naming.EVENTS),
-        flags=" --from claude-code",
-        named=False,
-        timeout=60,
+        ".claude",
+        "settings.json",
+        ".claude/settings.json",
+        (
+            "PreToolUse",
+            "PostToolUse",
+            "PostToolUseFailure",
+            "UserPromptSubmit",
+            "Stop",
+            "Notification",
+            "SessionStart",
+            "SessionEnd",
+            "PreCompact",
+        ),
+        {"type": "command", "timeout": 60},
+        "claude-code",
+        "CLAUDE_CONFIG_DIR",
+        closed={"onFailure": "block"},
+    ),
+    "codex": CommandAgent(
+        ".codex",
+        "hooks.json",
+        ".codex/hooks.json",
+        (
+            "PreToolUse",
+            "PostToolUse",
+            "UserPromptSubmit",
+            "Stop",
+            "SessionStart",
+            "SessionEnd",
+            "PreCompact",
+        ),
+        {"type": "command", "timeout": 60},
+        "codex",
+        "CODEX_HOME",
+    ),
+    "cursor": CommandAgent(
+        ".cursor",
+        "hooks.json",
+        ".cursor/hooks.json",
+        (
+            "preToolUse",
+            "beforeReadFile",
+            "postToolUse",
+            "postToolUseFailure",
+            "beforeSubmitPrompt",
+            "stop",
+            "sessionStart",
+            "sessionEnd",
+            "preCompact",
+        ),
+        {"timeout": 60},
+        "cursor",
+        group=None,
+        closed={"failClosed": True},
+        top={"version": 1},
+        double_slashes=False,
+    ),
+    "copilot": CommandAgent(
+        ".copilot",
+        "hooks/hookgate.json",
+        ".github/hooks/hookgate.json",
+        (
+            "preToolUse",
+            "postToolUse",
+            "postToolUseFailure",
+            "userPromptSubmitted",
+            "agentStop",
+            "sessionStart",
+            "sessionEnd",
+            "preCompact",
+            "notification",
+        ),
+        {"type": "command", "timeoutSec": 60},
+        "copilot",
+        "COPILOT_HOME",
+        group=None,
+        top={"version": 1},
+    ),
+    "antigravity": CommandAgent(
+        ".gemini/config",
+        "hooks.json",
+        ".agents/hooks.json",
+        ("SessionStart", "PreInvocation", "PreToolUse", "PostToolUse", "PostInvocation", "Stop"),
+        {"type": "command", "timeout": 60},
+        "antigravity",
+        section="hookgate",
+        group={"matcher": "*"},
+        ungrouped=frozenset({"SessionStart", "PreInvocation", "PostInvocation", "Stop"}),
     ),
 }
 
@@ -174,35 +299,35 @@ def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def installed(text: str) -> dict[str, list[Any]]:
-    """Return the hooks, by event, that report to the gateway."""
+def installed(text: str, section: str = "hooks") -> dict[str, list[Any]]:
+    """Return the hooks, by event, that report to the gateway. `section` is the key of the events."""
     hooks = {
-        event: [hook for group in _as_list(groups) for hook in _hooks_of(group) if calls_gateway(hook, event)]
-        for event, groups in _hooks_by_event(text).items()
+        event: [hook for group in _as_list(groups) for hook in hooks_of(group) if calls_gateway(hook, event)]
+        for event, groups in _hooks_by_event(text, section).items()
     }
     return {event: hooks for event, hooks in hooks.items() if hooks}
 
 
-def without_hooks(text: str) -> str:
-    """Remove the hooks that report to the gateway, and the groups, events and `hooks` that become empty."""
-    for event in installed(text):
-        text = _without_event(text, event)
-        if not _hooks_by_event(text)[event]:
-            text = _without_member(text, ["hooks", event])
-            if not _hooks_by_event(text):
-                text = _without_member(text, ["hooks"])
+def without_hooks(text: str, section: str = "hooks") -> str:
+    """Remove the hooks that report to the gateway, and the groups, events and section that become empty."""
+    for event in installed(text, section):
+        text = _without_event(text, section, event)
+        if not _hooks_by_event(text, section)[event]:
+            text = _without_member(text, [section, event])
+            if not _hooks_by_event(text, section):
+                text = _without_member(text, [section])
     return text
 
 
-def _without_event(text: str, event: str) -> str:
-    groups = _hooks_by_event(text)[event]
+def _without_event(text: str, section: str, event: str) -> str:
+    groups = _hooks_by_event(text, section)[event]
     for index, group in reversed(list(enumerate(groups))):
-        ours = [number for number, hook in enumerate(_hooks_of(group)) if calls_gateway(hook, event)]
-        if ours and len(ours) == len(_hooks_of(group)):
-            text = without_item(text, ["hooks", event], index)
+        ours = [number for number, hook in enumerate(hooks_of(group)) if calls_gateway(hook, event)]
+        if ours and len(ours) == len(hooks_of(group)):
+            text = without_item(text, [section, event], index)
             continue
         for number in reversed(ours):
-            text = without_item(text, ["hooks", event, index, "hooks"], number)
+            text = without_item(text, [section, event, index, "hooks"], number)
     return text
 
 
@@ -227,15 +352,11 @@ def _without_member(text: str, path: list[str]) -> str:
     return text[:before] + (text[after + 1 :] if code[after] == "," else text[after:])
 
 
-def _hooks_by_event(text: str) -> dict[str, Any]:
+def _hooks_by_event(text: str, section: str) -> dict[str, Any]:
     value = value_of(text)
-    events = value.get("hooks") if isinstance(value, dict) else None
+    events = value.get(section) if isinstance(value, dict) else None
     return events if isinstance(events, dict) else {}
 
 
 def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _hooks_of(group: Any) -> list[Any]:
-    return _as_list(group.get("hooks")) if isinstance(group, dict) else []

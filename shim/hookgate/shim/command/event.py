@@ -11,11 +11,12 @@ from hookgate.shim.command.asking import (
     GatewayRefusal,
     GatewayUnreachable,
     from_json,
+    post_event,
     post_to_gateway,
     to_json,
 )
-from hookgate.shim.command.naming import EVENTS as CLAUDE_CODE_EVENTS
-from hookgate.shim.command.naming import Json, input_of, output_for
+
+Json = dict[str, object]
 
 EVENTS = (
     "SessionStart",
@@ -31,10 +32,14 @@ EVENTS = (
     "Notification",
 )
 
+AGENTS = ("claude-code", "codex", "cursor", "copilot", "antigravity")
+"""The agents whose own hooks may be this command. A test checks that the gateway knows their dialects."""
+
 _ADVISORY = ("SessionEnd", "PreCompress", "Notification")
 """Events that cannot be denied."""
 
-USAGE = """\
+USAGE = (
+    """\
 usage: hookgate event EVENT [options] < input.json
 
 Reports an agent's event to the gateway and prints the output of its hooks.
@@ -44,10 +49,15 @@ Exit codes: 0 no denial, 2 denied or stopped (the reason is on stderr), 1 error.
   --key-env NAME                 the variable that contains the key (default: GEMINI_API_KEY, GOOGLE_API_KEY)
   --on-unreachable allow|deny    the decision if the gateway is unreachable (default: allow)
   --timeout SECONDS              how long to wait for the gateway (default: 55)
-  --from claude-code             read Claude Code's input format and write its output format
+  --from AGENT                   the command is a hook of this agent, whose input and output it has
 
 The session is HOOKGATE_SESSION, or else the session_id of the input.
-EVENT: """ + ", ".join(EVENTS)
+EVENT: """
+    + ", ".join(EVENTS)
+    + """; with --from, one of the agent's own
+AGENT: """
+    + ", ".join(AGENTS)
+)
 
 _FLAGS = {
     "--gateway": "",
@@ -63,13 +73,21 @@ def run_event(words: list[str]) -> int:
     if "-h" in words or "--help" in words:
         print(USAGE)
         return 0
+    agent = _agent(words)
     try:
-        return _EventCommand(*_parse_arguments(words)).run(sys.stdin.buffer.read() if sys.stdin else b"")
-    except (ValueError, OSError, GatewayRefusal) as error:
+        name, flags = _parse_arguments(words)
+        command = _AgentCommand(name, flags) if agent else _EventCommand(name, flags)
+        return command.run(sys.stdin.buffer.read() if sys.stdin else b"")
+    except (ValueError, OSError, GatewayRefusal, GatewayUnreachable) as error:
         print(f"hookgate event: {error}", file=sys.stderr)
-        return 1
+        return 2 if agent else 1  # after 1, most agents continue, although nothing was judged
     except KeyboardInterrupt:
         return 130
+
+
+def _agent(words: list[str]) -> bool:
+    """Return whether the command is a hook of an agent."""
+    return any(word == "--from" or word.startswith("--from=") for word in words)
 
 
 def _parse_arguments(words: list[str]) -> tuple[str, dict[str, str]]:
@@ -92,26 +110,29 @@ def _parse_arguments(words: list[str]) -> tuple[str, dict[str, str]]:
     return names[0], flags
 
 
-class _EventCommand:
-    """One run of `hookgate event`."""
+class _Command:
+    """One run of `hookgate event`: the gateway, the key, and what happens if there is no verdict."""
 
-    def __init__(self, name: str, flags: dict[str, str]) -> None:
-        """Read the flags. Raises ValueError for an unknown event or an invalid flag."""
-        if flags["--from"] not in ("", "claude-code"):
-            raise ValueError(f"--from {flags['--from']}: must be claude-code")
+    def __init__(self, flags: dict[str, str]) -> None:
+        """Read the flags. Raises ValueError for an invalid one."""
         if flags["--on-unreachable"] not in ("allow", "deny"):
             raise ValueError(f"--on-unreachable {flags['--on-unreachable']}: must be allow or deny")
-        self._from_claude_code = bool(flags["--from"])
-        self._name = name
-        self._event = CLAUDE_CODE_EVENTS.get(name, name) if self._from_claude_code else name
-        if self._event not in EVENTS:
-            known = (*CLAUDE_CODE_EVENTS, *EVENTS) if self._from_claude_code else EVENTS
-            raise ValueError(f"unknown event {name!r}; known events are: {', '.join(known)}")
-        self._denies = flags["--on-unreachable"] == "deny" and self._event not in _ADVISORY
+        self._denies = flags["--on-unreachable"] == "deny"
         self._seconds = _seconds(flags["--timeout"])
         gateway, session = gateways.find_gateway(flags["--gateway"]), os.environ.get(gateways.SESSION)
         self._gateway = gateway.session(session) if session else gateway
         self._headers = gateways.key_headers(flags["--key-env"])
+
+
+class _EventCommand(_Command):
+    """Reports an event of the contract."""
+
+    def __init__(self, name: str, flags: dict[str, str]) -> None:
+        """Read the flags. Raises ValueError for an unknown event or an invalid flag."""
+        super().__init__(flags)
+        if name not in EVENTS:
+            raise ValueError(f"unknown event {name!r}; known events are: {', '.join(EVENTS)}")
+        self._event = name
 
     def run(self, data: bytes) -> int:
         """Post the event, print the output, and return the exit code.
@@ -119,63 +140,111 @@ class _EventCommand:
         Raises ValueError if the input is invalid, and GatewayRefusal.
         """
         document = _parse_object(data)
-        if self._is_reported_by_run(document):
-            return self._print_output(document, {}, None)
-        body = self._body(document, data)
+        if _is_reported_by_run(self._event, document):
+            return self._print_output({}, None)
+        if not ("hook_event_name" in document and "cwd" in document):
+            data = to_json(_with_cwd({"hook_event_name": self._event, **document}))
         try:
-            response = post_to_gateway(self._gateway, self._event, body, self._headers, self._seconds)
+            response = post_event(self._gateway, self._event, data, self._headers, self._seconds)
         except (GatewayUnreachable, GatewayRefusal) as error:
-            if self._denies:
-                return self._print_output(document, self._denial(f"The event was not judged: {error}"), None)
+            if self._denies and self._event not in _ADVISORY:
+                return self._print_output(_denial(self._event, _not_judged(error)), None)
             if isinstance(error, GatewayRefusal):
                 raise
             print(f"hookgate event: {error}; the event is allowed without being judged", file=sys.stderr)
             response = b"{}"
-        return self._print_output(document, _parse_object(response), response)
+        return self._print_output(_parse_object(response), response)
 
-    def _is_reported_by_run(self, document: Json) -> bool:
-        """Return whether `hookgate run` reports this event itself: the start and the end of its session."""
-        session = os.environ.get(gateways.SESSION)
-        if not session or os.environ.get(gateways.LAUNCHED) != session:
-            return False
-        if self._event == "SessionStart":
-            return document.get("source") == "startup"
-        return self._event == "SessionEnd" and document.get("reason") != "clear"
-
-    def _body(self, document: Json, data: bytes) -> bytes:
-        """Return the input unchanged, unless it must be translated or completed."""
-        if self._from_claude_code:
-            return to_json(_with_cwd(input_of(self._event, document)))
-        if "hook_event_name" in document and "cwd" in document:
-            return data
-        return to_json(_with_cwd({"hook_event_name": self._event, **document}))
-
-    def _claude_code_name(self) -> str:
-        if self._name in CLAUDE_CODE_EVENTS:
-            return self._name
-        own = (name for name, contract_name in CLAUDE_CODE_EVENTS.items() if contract_name == self._event)
-        return next(own, self._event)
-
-    def _denial(self, reason: str) -> Json:
-        # Denying a final answer makes the agent retry, and the next answer could not be judged either.
-        if self._event == "AfterAgent":
-            return {"continue": False, "stopReason": reason}
-        return {"decision": "deny", "reason": reason}
-
-    def _print_output(self, document: Json, output: Json, raw: bytes | None) -> int:
+    def _print_output(self, output: Json, raw: bytes | None) -> int:
         """Print the output and return the exit code. `raw` is the output as the gateway sent it, or None."""
-        stops = output.get("continue") is False
-        denies = stops or output.get("decision") in ("deny", "block")
-        reason = output.get("stopReason") if stops else output.get("reason")
-        if self._from_claude_code:
-            raw = to_json(output_for(self._claude_code_name(), document, output))
         sys.stdout.buffer.write((raw or to_json(output)) + b"\n")
         sys.stdout.flush()
-        # Claude Code stops, or hides a result, only if the JSON says so. It reads JSON if the exit code is 0.
-        if not denies or (self._from_claude_code and (stops or self._claude_code_name() == "PostToolUse")):
+        stops = output.get("continue") is False
+        if not stops and output.get("decision") not in ("deny", "block"):
             return 0
+        reason = output.get("stopReason") if stops else output.get("reason")
         print(reason or f"Denied by one of the gateway's {self._event} hooks.", file=sys.stderr)
         return 2
+
+
+class _AgentCommand(_Command):
+    """Reports an event of an agent, whose hook the command is, and prints the agent's answer.
+
+    The gateway reads the input and writes the answer. The exit code is 0 whatever was decided, because the
+    answer says it: some agents do not read it after another code.
+    """
+
+    def __init__(self, name: str, flags: dict[str, str]) -> None:
+        """Read the flags. Raises ValueError for an unknown agent or an invalid flag."""
+        super().__init__(flags)
+        if flags["--from"] not in AGENTS:
+            raise ValueError(f"--from {flags['--from']}: must be one of {', '.join(AGENTS)}")
+        if not (name.isascii() and name.isalpha()):
+            raise ValueError(f"{name!r} is not the name of an event")
+        self._agent, self._event = flags["--from"], name
+
+    def run(self, data: bytes) -> int:
+        """Post the event, print the answer, and return the exit code. Raises GatewayRefusal."""
+        if _is_reported_by_run(self._event, _object_or_empty(data)):
+            return self._print(b"{}")
+        path = f"/hookgate/v1/agents/{self._agent}?event={self._event}"
+        headers = {**self._headers, "user-agent": self._agent}
+        try:
+            response = post_to_gateway(self._gateway, path, data, headers, self._seconds)
+        except GatewayRefusal as error:  # what was sent, or the key, may be the agent's: it must not matter
+            return self._print(self._answer(data, error, denies=True))
+        except GatewayUnreachable as error:
+            return self._print(self._answer(data, error, denies=self._denies))
+        if lost := response.headers.get("x-hookgate-not-applied"):
+            print(f"hookgate event: {self._agent} cannot apply {lost}", file=sys.stderr)
+        return self._print(response.body)
+
+    def _answer(self, data: bytes, error: Exception, *, denies: bool) -> bytes:
+        """Return the answer for an event that was not judged. Raises the error if the event is unknown."""
+        from hookgate.hooks.dialects import DIALECTS  # noqa: PLC0415  # slow to import, and rarely needed
+
+        dialect, document = DIALECTS[self._agent], _object_or_empty(data)
+        if self._event not in dialect.rows:
+            raise error
+        denial = dialect.refusal(self._event, document, _not_judged(error)) if denies else None
+        if denial is not None:
+            return to_json(denial)
+        print(f"hookgate event: {error}; the event is allowed without being judged", file=sys.stderr)
+        return to_json(dialect.answer(self._event, document, {}).document)
+
+    def _print(self, answer: bytes) -> int:
+        sys.stdout.buffer.write(answer + b"\n")
+        sys.stdout.flush()
+        return 0
+
+
+def _is_reported_by_run(event: str, document: Json) -> bool:
+    """Return whether `hookgate run` reports this event itself: the start and the end of its session."""
+    session = os.environ.get(gateways.SESSION)
+    if not session or os.environ.get(gateways.LAUNCHED) != session:
+        return False
+    if event == "SessionStart":
+        return document.get("source") == "startup"
+    return event == "SessionEnd" and document.get("reason") != "clear"
+
+
+def _denial(event: str, reason: str) -> Json:
+    # Denying a final answer makes the agent retry, and the next answer could not be judged either.
+    if event == "AfterAgent":
+        return {"continue": False, "stopReason": reason}
+    return {"decision": "deny", "reason": reason}
+
+
+def _not_judged(error: Exception) -> str:
+    return f"The event was not judged: {error}"
+
+
+def _object_or_empty(data: bytes) -> Json:
+    """Return the object in a JSON document, or an empty one: the gateway says what is wrong with another."""
+    try:
+        return _parse_object(data)
+    except ValueError:
+        return {}
 
 
 def _with_cwd(document: Json) -> Json:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hookgate.hooks import SettingsError
-from hookgate.hooks.settings.editing import rewrite, with_hooks
+from hookgate.hooks.settings.editing import hooks_of, rewrite
 from hookgate.hooks.settings.files import read_settings
 from hookgate.shim.command.edits import AGENTS, CommandAgent, InstallRecords, installed, without_hooks
 from hookgate.shim.command.gateway import GatewayAddress, find_gateway
@@ -28,13 +28,19 @@ def add_shim(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="write this gateway's base URL into the hooks (default: HOOKGATE_URL)",
     )
+    install.add_argument(
+        "--on-unreachable",
+        choices=("allow", "deny"),
+        default="allow",
+        help="what the hooks decide if the gateway is unreachable (default: allow)",
+    )
     uninstall = commands.add_parser("uninstall", help="remove what `install` wrote")
     _add_agent(uninstall)
     commands.add_parser("status", help="show which agents report their events to the gateway")
 
 
 def _add_agent(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agent", choices=AGENTS, metavar="AGENT", help=" or ".join(AGENTS))
+    parser.add_argument("agent", choices=AGENTS, metavar="AGENT", help=", ".join(AGENTS))
     scope = parser.add_mutually_exclusive_group()
     scope.add_argument("--user", action="store_true", help="use your own settings (default)")
     scope.add_argument(
@@ -51,34 +57,38 @@ def run_install(arguments: argparse.Namespace, state: Path) -> int:
     agent = AGENTS[arguments.agent]
     project = Path.cwd() if arguments.project else None
     path = agent.settings(project)
-    change = _Change(path, InstallRecords(state), _confirmation(arguments))
+    change = _Change(agent, path, InstallRecords(state), _confirmation(arguments))
     if arguments.shim_command == "uninstall":
         done = change.uninstall()
     else:
         gateway = GatewayAddress(arguments.gateway).url if arguments.gateway else None
-        done = change.install(agent, _program(shared=project is not None), gateway)
+        denies = arguments.on_unreachable == "deny"
+        done = change.install(_program(shared=project is not None), gateway, denies=denies)
     return 0 if done or arguments.dry_run else 1
 
 
 class _Change:
     """A change of one settings file, which is shown and confirmed before it is written."""
 
-    def __init__(self, path: Path, records: InstallRecords, confirmed: Callable[[Path], bool]) -> None:
-        self._path, self._records, self._confirmed = path, records, confirmed
+    def __init__(
+        self, agent: CommandAgent, path: Path, records: InstallRecords, confirmed: Callable[[Path], bool]
+    ) -> None:
+        self._agent, self._path, self._records, self._confirmed = agent, path, records, confirmed
         self._declined = False
 
-    def install(self, agent: CommandAgent, program: str, gateway: str | None) -> bool:
+    def install(self, program: str, gateway: str | None, *, denies: bool) -> bool:
         """Add or update the hooks. Returns whether they are installed now."""
-        groups = agent.groups(program, gateway)
-        hooks = {event: [group["hooks"][0]] for event, [group] in groups.items()}
+        agent, section = self._agent, self._agent.section
+        groups = agent.groups(program, gateway, denies=denies)
+        hooks = {event: hooks_of(group) for event, [group] in groups.items()}
         created = not self._path.exists()
         texts: list[str] = []
 
         def edit(text: str) -> str:
-            if installed(text) == hooks:
+            if installed(text, section) == hooks:
                 return text
             before = self._original(text)
-            texts.extend((before, with_hooks(before, groups)))
+            texts.extend((before, agent.installed_in(before, program, gateway, denies=denies)))
             return self._confirm(text, texts[1])
 
         if not rewrite(self._path, edit):
@@ -97,7 +107,7 @@ class _Change:
         restored: list[str] = []
 
         def edit(text: str) -> str:
-            if not installed(text):
+            if not installed(text, self._agent.section):
                 return text
             restored.append(self._original(text))
             return self._confirm(text, restored[0])
@@ -114,7 +124,7 @@ class _Change:
         """Return the text from before the installation, or as close to it as later edits allow."""
         record = self._records.read(self._path)
         original = record.original(text) if record else None
-        return without_hooks(text) if original is None else original
+        return without_hooks(text, self._agent.section) if original is None else original
 
     def _confirm(self, before: str, after: str) -> str:
         """Show the change; return the new text if it is confirmed, or else the old one."""
@@ -173,7 +183,7 @@ def _status() -> int:
 
 def _state(agent: CommandAgent, path: Path) -> str:
     try:
-        hooks = installed(read_settings(path).text)
+        hooks = installed(read_settings(path).text, agent.section)
     except FileNotFoundError:
         return "not installed"
     except SettingsError as error:

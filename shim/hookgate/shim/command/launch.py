@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hookgate.shim.command import gateway as gateways
-from hookgate.shim.command.asking import GatewayRefusal, GatewayUnreachable, post_to_gateway
+from hookgate.shim.command.asking import GatewayRefusal, GatewayUnreachable, post_event
 from hookgate.shim.command.gateway import GatewayAddress
 
 _FORWARDED = {
@@ -161,7 +161,7 @@ class _Session:
 
     def _fire(self, event: str, fields: dict[str, str], headers: dict[str, str]) -> dict[str, Any]:
         document = {**gateways.event_input(event, self._name, os.getcwd()), **fields}
-        answer = post_to_gateway(
+        answer = post_event(
             self._session_address,
             event,
             json.dumps(document).encode(),

@@ -251,7 +251,11 @@ AGENTS = (
             "In this mode, gateways issue the keys of their clients: set clients.issued_keys.",
             "If a private certificate authority issued the gateway's certificate, set "
             "AGY_LLM_GATEWAY_CA_CERT to its bundle.",
-            'The wire protocol "openai" uses chat completions, which hooks judge, too. It was not tested.',
+            'The wire protocol "openai" uses chat completions, which hooks judge, too. The tests run it with '
+            "the harness of the Python SDK.",
+            "With an API key, it is reported to load its own hooks (hooks.json), and not to run them; the "
+            "events that the gateway derives from its calls carry the policy. Where its hooks run, "
+            "`hookgate shim install antigravity` reports its events.",
             "The file is admin_settings.json in /etc/antigravity on Linux, in /Library/Application Support/"
             "Antigravity on macOS, and in %ProgramData%\\Antigravity on Windows. Every user must be able to "
             "read it, so issue a key for each machine.",

@@ -1,37 +1,38 @@
-"""`hookgate event --from claude-code`: Claude Code's words in, the contract's at the gateway, and back."""
+"""The dialect of Claude Code: its inputs become the contract's, and what hooks decide becomes its answers."""
 
 import json
 from typing import Any
 
 import pytest
-from support.gateway.event_service import NOWHERE, event_service, hookgate
 
+from hookgate.hooks.dialects import DIALECTS
 from hookgate.hooks.settings import claude_names as names
-from hookgate.shim.command import naming
 
-BASE = {"session_id": "s-1", "transcript_path": "/t.jsonl", "cwd": "/", "permission_mode": "default"}
+BASE = {"session_id": "s-1", "transcript_path": "/t.jsonl", "cwd": "/"}
 SHELL = {
     **BASE,
     "hook_event_name": "PreToolUse",
     "tool_name": "Bash",
     "tool_input": {"command": "a", "timeout": 1},
 }
+DIALECT = DIALECTS["claude-code"]
 
 
-async def exchanged(event: str, given: Any, output: Any = None) -> tuple[str, Any, int, Any]:
-    """The path and the document that reached the gateway, the exit code and what was printed."""
-    async with event_service() as service:
-        service.answers[names.EVENTS.get(event, event)] = output or {}
-        words = ("event", event, "--gateway", service.url, "--from", "claude-code")
-        ended = await hookgate(*words, given=given)
-    [(path, _, reported)] = service.reported
-    return path.rpartition("/")[2], reported, ended.code, json.loads(ended.out)
+def answered(event: str, given: Any, output: Any) -> Any:
+    answer = DIALECT.answer(event, given, output)
+    assert answer.lost == ()
+    return answer.document
 
 
 @pytest.mark.parametrize(
     ("event", "fields", "expected"),
     [
-        pytest.param("PreToolUse", {"tool_name": "Bash"}, {"tool_name": "run_shell_command"}, id="a tool"),
+        pytest.param(
+            "PreToolUse",
+            {"tool_name": "Bash"},
+            {"tool_name": "run_shell_command", "tool_input": {}},
+            id="a tool",
+        ),
         pytest.param("PreToolUse", {"tool_name": "mcp__a__b_c"}, {"tool_name": "mcp_a_b_c"}, id="MCP"),
         pytest.param("PreToolUse", {"tool_name": "Mine"}, {"tool_name": "Mine"}, id="an unknown tool"),
         pytest.param(
@@ -41,7 +42,10 @@ async def exchanged(event: str, given: Any, output: Any = None) -> tuple[str, An
             id="a result",
         ),
         pytest.param(
-            "PostToolUse", {"tool_response": "x"}, {"tool_response": {"llmContent": "x"}}, id="a text"
+            "PostToolUse",
+            {"tool_name": "Bash", "tool_response": "x"},
+            {"tool_response": {"llmContent": "x"}},
+            id="a text",
         ),
         pytest.param(
             "PostToolUseFailure",
@@ -69,22 +73,21 @@ async def exchanged(event: str, given: Any, output: Any = None) -> tuple[str, An
             {"message": "m", "notification_type": "ToolPermission"},
             id="a notification",
         ),
-        pytest.param("BeforeTool", {"tool_name": "Bash"}, {"tool_name": "run_shell_command"}, id="our name"),
     ],
 )
-async def test_its_events_and_names_become_the_contract_s(event: str, fields: Any, expected: Any) -> None:
-    path, arrived, code, printed = await exchanged(event, {**BASE, "hook_event_name": event, **fields})
-    assert (path, code, printed) == (names.EVENTS.get(event, event), 0, {})
-    assert arrived.items() >= {**BASE, "hook_event_name": path, **expected}.items()
+def test_its_events_and_names_become_the_contract_s(event: str, fields: Any, expected: Any) -> None:
+    given = {**BASE, "hook_event_name": event, **fields}
+    assert DIALECT.event_of(given, "") == event
+    assert DIALECT.contract_event(event, given) == names.EVENTS[event]
+    assert DIALECT.read(event, given).items() >= {**BASE, **expected}.items()
 
 
 @pytest.mark.parametrize(
-    ("event", "output", "code", "printed"),
+    ("event", "output", "printed"),
     [
         pytest.param(
             "PreToolUse",
             {"decision": "deny", "reason": "No."},
-            2,
             {
                 "hookSpecificOutput": {
                     "hookEventName": "PreToolUse",
@@ -96,8 +99,7 @@ async def test_its_events_and_names_become_the_contract_s(event: str, fields: An
         ),
         pytest.param(
             "PreToolUse",
-            {"hookSpecificOutput": {"hookEventName": "BeforeTool", "tool_input": {"command": "b"}}},
-            0,
+            {"hookSpecificOutput": {"tool_input": {"command": "b", "timeout": 1}}},
             {
                 "hookSpecificOutput": {
                     "hookEventName": "PreToolUse",
@@ -109,12 +111,11 @@ async def test_its_events_and_names_become_the_contract_s(event: str, fields: An
             id="rewritten arguments, which the user sees",
         ),
         pytest.param(
-            "PreToolUse", {"decision": "allow", "reason": "Fine."}, 0, {}, id="allowing spares no permission"
+            "PreToolUse", {"decision": "allow", "reason": "Fine."}, {}, id="allowing spares no permission"
         ),
         pytest.param(
             "PreToolUse",
             {"decision": "ask", "reason": "Sure?"},
-            0,
             {
                 "hookSpecificOutput": {
                     "hookEventName": "PreToolUse",
@@ -127,7 +128,6 @@ async def test_its_events_and_names_become_the_contract_s(event: str, fields: An
         pytest.param(
             "PreToolUse",
             {"continue": False, "stopReason": "Enough."},
-            0,
             {
                 "continue": False,
                 "stopReason": "Enough.",
@@ -137,12 +137,11 @@ async def test_its_events_and_names_become_the_contract_s(event: str, fields: An
                     "permissionDecisionReason": "Enough.",
                 },
             },
-            id="a stop, which it reads with exit code 0 alone",
+            id="a stop",
         ),
         pytest.param(
             "PostToolUse",
             {"decision": "deny", "reason": "No.", "systemMessage": "m"},
-            0,
             {
                 "decision": "block",
                 "reason": "No.",
@@ -154,24 +153,20 @@ async def test_its_events_and_names_become_the_contract_s(event: str, fields: An
         pytest.param(
             "UserPromptSubmit",
             {"hookSpecificOutput": {"hookEventName": "BeforeAgent", "additionalContext": "c"}},
-            0,
             {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "c"}},
             id="context",
         ),
         pytest.param(
             "Stop",
             {"decision": "deny", "reason": "Again."},
-            2,
             {"decision": "block", "reason": "Again."},
             id="retry",
         ),
     ],
 )
-async def test_what_the_gateway_says_becomes_claude_code_s(
-    event: str, output: Any, code: int, printed: Any
-) -> None:
+def test_what_hooks_decide_becomes_claude_code_s(event: str, output: Any, printed: Any) -> None:
     given = SHELL if event == "PreToolUse" else {**BASE, "hook_event_name": event}
-    assert (await exchanged(event, given, output))[2:] == (code, printed)
+    assert answered(event, given, output) == printed
 
 
 READ = {"type": "text", "file": {"content": "secret", "lines": 1}}
@@ -200,32 +195,30 @@ READ = {"type": "text", "file": {"content": "secret", "lines": 1}}
         (READ, {"tool_result": {"llmContent": "***"}}, "***"),
     ],
 )
-async def test_edited_result_has_form_of_tools_own(response: Any, output: Any, updated: Any) -> None:
+def test_edited_result_has_form_of_tools_own(response: Any, output: Any, updated: Any) -> None:
     given = {**BASE, "hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": response}
-    _, _, code, printed = await exchanged("PostToolUse", given, {"hookSpecificOutput": output})
     specific = {"hookEventName": "PostToolUse", "updatedToolOutput": updated}
-    assert (code, printed) == (0, {"hookSpecificOutput": specific})
+    assert answered("PostToolUse", given, {"hookSpecificOutput": output}) == {"hookSpecificOutput": specific}
 
 
-async def test_denied_result_is_hidden_with_its_other_fields() -> None:
+def test_denied_result_is_hidden_with_its_other_fields() -> None:
     response = {"stdout": "secret", "stderr": "secret", "interrupted": False}
     given = {**BASE, "hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": response}
-    _, _, code, printed = await exchanged("PostToolUse", given, {"decision": "deny", "reason": "No."})
-    assert (code, printed["decision"]) == (0, "block")
+    printed = answered("PostToolUse", given, {"decision": "deny", "reason": "No."})
+    assert printed["decision"] == "block"
     updated = printed["hookSpecificOutput"]["updatedToolOutput"]
     assert updated == {"stdout": "No.", "stderr": "", "interrupted": False}
 
 
-async def test_an_answer_that_could_not_be_judged_ends_the_turn() -> None:
-    words = ("event", "Stop", "--gateway", NOWHERE, "--from", "claude-code", "--on-unreachable", "deny")
-    ended = await hookgate(*words, given=BASE)
-    assert (ended.code, json.loads(ended.out)["continue"]) == (0, False)
+def test_answer_that_could_not_be_judged_ends_the_turn() -> None:
+    denial = DIALECT.refusal("Stop", BASE, "Unreachable.")
+    assert denial == {
+        "continue": False,
+        "stopReason": "Unreachable.",
+        "decision": "block",
+        "reason": "Unreachable.",
+    }
 
 
-def test_the_names_are_those_that_hooks_are_migrated_with() -> None:
-    assert naming.EVENTS == names.EVENTS
-    latest = {name: new[-1] for name, new in names.TOOLS.items() if new}
-    assert latest == naming.TOOLS
-    for event, (_, words) in naming._TRIGGERS.items():
-        known = names.TRIGGERS[event]
-        assert words == {name: new[0] for name, new in known.items() if new and new[0] != name}
+def test_events_of_its_settings_are_known() -> None:
+    assert {*DIALECT.rows} <= {*names.KNOWN_EVENTS}

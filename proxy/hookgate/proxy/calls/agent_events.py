@@ -1,0 +1,142 @@
+"""The events that agents post in the dialects of their own hooks, one path for each agent.
+
+`POST /hookgate/v1/agents/{agent}` takes an input as the agent sends it to its hooks, and returns an answer as
+the agent reads it. An agent whose inputs do not name their events appends `?event=NAME`.
+
+Many agents continue after an answer with an error status. So an event that cannot be judged is answered with
+a denial in the agent's dialect, if the event can be denied.
+"""
+
+import logging
+from urllib.parse import parse_qs, urlsplit
+
+from aiohttp import web
+
+from hookgate.hooks import BeforeTool, Engine, SessionContext, Verdict
+from hookgate.hooks.dialects import DIALECTS, Dialect
+from hookgate.hooks.dialects.dialect import AgentAnswer
+from hookgate.hooks.output import Output
+from hookgate.proxy.calls.call import Call
+from hookgate.proxy.calls.event_service import EventService, open_session
+from hookgate.proxy.calls.services import GatewayServices
+from hookgate.proxy.config.values import host_and_port, is_loopback
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.server.connection import internal_error
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.strictjson import encode_answer
+
+log = logging.getLogger("hookgate.events")
+
+LOST_HEADER = "x-hookgate-not-applied"
+"""What of the hooks' decision the agent cannot apply."""
+
+_NO_KEY = (
+    "hookgate accepts the events of agents only with a key that it knows, unless it listens on this machine "
+    "only, because no API checks the key of an event. Send a key from `hookgate keys create`, or one that is "
+    "named in the gateway's configuration, as x-goog-api-key or as a bearer token."
+)
+
+
+class AgentEvents:
+    """Answers the events of agents in their dialects."""
+
+    def __init__(self, events: EventService, services: GatewayServices) -> None:
+        self._events, self._services = events, services
+        listen = services.config.listen
+        hosts = (
+            host_and_port(listen.address)[0],
+            urlsplit(listen.url).hostname if listen.url else "localhost",
+        )
+        self._is_local = all(is_loopback(host or "") for host in hosts)
+
+    async def run(self, call: Call, engine: Engine) -> web.Response:
+        """Judge one event and return the agent's answer.
+
+        Raises ApiError if a web page sends it, its key is unknown, or it is refused and cannot be denied.
+        """
+        self._events.refuse_pages(call)
+        self._check_key(call)
+        dialect, document = DIALECTS[call.route.verb], dict[str, object]()
+        name = parse_qs(call.route.query).get("event", [""])[-1]
+        try:
+            self._events.count(call)
+            document = await call.read_body()
+            dialect = _sender(dialect, document)
+            name = _name(dialect, document, name)
+            answer = await self._answer(call, engine, dialect, name, document)
+        except ConnectionError:
+            raise  # the agent has disconnected
+        except Exception as error:
+            refusal = _as_refusal(error)
+            denial = dialect.refusal(name, document, refusal.message)
+            if denial is None:
+                raise
+            self._services.note_error(call.record, refusal)
+            return _response(AgentAnswer(denial))
+        return _response(answer)
+
+    def _check_key(self, call: Call) -> None:
+        """Raise ApiError (403) for a key that the gateway does not know."""
+        if self._is_local or call.caller.issued is not None:
+            return
+        if not self._services.callers.has_name(call.route, call.request.headers):
+            raise ApiError(403, _NO_KEY, "KEY_UNKNOWN")
+
+    async def _answer(
+        self, call: Call, engine: Engine, dialect: Dialect, name: str, document: JsonObject
+    ) -> AgentAnswer:
+        """Return the answer to a posted event. Raises ApiError."""
+        try:
+            body = dialect.read(name, document)
+        except ValueError as error:
+            raise ApiError(400, f"Invalid {name} input: {error}", "EVENT_REFUSED") from None
+        for observer in call.observers:
+            observer.on_request(body)
+        kind = dialect.contract_event(name, document)
+        if kind is None:
+            reason = await self._refusal(open_session(call, body))
+            output: Output = {} if reason is None else {"continue": False, "stopReason": reason}
+        else:
+            event, session = await self._events.read(call, kind, body)
+            reason = await self._refusal(session) if isinstance(event, BeforeTool) else None
+            if reason is None:
+                # Copilot reports the start of a session after its first prompt, which may have been denied.
+                output = await self._events.judge(call, engine, event, session, body, keep_stop=True)
+            else:  # the agent may not have been able to apply the decision about its session or turn
+                call.record.note_verdict(kind, Verdict("deny", reason=reason))
+                await self._services.record_event(call.record)
+                output = {"decision": "deny", "reason": reason}
+        answer = dialect.answer(name, document, output)
+        if answer.lost:
+            log.warning("%s cannot apply to %s: %s", dialect.title, name, ", ".join(answer.lost))
+        return answer
+
+    async def _refusal(self, session: SessionContext) -> str | None:
+        """Return why hooks have stopped the session or refused it, or None. Raises ApiError."""
+        return (await self._services.sessions.open(session)).state.refusal
+
+
+def _sender(dialect: Dialect, document: JsonObject) -> Dialect:
+    """Return the dialect of an input. Cursor runs the hooks of Claude Code's settings with its own inputs."""
+    cursor = DIALECTS["cursor"]
+    is_from_cursor = "cursor_version" in document and document.get("hook_event_name") in cursor.rows
+    return cursor if dialect.name == "claude-code" and is_from_cursor else dialect
+
+
+def _name(dialect: Dialect, document: JsonObject, named: str) -> str:
+    try:
+        return dialect.event_of(document, named)
+    except ValueError as error:
+        raise ApiError(400, f"{error}.", "EVENT_REFUSED") from None
+
+
+def _as_refusal(error: Exception) -> ApiError:
+    if isinstance(error, ApiError):
+        return error
+    log.exception("an event failed inside hookgate; please report this")
+    return internal_error()
+
+
+def _response(answer: AgentAnswer) -> web.Response:
+    headers = {LOST_HEADER: ", ".join(answer.lost)} if answer.lost else {}
+    return web.Response(body=encode_answer(answer.document), content_type="application/json", headers=headers)
