@@ -40,8 +40,7 @@ def checked_url(text: str, allowed: Sequence[URL], *, may_be_local: bool = True)
     if "@" in url.raw_authority:
         remedy = 'name them in `headers`, such as {"Authorization": "Bearer $TOKEN"}'
         raise ValueError(f"{shown_url(text)}: a URL must not contain credentials; {remedy}")
-    is_local = may_be_local and _is_loopback(url.host or "")
-    if not (is_local or any(_is_under(url, target) for target in allowed)):
+    if not ((may_be_local and is_local(url)) or any(_is_under(url, target) for target in allowed)):
         remedy = (
             f"add {url.origin()}/ to hooksConfig.http_targets in the user or system settings, "
             "or in a policy file (--policy)"
@@ -51,7 +50,9 @@ def checked_url(text: str, allowed: Sequence[URL], *, may_be_local: bool = True)
     return url
 
 
-def _is_loopback(host: str) -> bool:
+def is_local(url: URL) -> bool:
+    """Return whether the URL is on this machine."""
+    host = url.host or ""
     try:
         address = ip_address(host)
     except ValueError:
