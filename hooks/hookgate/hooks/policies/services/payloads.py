@@ -1,62 +1,90 @@
 """Joins texts to payloads of a limited size, and spreads the edits of payloads over the texts again.
 
-A payload begins with the end of the one before it, so that what spans their border is found.
+A text that is cut continues in the next payload, which begins with the end of the part before it, so that what
+spans the border is found.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.policies.services.texts import Text
 from hookgate.translator.streaming.edits import respread
 
-SEPARATOR = "\n\n"
-"""Stands between texts that do not continue each other."""
-
 OVERLAP = 500
-"""The number of characters with which a payload repeats the end of the one before it."""
+"""The number of characters of a text that are repeated where it is cut."""
+
+_BORDER = "changed text at a border between two parts, which cannot be put together"
 
 
 @dataclass(slots=True)
 class Payload:
-    """A text to judge: the end of the payload before it, and parts of texts."""
+    """Texts to judge at once: runs of parts that continue each other, with a separator between runs."""
 
+    separator: str
     context: str = ""
-    parts: list[tuple[int | None, str]] = field(default_factory=list)
-    """Parts of texts with their indexes, and separators without one."""
+    """The end of the part before this payload, if its first run continues a text."""
+    runs: list[list[tuple[int, str]]] = field(default_factory=lambda: [[]])
+    """The parts of texts with the indexes of these."""
     size: int = 0
 
     @property
     def text(self) -> str:
         """The text to judge."""
-        return self.context + "".join(part for _, part in self.parts)
+        return self.context + self.separator.join(map(_joined, self.runs))
 
-    def next(self) -> "Payload":
-        """Return an empty payload that follows this one."""
-        context = self.text[-OVERLAP:]
-        return Payload(context, size=len(context))
+    def continued(self) -> "Payload":
+        """Return an empty payload that continues the last run of this one."""
+        last = self.context if len(self.runs) == 1 else ""
+        context = (last + _joined(self.runs[-1]))[-OVERLAP:]
+        return Payload(self.separator, context, size=len(context))
+
+
+def _joined(run: Sequence[tuple[int, str]]) -> str:
+    return "".join(part for _, part in run)
 
 
 def join_texts(texts: Sequence[Text], size: int) -> list[Payload]:
     """Return payloads of at most `size` characters, which must be more than OVERLAP."""
-    payloads = [Payload()]
-
-    def add(index: int | None, text: str) -> None:
-        done = 0
-        while done < len(text):
-            if payloads[-1].size == size:
-                payloads.append(payloads[-1].next())
-            part = text[done : done + size - payloads[-1].size]
-            payloads[-1].parts.append((index, part))
-            payloads[-1].size += len(part)
-            done += len(part)
-
+    payloads = [Payload(_separator(texts))]
     for index, text in enumerate(texts):
         if index and not text.continues:
-            add(None, SEPARATOR)
-        add(index, text.text)
+            if payloads[-1].size + len(payloads[-1].separator) < size:
+                payloads[-1].runs.append([])
+                payloads[-1].size += len(payloads[-1].separator)
+            else:
+                payloads.append(Payload(payloads[-1].separator))
+        done = 0
+        while done < len(text.text):
+            if payloads[-1].size == size:
+                payloads.append(payloads[-1].continued())
+            part = text.text[done : done + size - payloads[-1].size]
+            payloads[-1].runs[-1].append((index, part))
+            payloads[-1].size += len(part)
+            done += len(part)
     return payloads
+
+
+def _separator(texts: Sequence[Text]) -> str:
+    """Return a line that no text contains, so that it can be found again."""
+    dashes = 3
+    while True:
+        separator = f"\n{'-' * dashes}\n"
+        if not any(separator in f"\n{run}\n" for run in _runs(texts)):
+            return separator
+        dashes *= 2
+
+
+def _runs(texts: Sequence[Text]) -> Iterator[str]:
+    """Yield the texts, those that continue each other as one."""
+    run: list[str] = []
+    for text in texts:
+        if run and not text.continues:
+            yield "".join(run)
+            run = []
+        run.append(text.text)
+    yield "".join(run)
 
 
 def spread_edits(payloads: Sequence[Payload], edited: Sequence[str | None]) -> dict[int, str]:
@@ -69,19 +97,25 @@ def spread_edits(payloads: Sequence[Payload], edited: Sequence[str | None]) -> d
     touched: set[int] = set()
     before = ""
     for payload, new in zip(payloads, edited, strict=True):
-        old = [part for _, part in payload.parts]
-        parts = old
-        if new is not None:
-            context = [payload.context] if payload.context else []
-            parts = respread([*context, *old], new)[len(context) :]
-            kept = new.removesuffix("".join(parts))
-            if kept != payload.context and not (kept and before.endswith(kept)):
-                raise HookError("changed text at a border between two parts, which cannot be put together")
-        for (index, part), share in zip(payload.parts, parts, strict=True):
-            if index is not None:
+        new_runs = [None] * len(payload.runs) if new is None else new.split(payload.separator)
+        if len(new_runs) != len(payload.runs):
+            raise HookError("changed what separates two texts")
+        for number, (run, new_run) in enumerate(zip(payload.runs, new_runs, strict=True)):
+            old = [part for _, part in run]
+            context = payload.context if number == 0 else ""
+            parts = old if new_run is None else _spread(context, old, new_run, before)
+            for (index, part), share in zip(run, parts, strict=True):
                 shares[index].append(share)
                 touched |= {index} if share != part else set()
-            elif share != part:
-                raise HookError("changed what separates two texts")
-        before = "".join(parts)
+            before = "".join(parts)
     return {index: "".join(shares[index]) for index in touched}
+
+
+def _spread(context: str, old: Sequence[str], new: str, before: str) -> list[str]:
+    """Return the shares of a new run. `before` is the new text before the border."""
+    if not context:
+        return respread(old, new)
+    kept, *parts = respread([context, *old], new)
+    if kept != context and not (kept and before.endswith(kept)):
+        raise HookError(_BORDER)
+    return parts

@@ -12,8 +12,9 @@ from hookgate.translator.text_files import show_text_file
 Place = tuple[str | int, ...]
 """The names and indexes that lead to a text."""
 
-_ROLES = frozenset({"user", "model", "function", "system"})
-_CODES = frozenset({"role", "finishReason", "modelVersion", "responseId", "createTime", "mimeType", "type"})
+_CODES = frozenset(
+    {"role", "name", "id", "type", "mimeType", "finishReason", "modelVersion", "responseId", "createTime"}
+)
 """Fields whose values are not sent if they are an identifier."""
 _IDENTIFIER = re.compile(r"[\w./:+$-]{1,64}", re.ASCII)
 _BYTES = frozenset({"data", "thoughtSignature", "continuationToken"})
