@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from support.gateway.loopback import upstreams_at
 from support.hooks.http import service
 
 from hookgate.hooks import Engine, HookError
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.settings import SettingsSource, load_sources
+from hookgate.proxy.app import serve_on
+from hookgate.proxy.calls.gateway import Gateway
+from hookgate.proxy.config import Config
 
 Json = dict[str, Any]
 
@@ -55,6 +59,8 @@ class Guardrail:
     headers: list[Mapping[str, str]] = field(default_factory=list)
     open: asyncio.Event = field(default_factory=asyncio.Event)
     """The service answers once this is set."""
+    delay: float = 0.0
+    """Seconds until it answers."""
     most_at_once: int = 0
     """The largest number of requests that were open at the same time."""
     _running: int = 0
@@ -67,7 +73,7 @@ class Guardrail:
         self._running += 1
         self.most_at_once = max(self.most_at_once, self._running)
         await self.open.wait()
-        await asyncio.sleep(0.005)  # so that requests that are sent together overlap
+        await asyncio.sleep(self.delay)
         self._running -= 1
         answer = self.answer(body)
         return answer if isinstance(answer, web.StreamResponse) else web.json_response(answer)
@@ -197,3 +203,18 @@ async def asking_engine(
         yield engine
     finally:
         await engine.close()
+
+
+@asynccontextmanager
+async def guarded_gateway(
+    folder: Path, policy: str, guard: Guardrail, upstream_url: str, hook: Json | None = None, **options: Any
+) -> AsyncIterator[str]:
+    """A gateway whose requests and answers a service judges; gives its base URL."""
+    configured = hook_of_policy(policy, guard.url, hook, **options)
+    hooks = {"BeforeModel": configured, "AfterModel": configured}
+    async with (
+        asking_engine(folder, hooks, guard.url) as engine,
+        upstreams_at(upstream_url) as upstreams,
+        serve_on(Gateway(engine, upstreams).handle, "127.0.0.1", 0, Config().limits) as url,
+    ):
+        yield url

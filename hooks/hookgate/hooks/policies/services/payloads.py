@@ -1,7 +1,7 @@
 """Joins texts to payloads of a limited size, and spreads the edits of payloads over the texts again.
 
-A text that is cut continues in the next payload, which begins with the end of the part before it, so that what
-spans the border is found.
+A text that is cut continues in the next payload, which begins with the end of the part before it, so that
+what spans the border is found.
 """
 
 from collections import defaultdict
