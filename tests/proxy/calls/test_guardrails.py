@@ -52,9 +52,12 @@ async def streamed(
     writes: list[Any] = [STREAM_HEAD]
     for event in sse(*pieces(text, size)):
         writes += [event, 0.001]
-    async with guardrail(policy) as guard, peer(*writes) as upstream:
-        async with guarded_gateway(folder, policy, guard, upstream.url, hook, **options) as url:
-            return await post(url, SSE, HI), guard.texts
+    async with (
+        guardrail(policy) as guard,
+        peer(*writes) as upstream,
+        guarded_gateway(folder, policy, guard, upstream.url, hook, **options) as url,
+    ):
+        return await post(url, SSE, HI), guard.texts
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -87,16 +87,20 @@ class EventService:
         self._per_second = services.config.limits.events
         self._rates = Rates(self._per_second)
 
-    async def run(self, call: Call, engine: Engine) -> web.Response:
-        """Judge one event.
+    def admit(self, call: Call) -> None:
+        """Check whether the caller may send an event now.
 
-        Raises ApiError if the input is invalid, the caller sends too many events, or a web page sends it:
-        browsers send some requests of any page, which then cannot read the answer, but hooks would have run.
+        Raises ApiError if it sends too many, or if a web page sends it: browsers send some requests of any
+        page, which then cannot read the answer, but hooks would have run.
         """
         if hdrs.ORIGIN in call.request.headers and not allowed_origin(call.request.headers, self._origins):
             raise not_a_route(_NOT_FOR_PAGES)
         if not self._rates.try_acquire(call.caller.key):
             raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
+
+    async def run(self, call: Call, engine: Engine) -> web.Response:
+        """Judge one event. Raises ApiError if the input is invalid, or if the caller may not send it."""
+        self.admit(call)
         request, record, services = call.request, call.record, call.services
         body = await call.read_body()
         for observer in call.observers:

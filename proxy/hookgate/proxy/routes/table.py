@@ -284,11 +284,18 @@ _CODE_ASSIST = (
     _forwarded(None, "code_assist", _GET, "/{v}/operations/{id}"),
 )
 
+GUARDRAIL = "checkGuardrail"
+"""The method of the guardrail service, which other gateways call."""
+
+GUARDRAIL_PATH = "/hookgate/v1/guardrail"
+"""What those gateways are configured with: they add the rest of the path."""
+
 _OWN = (
     Row(None, "gemini", "event", _POST, "/hookgate/v1/events/{verb}", EVENTS, alts=frozenset()),
+    Row(None, "gemini", "event", _POST, f"{GUARDRAIL_PATH}/beta/litellm_basic_guardrail_api", (GUARDRAIL,)),
     Row(None, "gemini", "receipt", _GET, "/hookgate/v1/receipts/{id}", alts=frozenset()),
 )
-"""The gateway's own routes: the event service and receipts."""
+"""The gateway's own routes: the event service, the guardrail service, and receipts."""
 
 TABLE = (*_GEMINI, *_VERTEX, *_CODE_ASSIST, *_OWN)
 
