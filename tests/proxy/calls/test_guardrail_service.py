@@ -1,4 +1,4 @@
-"""The guardrail service: other gateways ask for the decisions of the hooks, in LiteLLM's generic guardrail API."""
+"""The guardrail service: other gateways ask for decisions of hooks, in LiteLLM's generic guardrail API."""
 
 import json
 from hashlib import sha256
@@ -61,6 +61,20 @@ async def test_without_an_opinion_of_a_hook_everything_passes() -> None:
     assert answer["llm_response"]["text"] == "ho"
 
 
+async def test_hooks_see_who_has_written_a_text_if_the_messages_say_so() -> None:
+    seen: list[Any] = []
+    messages = [
+        {"role": "system", "content": "s"},
+        {"role": "assistant", "content": "a", "tool_calls": []},
+        {"role": "user", "content": [{"type": "text", "text": "u"}, {"type": "image_url"}]},
+    ]
+    hooks = {"BeforeModel": [listens(seen)]}
+    await check(hooks, texts=["s", "a", "u"], structured_messages=messages)
+    await check(hooks, texts=["s", "u"], structured_messages=messages)
+    shown = [[message["role"] for message in event["llm_request"]["messages"]] for event in seen]
+    assert shown == [["user", "model", "user"], ["user", "user"]]
+
+
 async def test_what_a_hook_denies_is_blocked_with_its_reason() -> None:
     denies = says({"decision": "deny", "reason": "not here"})
     assert (await check({"BeforeModel": [runs(no_rockets)]}, texts=["a rocket"]))["action"] == "BLOCKED"
@@ -72,8 +86,8 @@ async def test_what_a_hook_denies_is_blocked_with_its_reason() -> None:
 
 async def test_edited_texts_are_returned_in_their_order() -> None:
     hooks = {"BeforeModel": [REDACT], "AfterModel": [REDACT]}
-    texts = ["I am anna@example.com.", "", "and I am not"]
-    new = {"action": "GUARDRAIL_INTERVENED", "texts": ["I am [EMAIL].", "", "and I am not"]}
+    texts = ["I am anna@example.com", "", " and I am not"]
+    new = {"action": "GUARDRAIL_INTERVENED", "texts": ["I am [EMAIL]", "", " and I am not"]}
     assert await check(hooks, texts=texts) == new
     assert await check(hooks, "response", texts=texts) == new
 
@@ -189,7 +203,7 @@ async def test_a_check_that_cannot_be_read_is_an_error(body: Any, place: str) ->
 async def test_pages_and_callers_that_ask_too_often_are_refused() -> None:
     body = {"input_type": "request", "texts": ["hi"]}
     answer = await ask({}, body, {**KEY, "origin": "https://evil.example"})
-    assert answer.status == 404
+    assert (answer.status, "web pages" in answer.error["message"]) == (403, True)
     config = Config.model_validate({"limits": {"events": 1}})
     async with peer() as upstream, gateway_before(upstream.url, {}, config) as url:
         statuses = [(await post(url, PATH, body, KEY)).status for _ in range(4)]

@@ -305,6 +305,10 @@ class Upstreams:
         """Return those of the client's headers that the operator passes on by name."""
         return _forwarded(headers.items(), self._named_headers, ()) if self._named_headers else {}
 
+    def apis(self, route: Route) -> frozenset[str]:
+        """Return the APIs to which credentials of the gateway send calls of a route. Raises ApiError."""
+        return frozenset(each.route.api for each in self.credentials.candidates(route))
+
     def refusal(self, route: Route) -> ApiError | None:
         """Return the error for a route that no credential of the gateway serves, or None."""
         try:

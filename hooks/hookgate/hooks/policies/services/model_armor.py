@@ -9,15 +9,14 @@ of the template.
 
 import asyncio
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 from yarl import URL
 
 from hookgate.hooks.errors import HookError
+from hookgate.hooks.policies.armor_templates import TemplateName
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.services.payloads import OVERLAP, join_texts, spread_edits
 from hookgate.hooks.policies.services.policy import (
@@ -32,20 +31,6 @@ from hookgate.hooks.policy_environment import AccessTokens, Policy, PolicyEnviro
 from hookgate.hooks.runners.service_client import ServiceClient, checked_url, is_local, parse_targets
 from hookgate.hooks.session import SessionContext
 from hookgate.translator.fields import JsonObject
-
-_TEMPLATE = re.compile(r"projects/[a-z0-9:.-]+/locations/([a-z0-9-]+)/templates/[A-Za-z0-9_-]+")
-
-
-def _template(value: str) -> str:
-    if not _TEMPLATE.fullmatch(value):
-        raise PydanticCustomError(
-            "template", "must be a template's name: projects/PROJECT/locations/LOCATION/templates/TEMPLATE"
-        )
-    return value
-
-
-TemplateName = Annotated[str, AfterValidator(_template)]
-"""The resource name of a template of Model Armor."""
 
 
 class ModelArmorOptions(ServiceOptions):
