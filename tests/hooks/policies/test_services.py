@@ -139,6 +139,17 @@ async def test_files_that_are_text_are_judged_and_not_edited(policy: str, tmp_pa
 
 
 @ALL
+async def test_identifiers_that_a_model_or_a_tool_has_written_are_sent(policy: str, tmp_path: Path) -> None:
+    call = {"functionCall": {"name": "f", "id": "c1", "args": {"name": "Anna", "type": "rocket"}}}
+    async with guardrail(policy) as stand_in:
+        assert (await judged(policy, stand_in, tmp_path, answer(call))).verdict.denied
+        assert "\n---\n".join(stand_in.texts) == "Anna\n---\nrocket"
+        stand_in.asked.clear()
+        await judged(policy, stand_in, tmp_path, BeforeTool("f", {"name": "Anna"}))
+        assert stand_in.texts == ["Anna"]
+
+
+@ALL
 async def test_scopes_and_turns_select_what_is_sent(policy: str, tmp_path: Path) -> None:
     turns = [
         {"role": "user", "parts": [{"text": "first"}]},

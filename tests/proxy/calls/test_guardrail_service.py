@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from support.gateway.loopback import gateway_before, listens, runs, says
-from support.hooks.policies import no_rockets
-from support.wire import KEY, Answer, peer, post
+from support.hooks.policies import REFUSAL, no_rockets
+from support.wire import HI, KEY, UNARY, Answer, ok, peer, post, prompt, spoken
 
 from hookgate.proxy.config import Config
 
@@ -218,3 +218,17 @@ async def test_a_check_of_many_tools_and_texts_takes_as_long_as_it_is() -> None:
     assert told["action"] == "GUARDRAIL_INTERVENED"
     assert len(told["tools"]) == sum(tool["function"]["name"].startswith("f1") for tool in tools)
     assert json.dumps(told["texts"]) == json.dumps(["x"] * 2000)
+
+
+async def test_the_policy_of_one_gateway_asks_the_service_of_another() -> None:
+    asks = {"type": "builtin", "builtin": "guardrail", "name": "guard"}
+    answer = ok(json.dumps(spoken("Write to anna@example.com.")).encode())
+    decides = {"BeforeModel": [runs(no_rockets)], "AfterModel": [REDACT]}
+    async with peer(answer) as upstream, gateway_before(upstream.url, decides) as other:
+        options = {"url": f"{other}/hookgate/v1/guardrail", "headers": {"x-api-key": "k"}, "edit": True}
+        hooks = {event: [{**asks, "options": options}] for event in ("BeforeModel", "AfterModel")}
+        async with gateway_before(upstream.url, hooks) as url:
+            denied = await post(url, UNARY, prompt("of a rocket"))
+            edited = await post(url, UNARY, HI)
+    assert REFUSAL in denied.error["message"]
+    assert "Write to [EMAIL]." in edited.body.decode()

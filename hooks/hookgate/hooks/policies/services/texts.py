@@ -15,7 +15,9 @@ Place = tuple[str | int, ...]
 _CODES = frozenset(
     {"role", "name", "id", "type", "mimeType", "finishReason", "modelVersion", "responseId", "createTime"}
 )
-"""Fields whose values are not sent if they are an identifier."""
+"""Fields whose values are not sent if they are an identifier, unless they are in arguments or results."""
+_DATA = frozenset({"args", "response", "partialArgs"})
+"""Fields of calls and results whose content a model or a tool has written."""
 _IDENTIFIER = re.compile(r"[\w./:+$-]{1,64}", re.ASCII)
 _BYTES = frozenset({"data", "thoughtSignature", "continuationToken"})
 """Fields of bytes in base64, whose text is judged if they are text."""
@@ -52,7 +54,7 @@ def find_texts(body: JsonObject, scopes: Collection[Scope], *, newest: bool = Fa
 
 def find_values(value: Any, scope: Scope, scopes: Collection[Scope]) -> list[Text]:
     """Return the texts in any JSON value, all of one scope."""
-    return list(_Finder(scopes).value(value, (), scope))
+    return list(_Finder(scopes).value(value, (), scope, is_data=True))
 
 
 class _Finder:
@@ -74,8 +76,11 @@ class _Finder:
                 case _:
                     yield from self.value({name: value}, (), "other")
 
-    def value(self, value: Any, place: Place, scope: Scope) -> Iterator[Text]:
-        """Yield the texts in a value that is not known any better."""
+    def value(self, value: Any, place: Place, scope: Scope, *, is_data: bool = False) -> Iterator[Text]:
+        """Yield the texts in a value that is not known any better.
+
+        `is_data`: it is part of arguments or results.
+        """
         if scope not in self._scopes:
             return
         if isinstance(value, str):
@@ -83,22 +88,25 @@ class _Finder:
                 yield Text(place, value)
         elif isinstance(value, list):
             for at, item in enumerate(value):
-                yield from self.value(item, (*place, at), scope)
+                yield from self.value(item, (*place, at), scope, is_data=is_data)
         elif isinstance(value, dict):
-            for name, item in value.items():
+            for name in value:
                 if not _IDENTIFIER.fullmatch(name):
                     yield Text((*place, name), name, can_change=False)
-                yield from self._field(value, name, item, place, scope)
+                yield from self._field(value, name, (*place, name), scope, is_data=is_data)
 
-    def _field(self, obj: JsonObject, name: str, value: Any, place: Place, scope: Scope) -> Iterator[Text]:
+    def _field(
+        self, obj: JsonObject, name: str, place: Place, scope: Scope, *, is_data: bool
+    ) -> Iterator[Text]:
+        value = obj[name]
         known = camel(name)
         if not isinstance(value, str):
-            yield from self.value(value, (*place, name), scope)
+            yield from self.value(value, place, scope, is_data=is_data or known in _DATA)
         elif known in _BYTES:
             if scope in self._scopes and (text := show_text_file(value, str(read(obj, "mimeType") or ""))):
-                yield Text((*place, name), text, can_change=False)
-        elif known not in _CODES or not _IDENTIFIER.fullmatch(value):
-            yield from self.value(value, (*place, name), scope)
+                yield Text(place, text, can_change=False)
+        elif is_data or known not in _CODES or not _IDENTIFIER.fullmatch(value):
+            yield from self.value(value, place, scope)
 
     def _candidate(self, candidate: Any, place: Place) -> Iterator[Text]:
         if not isinstance(candidate, dict):
