@@ -46,7 +46,7 @@ from hookgate.hooks import (
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.services.model_armor import ModelArmorOptions, model_armor_policy
-from hookgate.hooks.policies.services.payloads import join_texts, spread_edits
+from hookgate.hooks.policies.services.payloads import make_payloads, spread_edits
 from hookgate.hooks.policies.services.texts import Text
 from hookgate.hooks.policy_environment import PolicyEnvironment
 
@@ -501,7 +501,7 @@ TEXTS = st.lists(
 
 @given(TEXTS, st.integers(1000, 1200))
 def test_payloads_are_bounded_and_contain_every_text(texts: list[Text], size: int) -> None:
-    payloads = join_texts(texts, size)
+    payloads = make_payloads(texts, size)
     assert all(len(payload.text) == payload.size <= size for payload in payloads)
     said = ["" for _ in texts]
     for payload in payloads:
@@ -515,7 +515,7 @@ def test_payloads_are_bounded_and_contain_every_text(texts: list[Text], size: in
 @given(TEXTS)
 def test_what_is_replaced_in_a_payload_is_replaced_in_its_texts(texts: list[Text]) -> None:
     texts = [replace(text, continues=False) for text in texts]
-    payloads = join_texts(texts, 100_000)
+    payloads = make_payloads(texts, 100_000)
     edited = [payload.text.replace("a", "<A>") for payload in payloads]
     changed = spread_edits(payloads, edited)
     for index, text in enumerate(texts):
@@ -524,7 +524,7 @@ def test_what_is_replaced_in_a_payload_is_replaced_in_its_texts(texts: list[Text
 
 @given(TEXTS, st.lists(st.text(alphabet="ab-\n", max_size=2000)), st.integers(1000, 1200))
 def test_any_answer_only_replaces_texts_or_is_refused(texts: list[Text], said: list[str], size: int) -> None:
-    payloads = join_texts(texts, size)
+    payloads = make_payloads(texts, size)
     edited = [new for new, _ in zip_longest(said[: len(payloads)], payloads)]
     try:
         changed = spread_edits(payloads, edited)

@@ -18,7 +18,7 @@ from yarl import URL
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.policies.armor_templates import TemplateName
 from hookgate.hooks.policies.options import read_options
-from hookgate.hooks.policies.services.payloads import OVERLAP, join_texts, spread_edits
+from hookgate.hooks.policies.services.payloads import OVERLAP, make_payloads, spread_edits
 from hookgate.hooks.policies.services.policy import (
     Judgement,
     Kind,
@@ -100,7 +100,7 @@ class _ModelArmor:
     ) -> Judgement:
         if self._tokens is None:
             raise HookError(_NO_GATEWAY)
-        payloads = join_texts(texts, self._options.chunk)
+        payloads = make_payloads(texts, self._options.chunk)
         results: list[_Result] = []
         for first in range(0, len(payloads), _AT_ONCE):
             group = payloads[first : first + _AT_ONCE]

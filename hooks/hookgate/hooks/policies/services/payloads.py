@@ -45,7 +45,7 @@ def _joined(run: Sequence[tuple[int, str]]) -> str:
     return "".join(part for _, part in run)
 
 
-def join_texts(texts: Sequence[Text], size: int) -> list[Payload]:
+def make_payloads(texts: Sequence[Text], size: int) -> list[Payload]:
     """Return payloads of at most `size` characters, which must be more than OVERLAP."""
     payloads = [Payload(_separator(texts))]
     for index, text in enumerate(texts):

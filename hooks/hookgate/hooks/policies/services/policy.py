@@ -10,7 +10,7 @@ from yarl import URL
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.policies.options import Options
 from hookgate.hooks.policies.redact.redaction import SCOPES, Scope
-from hookgate.hooks.policies.services.texts import Text, find_texts, find_values, with_texts
+from hookgate.hooks.policies.services.texts import Text, find_texts, find_values, with_texts_at
 from hookgate.hooks.runners.service_client import ServiceClient, read_json_object
 from hookgate.hooks.session import SessionContext
 from hookgate.translator.fields import JsonObject
@@ -90,7 +90,7 @@ class ServicePolicy:
             return _denial(options.reason or _EDIT, judgement.findings)
         if not all(text.can_change for text in changed):
             return _denial(options.reason or _UNCHANGEABLE, judgement.findings)
-        new = await steps.run(with_texts, subject, {text.place: new for text, new in changed.items()})
+        new = await steps.run(with_texts_at, subject, {text.place: new for text, new in changed.items()})
         edit = _edit(event["hook_event_name"], subject, new)
         return {"hookSpecificOutput": {**edit, "findings": dict(judgement.findings)}}
 

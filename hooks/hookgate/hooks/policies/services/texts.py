@@ -172,7 +172,7 @@ def _is_model(content: Any) -> bool:
     )
 
 
-def with_texts(value: Any, new: Mapping[Place, str]) -> Any:
+def with_texts_at(value: Any, new: Mapping[Place, str]) -> Any:
     """Return a copy of a JSON value with other texts in their places."""
     if () in new:
         return new[()]
@@ -180,7 +180,7 @@ def with_texts(value: Any, new: Mapping[Place, str]) -> Any:
     for (step, *rest), text in new.items():
         by_step.setdefault(step, {})[tuple(rest)] = text
     if isinstance(value, list):
-        return [with_texts(item, by_step[at]) if at in by_step else item for at, item in enumerate(value)]
+        return [with_texts_at(item, by_step[at]) if at in by_step else item for at, item in enumerate(value)]
     return {
-        name: with_texts(item, by_step[name]) if name in by_step else item for name, item in value.items()
+        name: with_texts_at(item, by_step[name]) if name in by_step else item for name, item in value.items()
     }
