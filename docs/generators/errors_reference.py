@@ -90,8 +90,8 @@ ADVICE = {
     ),
     "EVENT_REFUSED": Advice(
         "caller",
-        "A [shim](shim.md), a script or another gateway has sent an event or a check with a missing or invalid "
-        "field.",
+        "A [shim](shim.md), a script or another gateway has sent an event or a check with a missing or "
+        "invalid field.",
         "Compare the input of an event with the [reference](reference.md), and a check with [what LiteLLM "
         "sends](guardrails.md#litellm-asks-hookgate).",
     ),
