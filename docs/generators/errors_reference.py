@@ -90,8 +90,10 @@ ADVICE = {
     ),
     "EVENT_REFUSED": Advice(
         "caller",
-        "A [shim](shim.md) or script has sent an event with a missing or invalid field.",
-        "Compare the input with the [reference](reference.md).",
+        "A [shim](shim.md), a script or another gateway has sent an event or a check with a missing or "
+        "invalid field.",
+        "Compare the input of an event with the [reference](reference.md), and a check with [what LiteLLM "
+        "sends](guardrails.md#litellm-asks-hookgate).",
     ),
     "INTERNAL_ERROR": Advice(
         "operator", "A defect of hookgate.", "Report it with the traceback that is in the gateway's log."

@@ -1,4 +1,4 @@
-"""What a policy is, and the resources that it uses: counters, pinned tools and prices."""
+"""What a policy is, and the resources that it uses, such as counters, pinned tools and access tokens."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -68,6 +68,17 @@ class PriceTable(Protocol):
         """Return the cost of these tokens, or None if there is no price for the model."""
 
 
+class AccessTokens(Protocol):
+    """The access tokens of the gateway's own credentials."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of the credentials that have access tokens."""
+
+    async def get(self, name: str) -> str:
+        """Return a valid token of a credential. Raises HookError if there is none in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyEnvironment:
     """The resources of a policy besides its options."""
@@ -82,6 +93,10 @@ class PolicyEnvironment:
     """Pinned tools that outlive a call, or None if a policy has to use its own memory."""
     prices: PriceTable | None = None
     """The prices of models, or None if none are configured."""
+    http_targets: Collection[str] = ()
+    """The URL prefixes, besides this machine, that policies may post to."""
+    access_tokens: AccessTokens | None = None
+    """The access tokens of the gateway's credentials, or None outside a gateway."""
 
 
 Builtins = Mapping[str, Callable[[Mapping[str, Any], PolicyEnvironment], Policy]]

@@ -8,7 +8,14 @@ from hookgate.hooks.errors import HookError, Problem, SettingsError
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import Output
 from hookgate.hooks.policies import BUILTINS, EVENTS_BY_POLICY
-from hookgate.hooks.policy_environment import Builtins, Counters, PinnedTools, PolicyEnvironment, PriceTable
+from hookgate.hooks.policy_environment import (
+    AccessTokens,
+    Builtins,
+    Counters,
+    PinnedTools,
+    PolicyEnvironment,
+    PriceTable,
+)
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.command import CommandRunner
 from hookgate.hooks.runners.inprocess import BuiltinRunner, RuntimeRunner, load_action
@@ -27,13 +34,14 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
     counters: Counters | None = None,
     pins: PinnedTools | None = None,
     prices: PriceTable | None = None,
+    access_tokens: AccessTokens | None = None,
 ) -> dict[Hook, Runner]:
     """Return a runner for each hook. Raises SettingsError with every hook that can never run.
 
     `trust_check` returns the reason why a hook must not run, or None; nothing is imported or created for
-    such a hook. `http_targets` are the URL prefixes, besides this machine, that http hooks may post to.
-    `builtins` are the policies by name, by default hookgate's own; `state`, `counters`, `pins` and `prices`
-    are available to them.
+    such a hook. `http_targets` are the URL prefixes, besides this machine, that http hooks and policies may
+    post to. `builtins` are the policies by name, by default hookgate's own; `state`, `counters`, `pins`,
+    `prices` and `access_tokens` are available to them.
     """
     files: dict[Path, Any] = {}  # modules loaded from files, shared by the runtime hooks of one file
     targets = tuple(http_targets)
@@ -48,7 +56,9 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
                 return _http_runner(hook, config, targets)
             case BuiltinConfig() as config:
                 _check_event(hook, config)
-                environment = PolicyEnvironment(hook.root, state, counters, pins, prices)
+                environment = PolicyEnvironment(
+                    hook.root, state, counters, pins, prices, targets, access_tokens
+                )
                 return BuiltinRunner(hook, config, builtins, environment)
             case CommandConfig(persistent=True) as config:
                 return PersistentRunner(hook, config)

@@ -145,6 +145,8 @@ class CallState:
     reason why the session has to end, or None."""
     operation: str = ""
     """The API's method, such as `generateContent`; empty if it is unknown, as in events of a shim."""
+    apis: frozenset[str] = frozenset()
+    """The APIs that the call may be sent to, such as `vertex`; empty if it is sent nowhere."""
     model: str = ""
     """The model that the call is for, which hooks may have changed; empty in events of a shim."""
     own_model: str = ""

@@ -35,6 +35,7 @@ from hookgate.proxy.server.tls import Certificate
 from hookgate.proxy.sessions.interactions import KnownInteractions
 from hookgate.proxy.sessions.sessions import LocalSessions, Sessions
 from hookgate.proxy.store import Store
+from hookgate.proxy.upstream.access_tokens import PolicyTokens
 from hookgate.proxy.upstream.client import Upstreams
 from hookgate.proxy.workers.interrupts import catch_interrupts
 from hookgate.proxy.workers.sockets import BalancedAcceptor, ConnectionCounts, WorkerSockets
@@ -62,7 +63,8 @@ async def serve(effective: EffectiveConfig) -> None:
     metrics = Metrics(config.metrics.models, prices)
     async with Store(config.store, found.state) as store, contextlib.AsyncExitStack() as stack:
         sources, pushed = stack.enter_context(policy.open_pushed_policy(config, found))
-        reloader = policy.load_policy(sources, store=store, prices=prices)
+        tokens = PolicyTokens(config.credentials)
+        reloader = policy.load_policy(sources, store=store, prices=prices, access_tokens=tokens)
         for_hooks = descriptors_of_hooks(reloader.current.configuration)
         limit = max(MAX_DESCRIPTORS, descriptors_for(config.limits, for_hooks))
         # Adopt the processes that hooks leave behind; hooks do not inherit the raised limit.
@@ -73,7 +75,7 @@ async def serve(effective: EffectiveConfig) -> None:
         ):
             url = store.url() if config.audit.enabled or config.store.is_server else None
             budget = Budget(descriptors, for_hooks)
-            parts = _Parts(effective, sources, pushed, reloader, metrics, store, url, prices, budget)
+            parts = _Parts(effective, sources, pushed, reloader, metrics, store, url, prices, budget, tokens)
             if sockets is None:
                 await _serve_alone(parts, interrupted)
             else:
@@ -93,6 +95,7 @@ class _Parts:
     store_url: str | None
     prices: Prices | None
     budget: Budget
+    access_tokens: PolicyTokens
 
     @property
     def config(self) -> Config:
@@ -194,6 +197,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         _open_sessions(config, parts.store_url, state) as sessions,
         _open_issued_keys(parts) as issued_keys,
     ):
+        parts.access_tokens.upstreams = upstreams
         reloader.watchers.append(lambda _: policy.warn_of_hooks(reloader.current.configuration))
         reloader.watchers.append(lambda _: warn_of_unmet_conditions(reloader.current.configuration, config))
         gateway = Gateway(

@@ -26,7 +26,7 @@ from support.hooks.kinds import GREETING, KEPT_HERE, KEY, ask, documented, runni
 from support.programs.processes import eventually
 
 from hookgate.hooks import HookError
-from hookgate.hooks.runners.http import MAX_RESPONSE
+from hookgate.hooks.runners.service_client import MAX_RESPONSE
 
 pytestmark = pytest.mark.usefixtures("tidy")
 

@@ -12,7 +12,7 @@ from support.hooks.http import BROKEN_OFF, echo, http, peer, read_request, respo
 from support.hooks.kinds import ask, running
 
 from hookgate.hooks import HookError
-from hookgate.hooks.runners import http as services
+from hookgate.hooks.runners import service_client as services
 
 pytestmark = pytest.mark.usefixtures("tidy")
 

@@ -321,3 +321,17 @@ async def test_a_policy_that_was_observed_decides_the_same_when_it_is_replayed_a
 
 
 REMOVES = {"name": "sh", "args": {"command": "rm -rf x"}}
+
+
+async def test_a_policy_that_asks_a_service_elsewhere_is_replayed_if_its_settings_allow_that(
+    tmp_path: Path,
+) -> None:
+    guard = builtin("guard", "guardrail", url="https://guard.example.invalid")
+    content = {
+        "hooks": {"SessionStart": [], "AfterModel": [{"hooks": [guard]}]},
+        "hooksConfig": {"http_targets": ["https://guard.example.invalid/"]},
+    }
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(content))
+    ran = await run("replay", "--json", "--policy", str(policy), str(export(tmp_path)))
+    assert ran.code == 0, ran

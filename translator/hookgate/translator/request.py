@@ -195,6 +195,15 @@ def _apply_config(body: JsonObject, edit: Any) -> JsonObject:
     return body if config is current else write(body, "generationConfig", config)
 
 
+def _apply_model_armor(body: JsonObject, edit: Any) -> JsonObject:
+    """Set the templates of Model Armor, and remove safety settings: the API does not take both."""
+    if not isinstance(edit, dict):
+        raise EditError("modelArmorConfig", "an object", edit)
+    if same(edit, read(body, "modelArmorConfig")) and read(body, "safetySettings") is None:
+        return body
+    return write(without(body, "safetySettings"), "modelArmorConfig", edit)
+
+
 def _apply_contents(body: JsonObject, edit: Any) -> JsonObject:
     if not isinstance(edit, list | dict):
         raise EditError("contents", "a list of contents", edit)
@@ -215,7 +224,11 @@ _RAW_SECTIONS: tuple[ViewSection, ...] = (
     ("systemInstruction", _apply_system_instruction),
     ("generationConfig", _apply_config),
 )
-_STABLE_SECTIONS: tuple[ViewSection, ...] = (("config", _apply_config), ("toolConfig", apply_tool_config))
+_STABLE_SECTIONS: tuple[ViewSection, ...] = (
+    ("config", _apply_config),
+    ("toolConfig", apply_tool_config),
+    ("modelArmorConfig", _apply_model_armor),
+)
 
 EDITED_SECTIONS = frozenset(name for name, _ in (*_RAW_SECTIONS, *_STABLE_SECTIONS))
 """The names of the parts of a shown request that an edit may contain, besides the model and the messages."""

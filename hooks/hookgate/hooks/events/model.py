@@ -85,7 +85,8 @@ class BeforeModelSpecific(SpecificOutput):
     """The fields of hookSpecificOutput for BeforeModel."""
 
     llm_request: Unchecked = None
-    """Edits to the request: only the fields given here change."""
+    """Edits to the request: only the fields given here change. Besides those of the input, `modelArmorConfig`
+    sets the templates with which Vertex AI lets Model Armor judge the call."""
 
     llm_response: Annotated[Unchecked, BeforeValidator(_none_if_empty)] = None
     """An answer to use instead of calling the model. `{"text": "…"}` is enough; a whole REST body

@@ -10,6 +10,10 @@ from typing import Any
 
 from hookgate.hooks.policy_environment import Builtins, Policy, PolicyEnvironment
 
+_NEEDS = (
+    "this policy needs {}; in a checkout of hookgate, run: pip install '.[proxy]'"  # the base has no aiohttp
+)
+
 
 def _cassette(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
     from hookgate.hooks.policies.cassette import cassette_policy  # noqa: PLC0415  # see the module's docstring
@@ -17,10 +21,26 @@ def _cassette(options: Mapping[str, Any], environment: PolicyEnvironment) -> Pol
     return cassette_policy(options, environment)
 
 
+def _guardrail(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
+    try:
+        from hookgate.hooks.policies.services.guardrail import guardrail_policy  # noqa: PLC0415  # see above
+    except ImportError as error:
+        raise ValueError(_NEEDS.format(error.name)) from None
+    return guardrail_policy(options, environment)
+
+
 def _limits(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
     from hookgate.hooks.policies.limits import limits_policy  # noqa: PLC0415  # see the module's docstring
 
     return limits_policy(options, environment)
+
+
+def _model_armor(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
+    try:
+        from hookgate.hooks.policies.services.model_armor import model_armor_policy  # noqa: PLC0415  # see above
+    except ImportError as error:
+        raise ValueError(_NEEDS.format(error.name)) from None
+    return model_armor_policy(options, environment)
 
 
 def _models(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
@@ -44,7 +64,9 @@ def _tools(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy
 BUILTINS: Builtins = MappingProxyType(
     {
         "cassette": _cassette,
+        "guardrail": _guardrail,
         "limits": _limits,
+        "model_armor": _model_armor,
         "models": _models,
         "redact": _redact,
         "tools": _tools,
@@ -55,7 +77,9 @@ BUILTINS: Builtins = MappingProxyType(
 EVENTS_BY_POLICY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "cassette": ("BeforeModel", "AfterModel"),
+        "guardrail": ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool"),
         "limits": ("BeforeModel",),
+        "model_armor": ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool"),
         "models": ("BeforeModel", "AfterModel"),
         "redact": ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool"),
         "tools": ("BeforeToolSelection", "BeforeTool", "AfterModel"),

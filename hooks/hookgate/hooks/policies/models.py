@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from hookgate.hooks.policies.armor_templates import TemplateName
 from hookgate.hooks.policies.options import Globs, Options, matches_name, read_options
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import UNREADABLE_MODEL, SessionContext
-from hookgate.translator.fields import camel
+from hookgate.translator.fields import camel, read
 
 
 def _one_model(value: str) -> str:
@@ -108,6 +109,41 @@ def route_model(rules: Iterable[RoutingRule], request: Mapping[str, Any], sessio
     return next((rule.to for rule in rules if rule.when.holds(request, session)), requested)
 
 
+class ModelArmorTemplates(Options):
+    """The templates of Model Armor with which Vertex AI judges a call itself."""
+
+    prompts: TemplateName
+    """The template for the request."""
+
+    answers: TemplateName
+    """The template for the answer."""
+
+    action: Literal["set", "require"] = "set"
+    """Whether every call gets these templates, or a call is denied that does not name them."""
+
+    def named_by(self, config: Any) -> bool:
+        """Return whether a request's `modelArmorConfig` names these templates."""
+        return isinstance(config, dict) and self.as_config() == {
+            name: read(config, name) for name in ("promptTemplateName", "responseTemplateName")
+        }
+
+    def as_config(self) -> dict[str, str]:
+        """Return the `modelArmorConfig` of a request."""
+        return {"promptTemplateName": self.prompts, "responseTemplateName": self.answers}
+
+
+_ARMORED = frozenset({"generateContent", "streamGenerateContent"})
+"""The methods of Vertex AI that take the templates of Model Armor."""
+
+_NOT_GENERATING = frozenset(
+    {
+        *("countTokens", "computeTokens", "embedContent", "batchEmbedContents", "createEmbedding"),
+        *("createCachedContent", "updateCachedContent"),
+    }
+)
+_NO_ARMOR = "{operation} is not allowed here: Vertex AI applies Model Armor only to generateContent."
+_ARMOR_MISSING = "This call must name the templates of Model Armor that this gateway requires."
+
 _FINDING = "model not allowed"
 _ANSWERED = "The answer is withheld, because the model {model!r} gave it, which is not allowed here."
 _NOT_ALLOWED = "The model {model!r} is not allowed here{instead}."
@@ -142,6 +178,9 @@ class ModelsOptions(Options):
     cap: Mapping[SettingName, float] = Field(default={}, strict=False)
     """Maximum values of numbers in generationConfig, which are also set where the number is missing."""
 
+    model_armor: ModelArmorTemplates | None = None
+    """The templates of Model Armor for calls that are sent to Vertex AI."""
+
     instruct: str = ""
     """Text that is added to the system instruction of every call."""
 
@@ -167,10 +206,33 @@ def models_policy(options: Mapping[str, Any], environment: PolicyEnvironment) ->
             instead = f"; allowed are {', '.join(settings.allow)}" if settings.allow else ""
             reason = settings.reason or _NOT_ALLOWED.format(model=own or model, instead=instead)
             return {"decision": "deny", "reason": reason}
+        if reason := _armor_problem(settings.model_armor, request, session):
+            return {"decision": "deny", "reason": settings.reason or reason}
         edit = _edit(settings, request, model)
+        if settings.model_armor is not None and _is_armored(session):
+            edit["modelArmorConfig"] = settings.model_armor.as_config()
         return {"hookSpecificOutput": {"llm_request": edit}} if edit else None
 
     return judge
+
+
+def _is_armored(session: SessionContext) -> bool:
+    """Return whether the call may be sent to a method that takes the templates of Model Armor."""
+    state = session.call_state
+    return "vertex" in state.apis and state.operation in _ARMORED
+
+
+def _armor_problem(
+    armor: ModelArmorTemplates | None, request: Mapping[str, Any], session: SessionContext
+) -> str:
+    """Return the reason why a call is denied because of Model Armor, or an empty string."""
+    state = session.call_state
+    if armor is None or "vertex" not in state.apis or state.operation in _NOT_GENERATING:
+        return ""
+    if state.operation not in _ARMORED:
+        return _NO_ARMOR.format(operation=state.operation)
+    named = armor.named_by(read(request.get("fields") or {}, "modelArmorConfig"))
+    return "" if named or armor.action == "set" else _ARMOR_MISSING
 
 
 def _judge_answer(options: ModelsOptions, model: str) -> dict[str, Any] | None:

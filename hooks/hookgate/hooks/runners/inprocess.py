@@ -256,6 +256,14 @@ class Accounting(Protocol):
         """Count what the current call will have used, whose request was judged in an earlier call."""
 
 
+@runtime_checkable
+class Closing(Protocol):
+    """A policy that has resources to close, such as connections."""
+
+    async def close(self) -> None:
+        """Close them."""
+
+
 class BuiltinRunner:
     """Runs a built-in policy in the event loop. Policies use threads for slow work, such as long texts."""
 
@@ -297,7 +305,9 @@ class BuiltinRunner:
         return screening.screen(session)
 
     async def close(self) -> None:
-        """Do nothing: a policy has no resources to close."""
+        """Close what the policy has opened."""
+        if isinstance(self._policy, Closing):
+            await self._policy.close()
 
 
 def _create_policy(

@@ -245,6 +245,8 @@ class HttpConfig(HookConfig):
 
 _POLICY_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
     "redact": {"view": "body", "stream": "held"},
+    "model_armor": {"view": "body", "stream": "window"},
+    "guardrail": {"view": "body", "stream": "window"},
     "models": {"view": "raw", "stream": "event"},
     "cassette": {"view": "raw", "stream": "complete"},
     "tools": {"view": "raw", "stream": "event"},

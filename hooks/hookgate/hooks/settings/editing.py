@@ -205,7 +205,7 @@ def with_allowed(text: str, names: Collection[str | None], finding: str) -> str:
     """
     for event, groups in _member(text, ["hooks"], {}).items():
         for at, group in enumerate(groups if isinstance(groups, list) else ()):
-            for number, hook in enumerate(_hooks_of(group)):
+            for number, hook in enumerate(hooks_of(group)):
                 fields = hook if isinstance(hook, dict) else {}
                 if fields.get("builtin") != "redact" or fields.get("name") not in names:
                     continue

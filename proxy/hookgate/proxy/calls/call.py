@@ -185,6 +185,8 @@ class Call:
         """Return the session of a model call, and the fingerprints of its last turn if it names none."""
         contents, caller = read_list(body, "contents"), self.caller
         state = create_call_state(self.route, body, generates=generates, turns=self.turns)
+        if self.route.credential_team is not None:
+            state.apis = self.services.upstreams.apis(self.route)
         state.steps, state.rerouted, state.model = self.steps, self.services.rerouted, self.record.model
         if generates:
             state.expected = self._with_stored(state.expected, [body])

@@ -87,14 +87,18 @@ class EventService:
         self._per_second = services.config.limits.events
         self._rates = Rates(self._per_second)
 
-    async def run(self, call: Call, engine: Engine) -> web.Response:
-        """Judge one event.
+    def admit(self, call: Call) -> None:
+        """Check whether the caller may send an event now.
 
-        Raises ApiError if the input is invalid, the caller sends too many events, or a web page sends it:
-        browsers send some requests of any page, which then cannot read the answer, but hooks would have run.
+        Raises ApiError if it sends too many, or if a web page sends it: browsers send some requests of any
+        page, which then cannot read the answer, but hooks would have run.
         """
         self.refuse_pages(call)
         self.count(call)
+
+    async def run(self, call: Call, engine: Engine) -> web.Response:
+        """Judge one event. Raises ApiError if the input is invalid, or if the caller may not send it."""
+        self.admit(call)
         body = await call.read_body()
         for observer in call.observers:
             observer.on_request(body)

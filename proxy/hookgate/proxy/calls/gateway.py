@@ -16,6 +16,7 @@ from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.event_service import EventService
 from hookgate.proxy.calls.forward import forward_unjudged
 from hookgate.proxy.calls.generation import GenerationCall
+from hookgate.proxy.calls.guardrail_service import GuardrailService
 from hookgate.proxy.calls.interactions import call_interactions, forward_interaction
 from hookgate.proxy.calls.items import ItemsCall
 from hookgate.proxy.calls.live import LiveSession
@@ -25,13 +26,19 @@ from hookgate.proxy.calls.uploads import UploadCalls
 from hookgate.proxy.calls.websockets import tunnel
 from hookgate.proxy.config import Config
 from hookgate.proxy.errors import ApiError, not_a_route
-from hookgate.proxy.keys.callers import KEY_HEADER, SESSION_HEADER, check_credentials, sent_credential
+from hookgate.proxy.keys.callers import (
+    KEY_HEADER,
+    SESSION_HEADER,
+    check_credentials,
+    sent_credential,
+    with_guardrail_key,
+)
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, RECEIPT_HEADER, CallRecord, Receipts
 from hookgate.proxy.observe.tracing import Traces
 from hookgate.proxy.routes.cross_origin import allow_call, allowed_origin, is_preflight, readable_by
-from hookgate.proxy.routes.table import Route, Routes, without_prefix
+from hookgate.proxy.routes.table import GUARDRAIL, Route, Routes, without_prefix
 from hookgate.proxy.routes.uploads import UPLOAD
 from hookgate.proxy.server.connection import Request, check_head, error_response, internal_error
 from hookgate.proxy.sessions.interactions import KnownInteractions, id_in_path
@@ -86,6 +93,7 @@ class Gateway:
         )
         self._events = EventService(self._services)
         self._agent_events = AgentEvents(self._events, self._services)
+        self._guardrail = GuardrailService(self._services, self._events.admit)
         self._metrics = metrics or Metrics(self._config.metrics.models, self._services.prices)
         self._traces = traces
         self._pacer = Pacer()
@@ -179,7 +187,7 @@ class Gateway:
         issued_keys, issued = self._services.issued_keys, None
         try:
             target = without_prefix(request.raw_path, self._config.listen.path_prefix)
-            route = self._routes.match(request.method, target)
+            route = with_guardrail_key(self._routes.match(request.method, target), request.headers)
             if issued_keys is not None:
                 issued_keys.check_path(request.raw_path)
             if route.kind not in _WEBSOCKETS and "websocket" in request.headers.get(hdrs.UPGRADE, "").lower():
@@ -231,6 +239,8 @@ class Gateway:
         Not itself a coroutine, so that one fewer coroutine is resumed for each chunk of an answer.
         """
         call.record.revision = engine.revision
+        if call.route.verb == GUARDRAIL:
+            return self._guardrail.run(call, engine)
         if call.route.kind == "event":
             own = call.route.verb in DIALECTS
             return self._agent_events.run(call, engine) if own else self._events.run(call, engine)

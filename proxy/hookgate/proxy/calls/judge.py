@@ -62,6 +62,7 @@ def create_call_state(
     """
     return CallState(
         operation=route.verb,
+        apis=frozenset({route.api}),
         own_model=route.own_model,
         requires_json=requires_json(read_object(body, "generationConfig")),
         expected=estimate_use(body, turns=turns) if generates else ExpectedUse(),

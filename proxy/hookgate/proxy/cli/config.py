@@ -30,6 +30,7 @@ from hookgate.proxy.policy import describe_hooks, hook_warnings
 from hookgate.proxy.policy.unmet_conditions import unmet_conditions
 from hookgate.proxy.server.tls import Certificate
 from hookgate.proxy.store import Store, StoreError
+from hookgate.proxy.upstream.access_tokens import PolicyTokens
 from hookgate.proxy.upstream.client import Upstreams
 from hookgate.proxy.upstream.credentials import CredentialsError, GatewayCredentials
 
@@ -99,7 +100,7 @@ async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> list[str]
     # Only the URL is checked, unless a policy is in the database, because the gateway creates the database.
     Store(config.store, find_sources(config.hooks).state).url()
     sources = policy.read_all_sources(config)
-    reloader = policy.load_policy(sources, prices=prices)
+    reloader = policy.load_policy(sources, prices=prices, access_tokens=PolicyTokens(config.credentials))
     await reloader.close()
     configuration = reloader.current.configuration
     if problems := list(_broken_commands(configuration)):

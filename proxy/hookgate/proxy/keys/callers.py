@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
@@ -14,7 +14,7 @@ from hookgate.hooks.session import CallState
 from hookgate.proxy.config.models import NamedKey
 from hookgate.proxy.config.values import read_secret
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.routes.table import Route, session_name
+from hookgate.proxy.routes.table import GUARDRAIL, Route, session_name
 from hookgate.translator.strictjson import dumps
 
 if TYPE_CHECKING:  # only gateways that issue keys need it
@@ -179,6 +179,12 @@ def named_session(route: Route, headers: Mapping[str, str]) -> str:
 def sent_credential(route: Route, headers: Mapping[str, str]) -> str:
     """Return the key as it was sent, in a header with its scheme, or an empty string."""
     return headers.get(KEY_HEADER) or route.api_key or headers.get("authorization", "") or route.access_token
+
+
+def with_guardrail_key(route: Route, headers: Mapping[str, str]) -> Route:
+    """Return the route with the key as LiteLLM sends it to a guardrail, in a header of its own."""
+    key = headers.get("x-api-key") if route.verb == GUARDRAIL else None
+    return replace(route, api_key=key) if key else route
 
 
 def hash_of_key(sent: str) -> str:

@@ -15,7 +15,7 @@ from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.hooks.layers_in_force import NotInForce
 from hookgate.hooks.policies import COUNTING, PINNING
-from hookgate.hooks.policy_environment import Counters, PinnedTools, PriceTable
+from hookgate.hooks.policy_environment import AccessTokens, Counters, PinnedTools, PriceTable
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runs import Health, HookStatus, TrustCheck
 from hookgate.hooks.settings import EVENTS, BuiltinConfig, Hook, Loaded, read_sources
@@ -74,11 +74,16 @@ _SURPRISING = f"returned surprising output; {_SEE_LOG}"
 
 
 def load_policy(
-    sources: Sources, *, store: Store | None = None, prices: PriceTable | None = None
+    sources: Sources,
+    *,
+    store: Store | None = None,
+    prices: PriceTable | None = None,
+    access_tokens: AccessTokens | None = None,
 ) -> EngineReloader:
     """Return an engine for the settings of `sources`. Raises SettingsError if they are unusable.
 
     Policies store counters and pins in `store`, which is opened when first needed; without it, in memory.
+    Those that call Google's services use `access_tokens`.
     """
     refusal = TrustStore(sources.state).refusal
 
@@ -92,6 +97,7 @@ def load_policy(
             counters=counters,
             pins=pins,
             prices=prices,
+            access_tokens=access_tokens,
         )
         return Engine(configuration, runners, trust_check=refusal, health=health)
 

@@ -285,6 +285,12 @@ _CODE_ASSIST = (
     _forwarded(None, "code_assist", _GET, "/{v}/operations/{id}"),
 )
 
+GUARDRAIL = "checkGuardrail"
+"""The method of the guardrail service, which other gateways call."""
+
+GUARDRAIL_PATH = "/hookgate/v1/guardrail"
+"""What those gateways are configured with: they add the rest of the path."""
+
 _OWN = (
     Row(None, "gemini", "event", _POST, "/hookgate/v1/events/{verb}", EVENTS, alts=frozenset()),
     Row(
@@ -297,9 +303,11 @@ _OWN = (
         frozenset({"event"}),
         frozenset(),
     ),
+    Row(None, "gemini", "event", _POST, f"{GUARDRAIL_PATH}/beta/litellm_basic_guardrail_api", (GUARDRAIL,)),
     Row(None, "gemini", "receipt", _GET, "/hookgate/v1/receipts/{id}", alts=frozenset()),
 )
-"""The gateway's own routes: the event service, for shims and for agents' own hooks, and receipts."""
+"""The gateway's own routes: the event service for shims and agents' hooks, the guardrail service, and
+receipts."""
 
 TABLE = (*_GEMINI, *_VERTEX, *_CODE_ASSIST, *_OWN)
 

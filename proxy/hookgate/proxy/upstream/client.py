@@ -297,9 +297,17 @@ class Upstreams:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
+    async def access_token(self, name: str) -> str:
+        """Return a valid access token of a credential that has tokens. Raises ApiError (503)."""
+        return await next(token for token in self.credentials.tokens if token.name == name).get()
+
     def named_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return those of the client's headers that the operator passes on by name."""
         return _forwarded(headers.items(), self._named_headers, ()) if self._named_headers else {}
+
+    def apis(self, route: Route) -> frozenset[str]:
+        """Return the APIs to which credentials of the gateway send calls of a route. Raises ApiError."""
+        return frozenset(each.route.api for each in self.credentials.candidates(route))
 
     def refusal(self, route: Route) -> ApiError | None:
         """Return the error for a route that no credential of the gateway serves, or None."""

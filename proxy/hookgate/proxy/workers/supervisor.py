@@ -30,6 +30,7 @@ from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
 from hookgate.proxy.server.listener import CLIENTS, bind_listeners, url_of
 from hookgate.proxy.store import Store
+from hookgate.proxy.upstream.access_tokens import PolicyTokens
 from hookgate.proxy.workers.interrupts import catch_interrupts
 from hookgate.proxy.workers.processes import SupervisedWorker, WorkerProcesses
 from hookgate.proxy.workers.worker import RECORDED
@@ -212,7 +213,9 @@ async def _supervise(
 ) -> None:
     config = effective.config
     url = Store(config.store, sources.state).url()
-    reloader = policy.load_policy(sources, prices=read_prices(config.prices.file))
+    reloader = policy.load_policy(
+        sources, prices=read_prices(config.prices.file), access_tokens=PolicyTokens(config.credentials)
+    )
     listeners = await bind_listeners(*host_and_port(config.listen.address), CLIENTS)
     gateway_url = url_of("https" if config.listen.certificate else "http", listeners[0].getsockname())
     with (

@@ -208,6 +208,7 @@ async def run_replay(given: argparse.Namespace) -> int:
     clock = ReplayClock()
     runners = make_runners(
         configuration.hooks(),
+        http_targets=configuration.http_targets,
         builtins={**BUILTINS, "limits": partial(limits_policy, clock=clock)},
         counters=MemoryCounters(clock, _MAX_COUNTS),
         prices=prices,
