@@ -36,14 +36,14 @@ _BRIEF_BYTES, _BYTES_PER_SEARCH = 1024 * 1024, 4096
 """The bytes that can be searched in some tens of milliseconds even if they are crafted, and what the overhead
 of a search adds to them."""
 
-QUICK_SEARCH = 8 * 1024
+QUICK_SEARCH = 16 * 1024
 """Characters whose search takes some tens of microseconds, or some ten milliseconds if they are random.
 
 For random text, RE2 builds new states nearly everywhere, which takes one or two milliseconds per KB.
 """
 
-_VALUE_CHARACTERS = 128
-"""Characters whose search takes as long as a value does besides its text."""
+_VALUE_CHARACTERS = 4
+"""Characters of random text whose search takes longer than a value does besides its text."""
 
 _JOINED = 8192
 """The characters of texts that are searched at once."""
