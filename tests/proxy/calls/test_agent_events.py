@@ -402,6 +402,15 @@ async def test_both_names_of_an_argument_are_refused() -> None:
     assert "has the arguments 'CommandLine' and 'command'" in answer.json["reason"]
 
 
+@pytest.mark.parametrize("name", ["commandline", "COMMANDLINE", "Command"])
+async def test_argument_in_another_case_is_refused(name: str) -> None:
+    call = {"name": "run_command", "args": {name: "rm -rf /"}}
+    async with gateway(policy()) as url:
+        answer = await tell(url, "antigravity", antigravity("PreToolUse", toolCall=call))
+    assert answer.json["decision"] == "deny"
+    assert f"has the argument {name!r}" in answer.json["reason"]
+
+
 async def test_web_page_may_not_post_events() -> None:
     async with gateway({}) as url:
         headers = {**KEY, "origin": "https://evil.example"}
