@@ -53,10 +53,9 @@ async def test_a_key_in_a_file_that_it_reads_never_reaches_the_upstream(ask: Any
 
 
 @pytest.mark.parametrize("ask", [antigravity, antigravity_openai])
-async def test_forbidden_tool_is_denied_without_its_own_hooks(ask: Any, tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    kept.touch()
-    command = {"CommandLine": f"rm -f {kept}", "Cwd": str(tmp_path), "toolAction": "A", "toolSummary": "B"}
+@pytest.mark.parametrize("name", ["CommandLine", "commandline"])  # the harness runs both
+async def test_forbidden_tool_is_denied_without_its_own_hooks(ask: Any, name: str, tmp_path: Path) -> None:
+    command = {name: "rm -f kept", "Cwd": str(tmp_path), "toolAction": "A", "toolSummary": "B"}
     call = {"name": "run_command", "args": {**command, "WaitMsBeforeAsync": 1000}}
     model = {
         "rules": [
@@ -70,7 +69,6 @@ async def test_forbidden_tool_is_denied_without_its_own_hooks(ask: Any, tmp_path
         ran = await ask(tmp_path, "Delete it.", gateway.url)
         sent = [json.dumps(request.body) for request in gateway.recorded]
     assert ran.lines == [{"text": "It was denied."}]
-    assert kept.exists()
     assert "Tool execution blocked: Keep it." in sent[-1]
 
 

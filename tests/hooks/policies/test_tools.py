@@ -87,6 +87,21 @@ NO_RM = {
 }
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"CommandLine": "rm x"},
+        {"commandline": "rm x"},
+        {"COMMANDLINE": "rm x", "CommandLine": "ls"},
+        {"commandLine": "ls", "CommandLine": "rm x"},
+    ],
+)
+def test_argument_is_found_in_any_case(arguments: Json) -> None:
+    rule = {"tool": "run_command", "when": {"/CommandLine": {"runs": {"program": "rm"}}}, "reason": "No."}
+    assert denied({"deny": [rule]}, "run_command", **arguments) == "No."
+    assert denied({"deny": [rule]}, "run_command", **dict.fromkeys(arguments, "ls")) is None
+
+
 def test_a_tool_that_is_denied_for_some_arguments_is_offered_all_the_same() -> None:
     assert denied(NO_RM, "run_shell_command", command="ls") is None
     assert denied(NO_RM, "run_shell_command", command="rm -rf x") is not None

@@ -10,8 +10,8 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from support.gateway.loopback import gateway_before, listens, runs, says
-from support.wire import KEY, Answer, peer, post
+from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
+from support.wire import KEY, UNARY, Answer, peer, post
 
 from hookgate.hooks.dialects import DIALECTS
 from hookgate.proxy.config import Config, LimitSettings
@@ -402,6 +402,15 @@ async def test_both_names_of_an_argument_are_refused() -> None:
     assert "has the arguments 'CommandLine' and 'command'" in answer.json["reason"]
 
 
+@pytest.mark.parametrize("name", ["commandline", "COMMANDLINE", "Command"])
+async def test_argument_in_another_case_is_refused(name: str) -> None:
+    call = {"name": "run_command", "args": {name: "rm -rf /"}}
+    async with gateway(policy()) as url:
+        answer = await tell(url, "antigravity", antigravity("PreToolUse", toolCall=call))
+    assert answer.json["decision"] == "deny"
+    assert f"has the argument {name!r}" in answer.json["reason"]
+
+
 async def test_web_page_may_not_post_events() -> None:
     async with gateway({}) as url:
         headers = {**KEY, "origin": "https://evil.example"}
@@ -412,6 +421,31 @@ async def test_cursor_that_runs_claude_code_s_hooks_is_answered_in_its_own_diale
     async with gateway(policy()) as url:
         answer = await tell(url, "claude-code", BY_NAME["cursor"].call("rm -rf /"))
     assert answer.json["permission"] == "deny"
+
+
+async def test_results_of_cursor_s_mcp_tools_are_replaced_and_those_of_its_own_are_reported_as_lost() -> None:
+    redact = {"AfterTool": [{"type": "builtin", "builtin": "redact"}]}
+    async with gateway(redact) as url:
+        for tool, expected, cannot in (
+            ("MCP:query", {"updated_mcp_tool_output": f"key {MASKED}"}, set()),
+            ("Shell", {}, {"the changed result"}),
+        ):
+            result = cursor("postToolUse", tool_name=tool, tool_input="{}", tool_output=f"key {SECRET}")
+            answer = await tell(url, "cursor", result)
+            assert (answer.json, lost(answer)) == (expected, cannot)
+
+
+async def test_events_are_still_derived_from_calls_of_an_agent_whose_hooks_show_less() -> None:
+    seen: list[Json] = []
+    async with running_gateway({"AfterTool": [listens(seen)]}) as running:
+        for posted in (antigravity("PreInvocation"), BY_NAME["antigravity"].call("ls")):
+            assert (await tell(running.url, "antigravity", posted)).status == 200
+        call = {"functionCall": {"name": "run_command", "args": {}}}
+        result = {"functionResponse": {"name": "run_command", "response": {"output": "shown"}}}
+        turns = [("user", {"text": "hi"}), ("model", call), ("user", result)]
+        body = {"contents": [{"role": role, "parts": [part]} for role, part in turns]}
+        await post(running.url, UNARY, body, {**KEY, "x-hookgate-session": "s-1"})
+    assert [event["tool_response"]["llmContent"] for event in seen] == ["shown"]
 
 
 async def test_sessions_of_agents_end() -> None:

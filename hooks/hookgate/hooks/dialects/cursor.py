@@ -116,9 +116,13 @@ def _write_prompt(name: str, document: Json, decided: Decided) -> Json:
     return fields(additional_context=decided.context, user_message=decided.message)
 
 
+def _is_mcp(document: Json) -> bool:
+    return text(document, "tool_name").startswith("MCP:")
+
+
 def _write_result(name: str, document: Json, decided: Decided) -> Json:
     answer = fields(additional_context=decided.context)
-    if not text(document, "tool_name").startswith("MCP:"):
+    if not _is_mcp(document):
         return answer
     if decided.ends:
         return {**answer, "updated_mcp_tool_output": decided.reason}
@@ -152,7 +156,13 @@ CURSOR = Dialect(
         "beforeMCPExecution": EventRow("BeforeTool", _read_mcp_tool, _write_permission, _TOOL | parts("ask")),
         # The content of a file before the model sees it: the result of the tool that reads it.
         "beforeReadFile": EventRow("AfterTool", _read_file, _write_file, parts("deny")),
-        "postToolUse": EventRow("AfterTool", _read_result, _write_result, parts("context")),
+        "postToolUse": EventRow(
+            "AfterTool",
+            _read_result,
+            _write_result,
+            parts("context"),
+            can_also=lambda d: parts("deny", "result") if _is_mcp(d) else parts(),
+        ),
         "postToolUseFailure": EventRow("AfterTool", _read_failure, _write_context, parts("context")),
         "beforeSubmitPrompt": EventRow(
             "BeforeAgent", read_prompt, _write_prompt, parts("deny", "context", "message")

@@ -112,6 +112,8 @@ class EventRow:
     """What the answer can express."""
     applies: Callable[[Json], bool] = lambda document: True
     """Whether an input is one of the contract's event; if not, no hook judges it."""
+    can_also: Callable[[Json], frozenset[Part]] = lambda document: frozenset()
+    """What else the answer to an input can express."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +160,9 @@ class Dialect:
     def answer(self, name: str, document: Json, output: Json) -> AgentAnswer:
         """Return the answer for the combined output of all hooks."""
         row = self.rows[name]
-        decided = self._expressible(row, Decided.by(output))
-        lost = [shown for part, shown in _PARTS.items() if part in decided.given - row.can]
+        can = row.can | row.can_also(document)
+        decided = self._expressible(row.event, can, Decided.by(output))
+        lost = [shown for part, shown in _PARTS.items() if part in decided.given - can]
         return AgentAnswer(row.write(name, document, decided), (*lost, *decided.others))
 
     def refusal(self, name: str, document: Json, reason: str) -> Json | None:
@@ -172,22 +175,22 @@ class Dialect:
         output = key if row.event == "AfterAgent" else {"decision": "deny", "reason": reason}
         return self.answer(name, document, output).document
 
-    def _expressible(self, row: EventRow, decided: Decided) -> Decided:
+    def _expressible(self, event: str | None, can: frozenset[Part], decided: Decided) -> Decided:
         """Return what was decided, with denials in place of what the answer cannot express."""
         ends = replace(decided, denied=True, stopped=False, asks=False)
         if decided.ends:
-            if decided.stopped and "stop" not in row.can:
+            if decided.stopped and "stop" not in can:
                 return replace(ends, reason=decided.reason or _NO_REASON)
             return replace(decided, reason=decided.reason or _NO_REASON)
-        if row.event == "BeforeTool":
-            if decided.arguments is not None and "arguments" not in row.can:
+        if event == "BeforeTool":
+            if decided.arguments is not None and "arguments" not in can:
                 return replace(ends, reason=_NO_ARGUMENTS.format(agent=self.title))
-            if decided.asks and "ask" not in row.can:
+            if decided.asks and "ask" not in can:
                 return replace(ends, reason=decided.reason or _NO_QUESTION.format(agent=self.title))
-        if decided.result is not None and "result" not in row.can and "deny" in row.can:
+        if decided.result is not None and "result" not in can and "deny" in can:
             return replace(ends, reason=_NO_RESULT.format(agent=self.title))
         # Elsewhere, a question lets the agent continue.
-        return decided if row.event == "BeforeTool" else replace(decided, asks=False)
+        return decided if event == "BeforeTool" else replace(decided, asks=False)
 
 
 def text(document: Json, *keys: str) -> str:

@@ -50,6 +50,11 @@ class Tools:
         if both := [key for key, renamed in names.items() if key in given and renamed in given]:
             # Hooks would see one of them, and the tool would use the other.
             raise ValueError(f"the tool {name[:64]!r} has the arguments {both[0]!r} and {names[both[0]]!r}")
+        spelled = {key.lower(): key for key in (*names.values(), *names)}
+        if other := [key for key in given if spelled.get(key.lower(), key) not in (key, names.get(key))]:
+            # An agent whose parser ignores case would use it.
+            meant = spelled[other[0].lower()]
+            raise ValueError(f"the tool {name[:64]!r} has the argument {other[0]!r}; write {meant!r}")
         return {
             "tool_name": self.name(name),
             "tool_input": {names.get(key, key): value for key, value in given.items()},

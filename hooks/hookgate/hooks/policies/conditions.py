@@ -176,21 +176,30 @@ def check_all(conditions: Conditions, arguments: Any) -> ConditionFinding:
     """Return whether there is a value at each place, and its condition holds."""
     unreadable = ""
     for place, condition in conditions.items():
-        finding = next((condition.check(value) for value in at(arguments, place)), ConditionFinding(False))
-        if not finding.holds:
+        findings = [found for value in at(arguments, place) if (found := condition.check(value)).holds]
+        if not findings:
             return ConditionFinding(False)
+        finding = min(findings, key=lambda found: bool(found.unreadable))
         unreadable = unreadable or finding.unreadable
     return ConditionFinding(True, unreadable)
 
 
 def at(value: Any, pointer: str) -> Iterator[Any]:
-    """Yield the value at a JSON Pointer, if there is one."""
+    """Yield the values at a JSON Pointer.
+
+    Keys are compared without regard to case: some agents read arguments so, and a model could write
+    `commandline` in place of `CommandLine`.
+    """
+    values = [value]
     for step in pointer.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict) and key in value:
-            value = value[key]
-        elif isinstance(value, list) and key.isdigit() and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            return
-    yield value
+        values = [member for each in values for member in _members(each, key)]
+    yield from values
+
+
+def _members(value: Any, key: str) -> Iterator[Any]:
+    if isinstance(value, dict):
+        folded = key.casefold()
+        yield from (member for name, member in value.items() if name == key or name.casefold() == folded)
+    elif isinstance(value, list) and key.isdigit() and int(key) < len(value):
+        yield value[int(key)]

@@ -100,8 +100,7 @@ class AgentEvents:
             event, session = await self._events.read(call, kind, body)
             reason = await self._refusal(session) if isinstance(event, BeforeTool) else None
             if reason is None:
-                # Copilot reports the start of a session after its first prompt, which may have been denied.
-                output = await self._events.judge(call, engine, event, session, body, keep_stop=True)
+                output = await self._events.judge(call, engine, event, session, body, from_hooks=True)
             else:  # the agent may not have been able to apply the decision about its session or turn
                 call.record.note_verdict(kind, Verdict("deny", reason=reason))
                 await self._services.record_event(call.record)

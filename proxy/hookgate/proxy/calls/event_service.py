@@ -133,12 +133,12 @@ class EventService:
         body: JsonObject,
         *,
         deliver: bool = False,
-        keep_stop: bool = False,
+        from_hooks: bool = False,
     ) -> Output:
         """Run the hooks of an event, whose input is `body`, and return their combined output.
 
-        `deliver`: the gateway adds the hooks' context to the session's next call. `keep_stop`: a session
-        that starts stays stopped. Raises ApiError.
+        `deliver`: the gateway adds the hooks' context to the session's next call. `from_hooks`:
+        the event comes from the agent's own hooks. Raises ApiError.
         """
         record, services = call.record, call.services
         judge = Judge(engine, record, session)
@@ -152,7 +152,7 @@ class EventService:
                 "output": _output_for_transcript(output),
             }
             await services.transcripts.append(session, **line)
-        await apply_outcome(self._sessions, session, outcome, deliver=deliver, keep_stop=keep_stop)
+        await apply_outcome(self._sessions, session, outcome, deliver=deliver, from_hooks=from_hooks)
         for observer in call.observers:
             observer.on_event_output(output)
         await services.record_event(record)
@@ -165,7 +165,7 @@ async def apply_outcome(
     outcome: Outcome[Event],
     *,
     deliver: bool,
-    keep_stop: bool = False,
+    from_hooks: bool = False,
 ) -> None:
     """Store the effects of a shim's event on the session's model calls.
 
@@ -173,24 +173,25 @@ async def apply_outcome(
     """
     if outcome.event.name == "SessionEnd":
         return await sessions.end(session)
-    if isinstance(outcome.event, BeforeAgent):
+    if isinstance(outcome.event, BeforeAgent) and outcome.event.prompt:
         await sessions.link_prompt(session, outcome.event.prompt)
     await sessions.change(
-        session, lambda state: _note_outcome(state, outcome, deliver=deliver, keep_stop=keep_stop)
+        session, lambda state: _note_outcome(state, outcome, deliver=deliver, from_hooks=from_hooks)
     )
     return None
 
 
-def _note_outcome(state: SessionState, outcome: Outcome[Event], *, deliver: bool, keep_stop: bool) -> None:
+def _note_outcome(state: SessionState, outcome: Outcome[Event], *, deliver: bool, from_hooks: bool) -> None:
     event, verdict = outcome.event.name, outcome.verdict
-    state.note_event(event)
-    if isinstance(outcome.event, BeforeTool):
+    if not from_hooks:  # they may report less than a shim, so that events are still derived
+        state.note_event(event)
+    if isinstance(outcome.event, BeforeTool) and not from_hooks:
         state.count_announcement(outcome.event.tool_name, runs=not (verdict.denied or verdict.stop))
     reason = verdict.reason or (STOPPED if verdict.stop else DENIED)
     match outcome.event:
         # Agents may ignore these decisions, so the session's next calls are refused.
         case SessionStart():
-            stopped = state.stopped if keep_stop else None
+            stopped = state.stopped if from_hooks else None  # Copilot reports the start after a prompt
             state.begin_session()
             state.stopped = stopped
             state.refused = reason if verdict.stop or verdict.denied else None

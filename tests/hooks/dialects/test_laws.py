@@ -1,0 +1,97 @@
+"""Laws of all dialects, for any input: nothing fails, and nothing that hooks deny is lost."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.bodies.jsontext import json_values
+
+from hookgate.hooks.dialects import DIALECTS, antigravity, copilot, cursor
+from hookgate.hooks.dialects.tools import Tools
+
+Json = dict[str, Any]
+KEYS = [
+    *(
+        "session_id",
+        "sessionId",
+        "conversationId",
+        "conversation_id",
+        "cwd",
+        "workspace_roots",
+        "workspacePaths",
+    ),
+    *("tool_name", "toolName", "tool_input", "toolArgs", "toolCall", "name", "args", "command", "file_path"),
+    *("tool_response", "toolResult", "textResultForLlm", "tool_output", "content", "error", "prompt"),
+    *("last_assistant_message", "stop_hook_active", "source", "trigger", "invocationNum", "hook_event_name"),
+]
+NAMES = st.sampled_from(
+    ["Bash", "run_command", "bash", "view", "MCP:a:b", "mcp__a__b", "Shell", "{}", '{"a": 1}']
+)
+INPUTS = st.dictionaries(
+    st.sampled_from(KEYS),
+    NAMES | json_values | st.dictionaries(st.sampled_from(KEYS), NAMES | json_values, max_size=4),
+    max_size=8,
+)
+ROWS = [
+    pytest.param(dialect, name, id=f"{dialect.name} {name}")
+    for dialect in DIALECTS.values()
+    for name in dialect.rows
+]
+OUTPUTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "decision": st.sampled_from(["allow", "ask", "deny"]),
+        "reason": st.text(max_size=5),
+        "continue": st.booleans(),
+        "stopReason": st.text(max_size=5),
+        "systemMessage": st.text(max_size=5),
+        "suppressOutput": st.booleans(),
+        "hookSpecificOutput": st.fixed_dictionaries(
+            {},
+            optional={
+                "tool_input": st.dictionaries(st.sampled_from(KEYS), json_values, max_size=3),
+                "tool_result": st.dictionaries(st.just("llmContent"), json_values, max_size=1),
+                "additionalContext": st.text(max_size=5),
+            },
+        ),
+    },
+)
+
+
+@pytest.mark.parametrize(("dialect", "name"), ROWS)
+@given(document=INPUTS)
+def test_any_input_is_read_or_refused(dialect: Any, name: str, document: Json) -> None:
+    with suppress(ValueError):
+        read = dialect.read(name, document)
+        assert all(isinstance(read[key], str) for key in ("session_id", "transcript_path", "cwd"))
+
+
+@pytest.mark.parametrize(("dialect", "name"), ROWS)
+@given(document=INPUTS, output=OUTPUTS)
+def test_denial_and_stop_are_in_every_answer_or_named(
+    dialect: Any, name: str, document: Json, output: Json
+) -> None:
+    answer = dialect.answer(name, document, output)
+    json.dumps(answer.document)
+    if output.get("decision") == "deny" or output.get("continue") is False:
+        named = {"the denial", "the stop"} & {*answer.lost}
+        changed = answer.document != dialect.answer(name, document, {}).document
+        ends_anyway = dialect.rows[name].event == "AfterAgent" and output.get("continue") is False
+        assert named or changed or ends_anyway
+
+
+@pytest.mark.parametrize(
+    "tools", [antigravity.TOOLS, cursor._TOOLS, copilot._TOOLS], ids=["antigravity", "cursor", "copilot"]
+)
+@given(data=st.data())
+def test_arguments_come_back_under_their_own_names(tools: Tools, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(tools._tools)))
+    keys = [key for pair in tools._arguments(name).items() for key in pair]
+    arguments = data.draw(st.dictionaries(st.sampled_from([*keys, "other"]), json_values, max_size=4))
+    own = {renamed: key for key, renamed in tools._arguments(name).items()}
+    with suppress(ValueError):  # if both names of an argument are given
+        read = tools.read(name, arguments)["tool_input"]
+        assert tools.written(name, read) == {own.get(key, key): value for key, value in arguments.items()}
