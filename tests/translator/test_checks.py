@@ -7,8 +7,10 @@ from hypothesis import given
 from support.bodies.generate_content import responses
 
 from hookgate.translator import BodyError, check_request, check_response, read_inputs
+from hookgate.translator.answer_types import check_prototypes
 from hookgate.translator.checks import MAX_CANDIDATES
 from hookgate.translator.live.server import ServerMessage
+from hookgate.translator.strictjson import loads
 
 
 def answer(part: Any, **candidate: Any) -> dict[str, Any]:
@@ -220,3 +222,58 @@ def test_other_fields_may_have_any_name() -> None:
     part = {"text": "x", "PartX": 1, "functionCall": {"name": "f", "args": {"Text": "x", "Parts": []}}}
     body = {"contents": [{"role": "user", "parts": [part]}], "labels": {"Contents": "x"}}
     assert check_request(body) is body
+
+
+TEXT = {"content": {"role": "model", "parts": [{"text": "x"}]}}
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"candidates": [{**TEXT, "finishReason": 1}]}, "candidates[0].finishReason"),
+        ({"candidates": [{**TEXT, "finish_reason": {}}]}, "candidates[0].finish_reason"),
+        ({"candidates": [{**TEXT, "safetyRatings": {}}]}, "candidates[0].safetyRatings"),
+        ({"candidates": [{**TEXT, "safetyRatings": [None]}]}, "candidates[0].safetyRatings[0]"),
+        ({"candidates": [{**TEXT, "groundingMetadata": "x"}]}, "candidates[0].groundingMetadata"),
+        (
+            {"candidates": [{**TEXT, "groundingMetadata": {"groundingChunks": [{"web": {"uri": 1}}]}}]},
+            "candidates[0].groundingMetadata.groundingChunks[0].web.uri",
+        ),
+        ({"candidates": [{**TEXT, "urlContextMetadata": []}]}, "candidates[0].urlContextMetadata"),
+        ({"candidates": [TEXT], "usageMetadata": 3}, "usageMetadata"),
+        ({"candidates": [TEXT], "usageMetadata": {"totalTokenCount": "3"}}, "usageMetadata.totalTokenCount"),
+        ({"candidates": [TEXT], "usageMetadata": {"totalTokenCount": True}}, "usageMetadata.totalTokenCount"),
+        ({"candidates": [TEXT], "promptFeedback": []}, "promptFeedback"),
+        ({"candidates": [TEXT], "promptFeedback": {"blockReason": "OTHER"}}, "promptFeedback.blockReason"),
+        ({"candidates": [TEXT], "promptFeedback": {"blockReason": None}}, "promptFeedback.blockReason"),
+        ({"candidates": [TEXT], "responseId": 1}, "responseId"),
+        (
+            {"candidates": [{"content": {"parts": [{"text": "x", "thoughtSignature": 1}]}}]},
+            "candidates[0].content.parts[0].thoughtSignature",
+        ),
+    ],
+)
+def test_fields_of_answers_have_their_documented_types(body: dict[str, Any], place: str) -> None:
+    """AI SDK leaves out an event with other types, and LiteLLM one with a blockReason, and both go on."""
+    with pytest.raises(BodyError) as raised:
+        check_response(body)
+    assert raised.value.path == place
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a": {"__proto__": 1}}',
+        b'{"a": [{"\\u005f_proto__": {}}]}',
+        b'{"constructor": {"prototype": {}}}',
+        b'{"\\u0063onstructor": {"prototype": 1}}',
+    ],
+)
+def test_keys_that_change_objects_of_javascript_are_refused(data: bytes) -> None:
+    with pytest.raises(BodyError, match="__proto__"):
+        check_prototypes(data, loads(data))
+
+
+@pytest.mark.parametrize("data", [b'{"text": "__proto__"}', b'{"constructor": "A"}', b'{"a": "\\u003c"}'])
+def test_other_keys_and_texts_about_prototypes_pass(data: bytes) -> None:
+    check_prototypes(data, loads(data))

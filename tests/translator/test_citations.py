@@ -203,3 +203,23 @@ def test_the_places_of_all_citations_of_a_text_are_searched_for_at_once(
         "citations": [{"startIndex": 7, "endIndex": 11}],
     }
     assert moved["groundingMetadata"]["groundingSupports"][0]["segment"]["startIndex"] == 7
+
+
+def test_a_segment_without_its_text_gets_none() -> None:
+    """The texts of many supports would repeat the whole answer once for each."""
+    text = "a secret1 here. " * 50
+    span = {"startIndex": 0, "endIndex": len(text)}
+    shown: list[Json] = [
+        {"segment": dict(span)},
+        {"segment": {**span, "text": "short"}},
+        {"segment": {**span, "text": text}},
+    ]
+    before = {
+        "candidates": [
+            {"content": {"parts": [{"text": text}]}, "groundingMetadata": {"groundingSupports": shown}}
+        ]
+    }
+    after = {"candidates": [{**before["candidates"][0], "content": {"parts": [{"text": masked(text)}]}}]}
+    [candidate] = with_moved_citations(before, after)["candidates"]
+    moved = [each["segment"] for each in candidate["groundingMetadata"]["groundingSupports"]]
+    assert [each.get("text") for each in moved] == [None, masked(text)]

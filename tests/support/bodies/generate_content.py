@@ -239,7 +239,7 @@ def responses(draw: st.DrawFn) -> Json:
     usage = [{"promptTokenCount": 2.0, "totalTokenCount": 2**64}, {"trafficType": "ON_DEMAND"}]
     rest = some(
         *(("usageMetadata", counts) for counts in usage),
-        ("promptFeedback", {"blockReason": "SAFETY"}),
+        ("promptFeedback", {"safetyRatings": []} if found else {"blockReason": "SAFETY"}),
         ("modelVersion", "gemini-2.5-flash"),
         ("futureField", 2.0),
     )

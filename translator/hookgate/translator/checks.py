@@ -5,12 +5,14 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hookgate.translator.answer_types import check_types
 from hookgate.translator.fields import (
     BodyError,
     JsonObject,
     TooLargeError,
     camel,
     indexes,
+    parts_of,
     read,
     read_list,
     read_object,
@@ -356,9 +358,22 @@ def check_response(body: Any, most: int = MAX_CANDIDATES) -> JsonObject:
             raise
     if candidates and len(candidates) > 1 and len(set(indexes(candidates))) < len(candidates):
         raise BodyError("candidates", _SAME_INDEX)
+    check_types(body)
+    feedback = read(body, "promptFeedback")
+    if (
+        feedback is not None
+        and any(camel(name) == "blockReason" for name in feedback)
+        and _has_text(candidates)
+    ):
+        raise BodyError("promptFeedback.blockReason", _BLOCKED_TEXT)
     return body
 
 
+def _has_text(candidates: Any) -> bool:
+    return any(read(part, "text") for candidate in candidates or () for part in parts_of(candidate))
+
+
+_BLOCKED_TEXT = "the prompt was blocked, but there is a text, which some clients show, and others do not"
 _SAME_INDEX = "two candidates have the same index; some clients show the first one, others both"
 _TOO_MANY = "the request asks for at most {}, so there must not be others"
 

@@ -36,6 +36,7 @@ class _EditedText:
         self._before = _Offsets(old) if in_bytes and not old.isascii() else None
         self._after = _Offsets(new) if in_bytes and not new.isascii() else None
         self._moved: dict[int, int] = {}
+        self._searches = 0
 
     def characters(self, span: Span) -> Span | None:
         """Return a span of the old text in characters; None if it is not one."""
@@ -63,8 +64,7 @@ class _EditedText:
         if first is None or last is None:
             return None
         if isinstance(edited, str) and edited and self.new[first:last] != edited:
-            places = self.new.rfind(edited, 0, first + len(edited)), self.new.find(edited, first)
-            found = [at for at in places if at >= 0]
+            found = self._near(edited, first)
             if found:
                 first = found[0] if len(found) == 1 or first - found[0] <= found[1] - first else found[1]
                 last = first + len(edited)
@@ -73,6 +73,24 @@ class _EditedText:
         shown = (self._after.byte(at) if self._after else at for at in (first, last))
         return (next(shown), next(shown)), self.new[first:last]
 
+    def _near(self, segment: str, place: int) -> list[int]:
+        """Return where a segment begins in the new text before and behind a place, if that is near."""
+        if len(segment) > _FAR or self._searches >= _MAX_SEARCHES:
+            return []
+        self._searches += 1
+        before = self.new.rfind(segment, max(0, place - _FAR), place + len(segment))
+        behind = self.new.find(segment, place, place + len(segment) + _FAR)
+        return [at for at in (before, behind) if at >= 0]
+
+
+_FAR = 1000
+"""The characters by which a segment may be farther from its place, and the longest one that is looked for."""
+
+_MAX_SEARCHES = 1000
+"""The number of segments of one text that are looked for: each may take half a millisecond if crafted."""
+
+_LONGER = 100
+"""The characters by which the text of a segment may be longer than twice the one before."""
 
 _BLOCK = 1024
 
@@ -221,8 +239,13 @@ def _moved_support(placed: _Placed) -> JsonObject | None:
     if (moved := text.moved(span, read(segment, "text"))) is None:
         return None
     (first, last), shown = moved
-    new: JsonObject = write(support, "segment", write(_with_span(segment, first, last), "text", shown))
-    return new
+    new = _with_span(segment, first, last)
+    if isinstance(given := read(segment, "text"), str):
+        if len(shown) > 2 * len(given) + _LONGER:  # it was not the text of its span
+            return None
+        new = write(new, "text", shown)
+    with_segment: JsonObject = write(support, "segment", new)
+    return with_segment
 
 
 def _place_of(

@@ -246,7 +246,11 @@ def encode_answer(value: Any) -> bytes:
     Some clients split streams at every line end of Unicode, and would cut an event in the middle of a string.
     JSON itself escapes the others, which are control characters.
     """
-    data = dumps(value)
+    return with_escaped_line_ends(dumps(value))
+
+
+def with_escaped_line_ends(data: bytes) -> bytes:
+    """Return JSON, or events of JSON, with U+0085, U+2028 and U+2029 escaped: see `encode_answer`."""
     if not data.isascii():
         for character, escape in _LINE_ENDS.items():
             data = data.replace(character, escape)

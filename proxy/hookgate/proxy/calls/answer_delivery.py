@@ -29,7 +29,7 @@ from hookgate.proxy.upstream.client import UpstreamAnswer, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import Framing
 from hookgate.translator.streaming.edits import LONG_EDIT
-from hookgate.translator.strictjson import encode_answer, loads
+from hookgate.translator.strictjson import encode_answer, loads, with_escaped_line_ends
 
 _MAX_REPEATED = MAX_ANSWER // 8
 """The bytes of texts that later events may repeat, up to five times, each byte perhaps as `\\u0001`."""
@@ -191,7 +191,7 @@ class AnswerDelivery:
             encoded: list[bytes] = []
             for piece in pieces[start : start + _SENT_AT_ONCE]:
                 if piece.response is piece.body and piece.frame.is_plain and not framing.lacks_blank_line:
-                    encoded.append(piece.frame.raw)
+                    encoded.append(with_escaped_line_ends(piece.frame.raw))
                     continue
                 grows = piece.body is not None and framing.may_grow(piece.body)
                 if grows and framing.kept_bytes > _MAX_REPEATED:

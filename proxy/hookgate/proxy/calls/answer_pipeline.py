@@ -61,6 +61,7 @@ from hookgate.proxy.server.bodies import (
     work_of_lines,
 )
 from hookgate.translator import BodyError, Frame, Framing, check_response, join_events, split_edit
+from hookgate.translator.answer_types import check_prototypes
 from hookgate.translator.checks import MAX_CANDIDATES, check_items
 from hookgate.translator.citations import with_moved_citations
 from hookgate.translator.fields import (
@@ -75,6 +76,8 @@ from hookgate.translator.strictjson import loads, with_whole_characters
 log = logging.getLogger("hookgate.gateway")
 
 T = TypeVar("T")
+
+_ERROR_BESIDE = "it stands beside candidates; some clients show only one of them"
 
 _CANDIDATES_AT_ONCE = 250
 """If a stream has more candidates in pieces that are received at once, other calls run in between."""
@@ -393,12 +396,19 @@ class AnswerPipeline:
                 check_items(body, self._worker.limits.items, TOO_MANY)
             if type(body) is not dict:
                 raise BodyError("", "it is not a JSON object")
+            check_prototypes(frame.data, body)
             if self._meter is not None:
                 self._meter.note(body)
             if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
                 return Piece(frame, None, {}, adapter, work)
             # GenerateContent returns the body itself; this saves a call for each event of a stream.
             response = body if type(adapter) is GenerateContent else adapter.decode_answer(body)
+            if (
+                isinstance(adapter, GenerateContent)
+                and response.get("error") is not None
+                and response.get("candidates")
+            ):
+                raise BodyError("error", _ERROR_BESIDE)
             if type(adapter) is not GenerateContent:
                 self._order.note(adapter.text_sources(body))
             return Piece(frame, body, check_response(response, self._candidates), adapter, work)
