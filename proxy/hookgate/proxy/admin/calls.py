@@ -33,7 +33,8 @@ def receipt_facts(
     """Return a receipt made from audit records; a call in progress has neither outcome nor timings."""
     both = {**(start or {}), **(end or {})}
     sizes = {"request": both.pop("request_bytes", None), "answer": both.pop("answer_bytes", None)}
-    both.pop("writer", None)
+    for name in ("decided_by", "found", "writer"):
+        both.pop(name, None)
     return {"receipt": call, "began": began, "bytes": sizes, **both}
 
 

@@ -255,7 +255,7 @@ def receipt_of(detail: CallDetail) -> JsonObject | None:
     first, end = (detail.start or detail.end).record, dict(detail.end.record.body)
     facts = {**first.body, **end}
     sizes = {"request": facts.pop("request_bytes", None), "answer": facts.pop("answer_bytes", None)}
-    for name in ("client_gone", "reasons", "writer"):
+    for name in ("client_gone", "decided_by", "found", "reasons", "writer"):
         facts.pop(name, None)
     return {"receipt": first.id, "began": utc_text(first.at / 1000), **facts, "bytes": sizes}
 

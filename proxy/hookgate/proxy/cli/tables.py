@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,6 +11,7 @@ from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.reading import CHANGES, CallDetail, EndedCall, RecordedChange
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.proxy.cli.terminal import table_lines
+from hookgate.proxy.observe.explaining import describe_blocked, explain_outcome, items, objects
 from hookgate.proxy.observe.logs import escape_controls
 from hookgate.translator.fields import JsonObject, read_object
 
@@ -121,40 +122,8 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
     Console(file=getattr(sys.stdout, "unescaped", sys.stdout)).print(table)
 
 
-_DECIDES = {"denied": ("deny", "stop"), "stopped": ("stop",), "synthetic": ("answer",)}
-"""The decisions that lead to an outcome."""
-
 _VERBS = {"deny": "denied", "stop": "stopped the agent", "answer": "answered", "ask": "asked the user"}
 """The decisions with an effect on the agent, in the past tense."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The hooks that decided an outcome, and the reason; both are empty for a call without incidents."""
-
-    hooks: tuple[str, ...] = ()
-    reason: str = ""
-
-
-def explain_outcome(body: JsonObject) -> Explanation:
-    """Return why a call ended as it did, from the body of its end record or from its receipt."""
-    outcome = str(body.get("outcome") or "")
-    blocked = _objects(body.get("blocked"))
-    if outcome == "blocked":
-        hooks = dict.fromkeys(str(hook) for each in blocked for hook in _items(each.get("hooks")))
-        return Explanation(tuple(hooks), describe_blocked(blocked[0]) if blocked else "")
-    decisions = _DECIDES.get(outcome, ())
-    deciding = [hook for hook in _objects(body.get("hooks")) if _decided(hook, decisions)]
-    reasons = read_object(body, "reasons")
-    events = [*(str(hook.get("event")) for hook in deciding), "gateway", *reasons]
-    reason = next((str(reasons[event]) for event in events if reasons.get(event)), "")
-    return Explanation(tuple(dict.fromkeys(str(hook.get("hook")) for hook in deciding)), reason)
-
-
-def describe_blocked(blocked: JsonObject) -> str:
-    """Return a line about a blocked output: the tool, or the answer, and the reason."""
-    what = f"tool {blocked['tool']}" if blocked.get("tool") else "answer"
-    return f"{what}: {blocked.get('reason') or 'no reason was given'}"
 
 
 def outcome_lines(body: JsonObject) -> Iterator[str]:
@@ -172,10 +141,10 @@ def outcome_lines(body: JsonObject) -> Iterator[str]:
         yield f"hooks:   {', '.join(why.hooks)}"
     if why.reason and not body.get("blocked"):
         yield f"reason:  {why.reason}"
-    for each in _objects(body.get("blocked")):
-        deciding = ", ".join(str(hook) for hook in _items(each.get("hooks"))) or "the gateway"
+    for each in objects(body.get("blocked")):
+        deciding = ", ".join(str(hook) for hook in items(each.get("hooks"))) or "the gateway"
         yield f"blocked: {describe_blocked(each)} ({each.get('event')}, by {deciding})"
-    listed, count = len(_objects(body.get("blocked"))), body.get("blocked_count")
+    listed, count = len(objects(body.get("blocked"))), body.get("blocked_count")
     if isinstance(count, int) and count > listed:
         yield f"         and {count - listed} more"
     if effects := "; ".join(_effects_of_hooks(body)):
@@ -187,9 +156,9 @@ def _effects_of_hooks(body: JsonObject) -> Iterator[str]:
 
     Hooks without effects are omitted.
     """
-    for hook in _objects(body.get("hooks")):
+    for hook in objects(body.get("hooks")):
         edited = "would have edited" if hook.get("mode") == "observe" else "edited"
-        edits = ", ".join(map(str, _items(hook.get("edits"))))
+        edits = ", ".join(map(str, items(hook.get("edits"))))
         findings = ", ".join(f"{kind} {count}" for kind, count in read_object(hook, "findings").items())
         effects = _observed_decisions(hook)
         effects += [f"{edited} {edits}"] if edits else []
@@ -203,7 +172,7 @@ def _effects_of_hooks(body: JsonObject) -> Iterator[str]:
 
 def _describe_ignored(body: JsonObject) -> str:
     """Return a line about hooks that failed without denying, and what others would have decided."""
-    hooks = _objects(body.get("hooks"))
+    hooks = objects(body.get("hooks"))
     failed = dict.fromkeys(
         str(hook.get("hook")) for hook in hooks if hook.get("failures") and hook.get("mode") != "observe"
     )
@@ -217,16 +186,3 @@ def _observed_decisions(hook: JsonObject) -> list[str]:
         return []
     made = read_object(hook, "decisions")
     return [f"would have {verb}" for decision, verb in _VERBS.items() if made.get(decision)]
-
-
-def _decided(hook: JsonObject, decisions: tuple[str, ...]) -> bool:
-    made = read_object(hook, "decisions")
-    return hook.get("mode") != "observe" and any(made.get(each) for each in decisions)
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _objects(value: Any) -> list[JsonObject]:
-    return [each for each in _items(value) if isinstance(each, dict)]
