@@ -28,6 +28,7 @@ SETTINGS = re.compile(
 """An address in a flag, a variable or the configuration."""
 
 CHOSEN = {
+    ("proxy/calls/test_agent_events.py", 8787): "only compared",
     ("proxy/cli/test_main.py", 99999): "refused: no port has this number",
     ("e2e/test_panel.py", 9787): "only shown, by a panel that listens elsewhere",
     ("proxy/admin/test_access.py", 9787): "only compared",

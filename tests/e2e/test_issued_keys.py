@@ -13,15 +13,13 @@ from support.clients.python_sdk import MODEL, sdk_warnings
 from support.gateway.audits import reading
 from support.gateway.keys import UPSTREAM_KEY, issue, issuing_gateway
 
-from hookgate.proxy.audit.reading import RecordFilter
-
 pytestmark = sdk_warnings
 
 
 def calls_in(state: Path) -> list[str]:
     """The outcomes of all recorded calls, except of listings and the like."""
     with reading(state) as audit:
-        return [call.outcome for call in audit.calls(RecordFilter(), 100)]
+        return [call.outcome for call in audit.calls(100)]
 
 
 @pytest.mark.parametrize("vertex", [False, True], ids=["gemini", "vertex"])

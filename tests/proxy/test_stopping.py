@@ -19,7 +19,6 @@ from support.gateway.loopback import running_upstream, says, write_settings
 from support.programs.program import serving
 from support.wire import HI, KEY, UNARY, ask, connected, listens, post, request_bytes
 
-from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import LimitSettings
 
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
@@ -71,7 +70,7 @@ async def test_a_dropped_call_is_on_record_as_such(env: dict[str, str], signals:
             await call.server.next_line()
         await call.server.ended()
     with reading(tmp_path) as audit:
-        [ended] = audit.calls(RecordFilter())
+        [ended] = audit.calls()
     assert (ended.outcome, ended.body["client_gone"]) == ("interrupted", False)
 
 

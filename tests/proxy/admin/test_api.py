@@ -5,6 +5,7 @@ import json
 import sqlite3
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy.exc import OperationalError
@@ -12,6 +13,7 @@ from support.gateway.loopback import runs, says
 from support.gateway.panel import BEARER, Paneled, panel_gateway
 from support.wire import SSE, UNARY, Answer, ask, post, prompt
 
+from hookgate.proxy.audit.index.searching import CallSearch
 from hookgate.proxy.audit.reading import AuditReader
 
 CHANGES = {"X-Hookgate-Panel": "1", **BEARER}
@@ -78,11 +80,49 @@ async def test_without_its_database_the_panel_says_so_and_not_why(
         raise OperationalError("SELECT", {}, sqlite3.OperationalError("connection to server at 10.0.0.7"))
 
     async with panel_gateway(tmp_path, audit={}) as gateway:
-        monkeypatch.setattr(AuditReader, "calls", fail)
+        monkeypatch.setattr(CallSearch, "places", fail)
         monkeypatch.setattr(AuditReader, "call", fail)
         answer = await ask(gateway.admin, "GET", f"/api/{path}", BEARER)
     assert (answer.status, "10.0.0.7" in answer.body.decode()) == (503, False)
     assert "10.0.0.7" in caplog.text
+
+
+@pytest.mark.parametrize("audit", SOURCES)
+async def test_calls_are_found_by_a_query(audit: dict[str, Any] | None, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY, audit=audit) as gateway:
+        for session in ("s-7", "s-8"):
+            await called(gateway, session=session)
+        await eventually(gateway, "calls", 2)
+        for query, count in (
+            ("session:s-7", 1),
+            ("hook:guard outcome:guarded", 2),
+            ("reason:not here", 2),
+            ("session:s-*", 2),
+            ("outcome:answered", 0),
+        ):
+            found = await get_json(gateway, f"calls?q={quote(query)}")
+            # A receipt has no reasons.
+            assert len(found["calls"]) == (0 if audit is None and "reason" in query else count), query
+        for path, message in (
+            ("calls?q=tem:web", "q: 'tem:web': there is no word 'tem'"),
+            ("calls?team=web", "team: is not a parameter of this request; use q, session"),
+            ("report?by=tem", "by: must be one or several of" if audit is not None else "need the audit"),
+        ):
+            answer = await ask(gateway.admin, "GET", f"/api/{path}", BEARER)
+            assert (answer.status, message in answer.error["message"]) == (400, True), answer.body
+
+
+async def test_calls_are_summed_up_for_the_panel(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY, audit={}) as gateway:
+        for session in ("s-7", "s-8", "s-8"):
+            await called(gateway, session=session)
+        await eventually(gateway, "calls", 3)
+        report = await get_json(gateway, "report?by=session&q=outcome:denied")
+    assert [(row["session"], row["calls"], row["denied"]) for row in report["rows"]] == [
+        ("s-8", 2, 2),
+        ("s-7", 1, 1),
+    ]
+    assert (report["total"]["calls"], report["groups"]) == (3, 2)
 
 
 @pytest.mark.parametrize("target", ["//[::1", "//[::1/api/calls", "/api/calls?[::1"])
@@ -192,8 +232,9 @@ async def test_what_is_not_understood_is_refused(path: str, tmp_path: Path) -> N
         (None, "9" * 19, 400),
         (AUDITED, "a" * 32, 400),
         (AUDITED, "9" * 19, 400),
-        (AUDITED, str(2**63), 400),
-        (AUDITED, str(2**63 - 1), 200),
+        (AUDITED, f"1-{2**63}", 400),
+        (AUDITED, f"{2**63}-1", 400),
+        (AUDITED, f"1-{2**63 - 1}", 200),
     ],
 )
 async def test_a_page_is_one_of_its_source(

@@ -126,7 +126,7 @@ def test_what_retention_left_begins_with_the_hash_of_what_it_removed(
     assert checker.finish([(line, own)], {}).problems == problems
 
 
-def test_an_end_has_only_what_its_start_lacks() -> None:
+def test_an_end_has_what_its_start_lacks_and_whose_call_it_was() -> None:
     record = record_of(model="gemini-2.5-flash")
     start, receipt = start_entry(record), make_receipt(record)
     end = end_entry(record, receipt, start.body)
@@ -139,7 +139,9 @@ def test_an_end_has_only_what_its_start_lacks() -> None:
         "revision": "4b9f7d802648",
         "request_bytes": 5120,
     }
-    assert end.body.keys().isdisjoint({*start.body, "receipt", "began", "event", "bytes"})
+    whose = {name: start.body[name] for name in ("session", "model")}
+    assert {name: value for name, value in end.body.items() if name in start.body} == whose
+    assert end.body.keys().isdisjoint({"receipt", "began", "event", "bytes"})
     assert (end.body["status"], end.body["answer_bytes"]) == (200, 990)
     assert end.columns == Columns("0" * 32, "alice", "gemini-2.5-flash", end.body["outcome"])
 
@@ -150,7 +152,8 @@ def test_an_end_has_what_changed_since_its_start() -> None:
     record.model, record.request_bytes = "gemini-2.5-pro", 7
     end = end_entry(record, make_receipt(record), start.body)
     changed = {name: value for name, value in end.body.items() if name in start.body}
-    assert changed == {"model": "gemini-2.5-pro", "request_bytes": 7}
+    session = start.body["session"]
+    assert changed == {"session": session, "model": "gemini-2.5-pro", "request_bytes": 7}
     assert end.columns is not None
     assert end.columns.model == "gemini-2.5-pro"
 
@@ -185,7 +188,8 @@ def test_an_event_has_its_name_and_the_fields_of_a_call() -> None:
 def test_an_interrupted_call_is_found_like_any_other() -> None:
     start = start_entry(record_of())
     entry = interrupted_entry(start.id, start.body, 3)
-    assert (entry.id, entry.body) == (start.id, {"outcome": "interrupted", "writer": 3})
+    whose = {name: start.body[name] for name in ("session", "model")}
+    assert (entry.id, entry.body) == (start.id, {**whose, "outcome": "interrupted", "writer": 3})
     assert entry.columns == Columns("0" * 32, "alice", "gemini-2.5-flash", "interrupted")
 
 

@@ -20,7 +20,7 @@ from support.wire import SSE, STREAM, STREAM_HEAD, UNARY, ask, connected, peer, 
 from hookgate.hooks import SessionContext
 from hookgate.proxy.admin.calls import hook_changes
 from hookgate.proxy.audit.content import Contents
-from hookgate.proxy.audit.reading import CallDetail, RecordFilter
+from hookgate.proxy.audit.reading import CallDetail
 from hookgate.proxy.audit.verifying import verify_lines
 from hookgate.proxy.cli.replay.recordings import CallStart, read_export
 from hookgate.proxy.config import Config, StreamSettings
@@ -238,8 +238,8 @@ async def test_a_stream_that_begins_while_hooks_run_has_what_the_policy_let_thro
             await until(audit.running)
             began.set()
             await wire.answer()
-            await until(lambda: bool(audit.calls(RecordFilter())))
-            [call] = audit.calls(RecordFilter())
+            await until(lambda: bool(audit.calls()))
+            [call] = audit.calls()
             detail = audit.call(call.id)
     assert detail is not None
     start, end = contents(detail)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from support.gateway.audits import audited_gateway, report_of
 from support.gateway.life import until
-from support.gateway.loopback import running_upstream
+from support.gateway.loopback import running_upstream, says
 from support.programs.program import COMMAND, environment
-from support.wire import HI, UNARY, post, prompt
+from support.wire import HI, KEY, UNARY, post, prompt
 
 from hookgate.proxy.audit import jsonl
 from hookgate.proxy.audit.chain import audit_entry, new_record
@@ -30,6 +30,25 @@ async def test_a_file_has_every_record(tmp_path: Path) -> None:
     report = verify_lines(file.read_bytes().splitlines(), lambda done: None)
     assert (report.problems, report.records, report.writers) == ([], 22, 2)
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_line_of_an_end_says_whose_call_it_was_and_what_hooks_did(tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    guard = says({"decision": "deny", "reason": "no"}, findings={"EMAIL": 2})
+    async with (
+        running_upstream() as (upstream, _),
+        audited_gateway(
+            upstream, tmp_path, {"BeforeModel": [{**guard, "name": "guard"}]}, jsonl=file
+        ) as gateway,
+    ):
+        await post(gateway.url, UNARY, HI, {**KEY, "user-agent": "test/1"})
+    lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+    [start] = [line["body"] for line in lines if line["type"] == "start"]
+    [end] = [line["body"] for line in lines if line["type"] == "end"]
+    assert end["session"] == start["session"]
+    assert (end["session"]["client"], "key" in end["session"]) == ("test", True)
+    assert (end["model"], end["outcome"]) == ("gemini-2.5-flash", "denied")
+    assert (end["decided_by"], end["found"]) == (["guard"], {"EMAIL": 2})
 
 
 async def test_a_file_that_is_moved_away_is_created_again(tmp_path: Path) -> None:

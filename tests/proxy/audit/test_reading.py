@@ -1,4 +1,4 @@
-"""Queries of the audit: filters, pages, and calls by the first digits of an ID."""
+"""Queries of the audit's records: pages, new calls, and calls by the first digits of an ID."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -13,7 +13,7 @@ from hookgate.hooks import SessionContext
 from hookgate.proxy.audit import reading as queries
 from hookgate.proxy.audit.chain import Columns, audit_entry
 from hookgate.proxy.audit.entries import event_entry
-from hookgate.proxy.audit.reading import AuditReader, NewCalls, RecordFilter
+from hookgate.proxy.audit.reading import AuditReader, NewCalls
 from hookgate.proxy.observe.record import make_receipt
 from hookgate.proxy.store.models import audit_records, audit_writers
 
@@ -52,72 +52,23 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditReader]:
         yield reader
 
 
-def times(audit: AuditReader, record_filter: RecordFilter, **page: int) -> list[int]:
-    return [call.at for call in audit.calls(record_filter, **page) if call.id != EVENT]
-
-
-def contains(whole: str, part: str) -> bool:
-    return part.lower() in whole.lower()
-
-
-def equals_if_given(whole: str, text: str) -> bool:
-    return text in ("", whole)
-
-
-@pytest.mark.parametrize("partial", [False, True])
-@pytest.mark.parametrize("names", [1, 50], ids=["many names", "few names"])
-def test_a_filter_matches_the_calls_with_all_of_its_fields(
-    partial: bool, names: int, audit: AuditReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(queries, "_MAX_NAMES", names)
-    matches = contains if partial else equals_if_given
-    for session, key, model, outcome in product(
-        ["", "s-one", "one", "s-", "_"],
-        ["", "alice", "Bob"],
-        ["", "gemini-2.5-pro"],
-        ["", "answered", "denied"],
-    ):
-        expected = [
-            at
-            for call, at in zip(CALLS, TIMES, strict=True)
-            if matches(call.session, session)
-            and matches(call.key, key)
-            and matches(call.model, model)
-            and equals_if_given(call.outcome, outcome)
-        ]
-        record_filter = RecordFilter(session, key, model, outcome, partial=partial)
-        assert times(audit, record_filter) == expected[::-1], record_filter
-
-
-@pytest.mark.parametrize("since", [None, *TIMES[::3], TIMES[-1] + 1])
-@pytest.mark.parametrize("until", [None, TIMES[0], *TIMES[1::4]])
-def test_calls_of_a_time_ended_since_its_beginning_and_before_its_end(
-    since: int | None, until: int | None, audit: AuditReader
-) -> None:
-    expected = [at for at in TIMES if (since is None or at >= since) and (until is None or at < until)]
-    assert times(audit, RecordFilter(since=since, until=until)) == expected[::-1]
-
-
-def test_no_call_is_so_recent(audit: AuditReader) -> None:
-    assert audit.calls(RecordFilter(since=TIMES[-1] + 10 * PAUSE)) == []
-    assert audit.calls(RecordFilter(model="gemini", partial=True, since=TIMES[-1] + 10 * PAUSE)) == []
-
-
-@pytest.mark.parametrize(
-    "record_filter", [RecordFilter(), RecordFilter(key="ob", session="ONE", partial=True)]
-)
 @pytest.mark.parametrize("limit", [1, 2, 5, 100])
-def test_pages_contain_each_call_once_and_the_newest_first(
-    record_filter: RecordFilter, limit: int, audit: AuditReader
-) -> None:
-    every = audit.calls(record_filter)
+def test_pages_contain_each_call_once_and_the_newest_first(limit: int, audit: AuditReader) -> None:
+    every = audit.calls()
     pages, before = [], None
-    while page := audit.calls(record_filter, limit, before):
+    while page := audit.calls(limit, before):
         assert len(page) <= limit
         pages += page
         before = page[-1].position
     assert pages == every
-    assert len(every) == (3 if record_filter.partial else len(CALLS) + 1)
+    assert len(every) == len(CALLS) + 1
+    assert [call.at for call in every[1:]] == TIMES[::-1]
+
+
+def test_calls_are_read_in_the_order_of_the_positions(audit: AuditReader) -> None:
+    every = audit.calls()
+    wanted = [every[each].position for each in (3, 0, 7)]
+    assert audit.at_positions([*wanted, 10**9]) == [every[3], every[0], every[7]]
 
 
 def test_new_calls_are_those_that_ended_since_with_the_oldest_first(tmp_path: Path) -> None:
@@ -150,7 +101,7 @@ def test_calls_that_are_committed_late_are_new_calls(tmp_path: Path) -> None:
 
 
 def test_an_event_is_a_call_without_a_start(audit: AuditReader) -> None:
-    event, call = audit.calls(RecordFilter(), limit=2)
+    event, call = audit.calls(limit=2)
     assert (event.id, event.type, event.start, event.session) == (EVENT, "event", None, "s-event")
     assert (call.type, call.session, call.key, call.outcome) == ("end", *CALLS[-1][:2], "denied")
     assert call.start is not None

@@ -19,7 +19,6 @@ from support.wire import HI, UNARY, connected, post
 
 from hookgate.proxy.audit.chain import AuditError
 from hookgate.proxy.audit.ledger import Locks, writer_locks
-from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.recovery import Recovery, recover
 from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.audit.writer import Writer
@@ -92,7 +91,7 @@ async def test_under_load_no_kill_loses_doubles_or_alters_a_record(kills: int, t
     assert (report.problems, report.running, report.writers) == ([], 0, kills + 1)
     assert len(receipts) == len(set(receipts)) > 20 * kills
     with reading(tmp_path) as audit:
-        calls = audit.calls(RecordFilter(), limit=10**6)
+        calls = audit.calls(limit=10**6)
         ended = [call.id for call in calls]
         assert len(ended) == len(set(ended))
         assert set(receipts) <= set(ended)
@@ -130,7 +129,7 @@ async def test_a_call_that_was_under_way_is_marked(tmp_path: Path) -> None:
     async with gateway(origin, tmp_path) as server:
         assert "ended unexpectedly" in server.log
     with reading(tmp_path) as audit:
-        [ended] = audit.calls(RecordFilter())
+        [ended] = audit.calls()
     assert (ended.id, ended.session, ended.outcome) == (call.id, "s1", "interrupted")
     ended_by = await run("audit", "verify", "--state", str(tmp_path))
     assert "nothing is missing or changed" in ended_by.out, ended_by

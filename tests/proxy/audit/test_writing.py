@@ -35,7 +35,6 @@ from hookgate.proxy.audit.chain import AuditError, NewRecord
 from hookgate.proxy.audit.heads import HEADS_FILE, HeadsFile, load_heads
 from hookgate.proxy.audit.journal import Journal
 from hookgate.proxy.audit.ledger import Ledger, ServerLocks, writer_locks
-from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.trail import Audit
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
 from hookgate.proxy.config import Config, StreamSettings
@@ -416,7 +415,7 @@ async def test_with_a_stalled_disk_nothing_goes_upstream(tmp_path: Path) -> None
         assert (await post(gateway.url, UNARY, HI)).status == 200
     assert report_of(tmp_path).problems == []
     with reading(tmp_path) as audit:
-        assert [call.outcome for call in audit.calls(RecordFilter())].count("refused") == 2
+        assert [call.outcome for call in audit.calls()].count("refused") == 2
 
 
 async def test_a_locked_database_is_waited_for_while_records_are_in_the_journal(
@@ -438,7 +437,7 @@ async def test_a_locked_database_is_waited_for_while_records_are_in_the_journal(
         assert (await post(gateway.url, UNARY, HI)).status == 200
     assert report_of(tmp_path).problems == []
     with reading(tmp_path) as audit:
-        outcomes = sorted(call.outcome for call in audit.calls(RecordFilter()))
+        outcomes = sorted(call.outcome for call in audit.calls())
     assert outcomes == ["answered", "answered", "refused"]
 
 
@@ -473,7 +472,7 @@ async def test_a_client_that_leaves_while_its_start_is_written_is_on_record_once
     async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path) as gateway:
         await leave_while_writing(gateway, UNARY, tmp_path)
     with reading(tmp_path) as audit:
-        [call] = audit.calls(RecordFilter())
+        [call] = audit.calls()
     assert call.body["client_gone"] is True
 
 
@@ -488,7 +487,7 @@ async def test_a_client_that_leaves_while_its_stream_begins_early_is_on_record_o
     ):
         await leave_while_writing(gateway, SSE, tmp_path)
     with reading(tmp_path) as audit:
-        [call] = audit.calls(RecordFilter())
+        [call] = audit.calls()
     assert call.body["client_gone"] is True
 
 
@@ -544,7 +543,7 @@ async def test_an_event_is_recorded_once_even_if_a_write_fails(record_event: Any
         audit.settle(record, make_receipt(record))
         await until(lambda: writer.queued == 0)
     with reading(tmp_path) as audited:
-        assert [call.id for call in audited.calls(RecordFilter())].count(record.id) == 1
+        assert [call.id for call in audited.calls()].count(record.id) == 1
     assert report_of(tmp_path).sound
 
 

@@ -37,7 +37,6 @@ from support.hooks.policies import CARD, REFUSAL, no_rockets, only_weather
 from support.wire import KEY, ask
 from websockets.exceptions import InvalidStatus
 
-from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.calls import live as live_sessions
 from hookgate.proxy.calls import pacing
 from hookgate.proxy.config import Config, LimitSettings
@@ -1110,7 +1109,7 @@ async def test_tokens_cost_and_speech_of_a_session_are_in_the_audit(tmp_path: Pa
             await client.hear()
         await socket.close()
     with reading(tmp_path) as audit:
-        [call] = audit.calls(RecordFilter())
+        [call] = audit.calls()
     assert call.body["usage"] == {
         "input_tokens": 200,
         "output_tokens": 20,

@@ -1,8 +1,10 @@
 """`hookgate audit` in a pipe: stdout contains only its result."""
 
 import asyncio
+import csv
 import json
 import os
+import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -13,10 +15,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from support.gateway.audits import entries_of, ledger_in, opened, record_of
+from support.places import PROJECT
 from support.programs.commands import missing
 from support.programs.program import COMMAND, environment, run
 from support.programs.terminal import in_terminal
 
+from hookgate.hooks import SessionContext
 from hookgate.proxy.audit.chain import now
 from hookgate.proxy.cli.audit import parse_moment
 
@@ -57,11 +61,72 @@ async def test_calls_are_listed(state: Path) -> None:
         pytest.param(["--since", "5m"], CALLS, id="since"),
         pytest.param(["--since", "2100-01-01"], 0, id="not yet"),
         pytest.param(["--limit", "5"], 5, id="limit"),
+        pytest.param(["team:search", "hook:no-secrets"], 1, id="words"),
+        pytest.param(["team:search reason:secrets outcome:guarded"], 1, id="one text"),
+        pytest.param(["--team", "search", "reason:no secrets in"], 1, id="flags and words"),
+        pytest.param(["tokens:>1k", "--all"], CALLS, id="an amount"),
     ],
 )
 async def test_calls_are_found(words: list[str], count: int, state: Path) -> None:
     ended = await run("audit", "list", "--json", *words, "--state", str(state))
     assert (ended.code, len(ended.out.splitlines())) == (0, count)
+
+
+async def test_what_is_found_is_exported_as_csv(tmp_path: Path) -> None:
+    session = SessionContext("=1+1", client="google-genai-sdk", key="-x", team="search")
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        ledger.write(entries_of(*(record_of(number, session=session) for number in range(60))))
+        ledger.close()
+    ended = await run("audit", "list", "team:search", "--all", "--csv", "--state", str(tmp_path))
+    rows = list(csv.DictReader(ended.out.splitlines()))
+    assert (ended.code, ended.err, len(rows)) == (0, "", 60)
+    assert (rows[0]["session"], rows[0]["key"]) == ("'=1+1", "'-x")  # a spreadsheet must not compute it
+    assert (rows[0]["team"], rows[0]["outcome"], rows[0]["found"]) == ("search", "answered", "")
+
+
+async def test_the_fields_of_a_call_are_those_of_the_documentation(state: Path) -> None:
+    [line] = (await run("audit", "list", "--json", "--limit", "1", "--state", str(state))).out.splitlines()
+    documented = (PROJECT / "docs/answers.md").read_text().partition("## Fields")[2]
+    fields = re.findall(r"^\| `([a-z_]+)`", documented.partition("## Reports")[0], re.MULTILINE)
+    assert sorted(fields) == sorted(json.loads(line))
+
+
+async def test_pages_follow_each_other(state: Path) -> None:
+    found: list[str] = []
+    where: list[str] = []
+    while True:
+        ended = await run("audit", "list", "--json", "--limit", "5", *where, "--state", str(state))
+        found += [json.loads(line)["id"] for line in ended.out.splitlines()]
+        if not ended.err:
+            break
+        where = ["--before", ended.err.split()[-1]]
+    assert len(found) == len(set(found)) == CALLS
+
+
+async def test_calls_are_summed_up(state: Path) -> None:
+    ended = await run("audit", "report", "--by", "team,outcome", "--json", "--state", str(state))
+    report = json.loads(ended.out)
+    assert {(row["team"], row["outcome"]): row["calls"] for row in report["rows"]} == {
+        ("search", "answered"): CALLS - 1,
+        ("search", "denied"): 1,
+    }
+    assert report["total"]["calls"] == CALLS
+    table = await run("audit", "report", "outcome:denied", "--state", str(state))
+    since, head, *rows = table.out.splitlines()
+    assert since.startswith("From ")
+    assert head.split()[:3] == ["team", "calls", "denied"]
+    assert [row.split()[:3] for row in rows] == [["search", "1", "1"], ["all", "1", "1"]]
+    listed = await run("audit", "report", "--by", "hook", "--csv", "--state", str(state))
+    assert {row["hook"] for row in csv.DictReader(listed.out.splitlines())} == {"no-secrets", "tone"}
+
+
+async def test_a_narrow_terminal_has_a_call_on_each_line(state: Path) -> None:
+    command = [*COMMAND, "audit", "list", "--limit", "3", "--state", str(state)]
+    async with in_terminal(command, state, {"HOOKGATE_CONFIG": "/dev/null", "COLUMNS": "80"}) as terminal:
+        assert await terminal.ended() == 0
+        await terminal.until(lambda: terminal.text.count("alice") == 3)
+        lines = [line for line in terminal.text.splitlines() if "alice" in line]
+        assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize("limit", ["-1", "0", "many"])
@@ -226,6 +291,13 @@ async def test_progress_is_for_terminals(state: Path) -> None:
             "contains no records; create an export with: hookgate audit export",
             id="no export",
         ),
+        pytest.param(["list", "tem:web"], "there is no word 'tem'; did you mean team?", id="no word"),
+        pytest.param(["list", "team:a", "--team", "b"], "team is given twice; separate", id="twice"),
+        pytest.param(
+            ["list", "--before", "x"], "--before: 'x' is not a place; use the one that", id="no place"
+        ),
+        pytest.param(["list", "--csv", "--json"], "--csv: cannot be given together", id="two forms"),
+        pytest.param(["report", "--by", "tem"], "--by: must be one or several of key, owner", id="no group"),
         pytest.param(["list", "--state", "/nowhere"], "there is no audit in /nowhere", id="no audit"),
     ],
 )

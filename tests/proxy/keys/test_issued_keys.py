@@ -22,7 +22,6 @@ from support.gateway.keys import (
 from support.gateway.loopback import listens, runs, says
 from support.wire import HI, SSE, UNARY, ask, peer, post, response
 
-from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.keys.secrets import create_key
 from hookgate.proxy.routes.table import TABLE
 
@@ -184,7 +183,7 @@ async def test_an_invalid_key_is_denied_before_any_hook_and_on_record(
 
 def calls_in(state: Path, url: str | None = None) -> list[Any]:
     with reading(state, url) as audit:
-        found = audit.calls(RecordFilter(), 100)
+        found = audit.calls(100)
         for each in found:
             detail = audit.call(each.id)
             assert detail is not None

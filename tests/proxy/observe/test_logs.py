@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from support.gateway.loopback import gateway_before, running_gateway, says
 from support.programs.program import serving
-from support.wire import SSE, UNARY, ask, connected, post, prompt
+from support.wire import KEY, SSE, UNARY, ask, connected, post, prompt
 
 from hookgate.proxy.config import ClientSettings, Config, LogSettings
+from hookgate.proxy.keys.callers import hash_single_key
 from hookgate.proxy.observe import logs
 
 HI = prompt("secret-prompt")
@@ -60,6 +61,21 @@ async def test_a_call_is_one_line(stderr: Stderr) -> None:
     assert line["session"] == "abc"
     assert line["bytes"] > len(answer.body)
     assert line["duration_ms"] > 0
+
+
+async def test_the_line_of_a_call_says_whose_it_was_and_what_hooks_did(stderr: Stderr) -> None:
+    logs.configure(LogSettings(format="json"))
+    keys = {"anna": {"sha256": hash_single_key(KEY["x-goog-api-key"]), "team": "search"}}
+    guard = says({"decision": "deny", "reason": "no"}, findings={"EMAIL": 2})
+    async with running_gateway(
+        {"BeforeModel": [{**guard, "name": "guard"}]}, config=Config.model_validate({"keys": keys})
+    ) as gateway:
+        await post(gateway.url, UNARY, HI, {**KEY, "user-agent": "curl/8"})
+    line = stderr.lines[-1]
+    assert (line["key"], line["team"], line["client"]) == ("anna", "search", "curl")
+    assert (line["model"], line["answered_by"], line["outcome"]) == ("gemini-2.5-flash", "", "denied")
+    assert (line["decided_by"], line["found"]) == (["guard"], {"EMAIL": 2})
+    assert line["session"]
 
 
 async def test_text_tells_the_same(stderr: Stderr) -> None:

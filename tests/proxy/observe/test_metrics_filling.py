@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from support.gateway.audits import record_of
 from support.gateway.counted import Counted, comes_to
 from support.gateway.life import gateway_with, until
 from support.gateway.loopback import running_upstream, runs, says
@@ -17,6 +18,7 @@ from hookgate.proxy.config import Config
 from hookgate.proxy.keys.callers import hash_single_key
 from hookgate.proxy.observe.metric_names import DURATION
 from hookgate.proxy.observe.metrics import Histograms, Metrics
+from hookgate.proxy.observe.record import HookTally
 from hookgate.proxy.observe.usage import read_prices
 
 Json = dict[str, Any]
@@ -148,6 +150,35 @@ async def test_tokens_and_cost_are_those_of_the_receipt_by_model_and_team(tmp_pa
     assert found.total("hookgate_tokens_total", kind="output", **labels) == used["output_tokens"] > 0
     assert found.total("hookgate_cost_total", currency="EUR", **labels) == used["cost"] > 0
     assert found.values("hookgate_cost_total", "team") == {"search", "none"}
+
+
+async def test_denials_edits_and_findings_are_counted_by_team() -> None:
+    metrics = Metrics()
+    keys = {"anna": {"sha256": hash_single_key(KEY["x-goog-api-key"]), "team": "search"}}
+    masks = {"type": "builtin", "builtin": "redact", "name": "masks", "options": SENSITIVE}
+    hooks = {"BeforeModel": [masks, runs(no_rockets, name="guard")]}
+    async with (
+        running_upstream() as (upstream_url, _),
+        gateway_with(
+            upstream_url, hooks, metrics=metrics, config=Config.model_validate({"keys": keys})
+        ) as url,
+    ):
+        await post(url, UNARY, prompt("write to ada@example.com and bob@example.com"))
+        await post(url, UNARY, prompt("a rocket"))
+    found = Counted(metrics.page())
+    masked = {"event": "BeforeModel", "hook": "masks", "team": "search"}
+    assert found.total("hookgate_findings_total", finding="EMAIL", **masked) == 2
+    assert found.total("hookgate_hook_edits_total", mode="enforce", **masked) == 1
+    assert found.total("hookgate_denials_total", outcome="denied", team="search") == 1
+
+
+def test_kinds_of_findings_that_a_hook_invents_share_a_label() -> None:
+    metrics = Metrics()
+    tally = HookTally("BeforeModel", "guard", "command", "enforce", findings={f"k{n}": 1 for n in range(150)})
+    metrics.note_end(record_of(hooks={"guard": tally}))
+    found = Counted(metrics.page())
+    assert found.total("hookgate_findings_total", finding="other") == 50
+    assert len(found.values("hookgate_findings_total", "finding")) == 101
 
 
 EVENT = b'data: {"candidates":[{"content":{"parts":[{"text":"0123456789"}],"role":"model"}}]}\r\n\r\n'

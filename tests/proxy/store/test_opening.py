@@ -25,7 +25,7 @@ from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store import database as database_module
 from hookgate.proxy.store.checking import check_database
 from hookgate.proxy.store.database import FILE, STEPS, Database, open_database, run_migrations
-from hookgate.proxy.store.models import NEWEST, metadata
+from hookgate.proxy.store.models import INDEX_TABLES, NEWEST, metadata
 
 CANARY = "canary-4c1d"
 URL = f"postgresql+psycopg://gate:{CANARY}@127.0.0.1:1/limits"
@@ -61,11 +61,6 @@ def test_a_new_server_has_the_tables_of_the_models(tmp_path: Path) -> None:
         database = open_database(server, tmp_path)
         with database.engine.begin() as connection:
             assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-            indexes = connection.exec_driver_sql(
-                "SELECT indexname FROM pg_indexes WHERE indexdef LIKE '%% WHERE (outcome IS NOT NULL)'"
-            )
-            found = {f"ix_audit_records_{column}" for column in ("session", "key", "model", "outcome")}
-            assert set(indexes.scalars()) == found
         database.close()
 
 
@@ -87,6 +82,7 @@ def test_a_server_with_tables_of_version_4_is_upgraded_and_keeps_the_rows_of_eve
     tmp_path: Path,
 ) -> None:
     later = {"policy_revisions", "pinned_tools", "interactions", "panel_sessions", "panel_keys"}
+    later |= {table.name for table in INDEX_TABLES}
     with postgres() as server, closing(open_database(server, tmp_path)) as database:
         with database.engine.begin() as connection:
             # What the later migrations have added goes, so these are the tables that version 4 had.

@@ -17,7 +17,6 @@ from support.hooks.http import service
 from support.upstream.google_cloud import PROJECT_ID, TOKEN, Call, GoogleCloud, google_cloud, vertex
 from support.wire import HI, SSE, UNARY, Answer, ask, connected, post, prompt
 
-from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import CredentialSettings, UpstreamSettings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import AuditState, CallRecord
@@ -81,7 +80,7 @@ async def test_no_client_sees_that_one_of_two_keys_has_no_quota(
     tried = [(each["credential"], each["status"]) for each in receipt["attempts"]]
     assert tried == [("first", status), ("second", 200)]
     with reading(tmp_path) as audit:
-        call = audit.calls(RecordFilter(), 10)[0]
+        call = audit.calls(10)[0]
     assert call.body["attempts"] == receipt["attempts"]
     requests = "hookgate_credential_requests_total"
     assert found.total(requests, credential="first", status_class=f"{status // 100}xx") == 1

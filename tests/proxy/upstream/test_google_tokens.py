@@ -23,7 +23,6 @@ from support.operating.collector import collecting
 from support.upstream.google_cloud import PROJECT_ID, TOKEN, WORKLOAD, GoogleCloud, google_cloud, vertex
 from support.wire import HI, SSE, UNARY, ask, post
 
-from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import CredentialSettings, TracingSettings, UpstreamSettings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.metrics import Metrics
@@ -204,7 +203,7 @@ async def test_a_token_is_in_no_record_hook_trace_metric_or_answer(target: str, 
     assert span.attributes["hookgate.credential"] == "cloud"
     assert len(seen) >= 2
     with reading(tmp_path) as audit:
-        records = repr([(call.body, call.start) for call in audit.calls(RecordFilter(), 10)])
+        records = repr([(call.body, call.start) for call in audit.calls(10)])
     assert "'credential': 'cloud'" in records
     for where in (answer.body, collector.received, told.body, page, repr(seen).encode(), records.encode()):
         assert b"canary" not in where

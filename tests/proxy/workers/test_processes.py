@@ -25,7 +25,6 @@ from support.gateway.loopback import running_upstream, write_settings
 from support.programs.program import Server, run, serving
 from support.wire import HI, KEY, UNARY, Wire, ask, connected, request_bytes
 
-from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.workers import processes
 from hookgate.proxy.workers.processes import WorkerProcesses, WorkerStartError
 
@@ -262,7 +261,7 @@ async def test_the_end_of_one_worker_ends_only_its_calls(tmp_path: Path) -> None
     report = report_of(tmp_path / "state")
     assert (report.problems, report.running, report.writers) == ([], 0, 3)
     with reading(tmp_path / "state") as audit:
-        ended = {call.id: call.outcome for call in audit.calls(RecordFilter(), limit=10**6)}
+        ended = {call.id: call.outcome for call in audit.calls(limit=10**6)}
         assert audit.running() == []
     outcomes = Counter(ended[receipt] for receipt in receipts)
     # An answer may have arrived although the record of its end was not written yet.

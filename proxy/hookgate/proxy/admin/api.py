@@ -3,15 +3,17 @@
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from typing import cast
 
 from hookgate.proxy import __version__
-from hookgate.proxy.admin.calls import FILTERS, Calls, refused_requests, sessions_page
+from hookgate.proxy.admin.calls import Calls, refused_requests, sessions_page
 from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
 from hookgate.proxy.admin.roles import Person, call_for, hooks_for
-from hookgate.proxy.audit.reading import RecordFilter
+from hookgate.proxy.audit.index.query import Query, parse_query, with_name
+from hookgate.proxy.audit.index.reporting import report_fields
 from hookgate.proxy.config.reading import EffectiveConfig
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.metrics import TimeRange, Traffic
@@ -61,6 +63,7 @@ class PanelApi:
             "GET /api/policy": self._policy,
             "GET /api/calls": self._page,
             "GET /api/calls/NAME": self._call,
+            "GET /api/report": self._report,
             "GET /api/refused": self._refused,
             "GET /api/sessions": self._sessions,
         }
@@ -101,12 +104,17 @@ class PanelApi:
         return self.traffic.series(cast(TimeRange, span))
 
     async def _page(self, asked: PanelRequest) -> JsonObject:
-        query = asked.query
-        session, key, model, outcome = (query.get(name, "") for name in FILTERS)
-        record_filter = RecordFilter(session, key, model, outcome, partial="exact" not in query)
-        page = await asyncio.to_thread(self.calls.page, record_filter, _limit(query), query.get("before", ""))
+        _check_parameters(asked.query, ("q", *FILTERS, "exact", "limit", "before"))
+        query, limit = _query(asked), _limit(asked.query)
+        page = await asyncio.to_thread(self.calls.page, query, limit, asked.query.get("before", ""))
         found = {"calls": page.rows, "older": page.older, "source": self.calls.source}
         return {**found, "currency": self.currency}
+
+    async def _report(self, asked: PanelRequest) -> JsonObject:
+        _check_parameters(asked.query, ("q", "by", "limit"))
+        by = asked.query.get("by", "team").split(",")
+        report = await asyncio.to_thread(self.calls.report, _query(asked), by, _limit(asked.query))
+        return {**report_fields(report), "currency": self.currency}
 
     async def _refused(self, _: PanelRequest) -> JsonObject:
         return {"requests": refused_requests(self.receipts)[:MOST]}
@@ -124,6 +132,33 @@ class PanelApi:
             "facts": call_for(asked.person, found["facts"]),
             "content": found["content"] if seen else None,
         }
+
+
+FILTERS = ("session", "key", "model", "outcome")
+"""The words of a query that are parameters as well, for parts of names."""
+
+_NOT_FOR_VIEWERS = "Reasons and blocked tools are content: to search in them, you need the role auditor."
+
+
+def _check_parameters(query: Mapping[str, str], known: Sequence[str]) -> None:
+    """Raise ApiError (400) if there is a parameter that would be ignored."""
+    for name in query:
+        if name not in known:
+            raise ApiError(400, f"{name}: is not a parameter of this request; use {', '.join(known)}")
+
+
+def _query(asked: PanelRequest) -> Query:
+    """Return the query of a request, whose times are in UTC unless it names a zone. Raises ApiError."""
+    try:
+        query = parse_query([asked.query.get("q", "")], zone=UTC)
+    except ValueError as error:
+        raise ApiError(400, f"q: {error}") from None
+    for name in FILTERS:
+        if value := asked.query.get(name):
+            query = with_name(query, name, value, exact=name == "outcome" or "exact" in asked.query)
+    if query.asks_content and not asked.person.sees_content:
+        raise ApiError(403, _NOT_FOR_VIEWERS)
+    return query
 
 
 def _limit(query: Mapping[str, str]) -> int:

@@ -1,7 +1,7 @@
 """The panel's lists of calls and sessions, from the audit or from the latest receipts."""
 
-import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -9,7 +9,12 @@ from typing import Any, Protocol
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Event
 from hookgate.hooks.events.base import Document, SharedValue
 from hookgate.hooks.timestamps import utc_text
-from hookgate.proxy.audit.reading import PARTIAL, AuditReader, CallDetail, EndedCall, RecordFilter
+from hookgate.proxy.audit.index.building import CallIndex
+from hookgate.proxy.audit.index.facts import facts_of
+from hookgate.proxy.audit.index.query import Query
+from hookgate.proxy.audit.index.reporting import Report, Reports
+from hookgate.proxy.audit.index.searching import CallSearch, parse_place
+from hookgate.proxy.audit.reading import AuditReader, CallDetail, EndedCall
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import CALL_ID, Receipts
 from hookgate.translator import TranslatorError, declared_names, show_tool_config
@@ -33,7 +38,8 @@ def receipt_facts(
     """Return a receipt made from audit records; a call in progress has neither outcome nor timings."""
     both = {**(start or {}), **(end or {})}
     sizes = {"request": both.pop("request_bytes", None), "answer": both.pop("answer_bytes", None)}
-    both.pop("writer", None)
+    for name in ("decided_by", "found", "writer"):
+        both.pop(name, None)
     return {"receipt": call, "began": began, "bytes": sizes, **both}
 
 
@@ -94,23 +100,24 @@ class Calls(Protocol):
     source: str
     """Where the calls come from: `audit` or `memory`."""
 
-    def page(self, record_filter: RecordFilter, limit: int, before: str) -> CallPage:
-        """Return a page of the list. `before` is the `older` of another page, or empty for the first page.
+    def page(self, query: Query, limit: int, before: str) -> CallPage:
+        """Return a page of the calls of a query. `before` is the `older` of another page, or empty.
 
-        Raises ApiError (400) if this source makes no such `older`.
+        Raises ApiError (400) if this source makes no such `older`, or has no such order.
         """
+
+    def report(self, query: Query, by: Sequence[str], limit: int) -> Report:
+        """Return the sums of the calls of a query. Raises ApiError (400) if there are none."""
 
     def call(self, receipt: str) -> JsonObject | None:
         """Return a dict with `facts` and `content`, or None if no call has this receipt ID."""
 
 
-_POSITION = re.compile(r"[0-9]{1,19}")
-_LARGEST_POSITION = 2**63 - 1
-"""The largest integer of a database."""
-
-
 def _not_a_page() -> ApiError:
     return ApiError(400, "before: must be the `older` value of a page")
+
+
+_NEEDS_AUDIT = "Orders other than by time, and reports, need the audit; set audit.enabled to true."
 
 
 class ReceivedCalls:
@@ -121,13 +128,15 @@ class ReceivedCalls:
     def __init__(self, receipts: Receipts) -> None:
         self._receipts = receipts
 
-    def page(self, record_filter: RecordFilter, limit: int, before: str) -> CallPage:
+    def page(self, query: Query, limit: int, before: str) -> CallPage:
+        if query.sort != "time" or query.ascending:
+            raise ApiError(400, _NEEDS_AUDIT)
         if before and not CALL_ID.fullmatch(before):
             raise _not_a_page()
         rows: list[JsonObject] = []
         for receipt in self._receipts.latest(before):
             row = receipt_row(receipt)
-            if not _wants(record_filter, row):
+            if not query.matches(facts_of(row["at"], receipt)):
                 continue
             if len(rows) == limit:
                 return CallPage(rows, str(rows[-1]["id"]))
@@ -138,17 +147,8 @@ class ReceivedCalls:
         found = self._receipts.receipt_for(receipt)
         return None if found is None else {"facts": found, "content": None}
 
-
-FILTERS = ("session", "key", "model", "outcome")
-"""The first fields of a filter, which rows have as well."""
-
-
-def _wants(record_filter: RecordFilter, row: JsonObject) -> bool:
-    given = {name: text for name in FILTERS if (text := getattr(record_filter, name))}
-    return all(
-        text.lower() in row[name].lower() if record_filter.partial and name in PARTIAL else text == row[name]
-        for name, text in given.items()
-    )
+    def report(self, query: Query, by: Sequence[str], limit: int) -> Report:
+        raise ApiError(400, _NEEDS_AUDIT)
 
 
 LOOKED_AT = 500
@@ -157,7 +157,7 @@ LOOKED_AT = 500
 
 def sessions_page(calls: Calls, before: str) -> JsonObject:
     """Return the sessions of the latest calls before a position, the one with the latest call first."""
-    page = calls.page(RecordFilter(), LOOKED_AT, before)
+    page = calls.page(Query(), LOOKED_AT, before)
     found: dict[tuple[str, str], JsonObject] = {}
     for row in page.rows:
         if row["session"]:
@@ -178,6 +178,9 @@ def _add(session: JsonObject, row: JsonObject) -> None:
         session["models"].append(row["model"])
 
 
+_INDEX_SECONDS = 1.0
+"""How long to index the latest calls before a page or a report; older ones are found meanwhile."""
+
 _RECORD_SECONDS = 0.5
 """How long to wait for the record of a call that has ended; it is written a moment after the end."""
 
@@ -187,15 +190,26 @@ class AuditedCalls:
 
     source = "audit"
 
-    def __init__(self, reading: AuditReader, receipts: Receipts) -> None:
-        self._reading, self._receipts = reading, receipts
+    def __init__(self, reading: AuditReader, index: CallIndex, receipts: Receipts) -> None:
+        self._reading, self._index, self._receipts = reading, index, receipts
+        self._search, self._reports = CallSearch(index), Reports(index)
 
-    def page(self, record_filter: RecordFilter, limit: int, before: str) -> CallPage:
-        if before and not (_POSITION.fullmatch(before) and int(before) <= _LARGEST_POSITION):
-            raise _not_a_page()
-        found = self._reading.calls(record_filter, limit + 1, int(before) if before else None)
-        older = str(found[limit - 1].position) if len(found) > limit else ""
-        return CallPage([_row(each) for each in found[:limit]], older)
+    def page(self, query: Query, limit: int, before: str) -> CallPage:
+        try:
+            place = parse_place(before) if before else None
+        except ValueError:
+            raise _not_a_page() from None
+        self._index.update(_INDEX_SECONDS)
+        places = self._search.places(query, limit + 1, place)
+        found = self._reading.at_positions([each.position for each in places[:limit]])
+        return CallPage([_row(each) for each in found], str(places[limit - 1]) if len(places) > limit else "")
+
+    def report(self, query: Query, by: Sequence[str], limit: int) -> Report:
+        self._index.update(_INDEX_SECONDS)
+        try:
+            return self._reports.report(query, by, limit)
+        except ValueError as error:
+            raise ApiError(400, str(error)) from None
 
     def call(self, receipt: str) -> JsonObject | None:
         kept = self._receipts.receipt_for(receipt)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from hookgate.proxy.admin.live_feed import LiveFeed
 from hookgate.proxy.admin.policy import HookPanel, ReloadSettings
 from hookgate.proxy.admin.roles import Person, UnknownPersonError, find_route
 from hookgate.proxy.admin.sessions import PanelSessions
+from hookgate.proxy.audit.index.building import open_index
 from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.config import Config, SignInSettings
 from hookgate.proxy.config.reading import EffectiveConfig, Sources
@@ -344,4 +345,7 @@ def _access(
 async def _audited(stack: AsyncExitStack, receipts: Receipts, url: str | None, state: Path) -> Calls:
     database = await asyncio.to_thread(open_audit, url, state, writes=False)
     stack.push_async_callback(asyncio.to_thread, database.close)
-    return AuditedCalls(AuditReader(database), receipts)
+    opened = ExitStack()
+    index = await asyncio.to_thread(opened.enter_context, open_index(database, url, state))
+    stack.push_async_callback(asyncio.to_thread, opened.close)
+    return AuditedCalls(AuditReader(database), index, receipts)

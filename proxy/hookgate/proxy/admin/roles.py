@@ -55,6 +55,7 @@ ROUTES: Mapping[str, Role | None] = {
     "GET /api/traffic": "viewer",
     "GET /api/policy": "viewer",
     "GET /api/calls": "viewer",
+    "GET /api/report": "viewer",
     "GET /api/refused": "auditor",
     "GET /api/calls/NAME": "viewer",
     "GET /api/sessions": "viewer",

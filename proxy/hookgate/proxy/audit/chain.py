@@ -153,10 +153,16 @@ def audit_entry(name: str, **about: object) -> Entry:
     return Entry("event", uuid4().hex, now(), {"event": name, **about})
 
 
+WHOSE = ("session", "issued_key", "model")
+"""The fields of a start that an end repeats: key, team, client and session, and the model that was asked."""
+
+
 def interrupted_entry(call: str, start: JsonObject, writer_number: int) -> Entry:
     """Return the entry for the end of a call whose writer died before the call ended."""
     columns = entry_columns(start, "interrupted")
-    return Entry("end", call, now(), {"outcome": "interrupted", "writer": writer_number}, columns)
+    whose = {name: start[name] for name in WHOSE if name in start}
+    body = {**whose, "outcome": "interrupted", "writer": writer_number}
+    return Entry("end", call, now(), body, columns)
 
 
 def entry_columns(start: JsonObject, outcome: str) -> Columns:

@@ -1,7 +1,7 @@
 """What the audit records of a call: entries for its start and its end, made from the call's record."""
 
 from hookgate.proxy.audit import chain
-from hookgate.proxy.audit.chain import Entry, entry_columns
+from hookgate.proxy.audit.chain import WHOSE, Entry, entry_columns
 from hookgate.proxy.observe.record import CallRecord, session_fields
 from hookgate.translator.fields import JsonObject
 
@@ -34,11 +34,12 @@ def end_entry(
 ) -> Entry:
     """Return the entry for the end of a call with this receipt, whose recorded start is `start`.
 
-    It contains the fields of the start that have changed since, such as a model that a hook has chosen.
+    It says whose call it was, so that a line of it stands alone, and contains the other fields of the start
+    that have changed since.
     """
     final = _start(record)
-    changed = {name: value for name, value in final.items() if value != start[name]}
-    body = {**_end(record, receipt), **changed}
+    kept = {name: value for name, value in final.items() if name in WHOSE or value != start[name]}
+    body = {**_end(record, receipt), **kept}
     return Entry(
         "end", record.id, chain.now(), body, entry_columns({**final, **body}, str(record.outcome)), content
     )
@@ -65,8 +66,11 @@ def _start(record: CallRecord) -> JsonObject:
 
 
 def _end(record: CallRecord, receipt: JsonObject) -> JsonObject:
+    deciding, found = record.deciding_hooks(), record.found_kinds()
     return {
         **{name: value for name, value in receipt.items() if name not in _NOT_IN_END},
+        **({"decided_by": deciding} if deciding else {}),
+        **({"found": found} if found else {}),
         "answer_bytes": record.answer_bytes,
         "client_gone": not (record.status or record.dropped),
         "reasons": {event: reason[:_MAX_REASON] for event, reason in record.reasons.items()},

@@ -67,14 +67,12 @@ def parse_heads(document: JsonObject) -> dict[str, Head]:
 
 def read_heads(connection: Connection) -> dict[str, Head]:
     """Return the heads of all writers in the database."""
-    query = select(audit_records.c.writer, func.min(audit_records.c.seq).label("first")).group_by(
-        audit_records.c.writer
-    )
-    firsts = {row.writer: row.first for row in connection.execute(query)}
     heads = {}
     for number, document, own_hash, _ in registrations(connection):
+        first = select(func.min(audit_records.c.seq)).where(audit_records.c.writer == number)
+        begin = connection.execute(first).scalar() or 0
         seq, tip = chain_tip(connection, number) or (0, own_hash)
-        heads[str(document.get("writer"))] = Head(number, own_hash, firsts.get(number, 0), seq, tip)
+        heads[str(document.get("writer"))] = Head(number, own_hash, begin, seq, tip)
     return heads
 
 

@@ -201,6 +201,7 @@ class Ledger:
         self._unsaved: list[NewRecord] = []
         self._save_failed = False
         self._attempt: list[NewRecord] = []
+        self._removing_until = 0
         self.writer = secrets.token_hex(8)
         self.number = 0
         self._seq, self._tip, self._registration = 0, NO_HASH, NO_HASH
@@ -320,13 +321,15 @@ class Ledger:
         self.save()
         self.adopt_committed_attempt()  # of an earlier removal
         with self._transaction() as connection:
-            removed = retention.remove(connection, self._database.is_file)
+            removed = retention.remove(connection, self._database.is_file, self._removing_until)
             if removed is None:
+                self._removing_until = 0
                 return False
             entries = [audit_entry("retention", **removed.record_body())]
             insert_records(connection, self.number, self._next_records(entries))
         self._advance()
-        return removed.more
+        self._removing_until = removed.next_until
+        return bool(removed.next_until)
 
     def close(self) -> None:
         """Close the chain and release its lock."""

@@ -1,21 +1,14 @@
-"""Queries of the audit: pages of calls, a single call, new calls.
-
-Each takes milliseconds, except for filters that match parts of names. These read all names from an index,
-which takes about 50 ms for 200,000 calls.
-"""
+"""Queries of the audit's records: the latest calls, those that the index has found, one call, new calls."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import product
-from math import prod
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import Connection, func, select
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.stored import (
     StoredRecord,
-    around_time,
     read_records,
     record_body,
     records_with_content,
@@ -23,32 +16,6 @@ from hookgate.proxy.audit.stored import (
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import audit_open, audit_records
 from hookgate.translator.fields import JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class RecordFilter:
-    """A filter for calls; empty strings match any. Times are when calls ended, in milliseconds since 1970."""
-
-    session: str = ""
-    key: str = ""
-    model: str = ""
-    outcome: str = ""
-    since: int | None = None
-    until: int | None = None
-    partial: bool = False
-    """Whether session, key and model match parts of names, ignoring case."""
-
-    def column_values(self) -> list[tuple[Any, str]]:
-        """Return the columns to compare and their values, the most selective one first."""
-        common = self.outcome == "answered"
-        pairs = [
-            (audit_records.c.session, self.session),
-            *([] if common else [(audit_records.c.outcome, self.outcome)]),
-            (audit_records.c.key, self.key),
-            (audit_records.c.model, self.model),
-            *([(audit_records.c.outcome, self.outcome)] if common else []),
-        ]
-        return [(column, value) for column, value in pairs if value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,50 +73,30 @@ class AuditReader:
     def __init__(self, database: Database) -> None:
         self._engine = database.engine
 
-    def calls(
-        self, record_filter: RecordFilter, limit: int = 50, before: int | None = None
-    ) -> list[EndedCall]:
-        """Return calls, the newest first. For the next page pass the last call's position as `before`."""
+    def calls(self, limit: int = 50, before: int | None = None) -> list[EndedCall]:
+        """Return the latest calls, the newest first; or those whose records are before a position."""
+        query = _ended() if before is None else _ended().where(audit_records.c.position < before)
         with self._engine.begin() as connection:
-            rows: list[Any] = []
-            for each in _with_whole_names(connection, record_filter):
-                conditions = _conditions(connection, each)
-                if conditions is None:
-                    continue
-                if before is not None:
-                    conditions.append(audit_records.c.position < before)
-                query = _ended().where(*conditions).order_by(audit_records.c.position.desc()).limit(limit)
-                rows += connection.execute(query)
-            latest = sorted(rows, key=lambda row: -row.position)[:limit]
-            return _with_starts(connection, latest)
+            rows = connection.execute(query.order_by(audit_records.c.position.desc()).limit(limit)).all()
+            return _with_starts(connection, rows)
 
-    def changes(self, since: int | None = None, limit: int = 50) -> list[RecordedChange]:
-        """Return changes of policy and keys, the newest first, from `since` in milliseconds since 1970.
-
-        There is no index of changes: this reads records until it has found enough.
-        """
+    def at_positions(self, positions: Sequence[int]) -> list[EndedCall]:
+        """Return the calls whose ends are at these positions, in this order, without those that are gone."""
         with self._engine.begin() as connection:
-            first = 0 if since is None else around_time(connection, since)
-            if first is None:
-                return []
-            query = (
-                select(audit_records.c.id, audit_records.c.at, audit_records.c.body)
-                .where(
-                    audit_records.c.type == "event",
-                    audit_records.c.outcome.is_(None),
-                    audit_records.c.position >= first,
-                    audit_records.c.at >= (since or 0),
-                )
-                .order_by(audit_records.c.position.desc())
-            )
-            found: list[RecordedChange] = []
-            for row in connection.execute(query.execution_options(yield_per=_PAGE)):
-                body = record_body(row.body)
-                if body.get("event") in CHANGES:
-                    found.append(RecordedChange(row.id.hex(), row.at, body))
-                    if len(found) == limit:
-                        break
-            return found
+            rows = connection.execute(_ended().where(audit_records.c.position.in_(positions))).all()
+            found = {call.position: call for call in _with_starts(connection, rows)}
+        return [found[each] for each in positions if each in found]
+
+    def changes_at(self, positions: Sequence[int]) -> list[RecordedChange]:
+        """Return the changes of policy and keys at these positions, in this order."""
+        columns = (audit_records.c[name] for name in ("position", "id", "at", "body"))
+        query = select(*columns).where(audit_records.c.position.in_(positions))
+        with self._engine.begin() as connection:
+            found = {
+                row.position: RecordedChange(row.id.hex(), row.at, record_body(row.body))
+                for row in connection.execute(query)
+            }
+        return [found[each] for each in positions if each in found]
 
     def running(self, limit: int = 100) -> list[BegunCall]:
         """Return calls without an end, in no particular order.
@@ -255,73 +202,13 @@ def receipt_of(detail: CallDetail) -> JsonObject | None:
     first, end = (detail.start or detail.end).record, dict(detail.end.record.body)
     facts = {**first.body, **end}
     sizes = {"request": facts.pop("request_bytes", None), "answer": facts.pop("answer_bytes", None)}
-    for name in ("client_gone", "reasons", "writer"):
+    for name in ("client_gone", "decided_by", "found", "reasons", "writer"):
         facts.pop(name, None)
     return {"receipt": first.id, "began": utc_text(first.at / 1000), **facts, "bytes": sizes}
 
 
 def _ended() -> Any:
     return select(*audit_records.columns).where(audit_records.c.outcome.is_not(None))
-
-
-_MAX_NAMES = 50
-"""The maximum number of names to query one by one. If more names match, a scan soon finds enough calls."""
-
-
-def _with_whole_names(connection: Connection, record_filter: RecordFilter) -> list[RecordFilter]:
-    """Return the filters with whole names that are equivalent to a filter with parts of names.
-
-    Unlike the filter itself, each of them can read an index in order. If there would be too many filters,
-    returns the given one.
-    """
-    if not record_filter.partial:
-        return [record_filter]
-    names = [_names_with(connection, name, getattr(record_filter, name)) for name in PARTIAL]
-    if prod(map(len, names)) > _MAX_NAMES:
-        return [record_filter]
-    return [
-        replace(record_filter, session=session, key=key, model=model, partial=False)
-        for session, key, model in product(*names)
-    ]
-
-
-def _names_with(connection: Connection, field: str, text: str) -> list[str]:
-    """Return the names that contain the text. If it is empty, returns an empty name, which matches any."""
-    if not text:
-        return [""]
-    column = audit_records.c[field]
-    query = select(column).where(audit_records.c.outcome.is_not(None), _contains(column, text)).distinct()
-    return list(connection.execute(query.limit(_MAX_NAMES + 1)).scalars())
-
-
-PARTIAL = ("session", "key", "model")
-"""The fields of a filter that can match parts of names."""
-
-
-def _contains(column: Any, text: str) -> ColumnElement[bool]:
-    found: ColumnElement[bool] = func.lower(column).contains(text.lower(), autoescape=True)
-    return found
-
-
-def _conditions(connection: Connection, record_filter: RecordFilter) -> list[ColumnElement[bool]] | None:
-    """Return the conditions for a filter, or None if no record is recent enough."""
-    pairs = record_filter.column_values()
-    conditions: list[ColumnElement[bool]] = []
-    if record_filter.partial:
-        given = ((audit_records.c[name], getattr(record_filter, name)) for name in PARTIAL)
-        conditions = [_contains(column, text) for column, text in given if text]
-        pairs = [(audit_records.c.outcome, record_filter.outcome)] if record_filter.outcome else []
-    conditions += [column == value for column, value in pairs[:1]]
-    # The other columns are wrapped, or SQLite might choose the index of a less selective one.
-    conditions += [func.coalesce(column, "") == value for column, value in pairs[1:]]
-    if record_filter.since is not None:
-        first = around_time(connection, record_filter.since)
-        if first is None:
-            return None
-        conditions += [audit_records.c.position >= first, audit_records.c.at >= record_filter.since]
-    if record_filter.until is not None:
-        conditions.append(audit_records.c.at < record_filter.until)
-    return conditions
 
 
 def _with_starts(connection: Connection, rows: Sequence[Any]) -> list[EndedCall]:

@@ -11,10 +11,10 @@ from hookgate.proxy.audit.stored import first_since, position_bounds, record_bod
 from hookgate.proxy.store.models import audit_content, audit_records
 from hookgate.translator.fields import JsonObject
 
-_BATCH = 10_000
+_BATCH = 500
 """Records that are removed in one transaction: calls wait for it."""
 
-_SHRINK_PAGES = 2000
+_SHRINK_PAGES = 100
 """Pages, of 4 KB, that a removal returns to the file system: calls wait for it."""
 
 _DAY = 24 * 3600 * 1000
@@ -24,7 +24,7 @@ _FREE = 0.95
 _SAMPLE = 10_000
 """The number of records of a PostgreSQL database whose size is measured; of fewer, all are."""
 
-_RECORD_BYTES = 180
+_RECORD_BYTES = 100
 """What a record takes in PostgreSQL besides its row: entries of indexes, and its share of a page's header."""
 
 _CONTENT_BYTES = 80
@@ -48,8 +48,8 @@ class Removed:
     """The last removed record of each writer, by the writer's number: sequence number and hash."""
     gone: set[int] = field(default_factory=set)
     """Writers that have ended and have no records left."""
-    more: bool = False
-    """Whether there is more to remove."""
+    next_until: int = 0
+    """The position before which there is more to remove; 0 if there is none."""
 
     def take_over(self, event: JsonObject) -> None:
         """Keep what a removed record contains about writers, so that it is recorded again."""
@@ -84,29 +84,30 @@ class Retention:
     days: float | None = None
     size: int | None = None
 
-    def remove(self, connection: Connection, is_file: bool) -> Removed | None:
+    def remove(self, connection: Connection, is_file: bool, until: int = 0) -> Removed | None:
         """Remove records beyond the limits, at most `_BATCH` at once. Returns None if there are none.
 
-        A file with free space becomes smaller, by at most `_SHRINK_PAGES` pages.
+        `until` is the `next_until` of a removal that this one continues, or 0. A file with free space becomes
+        smaller, by at most `_SHRINK_PAGES` pages.
         """
-        removed = self._remove_excess(connection, is_file)
+        removed = self._remove_excess(connection, is_file, until)
         if is_file:
             _shrink(connection)
         return removed
 
-    def _remove_excess(self, connection: Connection, is_file: bool) -> Removed | None:
+    def _remove_excess(self, connection: Connection, is_file: bool, until: int) -> Removed | None:
         bounds = position_bounds(connection)
         if bounds is None:
             return None
         first, last = bounds
-        until = max(
+        until = until or max(
             self._first_recent_position(connection, last),
             self._first_fitting_position(connection, is_file, first, last),
         )
         if until <= first:
             return None
         end = min(until, first + _BATCH)
-        return _remove(connection, end, more=end < until)
+        return _remove(connection, end, until if end < until else 0)
 
     def _first_recent_position(self, connection: Connection, last: int) -> int:
         """Return the first position whose record is recent enough to be kept."""
@@ -153,8 +154,8 @@ def _shrink(connection: Connection) -> None:
         cursor.execute("PRAGMA incremental_vacuum(1)")
 
 
-def _remove(connection: Connection, end: int, *, more: bool) -> Removed:
-    removed = Removed(more=more)
+def _remove(connection: Connection, end: int, next_until: int) -> Removed:
+    removed = Removed(next_until=next_until)
     before = audit_records.c.position < end
     # Events without an outcome are about the records themselves.
     events = select(audit_records.c.body).where(

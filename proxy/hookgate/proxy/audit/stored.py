@@ -123,6 +123,11 @@ def first_since(connection: Connection, at: int) -> int | None:
     return None if low > highest else low
 
 
+def after_time(connection: Connection, at: int) -> int | None:
+    """Return a position after all records before `at`, or None if the last record may be one of them."""
+    return first_since(connection, at + _STRAY)
+
+
 def around_time(connection: Connection, at: int) -> int | None:
     """Return a position before all records of `at` or later, or None if there are no such records."""
     return first_since(connection, at - _STRAY)
@@ -209,7 +214,7 @@ def chain_tip(connection: Connection, writer_number: int) -> tuple[int, str] | N
     query = (
         select(audit_records.c.seq, audit_records.c.hash)
         .where(audit_records.c.writer == writer_number)
-        .order_by(audit_records.c.position.desc())
+        .order_by(audit_records.c.seq.desc())
         .limit(1)
     )
     row = connection.execute(query).first()
@@ -285,11 +290,13 @@ def whole_view(database: Database) -> Iterator[Begin]:
         yield lambda: nullcontext(connection)
 
 
-def walk_records(begin: Begin, first: int = 0) -> Iterator[list[StoredRecord]]:
-    """Yield all records from a position on, in order and in pages, with a transaction for each page."""
+def walk_records(begin: Begin, first: int = 0, end: int | None = None) -> Iterator[list[StoredRecord]]:
+    """Yield the records from a position on and before `end`, in pages with a transaction for each."""
     while True:
         with begin() as connection:
             query = records_with_content().where(audit_records.c.position >= first)
+            if end is not None:
+                query = query.where(audit_records.c.position < end)
             page = read_records(connection, query.order_by(audit_records.c.position).limit(_PAGE))
         if not page:
             return

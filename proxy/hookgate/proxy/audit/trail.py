@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from hookgate.hooks.engine_reloader import Changes
 from hookgate.proxy.audit.chain import AuditError, audit_entry
 from hookgate.proxy.audit.entries import end_entry, event_entry, start_entry
+from hookgate.proxy.audit.index.building import open_index
+from hookgate.proxy.audit.index.following import IndexThread
 from hookgate.proxy.audit.ledger import open_ledger
 from hookgate.proxy.audit.reading import AuditReader, CallDetail, receipt_of
 from hookgate.proxy.audit.recovery import recovering
@@ -240,6 +242,10 @@ async def open_audit_trail(settings: Settings, url: str | None, state: Path) -> 
         await stack.enter_async_context(recovering(database, state, writer, ledger.number))
         reading = await asyncio.to_thread(open_audit, url, state, writes=False)
         stack.push_async_callback(asyncio.to_thread, reading.close)
+        index = await asyncio.to_thread(opened.enter_context, open_index(reading, url, state))
+        thread = IndexThread(index, lambda: writer.written)
+        thread.start()
+        stack.push_async_callback(asyncio.to_thread, thread.close)
         yield Audit(writer, contents, AuditReader(reading))
 
 

@@ -356,14 +356,14 @@ def verify_database(
     return checker.finish([(each.document, each.hash) for each in registered], ended)
 
 
-def count_records(database: Database) -> int:
-    """Return the approximate number of records."""
+def count_records(database: Database, first: int = 0, end: int | None = None) -> int:
+    """Return the approximate number of records from a position on and before `end`."""
     with database.engine.begin() as connection:
         bounds = position_bounds(connection)
     if bounds is None:
         return 0
-    first, last = bounds
-    return last - first + 1
+    last = bounds[1] if end is None else min(bounds[1], end - 1)
+    return last - max(first, bounds[0]) + 1
 
 
 def verify_lines(

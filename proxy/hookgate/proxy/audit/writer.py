@@ -203,6 +203,9 @@ _HEAD_SECONDS = 5.0
 """Seconds between two saves of the chain's head."""
 
 _RETENTION_SECONDS = 60.0
+_RETENTION_PAUSES = 3
+"""How many times as long as a removal the pause after it is, so that calls seldom wait for one."""
+
 _LOST_SECONDS = 60.0
 """Seconds between two lines of the log about lost records."""
 
@@ -377,7 +380,8 @@ class Writer:
         """How long to wait for records before something else is to be done."""
         if self.write_error is not None:
             return _RETRY_SECONDS
-        return _JOURNAL_SECONDS if self._ledger.unsaved else _IDLE_SECONDS
+        idle = _JOURNAL_SECONDS if self._ledger.unsaved else _IDLE_SECONDS
+        return idle if self._retention is None else min(idle, max(0.0, self._retain_at - time.monotonic()))
 
     def _step(self, *, check_requested: bool) -> None:
         """Write the batch, again on a new connection if the server cut the old one, and do what is due."""
@@ -432,9 +436,10 @@ class Writer:
             self._ledger.save_head()
             self._head_at = time.monotonic() + _HEAD_SECONDS
         if self._retention is not None and time.monotonic() >= self._retain_at:
-            self._retain_at = time.monotonic() + _RETENTION_SECONDS
-            if self._retain(self._retention):
-                self._retain_at = 0
+            began = time.monotonic()
+            more = self._retain(self._retention)
+            pause = (time.monotonic() - began) * _RETENTION_PAUSES if more else _RETENTION_SECONDS
+            self._retain_at = time.monotonic() + pause
 
     def _retain(self, retention: Retention) -> bool:
         """Apply retention, and return whether there is more to remove. A failure does not refuse calls."""

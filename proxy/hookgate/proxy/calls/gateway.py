@@ -134,6 +134,7 @@ class Gateway:
             partial(record.end, line.status, request.writer.output_size, dropped=request.dropped),
             partial(self._services.settle, record),
             partial(self._metrics.note_end, record),
+            partial(_complete, line, record),
             lambda: logs.log_call(line, record.seconds, record.answer_bytes),
         ]
         if self._traces is not None:
@@ -297,6 +298,16 @@ class Gateway:
         if receipt is None:
             raise ApiError(404, NO_RECEIPT, "RECEIPT_UNKNOWN")
         return web.json_response(receipt, dumps=lambda value: encode_answer(value).decode())
+
+
+def _complete(line: logs.CallLine, record: CallRecord) -> None:
+    """Add to the line of a call that has ended whose it was, how it ended, and what hooks did."""
+    if (session := record.session) is not None:
+        line.key, line.team, line.client = session.key, session.team, session.client
+        line.session = session.session_id or line.session
+    line.issued_key, line.model, line.outcome = record.issued_key, record.model, record.outcome or ""
+    line.answered_by = record.answered_by if record.was_rerouted else ""
+    line.decided_by, line.found = record.deciding_hooks(), record.found_kinds()
 
 
 async def _send_continue(request: web.BaseRequest) -> None:

@@ -6,10 +6,10 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import BinaryIO, get_args
+from typing import BinaryIO
 
 from hookgate.proxy.audit.chain import canonical_json
 from hookgate.proxy.audit.heads import (
@@ -21,48 +21,49 @@ from hookgate.proxy.audit.heads import (
     load_heads,
     read_heads,
 )
+from hookgate.proxy.audit.index.building import CallIndex, open_index
+from hookgate.proxy.audit.index.searching import CallSearch
+from hookgate.proxy.audit.index.times import EXAMPLES, moment
 from hookgate.proxy.audit.jsonl import registration_line, stored_record_line
-from hookgate.proxy.audit.reading import AuditReader, NewCalls, RecordFilter
+from hookgate.proxy.audit.reading import AuditReader, NewCalls
 from hookgate.proxy.audit.recovery import save_journals
-from hookgate.proxy.audit.stored import StoredRecord, around_time, registrations, walk_records, whole_view
+from hookgate.proxy.audit.stored import (
+    StoredRecord,
+    after_time,
+    around_time,
+    registrations,
+    walk_records,
+    whole_view,
+)
 from hookgate.proxy.audit.verifying import VerificationReport, count_records, verify_database, verify_lines
-from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.audit_queries import (
+    add_list_flags,
+    add_query_flags,
+    add_report_flags,
+    bring_up_to_date,
+    run_query,
+)
+from hookgate.proxy.cli.flags import add_state_flags, whole_number
 from hookgate.proxy.cli.tables import print_call, print_calls, print_changes
 from hookgate.proxy.cli.terminal import progress
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import describe_os_error, pluralize
-from hookgate.proxy.observe.outcomes import CallOutcome
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import AUDIT_FILE, FAILURES, Database, open_audit, reason
 
-_WHEN = "such as 2026-05-04, 2026-05-04T10:00Z, 90m, 12h or 7d"
-
-
-def _count(text: str) -> int:
-    """Return the number in an argument. Raises ArgumentTypeError unless it is a whole number above 0."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
-    return int(text)
+_WHEN = f"such as {EXAMPLES}"
 
 
 def add_audit(parser: argparse.ArgumentParser) -> None:
     """Add every command to `hookgate audit`."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="audit_command")
-    listed = commands.add_parser("list", help="list calls and events that have ended, the newest first")
-    for name, what in (
-        ("session", "of this session"),
-        ("key", "with the key of this name"),
-        ("model", "of this model"),
-        ("outcome", "with this outcome: answered, denied, interrupted, …"),
-    ):
-        listed.add_argument(f"--{name}", default="", help=f"only those {what}")
-    listed.add_argument(
-        "--since", metavar="TIME", help=f"only those that ended at this time or later, {_WHEN}"
-    )
-    listed.add_argument(
-        "--limit", type=_count, default=50, metavar="N", help="the maximum number of calls (default: 50)"
-    )
+    listed = commands.add_parser("list", help="find calls and events that have ended, the newest first")
+    add_query_flags(listed)
+    add_list_flags(listed)
+    report = commands.add_parser("report", help="sum up calls, tokens and cost by team, model, hook, day, …")
+    add_query_flags(report)
+    add_report_flags(report)
     shown = commands.add_parser("show", help="show everything that is recorded about one call")
     shown.add_argument(
         "id",
@@ -76,7 +77,11 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
     )
     changes.add_argument("--since", metavar="TIME", help=f"only those at this time or later, {_WHEN}")
     changes.add_argument(
-        "--limit", type=_count, default=50, metavar="N", help="the maximum number of changes (default: 50)"
+        "--limit",
+        type=whole_number,
+        default=50,
+        metavar="N",
+        help="list at most so many (default: 50)",
     )
     export = commands.add_parser("export", help="write records to stdout as lines of JSON")
     export.add_argument("--since", metavar="TIME", help=f"only those written at this time or later, {_WHEN}")
@@ -110,9 +115,9 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
             metavar="COMMAND",
             help="sign the heads with a program that reads them and prints the signature, 64 bytes or base64",
         )
-    for command in (listed, shown, tail, changes):
+    for command in (listed, report, shown, tail, changes):
         command.add_argument("--json", action="store_true", help="print JSON, for programs")
-    for command in (listed, shown, tail, changes, export, verify, heads):
+    for command in (listed, report, shown, tail, changes, export, verify, heads):
         add_state_flags(command)
 
 
@@ -123,7 +128,6 @@ _MAX_MATCHES = 5
 _CHAINS = 20
 """The maximum number of chains to print one by one."""
 _POLL_SECONDS = 0.5
-_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 async def run_audit(given: argparse.Namespace) -> int:
@@ -144,14 +148,16 @@ async def run_audit(given: argparse.Namespace) -> int:
     try:
         _save_journals(database, state)
         match given.audit_command:
-            case "list":
-                return _list(database, given)
+            case "list" | "report":
+                with open_index(database, url, state) as index:
+                    return run_query(database, index, given)
             case "show":
                 return _show(database, given)
             case "tail":
                 return await _tail(database, given)
             case "changes":
-                return _list_changes(database, given)
+                with open_index(database, url, state) as index:
+                    return _list_changes(database, index, given)
             case "export":
                 until = parse_moment(given.until, "--until")
                 since, out = parse_moment(given.since), sys.stdout.buffer
@@ -177,34 +183,20 @@ def _save_journals(database: Database, state: Path) -> None:
 
 
 def parse_moment(text: str | None, flag: str = "--since") -> int | None:
-    """Convert a time, or an age such as `12h`, to milliseconds since 1970. Raises ValueError."""
+    """Convert a time such as `12h` or `yesterday 22:00` to milliseconds since 1970. Raises ValueError."""
     if text is None:
         return None
-    if text[:-1].isdecimal() and text[-1] in _UNITS:
-        when = datetime.now(UTC) - timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
-    else:
-        try:
-            when = datetime.fromisoformat(text)
-        except ValueError:
-            raise ValueError(
-                f"{flag}: {text!r} is not a time; write 2026-05-04T10:00Z, 90m, 12h or 7d"
-            ) from None
-    return int((when if when.tzinfo else when.astimezone()).timestamp() * 1000)
+    try:
+        return moment(text, None, datetime.now(UTC))
+    except ValueError as error:
+        raise ValueError(f"{flag}: {error}") from None
 
 
-def _list(database: Database, given: argparse.Namespace) -> int:
-    outcomes = get_args(CallOutcome)
-    if given.outcome and given.outcome not in outcomes:
-        raise ValueError(f"--outcome: {given.outcome!r} is not an outcome; use one of {', '.join(outcomes)}")
-    record_filter = RecordFilter(
-        given.session, given.key, given.model, given.outcome, parse_moment(given.since)
-    )
-    print_calls(AuditReader(database).calls(record_filter, given.limit), as_json=given.json)
-    return 0
-
-
-def _list_changes(database: Database, given: argparse.Namespace) -> int:
-    changes = AuditReader(database).changes(parse_moment(given.since), given.limit)
+def _list_changes(database: Database, index: CallIndex, given: argparse.Namespace) -> int:
+    since = parse_moment(given.since)
+    bring_up_to_date(index)
+    positions = CallSearch(index).changes(since, given.limit)
+    changes = AuditReader(database).changes_at(positions)
     print_changes(changes, as_json=given.json)
     if not changes:
         print("hookgate: no changes are recorded for this time", file=sys.stderr)
@@ -237,7 +229,7 @@ def _check_prefix(text: str) -> str:
 
 async def _tail(database: Database, given: argparse.Namespace) -> int:
     new = NewCalls(database)
-    calls = AuditReader(database).calls(RecordFilter(), _TAIL)[::-1]
+    calls = AuditReader(database).calls(_TAIL)[::-1]
     print_calls(calls, as_json=given.json)
     shown = {call.position for call in calls}
     while given.follow:
@@ -282,12 +274,13 @@ def export_records(
     with whole_view(database) as begin:
         with begin() as connection:
             first = around_time(connection, since) if since is not None else 0
+            end = after_time(connection, until) if until is not None else None
             for each in registrations(connection):
                 heads[str(each.document.get("writer"))] = Head(each.number, each.hash, 0, 0, each.hash)
                 out.write(registration_line(each.document))
         if first is not None:
-            with progress("exporting", count_records(database)) as more:
-                for page in walk_records(begin, first):
+            with progress("exporting", count_records(database, first, end)) as more:
+                for page in walk_records(begin, first, end):
                     for stored in page:
                         if (since is None or stored.record.at >= since) and (
                             until is None or stored.record.at < until

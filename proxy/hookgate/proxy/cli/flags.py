@@ -59,6 +59,13 @@ class CommandParser(argparse.ArgumentParser):
         return f"; did you mean {near[0]}?" if near else ""
 
 
+def whole_number(text: str) -> int:
+    """Return the number in an argument. Raises ArgumentTypeError unless it is a whole number above 0."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
+    return int(text)
+
+
 def add_config_flag(parser: argparse.ArgumentParser) -> None:
     """Add the flag of every command that reads the configuration."""
     parser.add_argument(

@@ -1,20 +1,32 @@
 """Text about recorded calls: tables, and the reasons of outcomes."""
 
+import csv
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
-from typing import Any
+from shutil import get_terminal_size
+from typing import Any, TextIO
 
 from hookgate.hooks.timestamps import utc_text
+from hookgate.proxy.audit.index.reporting import Report
 from hookgate.proxy.audit.reading import CHANGES, CallDetail, EndedCall, RecordedChange
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.proxy.cli.terminal import table_lines
+from hookgate.proxy.observe.explaining import describe_blocked, explain_outcome, items, objects
 from hookgate.proxy.observe.logs import escape_controls
 from hookgate.translator.fields import JsonObject, read_object
 
 _COLUMNS = ("ended", "id", "outcome", "hook", "status", "ms", "tokens", "model", "key", "session", "reason")
+
+_NARROW = ("ended", "id", "outcome", "hook", "key", "model", "reason")
+"""The columns on a terminal that has no room for all of them."""
+
+_WIDE = 160
+"""The width from which a terminal has room for all columns."""
+
+_WIDEST = {"outcome": 11, "hook": 14, "key": 12, "model": 18}
+"""The longest cells of narrow tables."""
 
 _SHORT_ID = 12
 """The digits of an ID in tables. `hookgate audit show` accepts a part of an ID."""
@@ -22,21 +34,119 @@ _SHORT_ID = 12
 _LONGEST_REASON = 100
 
 
+def call_fields(call: EndedCall) -> JsonObject:
+    """Return the fields by which a call is listed in JSON and CSV."""
+    body = {**(call.start or {}), **call.body}
+    session, usage = read_object(body, "session"), read_object(body, "usage")
+    why = explain_outcome(body)
+    found: dict[str, int] = {}
+    for hook in objects(body.get("hooks")):
+        for kind, count in read_object(hook, "findings").items():
+            found[kind] = found.get(kind, 0) + count
+    return {
+        "id": call.id,
+        "at": utc_text(call.at / 1000),
+        "type": call.type,
+        "event": body.get("event") or "",
+        "outcome": call.outcome,
+        "hooks": list(why.hooks),
+        "reason": why.reason,
+        "found": found,
+        "status": body.get("status"),
+        "ms": read_object(body, "timings").get("total_ms"),
+        "input_tokens": usage.get("input_tokens"),
+        "output_tokens": usage.get("output_tokens"),
+        "cost": usage.get("cost"),
+        "model": call.model,
+        "asked": body.get("model") or "",
+        "key": call.key,
+        "issued_key": body.get("issued_key") or "",
+        "team": session.get("team") or "",
+        "session": call.session,
+        "agent": session.get("client") or "",
+        "path": read_object(body, "route").get("path") or "",
+    }
+
+
 def print_calls(calls: Sequence[EndedCall], *, as_json: bool, head: bool = True) -> None:
     """Print calls, one per line. `head` adds a line with the names of the columns."""
     if as_json:
         for call in calls:
-            print(
-                json.dumps({**asdict(call), "at": utc_text(call.at / 1000)}, ensure_ascii=False), flush=True
-            )
+            document = {
+                **call_fields(call),
+                "position": call.position,
+                "body": call.body,
+                "start": call.start,
+            }
+            print(json.dumps(document, ensure_ascii=False), flush=True)
         return
     rows = [_row(call) for call in calls]
-    if head and sys.stdout.isatty() and find_spec("rich") is not None:
+    columns: Sequence[str] = _COLUMNS
+    if sys.stdout.isatty() and (width := get_terminal_size().columns) < _WIDE:
+        columns, rows = _NARROW, [_narrow(row, width) for row in rows]
+    elif head and sys.stdout.isatty() and find_spec("rich") is not None:
         _print_table(rows)
         return
-    lines = table_lines([_COLUMNS, *rows])
+    lines = table_lines([columns, *rows])
     for line in lines if head else lines[1:]:
         print(line, flush=True)
+
+
+def _narrow(row: Sequence[str], width: int) -> tuple[str, ...]:
+    """Return a row of the columns for a narrow terminal, on one line of it."""
+    cells = dict(zip(_COLUMNS, row, strict=True))
+    cells["ended"] = cells["ended"][5:19].replace("T", " ")
+    cells["id"] = cells["id"][:8]
+    for name, longest in _WIDEST.items():
+        cells[name] = _cut(cells[name], longest)
+    room = width - sum(_WIDEST.values()) - len(cells["ended"]) - len(cells["id"]) - 2 * (len(_NARROW) - 1)
+    cells["reason"] = _cut(cells["reason"], max(room, 8))
+    return tuple(cells[name] for name in _NARROW)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Iterable[Any]], out: TextIO) -> None:
+    """Print rows as CSV with the names of their columns.
+
+    A spreadsheet must not take a text for a formula, because clients choose some texts.
+    """
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_csv_cell(value) for value in row])
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, dict):
+        value = "; ".join(f"{name} {count}" for name, count in value.items())
+    if isinstance(value, list):
+        value = "; ".join(map(str, value))
+    if not isinstance(value, str):
+        return "" if value is None else value
+    text = escape_controls(value, keep_lines=False)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
+
+
+def print_report(report: Report) -> None:
+    """Print a report as a table, with the time that it covers and the total."""
+    rows = [[escape_controls(_amount(value), keep_lines=False) for value in row] for row in report.rows]
+    total = ["all", *[""] * (len(report.by) - 1), *map(_amount, report.total)]
+    lines = table_lines([[*report.by, *report.columns], *rows, total])
+    since = "-" if report.since is None else utc_text(report.since / 1000)
+    until = "now" if report.until is None else utc_text(report.until / 1000)
+    print(f"From {since} until {until}")
+    print(*lines, sep="\n")
+    if len(report.rows) < report.groups:
+        print(f"{report.groups - len(report.rows)} more; list more of them with --limit")
+
+
+def _amount(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").rstrip(".") or "0"
+    return str(value) if value != "" else "-"
 
 
 def print_changes(changes: Sequence[RecordedChange], *, as_json: bool) -> None:
@@ -121,40 +231,8 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
     Console(file=getattr(sys.stdout, "unescaped", sys.stdout)).print(table)
 
 
-_DECIDES = {"denied": ("deny", "stop"), "stopped": ("stop",), "synthetic": ("answer",)}
-"""The decisions that lead to an outcome."""
-
 _VERBS = {"deny": "denied", "stop": "stopped the agent", "answer": "answered", "ask": "asked the user"}
 """The decisions with an effect on the agent, in the past tense."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The hooks that decided an outcome, and the reason; both are empty for a call without incidents."""
-
-    hooks: tuple[str, ...] = ()
-    reason: str = ""
-
-
-def explain_outcome(body: JsonObject) -> Explanation:
-    """Return why a call ended as it did, from the body of its end record or from its receipt."""
-    outcome = str(body.get("outcome") or "")
-    blocked = _objects(body.get("blocked"))
-    if outcome == "blocked":
-        hooks = dict.fromkeys(str(hook) for each in blocked for hook in _items(each.get("hooks")))
-        return Explanation(tuple(hooks), describe_blocked(blocked[0]) if blocked else "")
-    decisions = _DECIDES.get(outcome, ())
-    deciding = [hook for hook in _objects(body.get("hooks")) if _decided(hook, decisions)]
-    reasons = read_object(body, "reasons")
-    events = [*(str(hook.get("event")) for hook in deciding), "gateway", *reasons]
-    reason = next((str(reasons[event]) for event in events if reasons.get(event)), "")
-    return Explanation(tuple(dict.fromkeys(str(hook.get("hook")) for hook in deciding)), reason)
-
-
-def describe_blocked(blocked: JsonObject) -> str:
-    """Return a line about a blocked output: the tool, or the answer, and the reason."""
-    what = f"tool {blocked['tool']}" if blocked.get("tool") else "answer"
-    return f"{what}: {blocked.get('reason') or 'no reason was given'}"
 
 
 def describe_found(found: JsonObject) -> str:
@@ -179,17 +257,17 @@ def outcome_lines(body: JsonObject) -> Iterator[str]:
         yield f"hooks:   {', '.join(why.hooks)}"
     if why.reason and not body.get("blocked"):
         yield f"reason:  {why.reason}"
-    for each in _objects(body.get("blocked")):
-        deciding = ", ".join(str(hook) for hook in _items(each.get("hooks"))) or "the gateway"
+    for each in objects(body.get("blocked")):
+        deciding = ", ".join(str(hook) for hook in items(each.get("hooks"))) or "the gateway"
         yield f"blocked: {describe_blocked(each)} ({each.get('event')}, by {deciding})"
-    listed, count = len(_objects(body.get("blocked"))), body.get("blocked_count")
+    listed, count = len(objects(body.get("blocked"))), body.get("blocked_count")
     if isinstance(count, int) and count > listed:
         yield f"         and {count - listed} more"
     if effects := "; ".join(_effects_of_hooks(body)):
         yield f"effects: {effects}"
-    for hook in _objects(body.get("hooks")):
+    for hook in objects(body.get("hooks")):
         would_be = " (observed, so it stayed)" if hook.get("mode") == "observe" else ""
-        for each in _objects(hook.get("found")):
+        for each in objects(hook.get("found")):
             yield f"found:   {describe_found(each)}{would_be}"
 
 
@@ -198,9 +276,9 @@ def _effects_of_hooks(body: JsonObject) -> Iterator[str]:
 
     Hooks without effects are omitted.
     """
-    for hook in _objects(body.get("hooks")):
+    for hook in objects(body.get("hooks")):
         edited = "would have edited" if hook.get("mode") == "observe" else "edited"
-        edits = ", ".join(map(str, _items(hook.get("edits"))))
+        edits = ", ".join(map(str, items(hook.get("edits"))))
         findings = ", ".join(f"{kind} {count}" for kind, count in read_object(hook, "findings").items())
         effects = _observed_decisions(hook)
         effects += [f"{edited} {edits}"] if edits else []
@@ -214,7 +292,7 @@ def _effects_of_hooks(body: JsonObject) -> Iterator[str]:
 
 def _describe_ignored(body: JsonObject) -> str:
     """Return a line about hooks that failed without denying, and what others would have decided."""
-    hooks = _objects(body.get("hooks"))
+    hooks = objects(body.get("hooks"))
     failed = dict.fromkeys(
         str(hook.get("hook")) for hook in hooks if hook.get("failures") and hook.get("mode") != "observe"
     )
@@ -228,16 +306,3 @@ def _observed_decisions(hook: JsonObject) -> list[str]:
         return []
     made = read_object(hook, "decisions")
     return [f"would have {verb}" for decision, verb in _VERBS.items() if made.get(decision)]
-
-
-def _decided(hook: JsonObject, decisions: tuple[str, ...]) -> bool:
-    made = read_object(hook, "decisions")
-    return hook.get("mode") != "observe" and any(made.get(each) for each in decisions)
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _objects(value: Any) -> list[JsonObject]:
-    return [each for each in _items(value) if isinstance(each, dict)]

@@ -7,10 +7,10 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -94,6 +94,20 @@ class CallLine:
     """The cause of a refusal or failure, as one word."""
     duration_ms: float = 0.0
     bytes: int = 0
+    outcome: str = ""
+    key: str = ""
+    """The name of the caller's key, which is that of its owner if the gateway has issued it."""
+    issued_key: str = ""
+    team: str = ""
+    client: str = ""
+    model: str = ""
+    """The model that was asked."""
+    answered_by: str = ""
+    """The model that answered, if it is another one."""
+    decided_by: Sequence[str] = ()
+    """The hooks that decided the outcome."""
+    found: Mapping[str, int] = field(default_factory=dict)
+    """What hooks have found, by kind."""
 
 
 _CALL_FIELDS = tuple(each.name for each in fields(CallLine))

@@ -95,6 +95,24 @@ HOOK_DECISIONS = MetricName(
     "Decisions of hooks, including those of observe mode; for a failed run, the decision of on_error.",
     ("event", "hook", "mode", "decision"),
 )
+HOOK_EDITS = MetricName(
+    "hookgate_hook_edits_total",
+    "counter",
+    "Calls that a hook edited at an event, including those that it would have edited in observe mode.",
+    ("event", "hook", "mode", "team"),
+)
+FINDINGS = MetricName(
+    "hookgate_findings_total",
+    "counter",
+    "What hooks have found in calls.",
+    ("event", "hook", "finding", "team"),
+)
+DENIALS = MetricName(
+    "hookgate_denials_total",
+    "counter",
+    "Calls that hooks denied or stopped, or of which they blocked tool calls or answers.",
+    ("outcome", "team"),
+)
 HOOK_DURATION = MetricName(
     "hookgate_hook_duration_seconds",
     "histogram",
@@ -166,6 +184,9 @@ METRICS = (
     FIRST_TOKEN,
     HOOK_RUNS,
     HOOK_DECISIONS,
+    HOOK_EDITS,
+    FINDINGS,
+    DENIALS,
     HOOK_DURATION,
     HOOKS_WAITING,
     HOOK_DEGRADED,
@@ -195,6 +216,7 @@ LABELS = {
     "for runs of hooks `allowed`, `denied` or `failed`",
     "event": "one of the eleven events",
     "hook": "a hook's name in the settings",
+    "finding": "a kind of finding, such as `EMAIL`; after the first 100 kinds of a gateway, `other`",
     "mode": "`enforce` or `observe`",
     "decision": "`allow`, `ask`, `deny`, `stop`, `answer`, or `other`",
     "model": "the first name or pattern in `metrics.models` or the price table that matches, "

@@ -170,6 +170,9 @@ def labeled_samples(read: Callable[[], Mapping[str, int]]) -> Callable[[], Value
     return lambda: [((value,), count) for value, count in read().items()]
 
 
+_MAX_KINDS = 100
+"""Kinds of findings that have a label of their own."""
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -192,6 +195,10 @@ class Metrics:
         self._credentials = self._totals(metric_names.CREDENTIAL_REQUESTS)
         self._runs = self._totals(metric_names.HOOK_RUNS)
         self._decisions = self._totals(metric_names.HOOK_DECISIONS)
+        self._edits = self._totals(metric_names.HOOK_EDITS)
+        self._findings = self._totals(metric_names.FINDINGS)
+        self._kinds: set[str] = set()
+        self._denials = self._totals(metric_names.DENIALS)
         self._hook_duration = self._histograms(metric_names.HOOK_DURATION)
         self._tokens = self._totals(metric_names.TOKENS)
         self._cost = self._totals(metric_names.COST)
@@ -223,22 +230,35 @@ class Metrics:
                 _add(self._requests, (*model, status))
                 if request.credential:
                     _add(self._credentials, (request.credential, status))
+        team = (record.session.team if record.session else "") or NONE
+        if record.outcome in ("denied", "stopped", "blocked"):
+            _add(self._denials, (record.outcome, team))
         for tally in record.hooks.values():
-            self._add_hook(tally)
-        self._add_usage(record, *model)
+            self._add_hook(tally, team)
+        self._add_usage(record, *model, team)
 
-    def _add_hook(self, tally: HookTally) -> None:
+    def _add_hook(self, tally: HookTally, team: str) -> None:
         labels = tally.event, tally.hook
         _add(self._runs, (*labels, "failed"), tally.failures)
         _add(self._runs, (*labels, "denied"), tally.denials)
         _add(self._runs, (*labels, "allowed"), tally.runs - tally.failures - tally.denials)
         for value, count in tally.decisions.items():
             _add(self._decisions, (*labels, tally.mode, decision(value)), count)
+        if tally.edits:
+            _add(self._edits, (*labels, tally.mode, team))
+        for kind, count in tally.findings.items():
+            _add(self._findings, (*labels, self._finding_label(kind), team), count)
         self._hook_duration.observe(labels, tally.seconds)
 
-    def _add_usage(self, record: CallRecord, model: str) -> None:
+    def _finding_label(self, kind: str) -> str:
+        """Return the label for a kind of finding. Hooks may report any text, so there is a limit."""
+        if len(self._kinds) < _MAX_KINDS:
+            self._kinds.add(kind)
+        return kind if kind in self._kinds else OTHER
+
+    def _add_usage(self, record: CallRecord, model: str, team: str) -> None:
         usage = record.usage
-        labels = model, (record.session.team if record.session else "") or NONE
+        labels = model, team
         cached = min(usage.cached_tokens, usage.input_tokens)
         _add(self._tokens, (*labels, "input"), usage.input_tokens - cached)
         _add(self._tokens, (*labels, "cached"), cached)

@@ -21,6 +21,7 @@ from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.fair_mapping import FairMapping
 from hookgate.proxy.observe.content import CallContent
+from hookgate.proxy.observe.explaining import DECIDES
 from hookgate.proxy.observe.outcomes import CallOutcome
 from hookgate.proxy.observe.trace_context import Trace, new_span
 from hookgate.proxy.observe.usage import NO_USAGE, Usage
@@ -484,6 +485,24 @@ class CallRecord:
             unanswered: CallOutcome = "interrupted" if dropped else "left"
             answered: CallOutcome = "blocked" if self.blocked_count else "answered"
             self.outcome = unanswered if not status else answered if status < 400 else "refused"
+
+    def deciding_hooks(self) -> list[str]:
+        """Return the names of the hooks that decided the outcome, or that blocked tool calls or answers."""
+        if self.outcome == "blocked":
+            return list(dict.fromkeys(hook for each in self.blocked for hook in each.hooks))
+        decisions = DECIDES.get(self.outcome or "", ())
+        enforced = (tally for tally in self.hooks.values() if tally.mode != "observe")
+        return list(
+            dict.fromkeys(tally.hook for tally in enforced if any(map(tally.decisions.get, decisions)))
+        )
+
+    def found_kinds(self) -> dict[str, int]:
+        """Return what all hooks have found, by kind."""
+        found: dict[str, int] = {}
+        for tally in self.hooks.values():
+            for kind, count in tally.findings.items():
+                _count(found, kind, count)
+        return found
 
 
 RECEIPT_HEADER = "x-hookgate-receipt"

@@ -102,6 +102,9 @@ FILE = "hookgate.db"
 AUDIT_FILE = "audit.db"
 """The audit has its own file: its writes, which calls wait for, would delay those of limits."""
 
+INDEX_FILE = "audit-index.db"
+"""The index of the audit's calls has its own file: writing it delays no record, and it can be removed."""
+
 SESSIONS_FILE = "sessions.db"
 """Sessions have their own file: it may contain content of calls, and can be deleted without losing counts."""
 
@@ -206,6 +209,11 @@ def open_audit(url: str | None, state: Path, *, writes: bool) -> Database:
     If `writes` is true, transactions are on disk when they end, and lock a file when they begin.
     """
     return _open_at(url, state, AUDIT_FILE, _set_up_audit, "BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def open_audit_index(url: str | None, state: Path) -> Database:
+    """Open the database of the audit's index: at the same URL, else in its own file. Raises StoreError."""
+    return _open_at(url, state, INDEX_FILE, _set_up, "BEGIN IMMEDIATE")
 
 
 def open_sessions(url: str | None, state: Path) -> Database:

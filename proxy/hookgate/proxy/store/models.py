@@ -1,5 +1,8 @@
 """The tables. Each change needs a migration in migrations/versions as well, whose name is then `NEWEST`."""
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -11,10 +14,10 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
-    text,
+    UniqueConstraint,
 )
 
-NEWEST = "0009"
+NEWEST = "0010"
 """The version of these tables: the name of the last migration."""
 
 # Constraints have names, so that later migrations can change them.
@@ -76,17 +79,7 @@ audit_records = Table(
     Column("previous", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     Column("content_sha256", LargeBinary),
-    # A server, where migrations create the tables, has the same condition. To name it here would import
-    # SQLAlchemy's dialect for PostgreSQL.
-    *(
-        Index(
-            f"ix_audit_records_{column}",
-            column,
-            "position",
-            sqlite_where=text("outcome IS NOT NULL"),
-        )
-        for column in ("session", "key", "model", "outcome")
-    ),
+    Index("ix_audit_records_writer", "writer", "seq"),
 )
 """Records. Some columns only serve to find a record, which itself is completely covered by its hash."""
 
@@ -107,6 +100,129 @@ audit_open = Table(
     Column("writer", Integer, nullable=False),
 )
 """The calls whose start is recorded and whose end is not."""
+
+audit_index = Table(
+    "audit_index",
+    metadata,
+    # Which version of the index it is; only rows of the newest one are used.
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    # The last position of a record that was looked at.
+    Column("position", BigInteger, nullable=False),
+    # Positions before it at which no record was found yet, in JSON.
+    Column("gaps", Text, nullable=False),
+    # Changes whenever names are removed, whose numbers others may remember.
+    Column("removals", BigInteger, nullable=False),
+)
+"""How far the index of calls has come. All its tables are made from the records, and can be made again."""
+
+audit_names = Table(
+    "audit_names",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    # What it names, such as `team`.
+    Column("field", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    # The number of calls that had it, including those that retention has removed.
+    Column("calls", BigInteger, nullable=False),
+    # The last hour in which a call had it, in hours since 1970.
+    Column("used", Integer, nullable=False),
+    UniqueConstraint("field", "name", name="uq_audit_names_field"),
+)
+"""The names and texts by which calls are found. The other tables have their numbers, and 0 for none."""
+
+INDEXED_FIELDS = ("key", "owner", "team", "session", "model", "asked", "agent", "outcome", "reason")
+"""The columns of `audit_calls` with numbers of names."""
+
+audit_calls = Table(
+    "audit_calls",
+    metadata,
+    # The position of the record of its end.
+    Column("position", _KEPT_IN_ORDER, primary_key=True, autoincrement=False),
+    # When it ended, in milliseconds since 1970.
+    Column("at", BigInteger, nullable=False, index=True),
+    *(Column(field, Integer, nullable=False) for field in INDEXED_FIELDS),
+    # Whether a hook has edited it: 1 or 0.
+    Column("edited", Integer, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cost", Double, nullable=False),
+    # Milliseconds from its headers to its end.
+    Column("duration", Double, nullable=False),
+    *(Index(f"ix_audit_calls_{field}", field, "at", "position") for field in INDEXED_FIELDS),
+)
+"""The calls and events that have ended, one row each."""
+
+audit_call_marks = Table(
+    "audit_call_marks",
+    metadata,
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", Integer, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, nullable=False),
+    Index("ix_audit_call_marks_name", "name", "at", "position"),
+    sqlite_with_rowid=False,
+)
+"""Names of which a call may have several: hooks with an effect, their events, findings, blocked tools.
+
+Changes of policy and keys, which are no calls, have a mark, too.
+"""
+
+_SUMS = ("calls", "edited", "input_tokens", "output_tokens")
+
+
+class SumTables(NamedTuple):
+    """Two tables with the same sums by the numbers of names, one by hour and one by day."""
+
+    hours: Table
+    days: Table
+
+
+def _sum_tables(name: str, fields: Iterable[str], sums: Iterable[str], amount: str) -> SumTables:
+    hours, days = (
+        Table(
+            f"audit_{name}_{period}",
+            metadata,
+            # The number of the hour or day since 1970 in UTC.
+            Column("period", Integer, primary_key=True, autoincrement=False),
+            *(Column(field, Integer, primary_key=True, autoincrement=False) for field in fields),
+            *(Column(each, BigInteger, nullable=False) for each in sums),
+            *([Column(amount, Double, nullable=False)] if amount else []),
+            sqlite_with_rowid=False,
+        )
+        for period in ("hours", "days")
+    )
+    return SumTables(hours, days)
+
+
+CALLER_FIELDS = ("key", "owner", "team", "model", "asked", "agent", "outcome")
+
+call_sums = _sum_tables("call", CALLER_FIELDS, _SUMS, "cost")
+"""Sums of calls."""
+
+session_sums = _sum_tables("session", ("session", *CALLER_FIELDS), _SUMS, "cost")
+"""Sums of calls by session."""
+
+finding_sums = _sum_tables(
+    "finding",
+    ("found", "hook", "event", "key", "owner", "team", "model", "agent"),
+    ("calls", "findings"),
+    "",
+)
+"""Sums of what hooks have found, by kind."""
+
+hook_sums = _sum_tables(
+    "hook",
+    # `observes` is 1 in observe mode; `bucket` is that of the time of a call's runs.
+    ("hook", "event", "team", "observes", "bucket"),
+    ("calls", "runs", "denials", "edits", "failures"),
+    "duration",
+)
+"""Sums of the runs of hooks."""
+
+INDEX_TABLES = (
+    *(audit_calls, audit_call_marks, audit_names, audit_index),
+    *(*call_sums, *session_sums, *finding_sums, *hook_sums),
+)
+"""The tables of the index of calls."""
 
 sessions = Table(
     "sessions",

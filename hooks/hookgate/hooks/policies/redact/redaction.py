@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 from hookgate.hooks.policies.redact.json_text import JsonText, unescaped
 from hookgate.hooks.policies.redact.known import NOTHING_KNOWN, KnownParts
 from hookgate.hooks.policies.redact.presidio import BufferingRedactor, Find
-from hookgate.hooks.policies.redact.report import Key, Report
+from hookgate.hooks.policies.redact.report import FindingsReport, Key
 from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong, is_long
 from hookgate.hooks.policies.redact.streaming import (
     AtCap,
@@ -170,7 +170,7 @@ class Search:
     find: Find | None = None
     """An additional detector, which needs complete texts."""
     hash_of: Callable[[str, str], str] | None = None
-    """See Report."""
+    """See FindingsReport."""
 
 
 class Redaction:
@@ -196,7 +196,7 @@ class Redaction:
         If `brief` is true, texts that take long to search raise TakesLong instead. `known` are the parts of a
         request in which the same search has found nothing.
         """
-        self.scopes, self.known, self.report = scopes, known, Report(search.hash_of)
+        self.scopes, self.known, self.report = scopes, known, FindingsReport(search.hash_of)
         self.findings: Counter[str] = Counter()
         self._search, self._replacement, self._brief = search, replace, brief
         self._scanner = search.scanner.limited(search.limit, brief=brief)

@@ -27,7 +27,7 @@ class _Finding:
     """The keys from the innermost to the outermost one."""
 
 
-class Report:
+class FindingsReport:
     """The first findings of one body.
 
     A finding is noted where its text is. The functions that have gone from the body to that text add its path

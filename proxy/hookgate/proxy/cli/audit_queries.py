@@ -1,0 +1,157 @@
+"""`hookgate audit list` and `report`: find calls by a query, and sum them up."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+
+from hookgate.proxy.audit.index.building import CallIndex
+from hookgate.proxy.audit.index.query import AMOUNTS, NAMES, SORTS, TIMES, Query, parse_query
+from hookgate.proxy.audit.index.reporting import GROUPS, Reports, report_fields
+from hookgate.proxy.audit.index.searching import CallSearch, FoundPlace, parse_place
+from hookgate.proxy.audit.reading import AuditReader, EndedCall
+from hookgate.proxy.cli.flags import whole_number
+from hookgate.proxy.cli.tables import call_fields, print_calls, print_report, print_rows
+from hookgate.proxy.cli.terminal import progress
+from hookgate.proxy.store.database import Database
+
+_FLAGS = {
+    **{name: f"only those {word.help}" for name, word in NAMES.items()},
+    **{name: f"only those {text}" for name, text in AMOUNTS.items()},
+    **{name: text if name == "zone" else f"only those {text}" for name, text in TIMES.items()},
+    "sort": f"the order: {', '.join(SORTS)}, with the newest or largest first; -asc for the other way",
+}
+
+
+def add_query_flags(parser: argparse.ArgumentParser) -> None:
+    """Add a query and, for each of its words, a flag."""
+    parser.add_argument(
+        "query",
+        nargs="*",
+        metavar="WORD:VALUE",
+        help="what to find, such as team:web outcome:denied since:yesterday; each word is also a flag",
+    )
+    for name, text in _FLAGS.items():
+        parser.add_argument(f"--{name}", metavar="VALUE", help=text.replace("%", "%%"))
+
+
+def add_list_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags for the output of `list`."""
+    parser.add_argument(
+        "--limit",
+        type=whole_number,
+        default=50,
+        metavar="N",
+        help="list at most so many (default: 50)",
+    )
+    parser.add_argument("--all", action="store_true", help="list all calls that are found")
+    parser.add_argument(
+        "--before", metavar="PLACE", help="list the page that follows the one that ended there"
+    )
+    parser.add_argument("--csv", action="store_true", help="print CSV, for spreadsheets")
+
+
+def add_report_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags for the output of `report`."""
+    parser.add_argument(
+        "--by",
+        default="team",
+        metavar="GROUP",
+        help=f"one or several of {', '.join(GROUPS)}, separated by commas (default: team)",
+    )
+    parser.add_argument(
+        "--limit", type=whole_number, default=50, metavar="N", help="list at most so many (default: 50)"
+    )
+    parser.add_argument("--csv", action="store_true", help="print CSV, for spreadsheets")
+
+
+def run_query(records: Database, index: CallIndex, given: argparse.Namespace) -> int:
+    """Run `list` or `report`, and return the exit code. Raises ValueError for a query, or database errors."""
+    flags = {name: value for name in _FLAGS if (value := getattr(given, name)) is not None}
+    try:
+        query = parse_query(given.query, flags)
+    except ValueError as error:
+        is_flag = str(error).partition(":")[0] in flags
+        raise ValueError(f"--{error}" if is_flag else str(error)) from None
+    if given.json and given.csv:
+        raise ValueError("--csv: cannot be given together with --json; use either")
+    bring_up_to_date(index)
+    if given.audit_command == "report":
+        return _report(index, query, given)
+    return _list(records, index, query, given)
+
+
+def bring_up_to_date(index: CallIndex) -> None:
+    """Index what is not indexed yet, and show the progress."""
+    left = index.backlog()
+    with progress("indexing calls", left) as more:
+        while not index.update(_SHOWN_SECONDS):
+            done = index.backlog()
+            more(left - done)
+            left = done
+
+
+_SHOWN_SECONDS = 0.5
+_PAGE = 500
+
+
+def _list(records: Database, index: CallIndex, query: Query, given: argparse.Namespace) -> int:
+    place = _place(given.before)
+    reader, search = AuditReader(records), CallSearch(index)
+    limit = None if given.all else given.limit
+    pages = _pages(reader, search, query, place, limit)
+    if given.csv:
+        rows = (call_fields(call).values() for calls, _ in pages for call in calls)
+        print_rows([*call_fields(_NO_CALL)], rows, sys.stdout)
+        return 0
+    head = True
+    for calls, end in pages:
+        print_calls(calls, as_json=given.json, head=head)
+        head, place = False, end
+    if head:
+        print_calls([], as_json=given.json)
+    if limit is not None and not head and search.places(query, 1, place):
+        print(f"hookgate: there are more; list those that follow with --before {place}", file=sys.stderr)
+    return 0
+
+
+def _report(index: CallIndex, query: Query, given: argparse.Namespace) -> int:
+    try:
+        report = Reports(index).report(query, given.by.split(","), given.limit)
+    except ValueError as error:
+        raise ValueError(f"--{error}") from None
+    if given.json:
+        print(json.dumps(report_fields(report), ensure_ascii=False))
+    elif given.csv:
+        print_rows([*report.by, *report.columns], report.rows, sys.stdout)
+    else:
+        print_report(report)
+    return 0
+
+
+def _pages(
+    reader: AuditReader, search: CallSearch, query: Query, place: FoundPlace | None, limit: int | None
+) -> Iterator[tuple[list[EndedCall], FoundPlace]]:
+    """Yield the calls of a query in pages, each with the place of its last call."""
+    left = limit
+    while left is None or left > 0:
+        places = search.places(query, _PAGE if left is None else min(left, _PAGE), place)
+        if not places:
+            return
+        place = places[-1]
+        yield reader.at_positions([each.position for each in places]), place
+        left = None if left is None else left - len(places)
+
+
+def _place(text: str | None) -> FoundPlace | None:
+    if text is None:
+        return None
+    try:
+        return parse_place(text)
+    except ValueError:
+        raise ValueError(
+            f"--before: {text!r} is not a place; use the one that the page before has printed"
+        ) from None
+
+
+_NO_CALL = EndedCall(0, "", 0, "", "", "", "", "", {}, None)
