@@ -241,7 +241,9 @@ class Engine:
         """
         try:
             steps = session.call_state.steps
-            if plan is None and steps.is_large:  # its tools, which may be many, are compared with conditions
+            if (
+                plan is None and steps.is_large and "tools" in self.conditions(event.name)
+            ):  # there may be many
                 plan = await steps.run(self.plan, event, session, layer)
             plan = plan or self.plan(event, session, layer)
             # If the body is large or the queue is full, a hook may have to wait, which requires a deadline.

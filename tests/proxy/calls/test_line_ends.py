@@ -7,6 +7,8 @@ import pytest
 from support.gateway.loopback import gateway_before, running_gateway, says
 from support.wire import SSE, STREAM, STREAM_HEAD, UNARY, peer, post, prompt
 
+from hookgate.translator.strictjson import with_escaped_line_ends
+
 LINES = "one\u2028two\u2029three\x85four\x0b\x0c\x1c\x1d\x1efive"
 CHAT, RESPONSES, INTERACTIONS = (
     "/v1beta/openai/chat/completions",
@@ -49,10 +51,10 @@ async def test_what_hooks_write_into_an_answer_has_no_raw_line_ends(call: str, h
     assert json.dumps(LINES)[1:-1] in text
 
 
-async def test_an_event_that_is_not_edited_keeps_its_bytes() -> None:
+async def test_an_event_that_is_not_edited_keeps_its_bytes_but_for_line_ends() -> None:
     candidate = {"content": {"parts": [{"text": LINES}]}, "finishReason": "STOP"}
     event = json.dumps({"candidates": [candidate]}, ensure_ascii=False)
     data = b"data: " + event.encode() + b"\r\n\r\n"
     hooks: dict[str, Any] = {"AfterModel": [says()]}
     async with peer(STREAM_HEAD + data) as upstream, gateway_before(upstream.url, hooks) as url:
-        assert (await post(url, SSE, prompt("hi"))).body == data
+        assert (await post(url, SSE, prompt("hi"))).body == with_escaped_line_ends(data) != data
