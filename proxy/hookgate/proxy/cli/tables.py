@@ -135,9 +135,9 @@ def print_report(report: Report) -> None:
     rows = [[escape_controls(_amount(value), keep_lines=False) for value in row] for row in report.rows]
     total = ["all", *[""] * (len(report.by) - 1), *map(_amount, report.total)]
     lines = table_lines([[*report.by, *report.columns], *rows, total])
-    since = "-" if report.since is None else utc_text(report.since / 1000)
+    since = "All" if report.since is None else f"From {utc_text(report.since / 1000)}"
     until = "now" if report.until is None else utc_text(report.until / 1000)
-    print(f"From {since} until {until}")
+    print(f"{since} until {until}")
     print(*lines, sep="\n")
     if len(report.rows) < report.groups:
         print(f"{report.groups - len(report.rows)} more; list more of them with --limit")
