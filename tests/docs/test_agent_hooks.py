@@ -21,7 +21,7 @@ TOOLS = {"cursor": "preToolUse", "copilot": "preToolUse"}
 @pytest.mark.parametrize("name", DIALECTS)
 def test_settings_are_those_that_are_installed(name: str) -> None:
     agent, event = AGENTS[name], TOOLS.get(name, "PreToolUse")
-    settings = value_of(agent.installed_in("", "hookgate", None, denies=False))
+    settings = value_of(agent.with_hooks_of_agent("", "hookgate", None, denies=False))
     settings[agent.section] = {event: settings[agent.section][event]}
     shown = [block.value for block in ALL_BLOCKS if block.page == PAGE and block.kind == "json"]
     assert settings in shown

@@ -97,7 +97,7 @@ async def chat(url: str, text: str, **more: Any) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-def spoken(answer: str) -> str:
+def stream_text(answer: str) -> str:
     """The text of a stream."""
     events = [line.removeprefix("data: ") for line in answer.splitlines() if line.startswith("data: {")]
     choices = [choice for event in events for choice in json.loads(event).get("choices", [])]
@@ -130,7 +130,7 @@ async def test_the_policy_of_the_gateway_holds_for_calls_through_litellm(tmp_pat
         assert "anna@" not in answer
 
         status, answer = await chat(url, "I am bob@example.com.", stream=True)
-        assert spoken(answer) == said.replace("anna@example.com", "[EMAIL]")
+        assert stream_text(answer) == said.replace("anna@example.com", "[EMAIL]")
         assert "anna" not in answer
 
         for stream in (False, True):

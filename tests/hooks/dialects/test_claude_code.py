@@ -18,7 +18,7 @@ SHELL = {
 DIALECT = DIALECTS["claude-code"]
 
 
-def answered(event: str, given: Any, output: Any) -> Any:
+def write_answer(event: str, given: Any, output: Any) -> Any:
     answer = DIALECT.answer(event, given, output)
     assert answer.lost == ()
     return answer.document
@@ -166,7 +166,7 @@ def test_its_events_and_names_become_the_contract_s(event: str, fields: Any, exp
 )
 def test_what_hooks_decide_becomes_claude_code_s(event: str, output: Any, printed: Any) -> None:
     given = SHELL if event == "PreToolUse" else {**BASE, "hook_event_name": event}
-    assert answered(event, given, output) == printed
+    assert write_answer(event, given, output) == printed
 
 
 READ = {"type": "text", "file": {"content": "secret", "lines": 1}}
@@ -198,13 +198,15 @@ READ = {"type": "text", "file": {"content": "secret", "lines": 1}}
 def test_edited_result_has_form_of_tools_own(response: Any, output: Any, updated: Any) -> None:
     given = {**BASE, "hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": response}
     specific = {"hookEventName": "PostToolUse", "updatedToolOutput": updated}
-    assert answered("PostToolUse", given, {"hookSpecificOutput": output}) == {"hookSpecificOutput": specific}
+    assert write_answer("PostToolUse", given, {"hookSpecificOutput": output}) == {
+        "hookSpecificOutput": specific
+    }
 
 
 def test_denied_result_is_hidden_with_its_other_fields() -> None:
     response = {"stdout": "secret", "stderr": "secret", "interrupted": False}
     given = {**BASE, "hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": response}
-    printed = answered("PostToolUse", given, {"decision": "deny", "reason": "No."})
+    printed = write_answer("PostToolUse", given, {"decision": "deny", "reason": "No."})
     assert printed["decision"] == "block"
     updated = printed["hookSpecificOutput"]["updatedToolOutput"]
     assert updated == {"stdout": "No.", "stderr": "", "interrupted": False}

@@ -94,4 +94,6 @@ def test_arguments_come_back_under_their_own_names(tools: Tools, data: st.DataOb
     own = {renamed: key for key, renamed in tools._arguments(name).items()}
     with suppress(ValueError):  # if both names of an argument are given
         read = tools.read(name, arguments)["tool_input"]
-        assert tools.written(name, read) == {own.get(key, key): value for key, value in arguments.items()}
+        assert tools.agent_arguments(name, read) == {
+            own.get(key, key): value for key, value in arguments.items()
+        }

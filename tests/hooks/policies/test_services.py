@@ -63,7 +63,7 @@ def answer(*parts: Json, **more: Any) -> AfterModel:
     )
 
 
-async def judged(
+async def judge_event(
     policy: str, stand_in: Guardrail, folder: Path, event: Event, hook: Json | None = None, **options: Any
 ) -> Outcome[Event]:
     configured = hook_of_policy(policy, stand_in.url, hook, **options)
@@ -80,11 +80,11 @@ async def test_a_request_and_an_answer_that_the_service_denies_are_denied(
 ) -> None:
     async with guardrail(policy) as stand_in:
         for event in (asking("of a rocket"), answer({"text": "a rocket"})):
-            outcome = await judged(policy, stand_in, tmp_path, event)
+            outcome = await judge_event(policy, stand_in, tmp_path, event)
             assert outcome.verdict.denied
             assert outcome.verdict.reason == DENIED[policy]
         for event in (asking("of a ship"), answer({"text": "a ship"})):
-            outcome = await judged(policy, stand_in, tmp_path, event)
+            outcome = await judge_event(policy, stand_in, tmp_path, event)
             assert not outcome.verdict.denied
             assert outcome.event is event
 
@@ -95,8 +95,8 @@ async def test_what_the_service_changes_is_denied_unless_edits_are_allowed(
 ) -> None:
     async with guardrail(policy) as stand_in:
         event = asking("I am anna@example.com.")
-        assert (await judged(policy, stand_in, tmp_path, event)).verdict.denied
-        outcome = await judged(policy, stand_in, tmp_path, event, edit=True)
+        assert (await judge_event(policy, stand_in, tmp_path, event)).verdict.denied
+        outcome = await judge_event(policy, stand_in, tmp_path, event, edit=True)
         assert not outcome.verdict.denied
         assert isinstance(outcome.event, BeforeModel)
         assert "I am [EMAIL_ADDRESS]." in json.dumps(outcome.event.body)
@@ -108,7 +108,7 @@ async def test_each_text_keeps_its_place_when_several_are_edited(policy: str, tm
     call = {"functionCall": {"name": "send", "args": {"to": ["b@example.com"], "about": "ships"}}}
     parts = [{"text": "Ask a@exa"}, {"text": "mple.com, or c@example.com"}, call]
     async with guardrail(policy) as stand_in:
-        outcome = await judged(policy, stand_in, tmp_path, answer(*parts), edit=True)
+        outcome = await judge_event(policy, stand_in, tmp_path, answer(*parts), edit=True)
     assert isinstance(outcome.event, AfterModel)
     [text, more, sent] = outcome.event.body["candidates"][0]["content"]["parts"]
     assert sent["functionCall"]["args"] == {"to": ["[EMAIL_ADDRESS]"], "about": "ships"}
@@ -122,10 +122,10 @@ async def test_tools_are_judged_where_an_agent_reports_them(policy: str, tmp_pat
     call = BeforeTool("search", {"query": "anna@example.com", "count": 3})
     result = AfterTool("search", {}, {"llmContent": "of a rocket"})
     async with guardrail(policy) as stand_in:
-        outcome = await judged(policy, stand_in, tmp_path, call, edit=True)
+        outcome = await judge_event(policy, stand_in, tmp_path, call, edit=True)
         assert isinstance(outcome.event, BeforeTool)
         assert outcome.event.tool_input == {"query": "[EMAIL_ADDRESS]", "count": 3}
-        assert (await judged(policy, stand_in, tmp_path, result)).verdict.denied
+        assert (await judge_event(policy, stand_in, tmp_path, result)).verdict.denied
 
 
 @ALL
@@ -133,7 +133,7 @@ async def test_files_that_are_text_are_judged_and_not_edited(policy: str, tmp_pa
     file = {"inlineData": {"mimeType": "text/plain", "data": "YW5uYUBleGFtcGxlLmNvbQ=="}}
     image = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgoAAAANSUhEUgAAAAEA"}}
     async with guardrail(policy) as stand_in:
-        outcome = await judged(policy, stand_in, tmp_path, answer(image, file), edit=True)
+        outcome = await judge_event(policy, stand_in, tmp_path, answer(image, file), edit=True)
         assert outcome.verdict.denied
         assert "".join(stand_in.texts) == "anna@example.com"
 
@@ -142,10 +142,10 @@ async def test_files_that_are_text_are_judged_and_not_edited(policy: str, tmp_pa
 async def test_identifiers_that_a_model_or_a_tool_has_written_are_sent(policy: str, tmp_path: Path) -> None:
     call = {"functionCall": {"name": "f", "id": "c1", "args": {"name": "Anna", "type": "rocket"}}}
     async with guardrail(policy) as stand_in:
-        assert (await judged(policy, stand_in, tmp_path, answer(call))).verdict.denied
+        assert (await judge_event(policy, stand_in, tmp_path, answer(call))).verdict.denied
         assert "\n---\n".join(stand_in.texts) == "Anna\n---\nrocket"
         stand_in.asked.clear()
-        await judged(policy, stand_in, tmp_path, BeforeTool("f", {"name": "Anna"}))
+        await judge_event(policy, stand_in, tmp_path, BeforeTool("f", {"name": "Anna"}))
         assert stand_in.texts == ["Anna"]
 
 
@@ -167,10 +167,10 @@ async def test_scopes_and_turns_select_what_is_sent(policy: str, tmp_path: Path)
     async with guardrail(policy) as stand_in:
         for scopes, sent in expected.items():
             stand_in.asked.clear()
-            await judged(policy, stand_in, tmp_path, event, scopes=list(scopes))
+            await judge_event(policy, stand_in, tmp_path, event, scopes=list(scopes))
             assert sorted("\n---\n".join(stand_in.texts).split("\n---\n")) == sorted(sent)
         stand_in.asked.clear()
-        await judged(policy, stand_in, tmp_path, event, scopes=["prompts", "thoughts"], turns="newest")
+        await judge_event(policy, stand_in, tmp_path, event, scopes=["prompts", "thoughts"], turns="newest")
         assert "\n---\n".join(stand_in.texts) == "newest\n---\nclaimed"
 
 
@@ -178,7 +178,7 @@ async def test_scopes_and_turns_select_what_is_sent(policy: str, tmp_path: Path)
 async def test_nothing_is_asked_about_a_request_without_text(policy: str, tmp_path: Path) -> None:
     async with guardrail(policy) as stand_in:
         event = BeforeModel("m", {"generationConfig": {"topK": 3}})
-        assert not (await judged(policy, stand_in, tmp_path, event)).verdict.denied
+        assert not (await judge_event(policy, stand_in, tmp_path, event)).verdict.denied
         assert not stand_in.asked
 
 
@@ -186,7 +186,7 @@ async def test_the_service_of_a_guardrail_learns_who_calls_and_the_operator_s_pa
     tmp_path: Path,
 ) -> None:
     async with guardrail("guardrail") as stand_in:
-        await judged("guardrail", stand_in, tmp_path, asking("hi"), params={"level": 3})
+        await judge_event("guardrail", stand_in, tmp_path, asking("hi"), params={"level": 3})
         [body] = stand_in.asked
         assert stand_in.paths == ["/beta/litellm_basic_guardrail_api"]
         assert stand_in.headers[0]["x-api-key"] == KEY
@@ -199,7 +199,7 @@ async def test_the_service_of_a_guardrail_learns_who_calls_and_the_operator_s_pa
 async def test_model_armor_is_asked_by_direction_with_the_gateway_s_token(tmp_path: Path) -> None:
     async with guardrail("model_armor") as stand_in:
         for event in (asking("hi"), answer({"text": "ho"})):
-            await judged("model_armor", stand_in, tmp_path, event)
+            await judge_event("model_armor", stand_in, tmp_path, event)
         assert stand_in.paths == [
             f"/v1/{TEMPLATE}:sanitizeUserPrompt",
             f"/v1/{TEMPLATE}:sanitizeModelResponse",
@@ -214,7 +214,7 @@ async def test_model_armor_is_asked_by_direction_with_the_gateway_s_token(tmp_pa
 @ALL
 async def test_a_call_with_more_text_than_the_limit_is_denied_unasked(policy: str, tmp_path: Path) -> None:
     async with guardrail(policy) as stand_in:
-        outcome = await judged(policy, stand_in, tmp_path, asking("x" * 3000), limit=2000)
+        outcome = await judge_event(policy, stand_in, tmp_path, asking("x" * 3000), limit=2000)
         assert outcome.verdict.denied
         assert "at most 2000" in outcome.verdict.reason
         assert not stand_in.asked
@@ -224,7 +224,7 @@ async def test_model_armor_judges_a_long_text_in_parts_that_overlap(tmp_path: Pa
     filler = "word " * 400
     for before in (filler[:-2], filler[: 1000 - 7], filler[: 1000 - 3]):
         async with guardrail("model_armor") as stand_in:
-            outcome = await judged(
+            outcome = await judge_event(
                 "model_armor", stand_in, tmp_path, asking(f"{before} rocket {filler}"), chunk=1000
             )
             assert outcome.verdict.denied
@@ -237,7 +237,7 @@ async def test_an_edit_of_a_long_text_is_whole_or_the_call_is_denied(place: int,
     filler = "word " * 600
     text = f"{filler[:place]} anna@example.com {filler}"
     async with guardrail("model_armor") as stand_in:
-        outcome = await judged("model_armor", stand_in, tmp_path, asking(text), chunk=1000, edit=True)
+        outcome = await judge_event("model_armor", stand_in, tmp_path, asking(text), chunk=1000, edit=True)
     if not outcome.verdict.denied:
         assert isinstance(outcome.event, BeforeModel)
         [said] = outcome.event.body["contents"][0]["parts"]
@@ -247,7 +247,7 @@ async def test_an_edit_of_a_long_text_is_whole_or_the_call_is_denied(place: int,
 async def test_an_answer_that_is_too_long_is_a_failure(tmp_path: Path) -> None:
     async with guardrail("model_armor") as stand_in:
         stand_in.answer = lambda _: deidentified("x" * 2_000_000)
-        outcome = await judged("model_armor", stand_in, tmp_path, asking("hi"), {"on_error": "allow"})
+        outcome = await judge_event("model_armor", stand_in, tmp_path, asking("hi"), {"on_error": "allow"})
         [run] = outcome.runs
         assert "more than 1048576 bytes" in str(run.error)
 
@@ -326,10 +326,10 @@ async def test_a_service_that_is_slow_or_down_is_a_failure_of_the_table(
     hook = {"timeout": 50, **({"on_error": on_error} if on_error else {})}
     async with guardrail(policy) as stand_in:
         stand_in.open.clear()
-        outcome = await judged(policy, stand_in, tmp_path, asking("hi"), hook)
+        outcome = await judge_event(policy, stand_in, tmp_path, asking("hi"), hook)
         assert "timed out after 50 ms" in str(outcome.runs[0].error)
         assert outcome.verdict.denied == (on_error != "allow")
-    outcome = await judged(policy, stand_in, tmp_path, asking("hi"), hook)
+    outcome = await judge_event(policy, stand_in, tmp_path, asking("hi"), hook)
     assert "cannot be reached" in str(outcome.runs[0].error)
     assert outcome.verdict.denied == (on_error != "allow")
 
@@ -342,7 +342,9 @@ async def test_a_denial_counts_although_another_part_fails(tmp_path: Path) -> No
     async with guardrail("model_armor") as stand_in:
         stand_in.answer = say
         event = asking("word " * 500 + "rocket")
-        outcome = await judged("model_armor", stand_in, tmp_path, event, {"on_error": "allow"}, chunk=1000)
+        outcome = await judge_event(
+            "model_armor", stand_in, tmp_path, event, {"on_error": "allow"}, chunk=1000
+        )
         assert outcome.verdict.denied
 
 
@@ -377,7 +379,7 @@ async def test_a_service_that_answers_with_its_credential_reveals_nothing(
         for each in [*said, web.Response(status=401, text=secret)]:
             stand_in.answer = lambda _, each=each: each
             with caplog.at_level(logging.DEBUG):
-                outcome = await judged(policy, stand_in, tmp_path, asking("hi"), edit=True)
+                outcome = await judge_event(policy, stand_in, tmp_path, asking("hi"), edit=True)
             assert outcome.verdict.denied
             [run] = outcome.runs
             assert secret not in f"{outcome.verdict.reason} {run.error} {run.output}"
@@ -390,7 +392,7 @@ async def test_names_of_filters_that_google_does_not_document_are_not_shown(tmp_
         stand_in.answer = lambda _: armor_result(
             "MATCH_FOUND", {"<b>call 555</b>": filter_result("x", "MATCH_FOUND")}
         )
-        outcome = await judged("model_armor", stand_in, tmp_path, asking("hi"))
+        outcome = await judge_event("model_armor", stand_in, tmp_path, asking("hi"))
         assert outcome.verdict.reason == "Model Armor denied this text (other)."
 
 
@@ -405,7 +407,9 @@ async def test_a_match_without_a_filter_and_a_filter_without_a_match_both_deny(t
     async with guardrail("model_armor") as stand_in:
         for said in contradictions:
             stand_in.answer = lambda _, said=said: said
-            assert (await judged("model_armor", stand_in, tmp_path, asking("hi"), edit=True)).verdict.denied
+            assert (
+                await judge_event("model_armor", stand_in, tmp_path, asking("hi"), edit=True)
+            ).verdict.denied
 
 
 async def test_an_edit_by_a_filter_beside_another_match_is_no_pass(tmp_path: Path) -> None:
@@ -413,7 +417,7 @@ async def test_an_edit_by_a_filter_beside_another_match_is_no_pass(tmp_path: Pat
     both = armor_result("MATCH_FOUND", {**found, "rai": filter_result("raiFilterResult", "MATCH_FOUND")})
     async with guardrail("model_armor") as stand_in:
         stand_in.answer = lambda _: both
-        outcome = await judged("model_armor", stand_in, tmp_path, asking("hi"), edit=True)
+        outcome = await judge_event("model_armor", stand_in, tmp_path, asking("hi"), edit=True)
         assert outcome.verdict.denied
         assert "rai" in outcome.verdict.reason
 
@@ -422,16 +426,16 @@ async def test_an_edit_that_joins_two_texts_denies_the_call(tmp_path: Path) -> N
     event = BeforeModel("m", {"contents": [{"parts": [{"text": text}]} for text in ("one", "two")]})
     async with guardrail("model_armor") as stand_in:
         stand_in.answer = lambda _: deidentified("onetwo")
-        outcome = await judged("model_armor", stand_in, tmp_path, event, edit=True)
+        outcome = await judge_event("model_armor", stand_in, tmp_path, event, edit=True)
         assert outcome.verdict.denied
 
 
 async def test_a_long_reason_is_cut(tmp_path: Path) -> None:
     async with guardrail("guardrail") as stand_in:
         stand_in.answer = lambda _: {"action": "BLOCKED", "blocked_reason": "x" * 100_000}
-        outcome = await judged("guardrail", stand_in, tmp_path, asking("hi"))
+        outcome = await judge_event("guardrail", stand_in, tmp_path, asking("hi"))
         assert outcome.verdict.reason == "x" * 1000
-        outcome = await judged("guardrail", stand_in, tmp_path, asking("hi"), reason="Ask Ada.")
+        outcome = await judge_event("guardrail", stand_in, tmp_path, asking("hi"), reason="Ask Ada.")
         assert outcome.verdict.reason == "Ask Ada."
 
 
@@ -485,7 +489,7 @@ def test_all_texts_are_judged_by_default() -> None:
 async def test_parts_of_a_long_text_are_judged_a_few_at_once(tmp_path: Path) -> None:
     async with guardrail("model_armor") as stand_in:
         stand_in.delay = 0.02  # so that requests that are sent together overlap
-        outcome = await judged("model_armor", stand_in, tmp_path, asking("word " * 4000), chunk=1000)
+        outcome = await judge_event("model_armor", stand_in, tmp_path, asking("word " * 4000), chunk=1000)
         assert not outcome.verdict.denied
         assert len(stand_in.asked) > 16
         assert 1 < stand_in.most_at_once <= 8

@@ -39,23 +39,23 @@ def hooks_json(folder: Path, hooks: Mapping[str, Any]) -> Path:
     return path
 
 
-def prints(output: Any) -> str:
+def print_command(output: Any) -> str:
     """A command that writes its input to the file `seen` in its folder, and prints."""
     return f"cat > seen; printf '%s' '{output if isinstance(output, str) else json.dumps(output)}'"
 
 
-async def fired(folder: Path, hooks: Mapping[str, Any], event: Any) -> Outcome[Any]:
+async def fire_event(folder: Path, hooks: Mapping[str, Any], event: Any) -> Outcome[Any]:
     engine = Engine(load_settings([hooks_json(folder, hooks)]))
     outcome = await engine.fire(event, replace(SESSION, session_id="s-1", cwd="/p"))
     await engine.close()
     return outcome
 
 
-async def answered(folder: Path, antigravity: str, event: Any, output: Any) -> tuple[Json, Json, str]:
+async def run_hook(folder: Path, antigravity: str, event: Any, output: Any) -> tuple[Json, Json, str]:
     """What a hook was given, the combined output, and the hook's failure."""
-    entry: Json = {"command": prints(output)}
+    entry: Json = {"command": print_command(output)}
     grouped = {"hooks": [entry]} if antigravity in ("PreToolUse", "PostToolUse") else entry
-    outcome = await fired(folder, {"gate": {antigravity: [grouped]}}, event)
+    outcome = await fire_event(folder, {"gate": {antigravity: [grouped]}}, event)
     [run] = outcome.runs
     return json.loads((folder / ".agents" / "seen").read_text()), combined_output(event, outcome), run.error
 
@@ -77,7 +77,7 @@ COMMON = {
     ],
 )
 async def test_hook_reads_calls_in_antigravity_s_words(tmp_path: Path, event: Any, call: Json) -> None:
-    seen, output, error = await answered(tmp_path, "PreToolUse", event, {"decision": "allow"})
+    seen, output, error = await run_hook(tmp_path, "PreToolUse", event, {"decision": "allow"})
     assert seen.items() >= {**COMMON, "toolCall": call, "stepIdx": 0}.items()
     assert (output, error) == ({"decision": "allow"}, "")
 
@@ -91,7 +91,7 @@ async def test_hook_reads_calls_in_antigravity_s_words(tmp_path: Path, event: An
     ],
 )
 async def test_decisions_are_the_contract_s(tmp_path: Path, printed: Json, expected: Json) -> None:
-    _, output, _ = await answered(tmp_path, "PreToolUse", OWN, printed)
+    _, output, _ = await run_hook(tmp_path, "PreToolUse", OWN, printed)
     assert output == expected
 
 
@@ -101,7 +101,7 @@ async def test_decisions_are_the_contract_s(tmp_path: Path, printed: Json, expec
 )
 async def test_overwritten_arguments_are_those_of_the_call(tmp_path: Path, event: Any, changed: Json) -> None:
     printed = {"decision": "allow", "overwrite": {"CommandLine": "ls"}}
-    _, output, _ = await answered(tmp_path, "PreToolUse", event, printed)
+    _, output, _ = await run_hook(tmp_path, "PreToolUse", event, printed)
     assert output["hookSpecificOutput"]["tool_input"] == changed
 
 
@@ -109,7 +109,7 @@ async def test_overwritten_arguments_are_those_of_the_call(tmp_path: Path, event
     "printed", ["", "fine", "[]", "{}", {"decision": "maybe"}, {"decision": "allow", "overwrite": 7}]
 )
 async def test_output_that_antigravity_would_refuse_denies(tmp_path: Path, printed: Any) -> None:
-    _, output, error = await answered(tmp_path, "PreToolUse", OWN, printed)
+    _, output, error = await run_hook(tmp_path, "PreToolUse", OWN, printed)
     assert (output["decision"], bool(error)) == ("deny", True)
 
 
@@ -120,26 +120,26 @@ async def test_hooks_for_invocations_stops_and_sessions(tmp_path: Path) -> None:
             {"systemMessage": {"systemMessage": "Be kind."}},
         ]
     }
-    seen, output, _ = await answered(tmp_path, "PreInvocation", BeforeModel("gemini-3.8-flash", BODY), steps)
+    seen, output, _ = await run_hook(tmp_path, "PreInvocation", BeforeModel("gemini-3.8-flash", BODY), steps)
     assert (seen["modelName"], seen["invocationNum"], seen["initialNumSteps"]) == ("gemini-3.8-flash", 0, 1)
     contents = [message["content"] for message in output["hookSpecificOutput"]["llm_request"]["messages"]]
     assert contents == ["Hello.", "Be brief.", "Be kind."]
-    _, output, _ = await answered(tmp_path, "SessionStart", SessionStart(), steps)
+    _, output, _ = await run_hook(tmp_path, "SessionStart", SessionStart(), steps)
     assert output["hookSpecificOutput"]["additionalContext"] == "Be brief.\nBe kind."
     again = {"decision": "continue", "reason": "Tests run."}
-    seen, output, _ = await answered(tmp_path, "Stop", AfterAgent("p", "a"), again)
+    seen, output, _ = await run_hook(tmp_path, "Stop", AfterAgent("p", "a"), again)
     assert (seen["terminationReason"], output) == (
         "NO_TOOL_CALL",
         {"decision": "deny", "reason": "Tests run."},
     )
-    _, output, _ = await answered(tmp_path, "Stop", AfterAgent("p", "a"), {"decision": "stop"})
+    _, output, _ = await run_hook(tmp_path, "Stop", AfterAgent("p", "a"), {"decision": "stop"})
     assert output == {}
     failed = AfterTool("run_command", {"CommandLine": "x"}, {"llmContent": "", "error": "exit status 1"})
-    seen, output, _ = await answered(tmp_path, "PostToolUse", failed, {})
+    seen, output, _ = await run_hook(tmp_path, "PostToolUse", failed, {})
     assert (seen["error"], output) == ("exit status 1", {})
     event = SAMPLES["AfterModel"]
     assert isinstance(event, AfterModel)
-    _, output, _ = await answered(tmp_path, "PostInvocation", event, {"terminationBehavior": "terminate"})
+    _, output, _ = await run_hook(tmp_path, "PostInvocation", event, {"terminationBehavior": "terminate"})
     assert output["continue"] is False
 
 
@@ -155,21 +155,25 @@ async def test_hooks_for_invocations_stops_and_sessions(tmp_path: Path) -> None:
 async def test_what_has_no_counterpart_fails(
     tmp_path: Path, antigravity: str, event: Any, printed: Json
 ) -> None:
-    _, output, error = await answered(tmp_path, antigravity, event, printed)
+    _, output, error = await run_hook(tmp_path, antigravity, event, printed)
     assert (output["decision"], error.startswith("output")) == ("deny", True)
 
 
 async def test_matcher_also_matches_tools_of_other_agents(tmp_path: Path) -> None:
-    gate = {"PreToolUse": [{"matcher": "run_command", "hooks": [{"command": prints({"decision": "deny"})}]}]}
+    gate = {
+        "PreToolUse": [
+            {"matcher": "run_command", "hooks": [{"command": print_command({"decision": "deny"})}]}
+        ]
+    }
     for event, denied in ((OWN, True), (POSTED, True), (BeforeTool("view_file", {}), False)):
-        assert (await fired(tmp_path, {"gate": gate}, event)).verdict.denied == denied
+        assert (await fire_event(tmp_path, {"gate": gate}, event)).verdict.denied == denied
 
 
 async def test_disabled_hooks_do_not_run_and_timeouts_are_seconds(tmp_path: Path) -> None:
-    gate = {"PreToolUse": [{"hooks": [{"command": prints({"decision": "deny"}), "timeout": 7}]}]}
+    gate = {"PreToolUse": [{"hooks": [{"command": print_command({"decision": "deny"}), "timeout": 7}]}]}
     [group] = load_settings([hooks_json(tmp_path, {"gate": gate})]).groups["BeforeTool"]
     assert [(hook.name, hook.timeout) for hook in group.hooks] == [("gate", 7)]
-    disabled = await fired(tmp_path, {"gate": {**gate, "enabled": False}}, OWN)
+    disabled = await fire_event(tmp_path, {"gate": {**gate, "enabled": False}}, OWN)
     assert disabled.runs == ()
 
 

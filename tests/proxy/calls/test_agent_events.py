@@ -207,7 +207,7 @@ def policy() -> dict[str, list[Json]]:
     }
 
 
-async def tell(
+async def post_event(
     url: str, agent: str, posted: tuple[str, Any], headers: Mapping[str, str] | None = None
 ) -> Answer:
     event, document = posted
@@ -234,12 +234,12 @@ async def test_one_policy_holds_for_the_hooks_of_every_agent(agent: Agent) -> No
             (agent.call(f"curl -H {SECRET} x"), agent.masked_call),
             (agent.result(f"key {SECRET}"), agent.masked_result),
         ):
-            answer = await tell(url, agent.name, posted)
+            answer = await post_event(url, agent.name, posted)
             assert (answer.status, answer.json) == (200, expected)
             assert SECRET not in answer.body.decode()
             cannot |= lost(answer)
         if agent.name != "antigravity":  # whose hooks do not show the prompt
-            answer = await tell(url, agent.name, agent.prompt("About moonshot"))
+            answer = await post_event(url, agent.name, agent.prompt("About moonshot"))
             assert (answer.status, answer.json) == (200, agent.denied_prompt)
             cannot |= lost(answer)
     assert cannot == agent.lost
@@ -248,7 +248,7 @@ async def test_one_policy_holds_for_the_hooks_of_every_agent(agent: Agent) -> No
 @pytest.mark.parametrize("agent", AGENTS, ids=[agent.name for agent in AGENTS])
 async def test_calls_of_agents_tools_are_capped(agent: Agent) -> None:
     async with gateway(policy()) as url:
-        answers = [(await tell(url, agent.name, agent.call("ls"))).body.decode() for _ in range(5)]
+        answers = [(await post_event(url, agent.name, agent.call("ls"))).body.decode() for _ in range(5)]
     assert ["Three calls are enough." in answer for answer in answers] == [False] * 3 + [True] * 2
 
 
@@ -257,11 +257,11 @@ async def test_calls_of_agents_tools_are_capped(agent: Agent) -> None:
 )
 async def test_hook_that_answers_itself_ends_the_turn_and_its_tools(agent: Agent) -> None:
     async with gateway(policy()) as url:
-        answer = await tell(url, agent.name, agent.prompt("What are your opening hours?"))
-        started = await tell(url, agent.name, agent.start)  # which Copilot reports late
-        tool = await tell(url, agent.name, agent.call("ls"))
-        again = await tell(url, agent.name, agent.prompt("Something else"))
-        allowed = await tell(url, agent.name, agent.call("ls"))
+        answer = await post_event(url, agent.name, agent.prompt("What are your opening hours?"))
+        started = await post_event(url, agent.name, agent.start)  # which Copilot reports late
+        tool = await post_event(url, agent.name, agent.call("ls"))
+        again = await post_event(url, agent.name, agent.prompt("Something else"))
+        allowed = await post_event(url, agent.name, agent.call("ls"))
     assert ("We open at nine." in answer.body.decode()) == (agent.name != "copilot")
     assert started.status == 200
     assert "We open at nine." in tool.body.decode()  # whatever the agent has done with the answer
@@ -271,13 +271,13 @@ async def test_hook_that_answers_itself_ends_the_turn_and_its_tools(agent: Agent
 async def test_stopped_session_of_antigravity_is_terminated_after_its_invocation() -> None:
     stop = {"BeforeTool": [says({"continue": False, "stopReason": "Enough."})]}
     async with gateway(stop) as url:
-        before = await tell(url, "antigravity", antigravity("PostInvocation", invocationNum=0))
-        denied = await tell(url, "antigravity", BY_NAME["antigravity"].call("ls"))
-        after = await tell(url, "antigravity", antigravity("PostInvocation", invocationNum=1))
-        later = await tell(url, "antigravity", antigravity("PreInvocation", invocationNum=1))
-        still = await tell(url, "antigravity", antigravity("PostInvocation", invocationNum=1))
-        turn = await tell(url, "antigravity", antigravity("PreInvocation", invocationNum=0))
-        new = await tell(url, "antigravity", antigravity("PostInvocation", invocationNum=0))
+        before = await post_event(url, "antigravity", antigravity("PostInvocation", invocationNum=0))
+        denied = await post_event(url, "antigravity", BY_NAME["antigravity"].call("ls"))
+        after = await post_event(url, "antigravity", antigravity("PostInvocation", invocationNum=1))
+        later = await post_event(url, "antigravity", antigravity("PreInvocation", invocationNum=1))
+        still = await post_event(url, "antigravity", antigravity("PostInvocation", invocationNum=1))
+        turn = await post_event(url, "antigravity", antigravity("PreInvocation", invocationNum=0))
+        new = await post_event(url, "antigravity", antigravity("PostInvocation", invocationNum=0))
     assert denied.json == {"decision": "deny", "reason": "Enough."}
     terminated = {"terminationBehavior": "terminate"}
     assert [each.json for each in (before, after, later, still, turn, new)] == [
@@ -320,7 +320,7 @@ async def test_call_that_cannot_be_read_is_denied(agent: str, body: Any) -> None
     event, decision = DENIES[agent]
     seen: list[Json] = []
     async with gateway({"BeforeTool": [listens(seen)]}) as url:
-        answer = await tell(url, agent, (event, body))
+        answer = await post_event(url, agent, (event, body))
     assert (answer.status, decision(answer.json), seen) == (200, "deny", [])
 
 
@@ -330,10 +330,10 @@ async def test_call_without_session_and_one_too_many_are_denied(agent: str) -> N
     _, document = BY_NAME[agent].call("ls")
     nameless = {key: value for key, value in document.items() if not key.lower().endswith("id")}
     async with gateway({}, Config(limits=LimitSettings(events=2))) as url:
-        answer = await tell(url, agent, (event, nameless))
+        answer = await post_event(url, agent, (event, nameless))
         assert "session_id: missing" in answer.body.decode()
         assert decision(answer.json) == "deny"
-        answers = [(await tell(url, agent, (event, document))).body.decode() for _ in range(3)]
+        answers = [(await post_event(url, agent, (event, document))).body.decode() for _ in range(3)]
     assert "at most 2 events per second" in answers[-1]
 
 
@@ -342,15 +342,15 @@ async def test_unknown_event_is_refused(agent: str) -> None:
     _, document = BY_NAME[agent].call("ls")
     unnamed = {key: value for key, value in document.items() if key != "hook_event_name"}
     async with gateway({}) as url:
-        unknown = await tell(url, agent, ("PreLunch", unnamed))
-        nameless = await tell(url, agent, ("", unnamed))
+        unknown = await post_event(url, agent, ("PreLunch", unnamed))
+        nameless = await post_event(url, agent, ("", unnamed))
     assert (unknown.status, "'PreLunch' of" in unknown.error["message"]) == (400, True)
     assert (nameless.status, "append ?event=NAME" in nameless.error["message"]) == (400, True)
 
 
 async def test_unknown_agent_is_no_route() -> None:
     async with gateway({}) as url:
-        assert (await tell(url, "lunch", claude("PreToolUse"))).status == 403
+        assert (await post_event(url, "lunch", claude("PreToolUse"))).status == 403
 
 
 @pytest.mark.parametrize("agent", DENIES)
@@ -363,9 +363,9 @@ async def test_event_without_known_key_is_refused_on_network(agent: str, listen:
     named = {"alice": NamedKey(sha256=sha256(b"alice-key").hexdigest())}
     async with gateway({"BeforeTool": [says()]}, Config(listen=listen, keys=named)) as url:
         for headers in ({"x-goog-api-key": "other"}, {"accept": "*/*"}):
-            answer = await tell(url, agent, BY_NAME[agent].call("ls"), headers)
+            answer = await post_event(url, agent, BY_NAME[agent].call("ls"), headers)
             assert (answer.status, answer.error["details"][0]["reason"]) == (403, "KEY_UNKNOWN")
-        known = await tell(url, agent, BY_NAME[agent].call("ls"), {"authorization": "Bearer alice-key"})
+        known = await post_event(url, agent, BY_NAME[agent].call("ls"), {"authorization": "Bearer alice-key"})
         assert known.status == 200
 
 
@@ -376,7 +376,7 @@ async def test_hook_that_fails_denies_if_it_shall(agent: str, on_error: str, exp
         raise RuntimeError("broken")
 
     async with gateway({"BeforeTool": [runs(fail, on_error=on_error)]}) as url:
-        answer = await tell(url, agent, BY_NAME[agent].call("ls"))
+        answer = await post_event(url, agent, BY_NAME[agent].call("ls"))
     denied = answer.json and "deny" in answer.body.decode()
     assert (answer.status, bool(denied)) == (200, expected)
 
@@ -389,7 +389,7 @@ async def test_event_that_fails_inside_the_gateway_is_denied(
 
     monkeypatch.setattr("hookgate.proxy.calls.agent_events._name", break_)
     async with gateway({}) as url:
-        answer = await tell(url, "cursor", ("preToolUse", BY_NAME["cursor"].call("ls")[1]))
+        answer = await post_event(url, "cursor", ("preToolUse", BY_NAME["cursor"].call("ls")[1]))
     assert answer.json["permission"] == "deny"
     assert "please report this" in caplog.text
 
@@ -397,7 +397,7 @@ async def test_event_that_fails_inside_the_gateway_is_denied(
 async def test_both_names_of_an_argument_are_refused() -> None:
     call = {"name": "run_command", "args": {"CommandLine": "rm -rf /", "command": "ls"}}
     async with gateway(policy()) as url:
-        answer = await tell(url, "antigravity", antigravity("PreToolUse", toolCall=call))
+        answer = await post_event(url, "antigravity", antigravity("PreToolUse", toolCall=call))
     assert answer.json["decision"] == "deny"
     assert "has the arguments 'CommandLine' and 'command'" in answer.json["reason"]
 
@@ -406,7 +406,7 @@ async def test_both_names_of_an_argument_are_refused() -> None:
 async def test_argument_in_another_case_is_refused(name: str) -> None:
     call = {"name": "run_command", "args": {name: "rm -rf /"}}
     async with gateway(policy()) as url:
-        answer = await tell(url, "antigravity", antigravity("PreToolUse", toolCall=call))
+        answer = await post_event(url, "antigravity", antigravity("PreToolUse", toolCall=call))
     assert answer.json["decision"] == "deny"
     assert f"has the argument {name!r}" in answer.json["reason"]
 
@@ -414,12 +414,12 @@ async def test_argument_in_another_case_is_refused(name: str) -> None:
 async def test_web_page_may_not_post_events() -> None:
     async with gateway({}) as url:
         headers = {**KEY, "origin": "https://evil.example"}
-        assert (await tell(url, "cursor", BY_NAME["cursor"].call("ls"), headers)).status == 403
+        assert (await post_event(url, "cursor", BY_NAME["cursor"].call("ls"), headers)).status == 403
 
 
 async def test_cursor_that_runs_claude_code_s_hooks_is_answered_in_its_own_dialect() -> None:
     async with gateway(policy()) as url:
-        answer = await tell(url, "claude-code", BY_NAME["cursor"].call("rm -rf /"))
+        answer = await post_event(url, "claude-code", BY_NAME["cursor"].call("rm -rf /"))
     assert answer.json["permission"] == "deny"
 
 
@@ -431,7 +431,7 @@ async def test_results_of_cursor_s_mcp_tools_are_replaced_and_those_of_its_own_a
             ("Shell", {}, {"the changed result"}),
         ):
             result = cursor("postToolUse", tool_name=tool, tool_input="{}", tool_output=f"key {SECRET}")
-            answer = await tell(url, "cursor", result)
+            answer = await post_event(url, "cursor", result)
             assert (answer.json, lost(answer)) == (expected, cannot)
 
 
@@ -439,7 +439,7 @@ async def test_events_are_still_derived_from_calls_of_an_agent_whose_hooks_show_
     seen: list[Json] = []
     async with running_gateway({"AfterTool": [listens(seen)]}) as running:
         for posted in (antigravity("PreInvocation"), BY_NAME["antigravity"].call("ls")):
-            assert (await tell(running.url, "antigravity", posted)).status == 200
+            assert (await post_event(running.url, "antigravity", posted)).status == 200
         call = {"functionCall": {"name": "run_command", "args": {}}}
         result = {"functionResponse": {"name": "run_command", "response": {"output": "shown"}}}
         turns = [("user", {"text": "hi"}), ("model", call), ("user", result)]
@@ -451,11 +451,11 @@ async def test_events_are_still_derived_from_calls_of_an_agent_whose_hooks_show_
 async def test_sessions_of_agents_end() -> None:
     refuse = {"SessionStart": [says({"continue": False, "stopReason": "Closed."})]}
     async with gateway(refuse) as url:
-        start = await tell(url, "cursor", cursor("sessionStart"))
-        denied = await tell(url, "cursor", BY_NAME["cursor"].call("ls"))
-        await tell(url, "cursor", cursor("sessionEnd", reason="exit"))
+        start = await post_event(url, "cursor", cursor("sessionStart"))
+        denied = await post_event(url, "cursor", BY_NAME["cursor"].call("ls"))
+        await post_event(url, "cursor", cursor("sessionEnd", reason="exit"))
         await asyncio.sleep(0)
-        allowed = await tell(url, "cursor", BY_NAME["cursor"].call("ls"))
+        allowed = await post_event(url, "cursor", BY_NAME["cursor"].call("ls"))
     assert (start.json, lost(start)) == ({}, {"the denial"})
     assert (denied.json["agent_message"], allowed.json) == ("Closed.", {})
 

@@ -33,7 +33,7 @@ def pieces(text: str, size: int) -> list[Any]:
     return [*events, spoken("", finishReason="STOP")]
 
 
-def said(answer: Answer) -> str:
+def answer_text(answer: Answer) -> str:
     """The text of an answer, streamed or not."""
     events = answer.events if b"data: " in answer.body else [answer.json]
     parts = [
@@ -45,7 +45,7 @@ def said(answer: Answer) -> str:
     return "".join(parts)
 
 
-async def streamed(
+async def stream_answer(
     folder: Path, policy: str, text: str, size: int, hook: Any, **options: Any
 ) -> tuple[Answer, list[str]]:
     """What a client gets of a stream of this text, in pieces of this size, and what the service was asked."""
@@ -64,24 +64,24 @@ async def streamed(
 @given(policy=st.sampled_from(POLICIES), size=st.integers(3, 200))
 def test_a_streamed_text_is_sanitised_wherever_it_is_split(policy: str, size: int, tmp_path: Path) -> None:
     hook = {"window": 40}
-    answer, _ = asyncio.run(streamed(tmp_path, policy, TEXT, size, hook, edit=True))
-    assert said(answer) == CLEAN
+    answer, _ = asyncio.run(stream_answer(tmp_path, policy, TEXT, size, hook, edit=True))
+    assert answer_text(answer) == CLEAN
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(policy=st.sampled_from(POLICIES), size=st.integers(1, 200), before=st.integers(0, 300))
 def test_nothing_that_is_denied_leaves_a_stream(policy: str, size: int, before: int, tmp_path: Path) -> None:
     text = f"{TEXT[60 : 60 + before]} a rocket. {TEXT[60:]}"
-    answer, _ = asyncio.run(streamed(tmp_path, policy, text, size, {"window": 40}))
-    assert "rocket. " not in said(answer)
-    assert "rocket " not in said(answer)
+    answer, _ = asyncio.run(stream_answer(tmp_path, policy, text, size, {"window": 40}))
+    assert "rocket. " not in answer_text(answer)
+    assert "rocket " not in answer_text(answer)
 
 
 @ALL
 async def test_a_stream_is_sent_while_later_text_arrives(policy: str, tmp_path: Path) -> None:
     text = "The sea is wide. " * 60
-    answer, asked = await streamed(tmp_path, policy, text, 50, {"window": 100})
-    assert said(answer) == text
+    answer, asked = await stream_answer(tmp_path, policy, text, 50, {"window": 100})
+    assert answer_text(answer) == text
     assert max(map(len, asked)) < 1000  # windows, not all of it
 
 
@@ -102,7 +102,7 @@ async def test_a_request_and_an_answer_are_denied_with_the_reason(
         assert denied.status == 403
         assert not upstream.heard
         answer = await post(url, target, HI)
-        assert "rocket." not in said(answer) if answer.status == 200 else answer.status == 403
+        assert "rocket." not in answer_text(answer) if answer.status == 200 else answer.status == 403
 
 
 FAILURES = {
@@ -144,7 +144,7 @@ async def test_a_failing_service_denies_the_call_unless_on_error_allows_it(  # n
             async with guarded_gateway(tmp_path, policy, guard, upstream.url, hook) as url:
                 result = await post(url, target, HI)
     if on_error == "allow":
-        assert said(result) == text
+        assert answer_text(result) == text
     else:
         assert "sea" not in result.body.decode()
         assert "The hook 'armor' failed; see the gateway's log." in result.body.decode()

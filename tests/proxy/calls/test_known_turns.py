@@ -143,7 +143,7 @@ def outcome(
     except ApiError as error:
         return error.message, turns
     if memory is not None:
-        memory.remember(caller, turns.beginning(read_list(body, "contents")))
+        memory.remember(caller, turns.matching(read_list(body, "contents")))
     said, *rest = redacted(policy, body, caller, turns)
     edited = (said or {}).get("hookSpecificOutput", {}).get("llm_request", {}).get("raw", body)
     sent = dumps_with_turns(adapter.encode_request(parsed.value, model, edited), turns)

@@ -23,7 +23,7 @@ def models(**armor: Any) -> Any:
     return {"BeforeModel": [{"type": "builtin", "builtin": "models", "options": options}]}
 
 
-async def sent(target: str, body: Any, hooks: Any) -> Any:
+async def upstream_body(target: str, body: Any, hooks: Any) -> Any:
     """What reaches the upstream; the status if nothing does."""
     async with running_gateway(hooks) as gateway:
         answer = await post(gateway.url, target, body, KEY)
@@ -43,7 +43,7 @@ async def sent(target: str, body: Any, hooks: Any) -> Any:
     ],
 )
 async def test_every_call_to_vertex_ai_gets_the_templates(verb: str, given: Any) -> None:
-    body = await sent(f"{PLACE}:{verb}", {**HI, **given}, models())
+    body = await upstream_body(f"{PLACE}:{verb}", {**HI, **given}, models())
     named = [value for name, value in body.items() if name in ("modelArmorConfig", "model_armor_config")]
     assert named == [WANTED]
     assert not body.keys() & {"safetySettings", "safety_settings"}
@@ -52,7 +52,7 @@ async def test_every_call_to_vertex_ai_gets_the_templates(verb: str, given: Any)
 async def test_two_spellings_of_the_templates_do_not_pass() -> None:
     both = {**HI, "modelArmorConfig": WANTED, "model_armor_config": OTHER}
     for action in ("set", "require"):
-        refused = await sent(f"{PLACE}:generateContent", both, models(action=action))
+        refused = await upstream_body(f"{PLACE}:generateContent", both, models(action=action))
         assert refused.status in (400, 403)
 
 
@@ -68,7 +68,7 @@ async def test_two_spellings_of_the_templates_do_not_pass() -> None:
     ],
 )
 async def test_a_call_that_must_name_the_templates_is_denied_without_them(given: Any, passes: bool) -> None:
-    result = await sent(f"{PLACE}:generateContent", {**HI, **given}, models(action="require"))
+    result = await upstream_body(f"{PLACE}:generateContent", {**HI, **given}, models(action="require"))
     if passes:
         assert result["contents"] == HI["contents"]
     else:
@@ -79,16 +79,16 @@ async def test_a_call_that_must_name_the_templates_is_denied_without_them(given:
 async def test_methods_without_the_templates_are_denied_at_vertex_ai_if_they_generate() -> None:
     chat = "/v1/projects/p/locations/l/endpoints/openapi/chat/completions"
     messages = {"model": "google/gemini-3.8-flash", "messages": [{"role": "user", "content": "hi"}]}
-    denied = await sent(chat, messages, models())
+    denied = await upstream_body(chat, messages, models())
     assert denied.status == 403
     assert "only to generateContent" in denied.body.decode()
-    counted = await sent(f"{PLACE}:countTokens", HI, models())
+    counted = await upstream_body(f"{PLACE}:countTokens", HI, models())
     assert "modelArmorConfig" not in counted
 
 
 async def test_calls_to_the_gemini_api_stay_as_they_are() -> None:
     for action in ("set", "require"):
-        assert await sent(UNARY, HI, models(action=action)) == HI
+        assert await upstream_body(UNARY, HI, models(action=action)) == HI
 
 
 async def test_a_call_to_the_gemini_api_that_the_gateway_sends_to_vertex_ai_gets_the_templates(

@@ -119,7 +119,7 @@ def test_installed_hooks_run_the_command_that_they_should(agent: str, tmp_path: 
     program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> {shlex.quote(str(log))}\n')
     program.chmod(0o755)
     settings = AGENTS[agent]
-    text = settings.installed_in("", str(program), "https://gate.example/x", denies=True)
+    text = settings.with_hooks_of_agent("", str(program), "https://gate.example/x", denies=True)
     assert settings.double_slashes or "//" not in text
     section = value_of(text)[settings.section]
     assert list(section) == list(settings.events)
@@ -137,7 +137,7 @@ def test_installed_hooks_run_the_command_that_they_should(agent: str, tmp_path: 
 
 def test_forms_of_settings_are_those_of_the_agents() -> None:
     def hook(agent: str, event: str) -> Any:
-        value = value_of(AGENTS[agent].installed_in("", "hookgate", None, denies=False))
+        value = value_of(AGENTS[agent].with_hooks_of_agent("", "hookgate", None, denies=False))
         return {**value, AGENTS[agent].section: {event: value[AGENTS[agent].section][event]}}
 
     def command(event: str, agent: str) -> str:

@@ -30,7 +30,7 @@ def gemini(tmp_path: Path) -> GeminiCli:
     return GeminiCli(tmp_path)
 
 
-async def installed(folder: Path, *words: str) -> None:
+async def installed_hooks(folder: Path, *words: str) -> None:
     """Have the Gemini CLI of `folder` tell the gateway of its events."""
     env = {"HOME": str(folder / "home")}
     ended = await hookgate(
@@ -50,7 +50,7 @@ async def test_a_policy_s_denial_of_a_tool_reaches_the_model_from_hooks_of_the_p
 ) -> None:
     """tests/e2e/test_one_policy.py has the same with hooks of the user."""
     async with running_gateway({"BeforeTool": [says(DENY)]}, SCRIPT) as gateway:
-        await installed(tmp_path, "--project", "--gateway", gateway.url)
+        await installed_hooks(tmp_path, "--project", "--gateway", gateway.url)
         ran = await gemini.ask(gateway.url, "remove it", "--approval-mode", "yolo")
     assert (ran.exit_code, ran.stdout.strip()) == (0, "I could not."), ran.stderr
     assert {"error": "Tool execution blocked: rm is not for agents."} in tool_results(gateway)
@@ -68,7 +68,7 @@ async def test_its_events_arrive_in_order_and_in_one_session_with_its_model_call
         ]
     }
     async with running_gateway({event: [listens(seen)] for event in EVENTS}, script) as gateway:
-        await installed(tmp_path)
+        await installed_hooks(tmp_path)
         env = {"HOOKGATE_URL": gateway.url, "HOOKGATE_SESSION": "abc"}
         ran = await gemini.ask(f"{gateway.url}/s/abc", "list it", "--approval-mode", "yolo", **env)
     assert (ran.exit_code, ran.stdout.strip()) == (0, "Done."), ran.stderr
@@ -83,7 +83,7 @@ async def test_its_events_arrive_in_order_and_in_one_session_with_its_model_call
 async def test_a_stopped_turn_ends_with_the_reason(gemini: GeminiCli, tmp_path: Path) -> None:
     stop = {"continue": False, "stopReason": "Enough for today."}
     async with running_gateway({"BeforeAgent": [says(stop)]}) as gateway:
-        await installed(tmp_path, "--gateway", gateway.url)
+        await installed_hooks(tmp_path, "--gateway", gateway.url)
         ran = await gemini.ask(gateway.url, "go on")
     assert gateway.generated == []
     assert "Enough for today." in ran.stdout + ran.stderr
@@ -91,7 +91,7 @@ async def test_a_stopped_turn_ends_with_the_reason(gemini: GeminiCli, tmp_path: 
 
 async def test_without_the_gateway_the_agent_continues(gemini: GeminiCli, tmp_path: Path) -> None:
     async with running_gateway() as gateway:
-        await installed(tmp_path, "--gateway", "http://127.0.0.1:9")
+        await installed_hooks(tmp_path, "--gateway", "http://127.0.0.1:9")
         ran = await gemini.ask(gateway.url, "hello")
     assert (ran.exit_code, ran.stdout.strip()) == (0, "You said: hello"), ran.stderr
 
@@ -99,7 +99,7 @@ async def test_without_the_gateway_the_agent_continues(gemini: GeminiCli, tmp_pa
 async def test_in_a_session_of_its_own_each_event_is_reported_once(gemini: GeminiCli, tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
     async with running_gateway({event: [listens(seen)] for event in EVENTS}) as gateway:
-        await installed(tmp_path)
+        await installed_hooks(tmp_path)
         env = {
             "HOME": str(tmp_path / "home"),
             "TMPDIR": str(tmp_path / "home"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hookgate.hooks.settings.editing import value_of, with_hooks
 from hookgate.proxy.cli.main import run_command
-from hookgate.shim.command.edits import AGENTS, InstallRecords, installed, without_hooks
+from hookgate.shim.command.edits import AGENTS, InstallRecords, installed_hooks, without_hooks
 
 Shim = Callable[..., tuple[int, str]]
 
@@ -242,7 +242,7 @@ def test_what_is_installed_and_uninstalled_leaves_the_same_bytes(
     records, path = InstallRecords(tmp_path_factory.getbasetemp()), Path("/settings.json")
     hooks = AGENTS[agent].groups("/opt/my bin/hookgate", "http://127.0.0.1:1")
     after = with_hooks(text, hooks)
-    assert set(installed(after)) == set(hooks)
+    assert set(installed_hooks(after)) == set(hooks)
     records.keep(path, text, after, made=False)
     record = records.read(path)
     assert record

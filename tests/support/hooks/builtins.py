@@ -1,5 +1,6 @@
 """Policies created directly, as the engine creates them."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -29,6 +30,12 @@ def make_policy(
 
 def _ask(policy: Policy, session: SessionContext, event: Json) -> Any:
     return policy(event, session)
+
+
+def run_policy(policy: Policy, event: Json, session: SessionContext = ANNA) -> Any:
+    """The output of a policy, even if it takes a thread. There must be no event loop."""
+    output = policy(event, session)
+    return asyncio.run(output) if asyncio.iscoroutine(output) else output
 
 
 def redacted(event: str, field: str, view: Json) -> Json:

@@ -59,10 +59,10 @@ def is_larger(value: Any, size: int, per_value: int = 1) -> bool:
 
     The result for a very large value takes no longer than for one of this size.
     """
-    return left_of(size, value, per_value) < 0
+    return remaining_size(size, value, per_value) < 0
 
 
-def left_of(size: int, value: Any, per_value: int = 1) -> int:
+def remaining_size(size: int, value: Any, per_value: int = 1) -> int:
     """Return what a JSON value leaves of `size`, as in `is_larger`: a negative number if it is larger."""
     left, level = size, [value]
     while level:

@@ -86,17 +86,17 @@ class RequestTurns:
     known: int = 0
     """How many of the turns passed all checks in an earlier request."""
 
-    def count_in(self, contents: Sequence[Any]) -> int:
+    def count_matching(self, contents: Sequence[Any]) -> int:
         """Return how many of the turns a list of contents begins with, as the same objects."""
         return sum(takewhile(bool, map(is_, contents, map(attrgetter("content"), self.turns))))
 
-    def known_in(self, contents: Sequence[Any]) -> int:
+    def count_known(self, contents: Sequence[Any]) -> int:
         """Return how many of the known turns a list of contents begins with, as the same objects."""
-        return min(self.known, self.count_in(contents)) if self.known else 0
+        return min(self.known, self.count_matching(contents)) if self.known else 0
 
-    def beginning(self, contents: Sequence[Any]) -> "RequestTurns":
+    def matching(self, contents: Sequence[Any]) -> "RequestTurns":
         """Return the turns with which a list of contents begins, as the same objects."""
-        if (count := self.count_in(contents)) == len(self.turns):
+        if (count := self.count_matching(contents)) == len(self.turns):
             return self
         turns = self.turns[:count]
         text = self.text[: turns[-1].end] if turns else b""
@@ -182,7 +182,7 @@ def _canonical_turns(
 
 def dumps_with_turns(body: JsonObject, turns: RequestTurns) -> bytes:
     """Return the JSON of a body, or of Code Assist's envelope, as `dumps` does. It may begin with turns."""
-    count = turns.count_in(_contents_in(body))
+    count = turns.count_matching(_contents_in(body))
     if not count:
         return dumps(body)
     wrapped = type(body.get("contents")) is not list

@@ -73,7 +73,7 @@ def _write_permission(name: str, document: Json, decided: Decided) -> Json:
     answer = {"decision": "force_ask" if decided.asks else "ask", **fields(reason=decided.reason)}
     if decided.arguments is not None:
         given = as_object(_call(document).get("args")) or {}
-        changed = TOOLS.written(_call(document).get("name"), decided.arguments)
+        changed = TOOLS.agent_arguments(_call(document).get("name"), decided.arguments)
         answer["overwrite"] = {key: value for key, value in changed.items() if given.get(key) != value}
     return answer
 

@@ -49,7 +49,7 @@ def _call(document: Json) -> Json:
     """Return the call by Antigravity's names, which it already has if Antigravity has made it."""
     name, arguments = document["tool_name"], document.get("tool_input") or {}
     own = name if name in TOOL_NAMES else _OWN_NAMES.get(name, name)
-    return {"name": own, "args": arguments if own == name else TOOLS.written(own, arguments)}
+    return {"name": own, "args": arguments if own == name else TOOLS.agent_arguments(own, arguments)}
 
 
 def hook_output(event: str, document: Json, output: Any) -> Json:

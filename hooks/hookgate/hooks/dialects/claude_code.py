@@ -71,7 +71,7 @@ def _read_notification(document: Json) -> Json:
     }
 
 
-def _common(decided: Decided) -> Json:
+def _common_fields(decided: Decided) -> Json:
     stop = {"continue": False, "stopReason": decided.reason} if decided.stopped else {}
     return {**stop, **fields(systemMessage=decided.message, suppressOutput=decided.quiet or None)}
 
@@ -91,7 +91,7 @@ def _write_permission(name: str, document: Json, decided: Decided) -> Json:
     if decided.ends:
         specific |= {"permissionDecision": "deny", "permissionDecisionReason": decided.reason}
     elif decided.arguments is not None:
-        changed = TOOLS.written(document.get("tool_name"), decided.arguments)
+        changed = TOOLS.agent_arguments(document.get("tool_name"), decided.arguments)
         reason = decided.reason or _CHANGED
         specific |= {
             "permissionDecision": "ask",
@@ -100,7 +100,7 @@ def _write_permission(name: str, document: Json, decided: Decided) -> Json:
         }
     elif decided.asks:
         specific |= {"permissionDecision": "ask", "permissionDecisionReason": decided.reason}
-    return with_specific(_common(decided), name, specific)
+    return with_specific(_common_fields(decided), name, specific)
 
 
 def _write_result(name: str, document: Json, decided: Decided) -> Json:
@@ -109,15 +109,15 @@ def _write_result(name: str, document: Json, decided: Decided) -> Json:
     if result is not None:
         specific["updatedToolOutput"] = _own_result(document.get("tool_response"), result)
     specific |= fields(additionalContext=decided.context)
-    return with_specific({**_common(decided), **_blocked(decided)}, name, specific)
+    return with_specific({**_common_fields(decided), **_block_fields(decided)}, name, specific)
 
 
 def _write_block(name: str, document: Json, decided: Decided) -> Json:
-    answer = {**_common(decided), **_blocked(decided)}
+    answer = {**_common_fields(decided), **_block_fields(decided)}
     return with_specific(answer, name, fields(additionalContext=decided.context))
 
 
-def _blocked(decided: Decided) -> Json:
+def _block_fields(decided: Decided) -> Json:
     return {"decision": "block", "reason": decided.reason} if decided.ends else {}
 
 
@@ -129,7 +129,7 @@ def _own_result(response: Any, result: Json) -> Any:
     content = result_text(result)
     if not isinstance(response, dict):
         return content
-    own = {key: result.get(key, _emptied(value)) for key, value in response.items()}
+    own = {key: result.get(key, _empty_like(value)) for key, value in response.items()}
     shown = _shown_field(response)
     if shown is None:  # hooks have seen the whole result as JSON
         try:
@@ -140,7 +140,7 @@ def _own_result(response: Any, result: Json) -> Any:
     return {**own, shown: content} if own[shown] in ("", response[shown]) else own
 
 
-def _emptied(value: Any) -> Any:
+def _empty_like(value: Any) -> Any:
     """Return an empty value of the same type; a number, a boolean or null itself."""
     return type(value)() if isinstance(value, str | list | dict) else value
 

@@ -43,7 +43,7 @@ def _write_permission(name: str, document: Json, decided: Decided) -> Json:
         specific |= {"permissionDecision": "deny", "permissionDecisionReason": decided.reason}
     elif decided.arguments is not None:
         # Codex reads changed arguments only with this decision. It still asks the user where it would.
-        changed = _TOOLS.written(document.get("tool_name"), decided.arguments)
+        changed = _TOOLS.agent_arguments(document.get("tool_name"), decided.arguments)
         specific |= {"permissionDecision": "allow", "updatedInput": changed}
     return with_specific(fields(systemMessage=decided.message), name, specific)
 

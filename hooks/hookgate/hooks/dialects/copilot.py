@@ -87,7 +87,7 @@ def _write_permission(name: str, document: Json, decided: Decided) -> Json:
     if decided.asks:
         answer = {"permissionDecision": "ask", **fields(permissionDecisionReason=decided.reason)}
     if decided.arguments is not None:
-        answer["modifiedArgs"] = _TOOLS.written(document.get("toolName"), decided.arguments)
+        answer["modifiedArgs"] = _TOOLS.agent_arguments(document.get("toolName"), decided.arguments)
     return answer
 
 

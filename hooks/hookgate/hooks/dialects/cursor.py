@@ -102,7 +102,7 @@ def _write_permission(name: str, document: Json, decided: Decided) -> Json:
         return {"permission": "ask", **fields(user_message=decided.message or decided.reason)}
     answer = fields(user_message=decided.message)
     if decided.arguments is not None:
-        answer["updated_input"] = _TOOLS.written(document.get("tool_name"), decided.arguments)
+        answer["updated_input"] = _TOOLS.agent_arguments(document.get("tool_name"), decided.arguments)
     return answer
 
 

@@ -60,7 +60,7 @@ class Decided:
     """Further keys of the output, which no agent but Gemini CLI can apply."""
 
     @classmethod
-    def by(cls, output: Json) -> Self:
+    def from_output(cls, output: Json) -> Self:
         """Return what a combined output of hooks has decided."""
         specific = output.get("hookSpecificOutput") or {}
         stopped = output.get("continue") is False
@@ -84,7 +84,7 @@ class Decided:
         return self.denied or self.stopped
 
     @property
-    def given(self) -> set[Part]:
+    def decided_parts(self) -> set[Part]:
         """The parts that were decided. What was changed does not matter if it does not happen."""
         values: Mapping[Part, Any] = {
             "deny": self.denied,
@@ -161,8 +161,8 @@ class Dialect:
         """Return the answer for the combined output of all hooks."""
         row = self.rows[name]
         can = row.can | row.can_also(document)
-        decided = self._expressible(row.event, can, Decided.by(output))
-        lost = [shown for part, shown in _PARTS.items() if part in decided.given - can]
+        decided = self._expressible(row.event, can, Decided.from_output(output))
+        lost = [shown for part, shown in _PARTS.items() if part in decided.decided_parts - can]
         return AgentAnswer(row.write(name, document, decided), (*lost, *decided.others))
 
     def refusal(self, name: str, document: Json, reason: str) -> Json | None:

@@ -60,7 +60,7 @@ class Tools:
             "tool_input": {names.get(key, key): value for key, value in given.items()},
         }
 
-    def written(self, name: Any, arguments: Json) -> Json:
+    def agent_arguments(self, name: Any, arguments: Json) -> Json:
         """Return arguments of Gemini CLI's tool as those of the agent's."""
         names = {renamed: key for key, renamed in self._arguments(str(name)).items()}
         return {names.get(key, key): value for key, value in arguments.items()}

@@ -65,7 +65,7 @@ def _number(value: Any) -> int:
 
 def _input_tokens(body: JsonObject, turns: RequestTurns) -> int:
     contents = read_list(body, "contents") if turns.known else []
-    if known := turns.known_in(contents):
+    if known := turns.count_known(contents):
         rest = {**body, "contents": contents[known:]}
         size = totals_of(turns.turns[:known]).size + input_size(rest)
     else:

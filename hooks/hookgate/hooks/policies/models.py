@@ -121,7 +121,7 @@ class ModelArmorTemplates(Options):
     action: Literal["set", "require"] = "set"
     """Whether every call gets these templates, or a call is denied that does not name them."""
 
-    def named_by(self, config: Any) -> bool:
+    def are_named_in(self, config: Any) -> bool:
         """Return whether a request's `modelArmorConfig` names these templates."""
         return isinstance(config, dict) and self.as_config() == {
             name: read(config, name) for name in ("promptTemplateName", "responseTemplateName")
@@ -231,7 +231,7 @@ def _armor_problem(
         return ""
     if state.operation not in _ARMORED:
         return _NO_ARMOR.format(operation=state.operation)
-    named = armor.named_by(read(request.get("fields") or {}, "modelArmorConfig"))
+    named = armor.are_named_in(read(request.get("fields") or {}, "modelArmorConfig"))
     return "" if named or armor.action == "set" else _ARMOR_MISSING
 
 

@@ -132,7 +132,7 @@ class Call:
 
     def remember_turns(self, request: JsonObject) -> None:
         """Remember the turns of a request in the body, which has passed all checks, for later ones."""
-        turns = self.turns.beginning(read_list(request, "contents"))
+        turns = self.turns.matching(read_list(request, "contents"))
         self.request.body_worker.turns.remember(self.caller.key, turns)
 
     async def read_data(self) -> bytes:

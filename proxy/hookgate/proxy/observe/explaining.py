@@ -25,7 +25,7 @@ def explain_outcome(body: JsonObject) -> Explanation:
         hooks = dict.fromkeys(str(hook) for each in blocked for hook in items(each.get("hooks")))
         return Explanation(tuple(hooks), describe_blocked(blocked[0]) if blocked else "")
     decisions = DECIDES.get(outcome, ())
-    deciding = [hook for hook in objects(body.get("hooks")) if _decided(hook, decisions)]
+    deciding = [hook for hook in objects(body.get("hooks")) if _has_decided(hook, decisions)]
     reasons = read_object(body, "reasons")
     events = [*(str(hook.get("event")) for hook in deciding), "gateway", *reasons]
     reason = next((str(reasons[event]) for event in events if reasons.get(event)), "")
@@ -38,7 +38,7 @@ def describe_blocked(blocked: JsonObject) -> str:
     return f"{what}: {blocked.get('reason') or 'no reason was given'}"
 
 
-def _decided(hook: JsonObject, decisions: tuple[str, ...]) -> bool:
+def _has_decided(hook: JsonObject, decisions: tuple[str, ...]) -> bool:
     made = read_object(hook, "decisions")
     return hook.get("mode") != "observe" and any(made.get(each) for each in decisions)
 

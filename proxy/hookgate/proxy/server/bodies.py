@@ -264,14 +264,14 @@ async def read_request(request: web.BaseRequest, *, has_turns: bool = False) -> 
             await memory.reserve(min(await body_worker.run(turn, len(data), work_of, data), most))
         if has_turns and _SHORTEST_WITH_TURNS < len(data) < _LONGEST_WITH_TURNS:
             known = body_worker.turns.find(turn[0], data)
-            new = len(data) - _saved(known[-1].end if known else 0)
+            new = len(data) - _saved_work(known[-1].end if known else 0)
             parsed, source.turns = await body_worker.run(
                 turn, new, parse_turns, data, known, body_worker.bounds
             )
         else:
             parsed = await body_worker.run(turn, len(data), parse, data, body_worker.bounds)
         work = len(data) + VALUE_BYTES * parsed.count
-        source.body_work = work - _saved(_work_of_known(source.turns))
+        source.body_work = work - _saved_work(_work_of_known(source.turns))
         if parsed.members > (most := body_worker.limits.items):  # an item is in a list
             await body_worker.run(turn, work, check_items, parsed.value, most, TOO_MANY)
     except BodyError as error:
@@ -295,7 +295,7 @@ def _work_of_known(turns: RequestTurns) -> int:
     return known[-1].end + VALUE_BYTES * totals_of(known).values if known else 0
 
 
-def _saved(work: int) -> int:
+def _saved_work(work: int) -> int:
     """Return the part of the work of known turns that is not done again. Views still contain their texts."""
     return work * 3 // 4
 

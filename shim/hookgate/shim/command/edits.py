@@ -96,7 +96,7 @@ class CommandAgent:
         grouped = self.group is not None and event not in self.ungrouped
         return {**(self.group or {}), "hooks": [hook]} if grouped else hook
 
-    def installed_in(self, text: str, program: str, gateway: str | None, *, denies: bool) -> str:
+    def with_hooks_of_agent(self, text: str, program: str, gateway: str | None, *, denies: bool) -> str:
         """Return the text of settings with the hooks, and with what the file must contain besides them."""
         for key, value in self.top.items():
             if key not in value_of(text):
@@ -299,7 +299,7 @@ def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def installed(text: str, section: str = "hooks") -> dict[str, list[Any]]:
+def installed_hooks(text: str, section: str = "hooks") -> dict[str, list[Any]]:
     """Return the hooks, by event, that report to the gateway. `section` is the key of the events."""
     hooks = {
         event: [hook for group in _as_list(groups) for hook in hooks_of(group) if calls_gateway(hook, event)]
@@ -310,7 +310,7 @@ def installed(text: str, section: str = "hooks") -> dict[str, list[Any]]:
 
 def without_hooks(text: str, section: str = "hooks") -> str:
     """Remove the hooks that report to the gateway, and the groups, events and section that become empty."""
-    for event in installed(text, section):
+    for event in installed_hooks(text, section):
         text = _without_event(text, section, event)
         if not _hooks_by_event(text, section)[event]:
             text = _without_member(text, [section, event])

@@ -12,7 +12,7 @@ from pathlib import Path
 from hookgate.hooks import SettingsError
 from hookgate.hooks.settings.editing import hooks_of, rewrite
 from hookgate.hooks.settings.files import read_settings
-from hookgate.shim.command.edits import AGENTS, CommandAgent, InstallRecords, installed, without_hooks
+from hookgate.shim.command.edits import AGENTS, CommandAgent, InstallRecords, installed_hooks, without_hooks
 from hookgate.shim.command.gateway import GatewayAddress, find_gateway
 
 
@@ -85,10 +85,10 @@ class _Change:
         texts: list[str] = []
 
         def edit(text: str) -> str:
-            if installed(text, section) == hooks:
+            if installed_hooks(text, section) == hooks:
                 return text
             before = self._original(text)
-            texts.extend((before, agent.installed_in(before, program, gateway, denies=denies)))
+            texts.extend((before, agent.with_hooks_of_agent(before, program, gateway, denies=denies)))
             return self._confirm(text, texts[1])
 
         if not rewrite(self._path, edit):
@@ -107,7 +107,7 @@ class _Change:
         restored: list[str] = []
 
         def edit(text: str) -> str:
-            if not installed(text, self._agent.section):
+            if not installed_hooks(text, self._agent.section):
                 return text
             restored.append(self._original(text))
             return self._confirm(text, restored[0])
@@ -183,7 +183,7 @@ def _status() -> int:
 
 def _state(agent: CommandAgent, path: Path) -> str:
     try:
-        hooks = installed(read_settings(path).text, agent.section)
+        hooks = installed_hooks(read_settings(path).text, agent.section)
     except FileNotFoundError:
         return "not installed"
     except SettingsError as error:

@@ -4,8 +4,6 @@
 and all splits of streams, which lasts half an hour.
 """
 
-import asyncio
-import inspect
 import json
 import random
 import re
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.hooks.builtins import run_policy
 from support.texts.formats import example
 from support.texts.printed import LINES
 from support.texts.secrets import PLANTED
@@ -60,7 +59,7 @@ def kinds() -> Iterator[Any]:
 EACH_KIND = pytest.mark.parametrize("planted", list(kinds()))
 
 
-def printed(planted: tuple[str, str, str]) -> Iterator[str]:
+def lines_with(planted: tuple[str, str, str]) -> Iterator[str]:
     """The lines in which a secret is printed."""
     text = "".join(planted)
     if "\n" not in text and '"' not in text and "'" not in text:
@@ -71,12 +70,12 @@ def printed(planted: tuple[str, str, str]) -> Iterator[str]:
     yield json.dumps({"body": json.dumps({"note": f"first\n{text}\n"})})
 
 
-def streamed(*chunks: str) -> str:
+def redact_stream(*chunks: str) -> str:
     """The text of an answer that comes in these chunks."""
     return _answer([{"text": chunk} for chunk in chunks], lambda part: part["text"])
 
 
-def in_arguments(*chunks: str) -> str:
+def redact_arguments(*chunks: str) -> str:
     """The argument of a call that comes in these pieces."""
     calls = [
         {
@@ -99,28 +98,27 @@ def _answer(parts: list[Json], text_of: Callable[[Json], str]) -> str:
     return "".join(text_of(part) for some in sent for part in some)
 
 
-def in_turns(*chunks: str) -> str:
+def redact_turns(*chunks: str) -> str:
     """The text of turns of one speaker in a request."""
     contents = [{"role": "user", "parts": [{"text": chunk}]} for chunk in chunks]
-    return "".join(part["text"] for content in _sent(contents) for part in content["parts"])
+    return "".join(part["text"] for content in _redact_contents(contents) for part in content["parts"])
 
 
-def in_result(text: str) -> str:
+def redact_result(text: str) -> str:
     """The result of a tool in a request, without quotes and escapes of JSON around it."""
     result = {"functionResponse": {"name": "read", "response": {"output": text, "lines": [text]}}}
-    [content] = _sent([{"role": "user", "parts": [result]}])
+    [content] = _redact_contents([{"role": "user", "parts": [result]}])
     response = content["parts"][0]["functionResponse"]["response"]
     return str(response["output"] + response["lines"][0])
 
 
-def _sent(contents: list[Json]) -> Any:
+def _redact_contents(contents: list[Json]) -> Any:
     event = {"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": {"contents": contents}}}
-    said = POLICY(event, SessionContext("s-1"))
-    said = asyncio.run(said) if inspect.iscoroutine(said) else said
-    return contents if said is None else said["hookSpecificOutput"]["llm_request"]["raw"]["contents"]
+    output = run_policy(POLICY, event)
+    return contents if output is None else output["hookSpecificOutput"]["llm_request"]["raw"]["contents"]
 
 
-def missed(secret: str, line: str, cuts: dict[Way, list[int]]) -> list[tuple[str, int]]:
+def find_missed(secret: str, line: str, cuts: dict[Way, list[int]]) -> list[tuple[str, int]]:
     """The ways and splits at which a secret is not found, or more or less of the line is replaced."""
     found = []
     told = max(re.findall("[A-Za-z0-9]+", secret), key=len)  # the same however it is escaped
@@ -135,17 +133,22 @@ def missed(secret: str, line: str, cuts: dict[Way, list[int]]) -> list[tuple[str
 @EACH_KIND
 def test_a_secret_is_found_at_some_splits(planted: tuple[str, str, str]) -> None:
     rnd = random.Random(planted[1])  # noqa: S311  # it chooses a line, and its splits
-    line = rnd.choice(list(printed(planted)))
+    line = rnd.choice(list(lines_with(planted)))
     cuts: dict[Way, list[int]] = {
-        way: [rnd.randrange(1, len(line))] for way in (streamed, in_arguments, in_turns)
+        way: [rnd.randrange(1, len(line))] for way in (redact_stream, redact_arguments, redact_turns)
     }
-    assert missed(planted[1], line, {**cuts, in_result: []}) == [], line
+    assert find_missed(planted[1], line, {**cuts, redact_result: []}) == [], line
 
 
 @pytest.mark.slow
 @EACH_KIND
 def test_a_secret_is_found_at_every_split(planted: tuple[str, str, str]) -> None:
-    for line in printed(planted):
+    for line in lines_with(planted):
         every, some = list(range(1, len(line))), list(range(1, len(line), STEP))
-        cuts: dict[Way, list[int]] = {streamed: every, in_arguments: some, in_turns: some, in_result: []}
-        assert missed(planted[1], line, cuts) == [], line
+        cuts: dict[Way, list[int]] = {
+            redact_stream: every,
+            redact_arguments: some,
+            redact_turns: some,
+            redact_result: [],
+        }
+        assert find_missed(planted[1], line, cuts) == [], line

@@ -1,7 +1,5 @@
 """What a hook's output says about findings: kind, source, place and hash, and how one is let stay."""
 
-import asyncio
-import inspect
 import json
 import re
 from functools import cache
@@ -13,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.bodies.jsontext import json_values
 from support.conversation import model_turn, user_turn
-from support.hooks.builtins import SENSITIVE
+from support.hooks.builtins import SENSITIVE, run_policy
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact import DETECTORS, Scanner
@@ -50,15 +48,13 @@ def before_model(body: Json) -> Json:
     return {"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": body}}
 
 
-def judged(policy: Any, event: Json) -> Json:
-    said = policy(event, SessionContext("s-1"))
-    said = asyncio.run(said) if inspect.iscoroutine(said) else said
-    specific: Json = (said or {}).get("hookSpecificOutput", {})
+def judge_event(policy: Any, event: Json) -> Json:
+    specific: Json = (run_policy(policy, event) or {}).get("hookSpecificOutput", {})
     return specific
 
 
 def found(body: Json, options: Json | None = None) -> list[Json]:
-    listed: list[Json] = judged(redacting(options), before_model(body)).get("found", [])
+    listed: list[Json] = judge_event(redacting(options), before_model(body)).get("found", [])
     return listed
 
 
@@ -173,7 +169,7 @@ def test_the_places_of_an_answer_s_other_fields_are_told() -> None:
     call = {"functionCall": {"name": "f", "args": {"to": MAIL}}}
     candidate = {"content": {"role": "model", "parts": [{"text": "x"}, call]}, "finishMessage": KEY}
     event = {"hook_event_name": "AfterModel", "llm_response": {"raw": {"candidates": [candidate]}}}
-    assert [each["place"] for each in judged(redacting(), event)["found"]] == [
+    assert [each["place"] for each in judge_event(redacting(), event)["found"]] == [
         "candidates[0].content.parts[1].functionCall.args.to",
         "candidates[0].finishMessage",
     ]
@@ -182,7 +178,7 @@ def test_the_places_of_an_answer_s_other_fields_are_told() -> None:
 @pytest.mark.parametrize("event", ["BeforeTool", "AfterTool"])
 def test_the_places_in_arguments_and_results_of_tools_are_told(event: str) -> None:
     fields = {"tool_input": {"to": [MAIL]}, "tool_response": {"to": [MAIL]}}
-    [one] = judged(redacting(), {"hook_event_name": event, "tool_name": "f", **fields})["found"]
+    [one] = judge_event(redacting(), {"hook_event_name": event, "tool_name": "f", **fields})["found"]
     assert one["place"] == "to[0]"
 
 
@@ -192,14 +188,14 @@ def test_what_is_blocked_has_its_place() -> None:
         user_turn("hi"),
         user_turn(MAIL, {"functionResponse": {"name": "f", "response": {"out": KEY}}}),
     ]
-    said = judged(redacting(options), before_model({"contents": contents}))
+    said = judge_event(redacting(options), before_model({"contents": contents}))
     assert said["findings"] == {"AWS_ACCESS_KEY": 1}
     assert [each["place"] for each in said["found"]] == ["contents[1].parts[1].functionResponse.response.out"]
 
 
 def test_many_findings_are_counted_and_a_few_of_them_told() -> None:
     many = [f"user{number}@example.org " for number in range(5000)]
-    said = judged(redacting(), before_model({"contents": [user_turn(*many)]}))
+    said = judge_event(redacting(), before_model({"contents": [user_turn(*many)]}))
     assert said["findings"] == {"EMAIL": 5000}
     assert [each["place"] for each in said["found"]] == [
         f"contents[0].parts[{number}].text" for number in range(MAX_REPORTED)
@@ -221,10 +217,10 @@ def test_a_place_in_many_levels_is_cut() -> None:
 @pytest.mark.parametrize("action", ["mask", "hash", "pseudonymise", "block"])
 def test_a_finding_whose_hash_is_allowed_stays(action: str, environment: PolicyEnvironment) -> None:
     body = {"contents": [user_turn(f"{MAIL} and {KEY}")]}
-    told = judged(redacting({}, environment), before_model(body))["found"]
+    told = judge_event(redacting({}, environment), before_model(body))["found"]
     [allowed] = [each["hash"] for each in told if each["kind"] == "EMAIL"]
     options = {"allow": [allowed], "actions": {"EMAIL": action}}
-    said = judged(redacting(options, environment), before_model(body))
+    said = judge_event(redacting(options, environment), before_model(body))
     assert said["llm_request"]["raw"]["contents"] == [user_turn(f"{MAIL} and [AWS_ACCESS_KEY]")]
     assert said["findings"] == {"AWS_ACCESS_KEY": 1}
     assert [each["kind"] for each in said["found"]] == ["AWS_ACCESS_KEY"]
@@ -232,11 +228,11 @@ def test_a_finding_whose_hash_is_allowed_stays(action: str, environment: PolicyE
 
 def test_an_allowed_finding_alone_leaves_the_body_as_it_is(environment: PolicyEnvironment) -> None:
     body = {"contents": [user_turn(f"I am {MAIL}")]}
-    [one] = judged(redacting({}, environment), before_model(body))["found"]
+    [one] = judge_event(redacting({}, environment), before_model(body))["found"]
     policy = redacting({"allow": [one["hash"]]}, environment)
-    assert [judged(policy, before_model(body)) for _ in range(2)] == [{}, {}]
+    assert [judge_event(policy, before_model(body)) for _ in range(2)] == [{}, {}]
     other = {"contents": [user_turn("I am berta@example.org")]}
-    assert judged(policy, before_model(other))["findings"] == {"EMAIL": 1}
+    assert judge_event(policy, before_model(other))["findings"] == {"EMAIL": 1}
 
 
 @pytest.mark.parametrize("is_json", [False, True])
@@ -247,7 +243,7 @@ def test_an_allowed_finding_stays_in_streams_at_every_split(
     text = f'{{"to": "{MAIL}\\u00e9", "card": {number}, "key": "{KEY}"}}'
     policy = redacting({}, environment)
     event = before_model({"contents": [user_turn(f"{MAIL} {number}")]})
-    allowed = [each["hash"] for each in judged(policy, event)["found"]]
+    allowed = [each["hash"] for each in judge_event(policy, event)["found"]]
     policy = redacting({"allow": allowed}, environment)
     outputs = set()
     for cut in range(1, len(text)):
@@ -277,10 +273,10 @@ def test_the_beginning_of_a_longer_finding_has_no_hash(environment: PolicyEnviro
 def test_hashes_differ_between_keys_and_between_kinds(tmp_path: Path) -> None:
     environments = [PolicyEnvironment(Path("/"), tmp_path / name) for name in "ab"]
     event = before_model({"contents": [user_turn(MAIL)]})
-    hashes = {judged(redacting({}, each), event)["found"][0]["hash"] for each in environments}
+    hashes = {judge_event(redacting({}, each), event)["found"][0]["hash"] for each in environments}
     assert len(hashes) == 2
     own = redacting({"patterns": {"OWN": re.escape(MAIL)}}, environments[0])
-    [one] = judged(own, event)["found"]
+    [one] = judge_event(own, event)["found"]
     assert one["hash"][-16:] not in {each[-16:] for each in hashes}
 
 

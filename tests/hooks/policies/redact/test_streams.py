@@ -33,7 +33,9 @@ def text(said: str, **more: Any) -> Json:
     return event({"text": said}, **more)
 
 
-def released(events: Sequence[Json], policy: Any = POLICY, at_once: int = 1) -> list[list[tuple[int, Json]]]:
+def released_events(
+    events: Sequence[Json], policy: Any = POLICY, at_once: int = 1
+) -> list[list[tuple[int, Json]]]:
     """What goes on after each event, or after so many events that arrive together, and after the last."""
     screen = policy.screen(SessionContext("s-1"))
     groups = [events[at : at + at_once] for at in range(0, len(events), at_once)]
@@ -42,7 +44,7 @@ def released(events: Sequence[Json], policy: Any = POLICY, at_once: int = 1) -> 
 
 
 def outcome(events: Sequence[Json], policy: Any = POLICY) -> list[Json]:
-    return [body for step in released(events, policy) for _, body in step]
+    return [body for step in released_events(events, policy) for _, body in step]
 
 
 def joined_text(events: Iterable[Json], *, thought: bool = False, index: int = 0) -> str:
@@ -70,7 +72,7 @@ def test_every_split_in_two_gives_the_same(at: int) -> None:
 @given(st.lists(st.integers(0, 1000), max_size=40))
 def test_every_split_into_many_gives_the_same_and_numbers_never_fall(edges: list[int]) -> None:
     events = [text(piece) for piece in cut(SAID, edges)]
-    steps = released(events)
+    steps = released_events(events)
     assert joined_text(body for step in steps for _, body in step) == MASKED
     numbers = [number for step in steps for number, _ in step]
     assert numbers == sorted(numbers)
@@ -93,7 +95,7 @@ def test_candidates_and_thoughts_are_texts_of_their_own(turns: list[str], data: 
 
 
 def test_prose_is_released_at_once_except_for_its_last_word() -> None:
-    steps = released([text("The quick brown fox ju"), text("mps over the lazy dog. ")])
+    steps = released_events([text("The quick brown fox ju"), text("mps over the lazy dog. ")])
     assert [joined_text(body for _, body in step) for step in steps] == [
         "The quick brown fox ",
         "jumps over the lazy dog. ",
@@ -116,7 +118,7 @@ def test_a_part_keeps_its_signature_and_gets_it_once() -> None:
 def test_a_call_waits_for_the_text_before_it_and_their_order_stays() -> None:
     call = {"functionCall": {"name": "f", "args": {"to": MAIL}}}
     events = [text("I ask ann"), event(call), text("a@"), text("example.org", finishReason="STOP")]
-    steps = released(events)
+    steps = released_events(events)
     assert [[number for number, _ in step] for step in steps] == [[0], [], [], [], [0, 1, 3]]
     parts = [part for step in steps for _, body in step for part in body["candidates"][0]["content"]["parts"]]
     assert parts == [
@@ -144,7 +146,7 @@ def test_arguments_that_come_in_pieces_are_one_text(at: int) -> None:
 
 
 def test_text_that_was_held_back_is_released_when_the_answer_breaks_off() -> None:
-    steps = released([text("mail ann")])
+    steps = released_events([text("mail ann")])
     assert [joined_text(body for _, body in step) for step in steps] == ["mail ", "ann"]
 
 
@@ -489,7 +491,7 @@ def test_a_secret_may_have_15_pieces_or_any_number_if_no_text_hides_its_ends(
 
 def test_text_that_cannot_begin_a_secret_does_not_wait_for_an_interruption() -> None:
     call = BETWEEN["call"]
-    steps = released([text("I look. "), call, text("Here. "), call, text("wor"), text("ld. ")])
+    steps = released_events([text("I look. "), call, text("Here. "), call, text("wor"), text("ld. ")])
     assert [[number for number, _ in step] for step in steps] == [[0], [1], [2], [3], [], [4, 5], []]
 
 
@@ -504,7 +506,7 @@ def test_a_last_thought_holds_up_the_answer_for_a_few_words_only() -> None:
         event({"text": "so I say hel", "thought": True}),
         *(text("All is well here. ") for _ in range(40)),
     ]
-    steps = released(events)
+    steps = released_events(events)
     before_the_end = [number for step in steps[:-1] for number, _ in step]
     assert before_the_end[-1] == 40
     late = next(at for at, step in enumerate(steps) if any(number == 1 for number, _ in step))
@@ -556,8 +558,8 @@ def events_of_any_kind(draw: st.DrawFn) -> list[Json]:
 def test_an_event_of_one_text_comes_out_as_if_it_were_read_field_by_field(
     events: list[Json], at_once: int
 ) -> None:
-    quick = released(events, at_once=at_once)
+    quick = released_events(events, at_once=at_once)
     with mock.patch("hookgate.hooks.policies.redact.answers._plain_part", return_value=None):
-        slow = released(events, at_once=at_once)
+        slow = released_events(events, at_once=at_once)
     assert quick == slow
     assert MAIL not in str(quick)

@@ -45,7 +45,7 @@ def group_of(call: CallFacts, by: str, query: Query) -> str:
     return call.names[by]
 
 
-def summed(audit: Indexed, query: Query, by: list[str]) -> dict[tuple[str, ...], list[float]]:
+def sums_without_index(audit: Indexed, query: Query, by: list[str]) -> dict[tuple[str, ...], list[float]]:
     """The sums of a report, made without the index."""
     sums: dict[tuple[str, ...], list[float]] = {}
     for call in audit.facts.values():
@@ -83,7 +83,7 @@ def test_a_report_has_the_sums_of_the_calls_of_its_query(  # noqa: PLR0917  # wh
     by = [*([time] if time else []), *names] or ["team"]
     times = {"since": at_call(since), "zone": zone} | ({} if until is None else {"until": at_call(until)})
     query = parse_query([words], times, at=NOW)
-    expected = summed(audit, query, by)
+    expected = sums_without_index(audit, query, by)
     report = audit.reports.report(query, by, 10_000)
     assert rows_of(report) == expected
     assert report.groups == len(expected)

@@ -31,7 +31,7 @@ def audit(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield audit
 
 
-def described(audit: Indexed, query: Query) -> list[str]:
+def found_without_index(audit: Indexed, query: Query) -> list[str]:
     """The calls that a query describes, found without the index."""
     found = [(call.amounts[query.sort], id_) for id_, call in audit.facts.items() if query.matches(call)]
     return [id_ for _, id_ in sorted(found, reverse=not query.ascending)]
@@ -81,7 +81,7 @@ def test_a_query_finds_what_it_describes(
         patched.setattr(searching, "_MAX_NAMES", names)
         patched.setattr(searching, "_MAX_SORTED", sorted_calls)
         patched.setattr(searching, "_MAX_NUMBERS", numbers)
-        assert audit.find(query) == described(audit, query), values
+        assert audit.find(query) == found_without_index(audit, query), values
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_pages_follow_each_other_and_miss_nothing(words: str, limit: int, audit:
         assert len(places) <= limit
         place = parse_place(str(places[-1]))
         found += [call.id for call in audit.reader.at_positions([each.position for each in places])]
-    assert found == described(audit, query)
+    assert found == found_without_index(audit, query)
     assert found
 
 

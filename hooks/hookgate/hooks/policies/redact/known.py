@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from hookgate.hooks.policies.redact.scanner import QUICK_SEARCH, TakesLong, left_of_quick_search
+from hookgate.hooks.policies.redact.scanner import QUICK_SEARCH, TakesLong, remaining_quick_search
 from hookgate.translator.fields import same_items
 from hookgate.translator.known_turns import NO_TURNS, RequestTurns
 from hookgate.translator.strictjson import dumps
@@ -93,7 +93,7 @@ class RememberedParts(KnownParts):
         digest = sha256(b"".join((self._prefix, scope.encode(), b"\0", *digests))).digest()
         known = digest in self._clean
         if self._brief and not known:
-            self._left = left_of_quick_search(self._left, part)
+            self._left = remaining_quick_search(self._left, part)
             if self._left < 0:
                 raise TakesLong
         new = part if known else redact(part)

@@ -22,7 +22,7 @@ from hookgate.hooks.policies.redact.detectors.detector import (
 from hookgate.hooks.policies.redact.places import ByBeginning, Places
 from hookgate.hooks.policies.redact.undecided import UndecidedText
 from hookgate.hooks.session import Withheld
-from hookgate.translator.fields import left_of
+from hookgate.translator.fields import remaining_size
 
 _TOO_MANY = (
     "The text contains too many possible secrets to check; "
@@ -53,14 +53,14 @@ class TakesLong(Exception):  # noqa: N818  # not an error: the search can be rep
     """A text takes too long to be searched in the event loop: it has too many possible secrets or chunks."""
 
 
-def left_of_quick_search(left: int, value: Any) -> int:
+def remaining_quick_search(left: int, value: Any) -> int:
     """Return what the search of a JSON value leaves of `left` characters: less than 0 if it takes longer."""
-    return left_of(left, value, _VALUE_CHARACTERS)
+    return remaining_size(left, value, _VALUE_CHARACTERS)
 
 
 def is_long(value: Any) -> bool:
     """Return whether a JSON value takes long to search even if there is nothing to find."""
-    return left_of_quick_search(QUICK_SEARCH, value) < 0
+    return remaining_quick_search(QUICK_SEARCH, value) < 0
 
 
 class Scanner:

@@ -104,7 +104,7 @@ class _ModelArmor:
         results: list[_Result] = []
         for first in range(0, len(payloads), _AT_ONCE):
             group = payloads[first : first + _AT_ONCE]
-            ask = (self._ask(payload.text, kind) for payload in group)
+            ask = (self._sanitize(payload.text, kind) for payload in group)
             answers = await asyncio.gather(*ask, return_exceptions=True)
             filters = {name for each in answers if isinstance(each, _Result) for name in each.denied_by}
             if filters:
@@ -122,7 +122,7 @@ class _ModelArmor:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _ask(self, text: str, kind: Kind) -> "_Result":
+    async def _sanitize(self, text: str, kind: Kind) -> "_Result":
         assert self._tokens is not None  # noqa: S101  # for the type checker
         method, field = _METHODS[kind]
         token = await self._tokens.get(self._options.credential)
@@ -155,12 +155,12 @@ def _read(answer: JsonObject) -> _Result:
     matching = [name for name, found in filters.items() if "MATCH_FOUND" in _values_of(found, "matchState")]
     if not matching and state == "NO_MATCH_FOUND":
         return _Result()
-    if matching == ["sdp"] and (text := _deidentified(filters["sdp"])) is not None:
+    if matching == ["sdp"] and (text := _deidentified_text(filters["sdp"])) is not None:
         return _Result(text=text)
     return _Result(sorted({name if name in _FILTERS else "other" for name in matching}) or ["other"])
 
 
-def _deidentified(found: Any) -> str | None:
+def _deidentified_text(found: Any) -> str | None:
     """Return the de-identified text in the result of Sensitive Data Protection; None if it has none."""
     for name in ("sdpFilterResult", "deidentifyResult", "data", "text"):
         found = found.get(name) if isinstance(found, dict) else None

@@ -34,7 +34,7 @@ class Payload:
         """The text to judge."""
         return self.context + self.separator.join(map(_joined, self.runs))
 
-    def continued(self) -> "Payload":
+    def next_payload(self) -> "Payload":
         """Return an empty payload that continues the last run of this one."""
         last = self.context if len(self.runs) == 1 else ""
         context = (last + _joined(self.runs[-1]))[-OVERLAP:]
@@ -58,7 +58,7 @@ def make_payloads(texts: Sequence[Text], size: int) -> list[Payload]:
         done = 0
         while done < len(text.text):
             if payloads[-1].size == size:
-                payloads.append(payloads[-1].continued())
+                payloads.append(payloads[-1].next_payload())
             part = text.text[done : done + size - payloads[-1].size]
             payloads[-1].runs[-1].append((index, part))
             payloads[-1].size += len(part)

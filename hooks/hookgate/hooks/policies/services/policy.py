@@ -122,16 +122,16 @@ def _find(event: str, subject: JsonObject, options: ServiceOptions) -> list[Text
     match event:
         case "BeforeModel" | "AfterModel":
             found = find_texts(subject["raw"], options.scopes, newest=options.turns == "newest")
-            texts = [_below("raw", text) for text in found]
+            texts = [_with_prefix("raw", text) for text in found]
             beside = find_values(subject.get("beside"), "other", options.scopes)
-            return [*texts, *(_below("beside", text) for text in beside)]
+            return [*texts, *(_with_prefix("beside", text) for text in beside)]
         case "BeforeTool":
             return find_values(subject, "tool_arguments", options.scopes)
         case _:
             return find_values(subject, "tool_results", options.scopes)
 
 
-def _below(name: str, text: Text) -> Text:
+def _with_prefix(name: str, text: Text) -> Text:
     return Text((name, *text.place), text.text, text.continues, text.can_change)
 
 

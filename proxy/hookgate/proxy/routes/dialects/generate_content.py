@@ -115,7 +115,7 @@ def decode_request_body(
     """
     try:
         model, inner = adapter.decode_request(route, body)
-        return model, check_request(inner, turns.known_in(read_list(inner, "contents")))
+        return model, check_request(inner, turns.count_known(read_list(inner, "contents")))
     except BodyError as error:
         raise body_refused(error) from None
 
@@ -258,7 +258,7 @@ def _files(body: JsonObject, turns: RequestTurns) -> Iterator[tuple[str, Any]]:
     if isinstance(instruction, dict):
         yield from _files_in(instruction, "systemInstruction")
     contents = read_list(body, "contents")
-    known = turns.known_in(contents)
+    known = turns.count_known(contents)
     for number, content in enumerate(contents[known:], known):
         yield from _files_in(content, f"contents[{number}]")
 
