@@ -197,6 +197,22 @@ MOST_ACCEPTED = {"IE_PPS": 1, "AU_MEDICARE": 9}
 """The second letter of Irish numbers counts modulo 23; the last digit of Medicare numbers does not count."""
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("+5325935114:AABxnCPhLpMIBvHhb4DDdtgLhsOr8rJbsI3", "TELEGRAM_TOKEN"),
+        ("+541566530109630%7CWHxTfotc2Ht9pWxcobczMRMWaL1B2YwB", "FACEBOOK_TOKEN"),
+        ("me@hooks.slack.com/services/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", "SLACK_WEBHOOK"),
+    ],
+)
+def test_a_credential_that_begins_like_personal_data_is_hidden_at_every_split(
+    scanner: Scanner, text: str, kind: str
+) -> None:
+    line = f"so {text} is"
+    splits = [[line], *([line[:at], line[at:]] for at in range(1, len(line))), list(line)]
+    assert {redacted(scanner, *chunks) for chunks in splits} == {f"so [{kind}] is"}
+
+
 @pytest.mark.parametrize("named", [label for label in NATIONAL_NUMBERS if label.endswith(" named")])
 def test_a_number_without_a_telling_form_is_found_only_after_its_name(scanner: Scanner, named: str) -> None:
     _, numbers = NATIONAL_NUMBERS[named]

@@ -43,7 +43,7 @@ class Finding:
     start: int
     end: int
     gives_way: bool = False
-    """Whether it depends on other findings that begin before its end: see `Detector.yields`."""
+    """Whether it depends on other findings that begin before its end: see `Detector.rank`."""
 
     def moved(self, by: int) -> "Finding":
         """Return the finding in a text with `by` more bytes before it."""

@@ -15,6 +15,7 @@ from hookgate.hooks.policies.redact.compiled import CompiledDetector, Finding
 from hookgate.hooks.policies.redact.detectors.detector import (
     BEGINS_ESCAPE,
     CONTEXT,
+    HIGHEST_RANK,
     LONGEST_ESCAPE,
     Detector,
     ends_of_leads,
@@ -176,10 +177,8 @@ class Scanner:
             if compiled.is_open(text, place)
         )
 
-    def _next(
-        self, data: bytes, start: int, before: int, end: int, *, yielding: bool = True
-    ) -> Finding | None:
-        """Return the first finding. Without `yielding`, those of detectors that yield do not count."""
+    def _next(self, data: bytes, start: int, before: int, end: int, *, above: int = -1) -> Finding | None:
+        """Return the first finding of a detector whose rank is above this one."""
         context = start_of_context(data, start)
         places = self._places.from_(data, context, end)
         at = places.next(context)
@@ -198,28 +197,26 @@ class Scanner:
                 else ()
             )
             for place in (at, *leads, after_character):
-                if start <= place < before and (finding := self._at(data, place, end, yielding)):
-                    return self._yielded(data, finding, end) if finding.detector.yields else finding
+                if start <= place < before and (finding := self._at(data, place, end, above)):
+                    return self._with_overlapping(data, finding, end)
             context = after_character
             at = places.next(context)
         return None
 
-    def _at(self, data: bytes, place: int, end: int, yielding: bool) -> Finding | None:
+    def _at(self, data: bytes, place: int, end: int, above: int) -> Finding | None:
         for bundle in self._by_beginning.at(data, place):
             for compiled in bundle.matching(data, place, end):
-                if compiled.detector.yields and not yielding:
-                    continue
-                if finding := compiled.finding(data, place, end):
+                if compiled.detector.rank > above and (finding := compiled.finding(data, place, end)):
                     return finding
         return None
 
-    def _yielded(self, data: bytes, finding: Finding, end: int) -> Finding:
-        """Return a finding of a detector that yields, or one of another detector that overlaps it.
-
-        The latter then replaces what either of them would.
-        """
+    def _with_overlapping(self, data: bytes, finding: Finding, end: int) -> Finding:
+        """Return a finding, or one of a higher rank that overlaps it and replaces what either would."""
+        rank = finding.detector.rank
+        if rank == HIGHEST_RANK:
+            return finding
         at = finding.begin + 1
-        while other := self._next(data, at, finding.end, end, yielding=False):
+        while other := self._next(data, at, finding.end, end, above=rank):
             at = other.end
             if other.end > finding.start:
                 start, stop = min(finding.start, other.start), max(finding.end, other.end)

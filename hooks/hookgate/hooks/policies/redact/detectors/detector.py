@@ -90,6 +90,10 @@ class Extent(Protocol):
         """Return the beginning of the first secret, at `start` or later, whose end is undecided; or None."""
 
 
+HIGHEST_RANK = 2
+"""See `Detector.rank`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Detector:
     """One way to recognize a secret or personal data. Several detectors may have the same kind."""
@@ -125,7 +129,7 @@ class Detector:
     """Who issues what it finds, for the documentation."""
 
     rule: str = ""
-    """The rule of others or of the settings that it is made of, or an empty string. See `Detector.yields`."""
+    """The rule of others or of the settings that it is made of, or an empty string."""
 
     secret_group: int = 0
     """The group that is replaced, unless it is the first one that matched."""
@@ -137,9 +141,15 @@ class Detector:
     """
 
     @property
-    def yields(self) -> bool:
-        """Whether its findings give way to those of other detectors that they overlap."""
-        return bool(self.rule)
+    def rank(self) -> int:
+        """The rank of its findings: they give way to overlapping ones of a higher rank.
+
+        Those of rules give way to all others, and personal data to credentials: `+4930123456` may be the
+        beginning of a key, and `me@hooks.example.com` that of a secret address.
+        """
+        if self.rule:
+            return 0
+        return 1 if self.group in ("personal", "network") else HIGHEST_RANK
 
     @property
     def source(self) -> str:
