@@ -13,6 +13,7 @@ from hookgate.hooks.runner_factory import make_runners
 
 Json = dict[str, Any]
 RULE = {"per": "key", "window": "day"}
+LARGE = "a{1,1000}" * 100
 ONE_MODEL = (
     "must be the name of one model, without wildcards; to replace several models, use "
     '"route" with "models" in its "when"'
@@ -54,6 +55,20 @@ def test_the_events_of_each_policy_are_known() -> None:
             {"deny": [{"when": {"/x": {"runs": "rm"}}}]},
             "deny.0.when./x.runs: must be an object",
             id="no object",
+        ),
+        *(
+            pytest.param(
+                policy,
+                options,
+                f"{place} is not a valid RE2 pattern: pattern too large - compile failed; with its repeats "
+                "written out, it may have about 8,000 characters",
+                id=f"a pattern that would take seconds to compile: {policy} {place}",
+            )
+            for policy, options, place in (
+                ("tools", {"deny": [{"pattern": LARGE}]}, "deny.0.pattern:"),
+                ("tools", {"deny": [{"when": {"/x": {"matches": LARGE}}}]}, "deny.0.when./x.matches:"),
+                ("redact", {"patterns": {"TICKET": LARGE}}, "patterns: the pattern of TICKET"),
+            )
         ),
         pytest.param(
             "tools",

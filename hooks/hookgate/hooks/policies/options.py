@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -109,22 +110,35 @@ def _checked_pattern(value: str) -> str:
     return value
 
 
+_MAX_COMPILED = 1 << 18
+"""The maximum size of a compiled pattern in bytes: some 8,000 characters, with repeats written out.
+
+RE2 compiles a pattern in a time that may grow with the square of its size, and holds the interpreter's lock
+meanwhile. One of this size takes up to a tenth of a second.
+"""
+
+
+@lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Any:
     """Compile a pattern with RE2, whose time is linear in the length of the text.
 
-    Raises PydanticCustomError for what RE2 does not support, such as lookarounds and back-references.
+    Raises PydanticCustomError, a ValueError, for what RE2 does not support, such as lookarounds and
+    back-references, and for patterns that are too large.
     """
     import re2  # type: ignore[import-untyped]  # noqa: PLC0415  # no stubs; few policies have patterns
 
-    quiet = re2.Options()
-    quiet.log_errors = False
+    options = re2.Options()
+    options.log_errors = False
+    memory, options.max_mem = options.max_mem, _MAX_COMPILED
     try:
-        return re2.compile(pattern, quiet)
+        re2.compile(pattern, options)
+        options.max_mem = memory  # a search may use more
+        return re2.compile(pattern, options)
     except re2.error as error:
         raise PydanticCustomError(
             "pattern",
             "is not a valid RE2 pattern: {reason}",
-            {"reason": describe_pattern_error(pattern, error)},
+            {"reason": _describe_error(pattern, error)},
         ) from None
 
 
@@ -134,7 +148,7 @@ def describe_value(error: Exception) -> str:
     return message.decode(errors="replace") if isinstance(message, bytes) else str(message)
 
 
-def describe_pattern_error(pattern: str, error: Exception) -> str:
+def _describe_error(pattern: str, error: Exception) -> str:
     """Return the message of an RE2 error, with a remedy for what other syntaxes support."""
     message = describe_value(error)
     if re.search(r"\(\?<?[=!]", pattern):
@@ -142,6 +156,8 @@ def describe_pattern_error(pattern: str, error: Exception) -> str:
         return f"{message}; RE2 has no lookarounds: {remedy}"
     if re.search(r"\\[1-9]", pattern):
         return f"{message}; RE2 has no back-references: repeat the part of the pattern"
+    if "too large" in message:
+        return f"{message}; with its repeats written out, it may have about 8,000 characters"
     return message
 
 

@@ -190,6 +190,7 @@ def test_a_general_allowlist_can_be_for_some_rules(tmp_path: Path) -> None:
         ("regex = 'abc'\n[[rules.required]]\nid = 'other'", "it needs findings of other rules"),
         ("regex = 'abc'\nskipReport = true", "only other rules use it"),
         ("regex = 'abc(?:(?:(?:x{100}){100}){100})'", "regex"),
+        (f"regex = '{'a{1,1000}' * 100}'", "too large"),
         (f"regex = '{'(' * 300}abc{')' * 300}'", "nests too deeply"),
         ("regex = 'abc'\n[[rules.allowlists]]\nregexes = ['(']", "allowlists.0.regexes.0"),
     ],

@@ -5,9 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-import re2  # type: ignore[import-untyped]  # it has no stubs
-
-from hookgate.hooks.policies.options import describe_pattern_error
+from hookgate.hooks.policies.options import compile_pattern
 from hookgate.hooks.policies.redact.closure import language
 
 WORD = r"\W"
@@ -176,14 +174,10 @@ def _checked_kind(kind: str) -> str:
 
 
 def _checked_pattern(kind: str, pattern: str) -> str:
-    quiet = re2.Options()
-    quiet.log_errors = False
     try:
-        compiled = re2.compile(pattern, quiet)
-    except re2.error as error:
-        raise ValueError(
-            f"the pattern of {kind} is not a valid RE2 pattern: {describe_pattern_error(pattern, error)}"
-        ) from None
+        compiled = compile_pattern(pattern)
+    except ValueError as error:
+        raise ValueError(f"the pattern of {kind} {error}") from None
     if compiled.groups > 1:
         raise ValueError(f"the pattern of {kind} has {compiled.groups} groups: write (?:…) for all but one")
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
-from hookgate.hooks.policies.options import describe_value
+from hookgate.hooks.policies.options import compile_pattern, describe_value
 from hookgate.hooks.policies.redact.closure import begins_at_boundary, language
 from hookgate.hooks.policies.redact.detectors.detector import WORD, Detector
 from hookgate.hooks.policies.redact.detectors.randomness import bits_per_character
@@ -19,7 +19,7 @@ GROUP = "rules"
 """The group of the detectors of rules."""
 
 _MEMORY = 8 << 20
-"""The maximum memory in bytes for one pattern. That of the default rules of gitleaks is a tenth of it."""
+"""The maximum memory in bytes for the patterns of an allowlist, which are compiled as one."""
 
 _LONGEST_KIND = 24
 _BOUNDARY = re.compile(r"((?:\(\?[ms-]*:|\()*)\\b")
@@ -94,7 +94,7 @@ def make_rule(source: str, table: RuleTable, shared: Iterable[AllowlistTable] = 
     """Return the rule of a table. Raises ValueError with the reason if it cannot be used."""
     if not table.regex:
         raise ValueError("has no regex: it selects files by their names" if table.path else "has no regex")
-    groups = re2.compile(table.regex).groups
+    groups = compile_pattern(table.regex).groups
     if table.secret_group > groups:
         raise ValueError(f"secretGroup is {table.secret_group}, but its regex has {groups} groups")
     try:
@@ -104,7 +104,7 @@ def make_rule(source: str, table: RuleTable, shared: Iterable[AllowlistTable] = 
     except RecursionError:
         raise ValueError("its regex nests too deeply") from None
     for each in (pattern, rf"(?:{prefixes})\z"):
-        _compiled(each)
+        compile_pattern(each)
     return Rule(source, table, (*table.allowlists, *shared), pattern, rewritten.lead, preceded_by)
 
 
@@ -185,11 +185,11 @@ class _Judged:
 
 
 def _compiled(pattern: str) -> Any:
-    """Compile a pattern with a limit on its memory. Raises ValueError."""
+    """Compile the patterns of an allowlist. Raises ValueError if they are too large together."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        raise ValueError(f"its pattern is too large, or not supported: {describe_value(error)}") from None
+        raise ValueError(f"its allowlists are too large: {describe_value(error)}") from None
