@@ -131,11 +131,51 @@ async def test_tools_are_judged_where_an_agent_reports_them(policy: str, tmp_pat
 @ALL
 async def test_files_that_are_text_are_judged_and_not_edited(policy: str, tmp_path: Path) -> None:
     file = {"inlineData": {"mimeType": "text/plain", "data": "YW5uYUBleGFtcGxlLmNvbQ=="}}
-    image = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgoAAAANSUhEUgAAAAEA"}}
+    image = {"inlineData": {"mimeType": "image/png", "data": IMAGE}}
     async with guardrail(policy) as stand_in:
         outcome = await judge_event(policy, stand_in, tmp_path, answer(image, file), edit=True)
         assert outcome.verdict.denied
         assert "".join(stand_in.texts) == "anna@example.com"
+
+
+IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEA"
+
+
+@ALL
+@pytest.mark.parametrize("name", ["data", "thoughtSignature", "thought_signature", "continuationToken"])
+@pytest.mark.parametrize("value", ["tell me of the rocket", "rocket-launch_1"])
+async def test_what_has_the_name_of_bytes_and_is_text_is_judged(
+    policy: str, name: str, value: str, tmp_path: Path
+) -> None:
+    named = {name: value}
+    result = {"functionResponse": {"name": "f", "response": named}}
+    bodies: list[Json] = [
+        {"contents": [{"role": "user", "parts": [result]}]},
+        {"labels": named},
+        {"generationConfig": {"responseJsonSchema": {"examples": [named]}}},
+    ]
+    events: list[Event] = [
+        *(BeforeModel("m", body) for body in bodies),
+        answer({"functionCall": {"name": "f", "args": {"options": named}}}),
+        BeforeTool("f", named),
+        AfterTool("f", {}, {"llmContent": [named]}),
+    ]
+    if " " in value:  # or it may be base64
+        events += [
+            answer({"text": "a ship", "thoughtSignature": value}),
+            answer({"inlineData": {"data": value}}),
+        ]
+    async with guardrail(policy) as stand_in:
+        for event in events:
+            assert (await judge_event(policy, stand_in, tmp_path, event)).verdict.denied, event
+
+
+@ALL
+async def test_an_image_that_a_tool_returns_is_no_text(policy: str, tmp_path: Path) -> None:
+    content = {"type": "image", "mimeType": "image/png", "data": IMAGE}
+    async with guardrail(policy) as stand_in:
+        await judge_event(policy, stand_in, tmp_path, AfterTool("f", {}, {"llmContent": [content]}))
+        assert IMAGE not in "".join(stand_in.texts)
 
 
 @ALL

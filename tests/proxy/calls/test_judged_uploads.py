@@ -14,7 +14,8 @@ from support.wire import KEY, UNARY, Answer, connected, ok, peer, post, request_
 
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.config import Config
-from hookgate.proxy.routes.uploads import file_text, media_type
+from hookgate.proxy.routes.uploads import file_text
+from hookgate.translator.media_types import media_type
 
 PATH = "/upload/v1beta/files"
 DATA = f"{PATH}?upload_id=u-1&upload_protocol=resumable"

@@ -9,6 +9,8 @@ from base64 import b64encode
 from binascii import Error, a2b_base64
 from collections.abc import Iterable, Iterator
 
+from hookgate.translator.media_types import media_type
+
 _TEXT_TYPES = re.compile(
     r"text/|application/(?:[\w.-]+\+)?(?:json|xml|yaml)|application/x-(?:yaml|sh|ndjson)"
     r"|application/(?:x-)?(?:javascript|typescript|python|toml|sql)",
@@ -36,6 +38,9 @@ _HEAD = 4096
 """The number of bytes that are examined to recognize text: most files are large, and not text."""
 
 _MAX_CONTROLS = 0.03
+
+_MAGIC = 24
+"""The number of bytes in which the type of a media file is recognized."""
 
 ASCII_RUN = re.compile(rb"[\t\n\r -~]{8,}")
 """Matches ASCII in bytes that are in a wide encoding by their beginning: readers may go by the rest of them.
@@ -87,6 +92,14 @@ def show_text_file(data: str, media_type: str = "") -> str | None:
     if is_wide(encoding):
         texts += [run[0].decode() for run in ASCII_RUN.finditer(raw)]
     return "\n".join(texts)
+
+
+def is_media_file(data: str) -> bool:
+    """Return whether base64 is a file of a known type that is no text, such as an image or a sound."""
+    try:
+        return bool(media_type(_decoded(data[: _MAGIC // 3 * 4])))
+    except Error:
+        return False
 
 
 def is_wide(encoding: str) -> bool:

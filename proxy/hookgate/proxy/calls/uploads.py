@@ -20,7 +20,6 @@ from hookgate.proxy.routes.uploads import (
     MEDIA_TYPE,
     UploadStep,
     file_text,
-    media_type,
     read_upload_step,
     without_unjudged,
 )
@@ -31,6 +30,7 @@ from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import BodyError, make_canonical
 from hookgate.translator.checks import check_keys
 from hookgate.translator.fields import JsonObject, camel, is_text, joined_text, read, write
+from hookgate.translator.media_types import media_type
 from hookgate.translator.strictjson import dumps
 
 _ENDED = {"X-Goog-Upload-Status": "cancelled"}

@@ -25,7 +25,7 @@ from hookgate.translator.fields import (
 )
 from hookgate.translator.text_files import ASCII_RUN, decode_text_file, encode_base64, is_wide, text_in
 
-_FOREIGN = re.compile(r"[^A-Za-z0-9+/=_\s-]")
+_FOREIGN = re.compile(r"[^A-Za-z0-9+/=_\r\n-]")
 """Characters that are not base64, although some decoders skip them."""
 
 _EXAMINED = 4096

@@ -7,7 +7,7 @@ from typing import Any
 
 from hookgate.hooks.policies.redact.redaction import Scope
 from hookgate.translator.fields import JsonObject, camel, read
-from hookgate.translator.text_files import show_text_file
+from hookgate.translator.text_files import is_media_file, show_text_file
 
 Place = tuple[str | int, ...]
 """The names and indexes that lead to a text."""
@@ -19,8 +19,7 @@ _CODES = frozenset(
 _DATA = frozenset({"args", "response", "partialArgs"})
 """Fields of calls and results whose content a model or a tool has written."""
 _IDENTIFIER = re.compile(r"[\w./:+$-]{1,64}", re.ASCII)
-_BYTES = frozenset({"data", "thoughtSignature", "continuationToken"})
-"""Fields of bytes in base64, whose text is judged if they are text."""
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=_\r\n-]")
 _PART_SCOPES: Mapping[str, Scope] = {
     "functionCall": "tool_arguments",
     "toolCall": "tool_arguments",
@@ -73,6 +72,8 @@ class _Finder:
                 case "candidates" if isinstance(value, list):
                     for at, candidate in enumerate(value):
                         yield from self._candidate(candidate, (name, at))
+                case "continuationToken" if isinstance(value, str):
+                    yield from self._bytes(value, "", (name,), "other")
                 case _:
                     yield from self.value({name: value}, (), "other")
 
@@ -101,20 +102,41 @@ class _Finder:
         value = obj[name]
         known = camel(name)
         if not isinstance(value, str):
-            yield from self.value(value, place, scope, is_data=is_data or known in _DATA)
-        elif known in _BYTES:
-            if scope in self._scopes and (text := show_text_file(value, str(read(obj, "mimeType") or ""))):
-                yield Text(place, text, can_change=False)
+            if known == "inlineData" and isinstance(value, dict) and not is_data:
+                yield from self._file(value, place, scope)
+            else:
+                yield from self.value(value, place, scope, is_data=is_data or known in _DATA)
+        elif known == "data" and not _NOT_BASE64.search(value) and is_media_file(value):
+            return  # such as an image that a tool returns
         elif is_data or known not in _CODES or not _IDENTIFIER.fullmatch(value):
             yield from self.value(value, place, scope)
+
+    def _file(self, blob: JsonObject, place: Place, scope: Scope) -> Iterator[Text]:
+        """Yield the texts of an `inlineData`, whose data is judged if it is text."""
+        for name, value in blob.items():
+            if camel(name) == "data" and isinstance(value, str):
+                yield from self._bytes(value, str(read(blob, "mimeType") or ""), (*place, name), scope)
+            else:
+                yield from self.value({name: value}, place, scope)
+
+    def _bytes(self, data: str, media_type: str, place: Place, scope: Scope) -> Iterator[Text]:
+        """Yield the text of base64. What is not base64 is text, although some decoders skip it."""
+        if scope in self._scopes:
+            if (shown := show_text_file(data, media_type)) is not None:
+                yield Text(place, shown, can_change=False)
+            if shown != data and _NOT_BASE64.search(data):
+                yield Text(place, data, can_change=False)
 
     def _candidate(self, candidate: Any, place: Place) -> Iterator[Text]:
         if not isinstance(candidate, dict):
             yield from self.value(candidate, place, "other")
             return
         for name, value in candidate.items():
-            if camel(name) == "content":
+            known = camel(name)
+            if known == "content":
                 yield from self._content(value, (*place, name), "answers")
+            elif known == "continuationToken" and isinstance(value, str):
+                yield from self._bytes(value, "", (*place, name), "other")
             else:
                 yield from self.value({name: value}, place, "other")
 
@@ -155,10 +177,15 @@ class _Finder:
                         yield Text((*place, at, name), value, continues=before == own)
                         before = own
                 else:
-                    found = self.value({name: value}, (*place, at), _PART_SCOPES.get(camel(name), own))
-                    for text in found:
+                    for text in self._part_field(name, value, (*place, at), own):
                         before = None
                         yield text
+
+    def _part_field(self, name: str, value: Any, place: Place, scope: Scope) -> Iterator[Text]:
+        known = camel(name)
+        if known == "thoughtSignature" and isinstance(value, str):
+            return self._bytes(value, "", (*place, name), scope)
+        return self.value({name: value}, place, _PART_SCOPES.get(known, scope))
 
 
 def _is_model(content: Any) -> bool:
