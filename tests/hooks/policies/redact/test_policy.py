@@ -358,6 +358,16 @@ def test_a_whole_answer_is_redacted_with_its_calls_and_sources() -> None:
     assert said["findings"] == {"EMAIL": 2, "AWS_ACCESS_KEY": 1}
 
 
+def test_a_tool_call_with_a_secret_in_the_name_of_an_argument_is_denied() -> None:
+    """An edit of arguments adds to them, so the name would stay, with its value."""
+    policy = make_policy(redact_policy, SENSITIVE, session=ANNA)
+    output = policy({"hook_event_name": "BeforeTool", "tool_input": {MAIL: MAIL, "n": 1}})
+    assert output["decision"] == "deny"
+    assert output["hookSpecificOutput"]["findings"] == {"EMAIL": 2}
+    within = policy({"hook_event_name": "BeforeTool", "tool_input": {"to": {MAIL: MAIL}}})
+    assert within["hookSpecificOutput"]["tool_input"] == {"to": {"[EMAIL]": "[EMAIL]"}}
+
+
 def test_results_and_arguments_that_a_shim_tells_of_are_masked_and_never_exchanged() -> None:
     policy = make_policy(redact_policy, {**SENSITIVE, "action": "pseudonymise"}, session=ANNA)
     after = policy({"hook_event_name": "AfterTool", "tool_response": {"llmContent": f"key {KEY}"}})

@@ -57,6 +57,7 @@ def pseudonym_detector() -> Detector:
     return Detector("PSEUDONYM", r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}", group="pseudonyms")
 
 
+_NAMED = "The name of an argument contains something that is masked; pass it as a value."
 _BLOCKED = "The text contains something that is blocked ({kind})."
 _KEY_FILE = "redact.key"
 
@@ -287,6 +288,8 @@ class _Redact:
             return None
         redaction = create_redaction(self._replacer.replacer_or_block(None))
         new = redaction.value(original)
+        if field == "tool_input" and new.keys() != original.keys():  # an edit cannot remove an argument
+            return {"decision": "deny", "reason": _NAMED, "hookSpecificOutput": redaction.findings_output()}
         return _output(redaction, field, {} if new is original else new)
 
     def _restored_pseudonyms(self, session: SessionContext) -> MutableMapping[str, str]:
