@@ -1,6 +1,7 @@
 """The guardrail service: other gateways ask for decisions of hooks, in LiteLLM's generic guardrail API."""
 
 import json
+from base64 import b64encode
 from hashlib import sha256
 from typing import Any
 
@@ -129,7 +130,7 @@ async def test_what_this_api_cannot_express_is_blocked(event: str, specific: Any
     kind = "response" if event == "BeforeTool" else "request"
     told = await check({event: [says(**specific)]}, kind, **fields)
     assert told["action"] == "BLOCKED"
-    assert "gateway" in told["blocked_reason"]
+    assert "gateway" in told["blocked_reason"] or "not possible" in told["blocked_reason"]
 
 
 @pytest.mark.parametrize("kind", ["request", "response"])
@@ -143,6 +144,89 @@ async def test_what_this_api_cannot_express_is_blocked(event: str, specific: Any
 async def test_what_cannot_be_edited_is_blocked_if_a_hook_would_edit_it(kind: str, fields: Any) -> None:
     told = await check({"BeforeModel": [REDACT], "AfterModel": [REDACT]}, kind, texts=["hi"], **fields)
     assert told["action"] == "BLOCKED"
+
+
+FUNCTION = {"name": "read_file"}
+SECRET = "AKIA" + "QYLPMN5HHHFPZAM2"
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "mcp", "server_url": "https://mcp.example", "function": FUNCTION},
+        {"type": "web_search_20250305", "name": "web_search", "function": FUNCTION},
+        {"type": "function", "name": "shell", "function": FUNCTION},
+        {"name": "shell", "input_schema": {}, "function": FUNCTION},
+        {"functionDeclarations": [{"name": "shell"}], "function": FUNCTION},
+        {"function_declarations": [{"name": "shell"}]},
+        {"type": "read_file", "name": "shell"},
+        {"type": "function", "name": "shell"},
+        {"name": "shell", "input_schema": {}},
+        {"type": "custom", "custom": {"name": "shell"}},
+        {"type": "bash_20250124", "name": "bash"},
+        {"type": "namespace", "tools": [{"type": "function", "name": "read_file"}]},
+        {"googleSearch": {}},
+        {"type": "function", "function": None},
+        {},
+    ],
+)
+async def test_a_tool_passes_only_as_what_it_is(tool: Any) -> None:
+    allows = {"type": "builtin", "builtin": "tools", "options": {"allow": ["read_file"]}}
+    hooks = {"BeforeToolSelection": [allows]}
+    read_file = {"type": "function", "function": FUNCTION}
+    told = await check(hooks, texts=["hi"], tools=[read_file, tool])
+    assert told["action"] == "BLOCKED" or told["tools"] == [read_file]
+    assert await check(hooks, texts=["hi"], tools=[read_file]) == {"action": "NONE"}
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "web_search_preview"},
+        {"type": "web_search_20250305", "name": "web_search"},
+        {"googleSearch": {}},
+        {"google_search": {}},
+        {"type": "function", "name": "shell"},
+        {"name": "shell", "input_schema": {}},
+        {"type": "custom", "name": "shell"},
+        {"type": "mcp", "server_url": "https://mcp.example"},
+    ],
+)
+async def test_a_denied_tool_is_found_in_all_its_forms(tool: Any) -> None:
+    options = {"deny": [{"tool": "googleSearch"}, {"tool": "shell"}, {"tool": "mcp*"}]}
+    hooks = {"BeforeToolSelection": [{"type": "builtin", "builtin": "tools", "options": options}]}
+    assert (await check(hooks, texts=["hi"], tools=[tool]))["action"] == "BLOCKED"
+
+
+DATA = "data:text/plain;base64," + b64encode(f"key {SECRET}".encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"images": [DATA]},
+        {"images": [DATA.replace("text/plain", "image/png")]},
+        {"structured_messages": [{"role": "user", "content": [{"type": "file", "file": {"data": SECRET}}]}]},
+        {"structured_messages": [{"role": "assistant", "content": None, "reasoning_content": SECRET}]},
+        {"structured_messages": [{"role": "assistant", "thinking_blocks": [{"thinking": SECRET}]}]},
+        {"structured_messages": [{"role": "user", "content": [{"type": "tool_result", "content": SECRET}]}]},
+        {"structured_messages": [{"role": "user", "name": SECRET, "content": "hi"}]},
+        {"tools": [{"type": "function", "function": {"name": "f", "examples": SECRET}}]},
+        {"tools": [{"type": "mcp", "headers": {"authorization": SECRET}}]},
+        {"tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{}"}, "extra": SECRET}]},
+        {"tool_calls": [{"type": "custom", "custom": {"name": "f", "input": SECRET}}]},
+        {"tool_calls": [{"type": "function", "function": {"name": "f", "arguments": SECRET}}]},
+    ],
+)
+async def test_a_secret_anywhere_in_a_check_blocks_the_call(fields: Any) -> None:
+    hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact"}]}
+    assert (await check(hooks, texts=["hi"], **fields))["action"] == "BLOCKED"
+
+
+async def test_arguments_with_too_many_values_are_refused() -> None:
+    arguments = json.dumps({"a": [[]] * 250_000})
+    body = {"input_type": "response", "texts": [], "tool_calls": [call("f", arguments)]}
+    assert (await ask({"AfterModel": [runs(no_rockets)]}, body)).status == 413
 
 
 async def test_a_hook_that_fails_blocks_where_the_table_says_so() -> None:

@@ -14,14 +14,15 @@ from hookgate.hooks.dialects.dialect import (
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import Tools, result_text
+from hookgate.hooks.dialects.tools import Tools, as_object, result_text
 from hookgate.hooks.settings import claude_names
-from hookgate.translator.strictjson import dumps, loads
+from hookgate.translator.strictjson import dumps
 
 TOOLS = Tools({name: new[-1] for name, new in claude_names.TOOLS.items() if new})
 """For a tool that Gemini CLI has renamed, the latest name."""
 
 _CHANGED = "The gateway's hooks changed the arguments."
+_SMALLEST_SECRET = 10_000_000
 
 
 def base(document: Json) -> Json:
@@ -133,16 +134,20 @@ def _own_result(response: Any, result: Json) -> Any:
     shown = _shown_field(response)
     if shown is None:  # hooks have seen the whole result as JSON
         try:
-            value = loads(content.encode())
+            value = as_object(content)
         except ValueError:
             return content
-        return value if isinstance(value, dict) else content
+        return content if value is None else value
     return {**own, shown: content} if own[shown] in ("", response[shown]) else own
 
 
 def _empty_like(value: Any) -> Any:
-    """Return an empty value of the same type; a number, a boolean or null itself."""
-    return type(value)() if isinstance(value, str | list | dict) else value
+    """Return an empty value of the same type; null, a boolean or a number too short to be a secret itself."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int | float) and abs(value) < _SMALLEST_SECRET:
+        return value
+    return type(value)()
 
 
 def _shown_field(response: Json) -> str | None:

@@ -122,6 +122,8 @@ class AgentAnswer:
 
     document: Json
     lost: tuple[str, ...] = ()
+    denied_instead: str | None = None
+    """The reason of a denial in place of another decision, which the answer cannot express."""
 
 
 @dataclass(frozen=True)
@@ -161,9 +163,11 @@ class Dialect:
         """Return the answer for the combined output of all hooks."""
         row = self.rows[name]
         can = row.can | row.can_also(document)
-        decided = self._expressible(row.event, can, Decided.from_output(output))
+        decided_by_hooks = Decided.from_output(output)
+        decided = self._expressible(row.event, can, decided_by_hooks)
+        instead = decided.reason if decided.ends and not decided_by_hooks.ends else None
         lost = [shown for part, shown in _PARTS.items() if part in decided.decided_parts - can]
-        return AgentAnswer(row.write(name, document, decided), (*lost, *decided.others))
+        return AgentAnswer(row.write(name, document, decided), (*lost, *decided.others), instead)
 
     def refusal(self, name: str, document: Json, reason: str) -> Json | None:
         """Return the answer that denies an event that was not judged; None if the event cannot be denied."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hookgate.translator.fields import JsonObject
+from hookgate.translator.openai.calls import check_argument_values
 from hookgate.translator.strictjson import dumps, loads
 
 Json = dict[str, Any]
@@ -71,8 +72,12 @@ class Tools:
 
 
 def as_object(value: Any) -> JsonObject | None:
-    """Return an object, also one that is a JSON text; empty for null. Returns None for anything else."""
+    """Return an object, also one that is a JSON text; empty for null. Returns None for anything else.
+
+    Raises TooLargeError, a ValueError, for a text with too many values.
+    """
     if isinstance(value, str):
+        check_argument_values([value], "arguments")
         try:
             value = loads(value.encode())
         except ValueError:

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import web
 
-from hookgate.hooks import BeforeTool, Engine, SessionContext, Verdict
+from hookgate.hooks import AfterTool, BeforeTool, Engine, Event, SessionContext, Verdict
 from hookgate.hooks.dialects import DIALECTS, Dialect
 from hookgate.hooks.dialects.dialect import AgentAnswer
 from hookgate.hooks.output import Output
@@ -21,6 +21,7 @@ from hookgate.proxy.calls.event_service import EventService, open_session
 from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.config.values import host_and_port, is_loopback
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.observe.record import BlockedOutput, CallRecord
 from hookgate.proxy.server.connection import internal_error
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import encode_answer
@@ -87,28 +88,27 @@ class AgentEvents:
     ) -> AgentAnswer:
         """Return the answer to a posted event. Raises ApiError."""
         try:
-            body = dialect.read(name, document)
+            body = await call.steps.run(dialect.read, name, document)
         except ValueError as error:
             raise ApiError(400, f"Invalid {name} input: {error}", "EVENT_REFUSED") from None
         for observer in call.observers:
             observer.on_request(body)
-        kind = dialect.contract_event(name, document)
-        if kind is None:
+        event_name = dialect.contract_event(name, document)
+        if event_name is None:
             reason = await self._refusal(open_session(call, body))
             output: Output = {} if reason is None else {"continue": False, "stopReason": reason}
-        else:
-            event, session = await self._events.read(call, kind, body)
-            reason = await self._refusal(session) if isinstance(event, BeforeTool) else None
-            if reason is None:
-                output = await self._events.judge(call, engine, event, session, body, from_hooks=True)
-            else:  # the agent may not have been able to apply the decision about its session or turn
-                call.record.note_verdict(kind, Verdict("deny", reason=reason))
-                await self._services.record_event(call.record)
-                output = {"decision": "deny", "reason": reason}
-        answer = dialect.answer(name, document, output)
-        if answer.lost:
-            log.warning("%s cannot apply to %s: %s", dialect.title, name, ", ".join(answer.lost))
-        return answer
+            return _with_warning(dialect, name, await call.steps.run(dialect.answer, name, document, output))
+        event, session = await self._events.read(call, event_name, body)
+        reason = await self._refusal(session) if isinstance(event, BeforeTool) else None
+        if reason is None:
+            output = await self._events.judge(call, engine, event, session, body, from_hooks=True)
+        else:  # the agent may not have been able to apply the decision about its session or turn
+            call.record.note_verdict(event_name, Verdict("deny", reason=reason))
+            output = {"decision": "deny", "reason": reason}
+        answer = await call.steps.run(dialect.answer, name, document, output)
+        _note_answer(call.record, event, answer)
+        await self._services.record_event(call.record)
+        return _with_warning(dialect, name, answer)
 
     async def _refusal(self, session: SessionContext) -> str | None:
         """Return why hooks have stopped the session or refused it, or None. Raises ApiError."""
@@ -134,6 +134,22 @@ def _as_refusal(error: Exception) -> ApiError:
         return error
     log.exception("an event failed inside hookgate; please report this")
     return internal_error()
+
+
+def _note_answer(record: CallRecord, event: Event, answer: AgentAnswer) -> None:
+    """Record what the agent is told, if that differs from what hooks have decided."""
+    record.not_applied = answer.lost
+    if (reason := answer.denied_instead) is None:
+        return
+    record.note_verdict(event.name, Verdict("deny", reason=reason))
+    if isinstance(event, BeforeTool | AfterTool):
+        record.note_blocked(BlockedOutput(event.name, (), reason, event.tool_name), event.tool_input)
+
+
+def _with_warning(dialect: Dialect, name: str, answer: AgentAnswer) -> AgentAnswer:
+    if answer.lost:
+        log.warning("%s cannot apply to %s: %s", dialect.title, name, ", ".join(answer.lost))
+    return answer
 
 
 def _response(answer: AgentAnswer) -> web.Response:

@@ -105,6 +105,7 @@ class EventService:
         deliver = call.request.headers.get(CONTEXT_HEADER) == "deliver"
         event, session = await self.read(call, call.route.verb, body)
         output = await self.judge(call, engine, event, session, body, deliver=deliver)
+        await call.services.record_event(call.record)
         return web.Response(body=encode_answer(output), content_type="application/json")
 
     def refuse_pages(self, call: Call) -> None:
@@ -155,7 +156,6 @@ class EventService:
         await apply_outcome(self._sessions, session, outcome, deliver=deliver, from_hooks=from_hooks)
         for observer in call.observers:
             observer.on_event_output(output)
-        await services.record_event(record)
         return output
 
 

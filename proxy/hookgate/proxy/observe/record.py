@@ -334,6 +334,8 @@ class CallRecord:
     seconds: float = 0.0
     degraded: tuple[str, ...] = ()
     """Hooks whose last run had failed when the call ended."""
+    not_applied: tuple[str, ...] = ()
+    """What hooks have decided about an agent's event and the agent cannot apply."""
     hooks: dict[tuple[str, Hook], HookTally] = field(default_factory=dict)
     refused_path: str = ""
     """The path of a request that was refused before it counted as a call; parts may be masked."""
@@ -601,6 +603,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
         },
         "bypasses": record.bypasses,
         "degraded": list(record.degraded),
+        **({"not_applied": list(record.not_applied)} if record.not_applied else {}),
         "redacted": sorted({tally.hook for tally in record.hooks.values() if tally.redacted}),
         "blocked_count": record.blocked_count,
         "blocked": [each.as_json() for each in record.blocked],

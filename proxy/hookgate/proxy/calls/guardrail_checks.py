@@ -1,0 +1,309 @@
+"""The checks of LiteLLM's generic guardrail API, as bodies of generateContent for hooks, and back. Pure.
+
+All of a check is shown to hooks, or the call is denied. Only edits of texts and selections of tools can be
+passed on, so the call is denied after others.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from hookgate.translator import BodyError, callable_names
+from hookgate.translator.fields import JsonObject, camel, read_list, same
+from hookgate.translator.openai.calls import check_argument_values
+from hookgate.translator.strictjson import dumps, loads
+
+CANNOT_APPLY = "A hook changes {what} of this call, which this gateway cannot pass on to the one that asks."
+_NO_TOOLS = "None of the tools of this call is allowed here."
+_UNREADABLE_TOOL = "Hooks cannot judge a tool with the fields {fields}, so this call is denied."
+_UNREADABLE_CALL = "Hooks cannot judge a call of a tool without a function, so this call is denied."
+
+_OBJECTS = Annotated[tuple[dict[str, Any], ...], BeforeValidator(lambda value: value or ())]
+_TEXTS = Annotated[tuple[str, ...], BeforeValidator(lambda value: value or ())]
+
+
+class Check(BaseModel):
+    """What a gateway asks about. Its other fields tell about the gateway and its user."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    input_type: Literal["request", "response"]
+    texts: _TEXTS = ()
+    images: _TEXTS = ()
+    tools: _OBJECTS = ()
+    tool_calls: _OBJECTS = ()
+    structured_messages: _OBJECTS = ()
+    model: str | None = None
+    litellm_trace_id: str | None = None
+
+
+class Blocked(Exception):  # noqa: N818  # a decision, not an error
+    """The call is denied. The message is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCall:
+    """A call of a tool."""
+
+    name: str
+    arguments: JsonObject | None
+    """None if they are not a JSON object."""
+    part: JsonObject
+    """The part of a turn that shows it."""
+
+
+# ---- requests
+
+
+def shown_request(check: Check) -> JsonObject:
+    """Return the request to judge: one turn of what cannot be edited, and one for each text.
+
+    Raises Blocked if it contains what hooks cannot judge, or TooLargeError.
+    """
+    calls = shown_calls(check)
+    uneditable = [*_image_parts(check), *(call.part for call in calls)]
+    if messages := list(_beside_texts(check)):
+        uneditable.append(
+            {"functionResponse": {"name": "structured_messages", "response": {"items": messages}}}
+        )
+    texts = [_turn([{"text": text}], role) for text, role in zip(check.texts, _roles(check), strict=True)]
+    tools = [_shown_tool(tool) for tool in check.tools]
+    contents = [*([_turn(uneditable)] if uneditable else []), *texts]
+    return {"contents": contents, **({"tools": tools} if tools else {})}
+
+
+def edited_request(check: Check, shown: JsonObject, new: JsonObject) -> JsonObject:
+    """Return the answer for the request that hooks have made of the shown one. Raises Blocked."""
+    if new is shown:
+        return _answer(check, list(check.texts), None)
+    for name in shown.keys() | new.keys():
+        if name not in ("contents", "tools", "toolConfig") and not same(shown.get(name), new.get(name)):
+            raise Blocked(CANNOT_APPLY.format(what=name))
+    contents = read_list(shown, "contents"), read_list(new, "contents")
+    return _answer(check, _new_texts(*contents, len(check.texts)), _new_tools(check, new))
+
+
+def _turn(parts: Sequence[JsonObject], role: str = "user") -> JsonObject:
+    return {"role": role, "parts": list(parts)}
+
+
+def _roles(check: Check) -> list[str]:
+    """Return who has written each text, as the messages say; the user, if the texts are not those of them."""
+    roles: list[str] = []
+    for message in check.structured_messages:
+        role = "model" if message.get("role") == "assistant" else "user"
+        roles += [role for item in _items(message) if _is_text(item)]
+    return roles if len(roles) == len(check.texts) else ["user"] * len(check.texts)
+
+
+def _items(message: JsonObject) -> list[Any]:
+    content = message.get("content")
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
+
+
+def _is_text(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("text"), str)
+
+
+def _beside_texts(check: Check) -> Iterator[JsonObject]:
+    """Yield what the messages contain besides the texts and images that the check lists."""
+    listed = {*check.texts, *check.images}
+    for message in check.structured_messages:
+        fields = {name: value for name, value in message.items() if value and name not in ("role", "content")}
+        items = [rest for item in _items(message) if (rest := _without_listed(item, listed))]
+        if fields or items:
+            yield {**fields, **({"content": items} if items else {})}
+
+
+def _without_listed(value: Any, listed: set[str]) -> Any:
+    """Return an item of a message without texts that are listed and types; None if nothing is left."""
+    if isinstance(value, dict):
+        kept = {
+            name: rest for name, item in value.items() if (rest := _without_listed(item, listed)) is not None
+        }
+        kept.pop("type", None)
+        return kept or None
+    return None if value is None or (isinstance(value, str) and value in listed) else value
+
+
+def _new_texts(shown: Sequence[JsonObject], turns: Sequence[Any], count: int) -> list[str]:
+    """Return the texts of the last `count` turns after edits. Raises Blocked if anything else was edited."""
+    first = len(shown) - count
+    if len(turns) != len(shown) or not same(list(turns[:first]), list(shown[:first])):
+        raise Blocked(CANNOT_APPLY.format(what="the turns"))
+    return [
+        _text(read_list(turn, "parts") if isinstance(turn, dict) else [], "the turns")
+        for turn in turns[first:]
+    ]
+
+
+def _text(parts: Sequence[Any], what: str) -> str:
+    """Return the text of parts. Raises Blocked if there is anything else in them."""
+    if not all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in parts):
+        raise Blocked(CANNOT_APPLY.format(what=what))
+    return "".join(part["text"] for part in parts)
+
+
+# ---- answers
+
+
+def shown_answer(check: Check, calls: Sequence[ShownCall]) -> JsonObject:
+    """Return the answer to judge: its texts, and then what cannot be edited."""
+    parts = [*({"text": text} for text in check.texts), *_uneditable(check, calls)]
+    return {"candidates": [{"content": {"role": "model", "parts": parts}}]}
+
+
+def edited_answer(check: Check, calls: Sequence[ShownCall], new: JsonObject) -> JsonObject:
+    """Return the answer for that which hooks have made of the shown one. Raises Blocked."""
+    uneditable, count = _uneditable(check, calls), len(check.texts)
+    [candidate, *more] = read_list(new, "candidates") or [{}]
+    content = candidate.get("content") if isinstance(candidate, dict) else None
+    parts = read_list(content, "parts") if isinstance(content, dict) else []
+    if more or len(parts) != count + len(uneditable) or not same(parts[count:], uneditable):
+        raise Blocked(CANNOT_APPLY.format(what="the parts"))
+    return _answer(check, [_text([part], "the parts") for part in parts[:count]], None)
+
+
+def _uneditable(check: Check, calls: Sequence[ShownCall]) -> list[JsonObject]:
+    return [*(call.part for call in calls), *_image_parts(check)]
+
+
+def _answer(check: Check, texts: list[str], tools: list[JsonObject] | None) -> JsonObject:
+    if texts == list(check.texts) and tools is None:
+        return {"action": "NONE"}
+    changed = {} if tools is None else {"tools": tools}
+    return {"action": "GUARDRAIL_INTERVENED", "texts": texts, **changed}
+
+
+# ---- images, and calls of tools
+
+_DATA_URL = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
+
+
+def _image_parts(check: Check) -> list[JsonObject]:
+    """Return the images as parts. The data in a URL is that of a file, which may be text."""
+    parts = []
+    for image in check.images:
+        data = _DATA_URL.match(image)
+        blob = data and {"mimeType": data[1], "data": image[data.end() :]}
+        parts.append({"inlineData": blob} if blob else {"fileData": {"fileUri": image}})
+    return parts
+
+
+def shown_calls(check: Check) -> list[ShownCall]:
+    """Return the calls of tools. Raises Blocked, or TooLargeError if their arguments have too many values."""
+    functions = [_called(call) for call in check.tool_calls]
+    check_argument_values((function.get("arguments") for function in functions), "tool_calls")
+    return [_shown_call(*each) for each in zip(check.tool_calls, functions, strict=True)]
+
+
+def _called(call: Mapping[str, Any]) -> JsonObject:
+    """Return the function of a call. A custom tool of OpenAI's takes a text as its input."""
+    function, custom = call.get("function"), call.get("custom")
+    if isinstance(function, dict) and custom is None:
+        return function
+    if isinstance(custom, dict) and function is None:
+        return {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
+    raise Blocked(_UNREADABLE_CALL)
+
+
+def _shown_call(call: Mapping[str, Any], function: JsonObject) -> ShownCall:
+    name, given = str(function.get("name") or ""), function.get("arguments")
+    try:
+        arguments = loads(given.encode()) if isinstance(given, str) and given.strip() else given or {}
+    except (BodyError, UnicodeEncodeError):
+        arguments = None
+    is_object = isinstance(arguments, dict)
+    beside = {key: value for key, value in call.items() if key not in ("type", "function", "custom")}
+    more = {key: value for key, value in function.items() if key not in ("name", "arguments")}
+    shown = arguments if is_object else {"arguments": given}
+    part = {"functionCall": {**more, **beside, "name": name, "args": shown}}
+    return ShownCall(name, arguments if is_object else None, part)
+
+
+# ---- tools
+
+_BESIDE_FUNCTION = frozenset({"type", "function", "cache_control"})
+_HOSTED = (
+    (re.compile(r"(?:web|google|enterprise_web)_?search(?!er)|googleSearch", re.IGNORECASE), "googleSearch"),
+    (re.compile(r"url_?context|web_fetch", re.IGNORECASE), "urlContext"),
+    (re.compile(r"code_?(?:execution|interpreter)", re.IGNORECASE), "codeExecution"),
+    (re.compile(r"file_?search", re.IGNORECASE), "fileSearch"),
+    (re.compile(r"computer", re.IGNORECASE), "computerUse"),
+    (re.compile(r"mcp", re.IGNORECASE), "mcpServers"),
+    (re.compile(r"tool_?search", re.IGNORECASE), "toolSearch"),
+    (re.compile(r"google_?maps", re.IGNORECASE), "googleMaps"),
+)
+"""How the types of tools begin that providers run, and the kinds that they have in generateContent."""
+
+
+def _shown_tool(tool: Mapping[str, Any]) -> JsonObject:
+    """Return a tool as one of generateContent: a function, or a kind that a provider runs. Raises Blocked."""
+    kind, function = tool.get("type"), tool.get("function")
+    unreadable = Blocked(_UNREADABLE_TOOL.format(fields=", ".join(sorted(tool))[:200]))
+    if "tools" in tool or "functionDeclarations" in map(camel, tool):
+        raise unreadable
+    if isinstance(function, dict):
+        if kind not in (None, "function") or not tool.keys() <= _BESIDE_FUNCTION:
+            raise unreadable
+        return _declaration(function)
+    if "function" in tool:
+        raise unreadable
+    if kind is None and len(tool) == 1:  # as Google writes it
+        [(name, settings)] = tool.items()
+        return {_hosted_kind(name) or camel(name): settings}
+    settings = {name: value for name, value in tool.items() if name != "type"}
+    if isinstance(kind, str) and (hosted := _hosted_kind(kind)):
+        return {hosted: settings}
+    custom = settings.pop("custom", None)
+    flat = {**settings, **(custom if isinstance(custom, dict) else {})}
+    if isinstance(flat.get("name"), str):  # as in Responses, or as Anthropic writes it
+        return _declaration(flat)
+    if not isinstance(kind, str) or kind == "function":
+        raise unreadable
+    return {camel(kind): settings}
+
+
+def _hosted_kind(name: str) -> str | None:
+    return next((kind for begins, kind in _HOSTED if begins.match(name)), None)
+
+
+def _declaration(function: Mapping[str, Any]) -> JsonObject:
+    schema = next((key for key in ("parameters", "input_schema") if key in function), None)
+    declared = {key: value for key, value in function.items() if key != schema}
+    if schema:
+        declared["parametersJsonSchema"] = function[schema]
+    return {"functionDeclarations": [declared]}
+
+
+def _new_tools(check: Check, body: JsonObject) -> list[JsonObject] | None:
+    """Return the tools after edits and selections, or None if they are the same. Raises Blocked."""
+    allowed = callable_names(body)
+    new = {dumps(tool) for tool in read_list(body, "tools") if isinstance(tool, dict)}
+    declared = {
+        str(each.get("name")): each
+        for tool in read_list(body, "tools")
+        if (each := _function_of(tool)) is not None
+    }
+    kept: list[JsonObject] = []
+    for tool in check.tools:
+        shown = _shown_tool(tool)
+        function = _function_of(shown)
+        if function is None:
+            kept += [tool] if dumps(shown) in new else []
+        elif (name := str(function.get("name"))) in allowed:
+            if not same(function, declared.get(name)):
+                raise Blocked(CANNOT_APPLY.format(what="the declarations of tools"))
+            kept.append(tool)
+    if check.tools and not kept:
+        raise Blocked(_NO_TOOLS)
+    return None if len(kept) == len(check.tools) else kept
+
+
+def _function_of(tool: Any) -> JsonObject | None:
+    """Return the declaration in a tool, or None if it has none."""
+    [function, *_] = (read_list(tool, "functionDeclarations") if isinstance(tool, dict) else None) or [None]
+    return function if isinstance(function, dict) else None
