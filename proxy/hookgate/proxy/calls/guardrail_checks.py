@@ -40,7 +40,7 @@ class Check(BaseModel):
     litellm_trace_id: str | None = None
 
 
-class Blocked(Exception):  # noqa: N818  # a decision, not an error
+class CheckBlocked(Exception):  # noqa: N818  # a decision, not an error
     """The call is denied. The message is the reason."""
 
 
@@ -61,7 +61,7 @@ class ShownCall:
 def shown_request(check: Check) -> JsonObject:
     """Return the request to judge: one turn of what cannot be edited, and one for each text.
 
-    Raises Blocked if it contains what hooks cannot judge, or TooLargeError.
+    Raises CheckBlocked if it contains what hooks cannot judge, or TooLargeError.
     """
     calls = shown_calls(check)
     uneditable = [*_image_parts(check), *(call.part for call in calls)]
@@ -76,12 +76,12 @@ def shown_request(check: Check) -> JsonObject:
 
 
 def edited_request(check: Check, shown: JsonObject, new: JsonObject) -> JsonObject:
-    """Return the answer for the request that hooks have made of the shown one. Raises Blocked."""
+    """Return the answer for the request that hooks have made of the shown one. Raises CheckBlocked."""
     if new is shown:
         return _answer(check, list(check.texts), None)
     for name in shown.keys() | new.keys():
         if name not in ("contents", "tools", "toolConfig") and not same(shown.get(name), new.get(name)):
-            raise Blocked(CANNOT_APPLY.format(what=name))
+            raise CheckBlocked(CANNOT_APPLY.format(what=name))
     contents = read_list(shown, "contents"), read_list(new, "contents")
     return _answer(check, _new_texts(*contents, len(check.texts)), _new_tools(check, new))
 
@@ -130,10 +130,10 @@ def _without_listed(value: Any, listed: set[str]) -> Any:
 
 
 def _new_texts(shown: Sequence[JsonObject], turns: Sequence[Any], count: int) -> list[str]:
-    """Return the texts of the last `count` turns after edits. Raises Blocked if anything else was edited."""
+    """Return the texts of the last `count` turns after edits. Raises CheckBlocked if anything else was edited."""
     first = len(shown) - count
     if len(turns) != len(shown) or not same(list(turns[:first]), list(shown[:first])):
-        raise Blocked(CANNOT_APPLY.format(what="the turns"))
+        raise CheckBlocked(CANNOT_APPLY.format(what="the turns"))
     return [
         _text(read_list(turn, "parts") if isinstance(turn, dict) else [], "the turns")
         for turn in turns[first:]
@@ -141,9 +141,9 @@ def _new_texts(shown: Sequence[JsonObject], turns: Sequence[Any], count: int) ->
 
 
 def _text(parts: Sequence[Any], what: str) -> str:
-    """Return the text of parts. Raises Blocked if there is anything else in them."""
+    """Return the text of parts. Raises CheckBlocked if there is anything else in them."""
     if not all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in parts):
-        raise Blocked(CANNOT_APPLY.format(what=what))
+        raise CheckBlocked(CANNOT_APPLY.format(what=what))
     return "".join(part["text"] for part in parts)
 
 
@@ -157,13 +157,13 @@ def shown_answer(check: Check, calls: Sequence[ShownCall]) -> JsonObject:
 
 
 def edited_answer(check: Check, calls: Sequence[ShownCall], new: JsonObject) -> JsonObject:
-    """Return the answer for that which hooks have made of the shown one. Raises Blocked."""
+    """Return the answer for that which hooks have made of the shown one. Raises CheckBlocked."""
     uneditable, count = _uneditable(check, calls), len(check.texts)
     [candidate, *more] = read_list(new, "candidates") or [{}]
     content = candidate.get("content") if isinstance(candidate, dict) else None
     parts = read_list(content, "parts") if isinstance(content, dict) else []
     if more or len(parts) != count + len(uneditable) or not same(parts[count:], uneditable):
-        raise Blocked(CANNOT_APPLY.format(what="the parts"))
+        raise CheckBlocked(CANNOT_APPLY.format(what="the parts"))
     return _answer(check, [_text([part], "the parts") for part in parts[:count]], None)
 
 
@@ -194,7 +194,7 @@ def _image_parts(check: Check) -> list[JsonObject]:
 
 
 def shown_calls(check: Check) -> list[ShownCall]:
-    """Return the calls of tools. Raises Blocked, or TooLargeError if their arguments have too many values."""
+    """Return the calls of tools. Raises CheckBlocked, or TooLargeError if their arguments have too many values."""
     functions = [_called(call) for call in check.tool_calls]
     check_argument_values((function.get("arguments") for function in functions), "tool_calls")
     return [_shown_call(*each) for each in zip(check.tool_calls, functions, strict=True)]
@@ -207,7 +207,7 @@ def _called(call: Mapping[str, Any]) -> JsonObject:
         return function
     if isinstance(custom, dict) and function is None:
         return {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
-    raise Blocked(_UNREADABLE_CALL)
+    raise CheckBlocked(_UNREADABLE_CALL)
 
 
 def _shown_call(call: Mapping[str, Any], function: JsonObject) -> ShownCall:
@@ -241,9 +241,9 @@ _HOSTED = (
 
 
 def _shown_tool(tool: Mapping[str, Any]) -> JsonObject:
-    """Return a tool as one of generateContent: a function, or a kind that a provider runs. Raises Blocked."""
+    """Return a tool as one of generateContent: a function, or a kind that a provider runs. Raises CheckBlocked."""
     kind, function = tool.get("type"), tool.get("function")
-    unreadable = Blocked(_UNREADABLE_TOOL.format(fields=", ".join(sorted(tool))[:200]))
+    unreadable = CheckBlocked(_UNREADABLE_TOOL.format(fields=", ".join(sorted(tool))[:200]))
     if "tools" in tool or "functionDeclarations" in map(camel, tool):
         raise unreadable
     if isinstance(function, dict):
@@ -280,7 +280,7 @@ def _declaration(function: Mapping[str, Any]) -> JsonObject:
 
 
 def _new_tools(check: Check, body: JsonObject) -> list[JsonObject] | None:
-    """Return the tools after edits and selections, or None if they are the same. Raises Blocked."""
+    """Return the tools after edits and selections, or None if they are the same. Raises CheckBlocked."""
     allowed = callable_names(body)
     new = {dumps(tool) for tool in read_list(body, "tools") if isinstance(tool, dict)}
     declared = {
@@ -296,10 +296,10 @@ def _new_tools(check: Check, body: JsonObject) -> list[JsonObject] | None:
             kept += [tool] if dumps(shown) in new else []
         elif (name := str(function.get("name"))) in allowed:
             if not same(function, declared.get(name)):
-                raise Blocked(CANNOT_APPLY.format(what="the declarations of tools"))
+                raise CheckBlocked(CANNOT_APPLY.format(what="the declarations of tools"))
             kept.append(tool)
     if check.tools and not kept:
-        raise Blocked(_NO_TOOLS)
+        raise CheckBlocked(_NO_TOOLS)
     return None if len(kept) == len(check.tools) else kept
 
 

@@ -15,7 +15,7 @@ from hookgate.hooks.session import CallState
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.guardrail_checks import (
     CANNOT_APPLY,
-    Blocked,
+    CheckBlocked,
     Check,
     ShownCall,
     edited_answer,
@@ -79,7 +79,7 @@ async def _decide(judge: Judge, check: Check) -> JsonObject:
     """Return the answer to a check."""
     try:
         return await (_judge_request if check.input_type == "request" else _judge_answer)(judge, check)
-    except Blocked as blocked:
+    except CheckBlocked as blocked:
         reason = str(blocked)
         judge.record.note_verdict(judge.record.event, Verdict("deny", reason=reason))
     except ApiError as error:
@@ -92,13 +92,13 @@ async def _decide(judge: Judge, check: Check) -> JsonObject:
 
 
 async def _judge_request(judge: Judge, check: Check) -> JsonObject:
-    """Return the answer to a check of a request. Raises Blocked, or ApiError if a hook denies it."""
+    """Return the answer to a check of a request. Raises CheckBlocked, or ApiError if a hook denies it."""
     steps, model = judge.session.call_state.steps, check.model or ""
     body = await steps.run(shown_request, check)
     outcome = await judge.fire(BeforeModel(model, body))
     judge.raise_if_ended(outcome.verdict, BeforeModel.name)
     if outcome.event.model != model:
-        raise Blocked(CANNOT_APPLY.format(what="the model"))
+        raise CheckBlocked(CANNOT_APPLY.format(what="the model"))
     selected = await judge.fire(BeforeToolSelection(model, outcome.event.body))
     judge.raise_if_ended(selected.verdict, BeforeToolSelection.name)
     new = outcome.event.body
@@ -108,7 +108,7 @@ async def _judge_request(judge: Judge, check: Check) -> JsonObject:
 
 
 async def _judge_answer(judge: Judge, check: Check) -> JsonObject:
-    """Return the answer to a check of an answer. Raises Blocked, or ApiError if a hook denies it."""
+    """Return the answer to a check of an answer. Raises CheckBlocked, or ApiError if a hook denies it."""
     steps = judge.session.call_state.steps
     calls = await steps.run(shown_calls, check)
     body = await steps.run(shown_answer, check, calls)
@@ -121,10 +121,10 @@ async def _judge_answer(judge: Judge, check: Check) -> JsonObject:
 
 
 async def _judge_call(judge: Judge, call: ShownCall) -> None:
-    """Run BeforeTool for a call in an answer. Raises Blocked, or ApiError if a hook denies it."""
+    """Run BeforeTool for a call in an answer. Raises CheckBlocked, or ApiError if a hook denies it."""
     if call.arguments is None:
-        raise Blocked(_NOT_JSON.format(name=call.name))
+        raise CheckBlocked(_NOT_JSON.format(name=call.name))
     outcome = await judge.fire(BeforeTool(call.name, call.arguments))
     judge.raise_if_ended(outcome.verdict, BeforeTool.name)
     if not same(outcome.event.tool_input, call.arguments):
-        raise Blocked(CANNOT_APPLY.format(what="the arguments of a tool"))
+        raise CheckBlocked(CANNOT_APPLY.format(what="the arguments of a tool"))
