@@ -304,6 +304,9 @@ UNREADABLE_ANSWERS: dict[str, list[Any]] = {
         armor_result("FILTER_MATCH_STATE_UNSPECIFIED", clean_filters()),
         armor_result("NO_MATCH_FOUND", {"rai": {"raiFilterResult": {"executionState": "EXECUTION_SKIPPED"}}}),
         {"sanitizationResult": {"filterMatchState": "NO_MATCH_FOUND"}},
+        armor_result("NO_MATCH_FOUND", {"rai": filter_result("raiFilterResult", "match_found")}),
+        armor_result("NO_MATCH_FOUND", {"rai": filter_result("raiFilterResult", ["MATCH_FOUND"])}),
+        web.Response(text='{"sanitizationResult": {}, ' + json.dumps(armor_result("NO_MATCH_FOUND", {}))[1:]),
         {
             "sanitizationResult": {
                 **armor_result("NO_MATCH_FOUND", {})["sanitizationResult"],
@@ -327,6 +330,7 @@ UNREADABLE_ANSWERS: dict[str, list[Any]] = {
         {"action": "NONE", "texts": "hi"},
         {"action": "NONE", "structured_messages": [{"role": "user", "content": "other"}]},
         {"action": "BLOCKED", "blocked_reason": 7},
+        web.Response(text='{"action": "BLOCKED", "action": "NONE"}'),
         web.Response(text="NONE"),
         web.Response(status=500, text="down"),
         web.Response(status=204),
@@ -425,6 +429,14 @@ async def test_a_service_that_answers_with_its_credential_reveals_nothing(
             assert secret not in f"{outcome.verdict.reason} {run.error} {run.output}"
             assert secret not in json.dumps(outcome.event.fields("body"))
     assert secret not in caplog.text
+
+
+@pytest.mark.parametrize("edit", [True, False])
+async def test_a_match_that_changes_nothing_denies_the_call(edit: bool, tmp_path: Path) -> None:
+    async with guardrail("model_armor") as stand_in:
+        stand_in.answer = lambda _: deidentified("hi")
+        outcome = await judge_event("model_armor", stand_in, tmp_path, asking("hi"), edit=edit)
+        assert outcome.verdict.reason == "Model Armor denied this text (sdp)."
 
 
 async def test_names_of_filters_that_google_does_not_document_are_not_shown(tmp_path: Path) -> None:

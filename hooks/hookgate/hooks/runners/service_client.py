@@ -17,6 +17,7 @@ from yarl import URL
 from hookgate.hooks.errors import HookError, HookUnavailableError, SettingsError, is_exhaustion
 from hookgate.hooks.runners.process import MIN_OUTPUT_LIMIT, output_limit, too_long
 from hookgate.hooks.settings.configs import shown_url
+from hookgate.translator.strictjson import object_of_distinct_keys
 
 _LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1"))
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
@@ -188,7 +189,7 @@ async def _read_body(response: aiohttp.ClientResponse, input_bytes: int) -> byte
 def read_json_object(body: bytes) -> dict[str, Any]:
     """Return the JSON object in a response. Raises HookError if it is anything else."""
     try:
-        value = json.loads(body, parse_constant=_reject_constant)
+        value = json.loads(body, parse_constant=_reject_constant, object_pairs_hook=object_of_distinct_keys)
     except (ValueError, RecursionError):
         raise HookError("answered with invalid JSON") from None
     if not isinstance(value, dict):

@@ -130,7 +130,7 @@ def _without_listed(value: Any, listed: set[str]) -> Any:
 
 
 def _new_texts(shown: Sequence[JsonObject], turns: Sequence[Any], count: int) -> list[str]:
-    """Return the texts of the last `count` turns after edits. Raises CheckBlocked if anything else was edited."""
+    """Return the texts of the last `count` turns after edits. Raises CheckBlocked after other edits."""
     first = len(shown) - count
     if len(turns) != len(shown) or not same(list(turns[:first]), list(shown[:first])):
         raise CheckBlocked(CANNOT_APPLY.format(what="the turns"))
@@ -194,7 +194,7 @@ def _image_parts(check: Check) -> list[JsonObject]:
 
 
 def shown_calls(check: Check) -> list[ShownCall]:
-    """Return the calls of tools. Raises CheckBlocked, or TooLargeError if their arguments have too many values."""
+    """Return the calls of tools. Raises CheckBlocked, or TooLargeError for too many values."""
     functions = [_called(call) for call in check.tool_calls]
     check_argument_values((function.get("arguments") for function in functions), "tool_calls")
     return [_shown_call(*each) for each in zip(check.tool_calls, functions, strict=True)]
@@ -241,7 +241,7 @@ _HOSTED = (
 
 
 def _shown_tool(tool: Mapping[str, Any]) -> JsonObject:
-    """Return a tool as one of generateContent: a function, or a kind that a provider runs. Raises CheckBlocked."""
+    """Return a tool as a function, or as a kind that a provider runs. Raises CheckBlocked."""
     kind, function = tool.get("type"), tool.get("function")
     unreadable = CheckBlocked(_UNREADABLE_TOOL.format(fields=", ".join(sorted(tool))[:200]))
     if "tools" in tool or "functionDeclarations" in map(camel, tool):

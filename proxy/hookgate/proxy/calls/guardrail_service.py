@@ -15,8 +15,8 @@ from hookgate.hooks.session import CallState
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.guardrail_checks import (
     CANNOT_APPLY,
-    CheckBlocked,
     Check,
+    CheckBlocked,
     ShownCall,
     edited_answer,
     edited_request,

@@ -115,6 +115,8 @@ class _ModelArmor:
                     raise each
                 results.append(each)
         edited = [result.text for result in results]
+        if any(text == payload.text for text, payload in zip(edited, payloads, strict=True)):
+            return Judgement(_DENIED.format(filters="sdp"), {"sdp": 1})  # it matched, and nothing was changed
         count = sum(text is not None for text in edited)
         edits = await session.call_state.steps.run_long(spread_edits, payloads, edited) if count else {}
         return Judgement(findings={"sdp": count} if count else {}, edits=edits)
@@ -152,7 +154,10 @@ def _read(answer: JsonObject) -> _Result:
     values = list(_values_of(filters, "executionState"))
     if any(value != "EXECUTION_SUCCESS" for value in values):
         raise HookError("did not run all filters of the template")
-    matching = [name for name, found in filters.items() if "MATCH_FOUND" in _values_of(found, "matchState")]
+    states = {name: list(_values_of(found, "matchState")) for name, found in filters.items()}
+    if any(not isinstance(each, str) or each not in _STATES for some in states.values() for each in some):
+        raise HookError("answered with a matchState that cannot be read")
+    matching = [name for name, some in states.items() if "MATCH_FOUND" in some]
     if not matching and state == "NO_MATCH_FOUND":
         return _Result()
     if matching == ["sdp"] and (text := _deidentified_text(filters["sdp"])) is not None:
