@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -437,7 +438,7 @@ async def test_a_database_is_compared_with_signed_heads(
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["heads", "--sign-key", "/no/such.pem"], "/no/such.pem: cannot be read"),
+        (["heads", "--sign-key", "/no/such.pem"], "hookgate: /no/such.pem: cannot be read"),
         (["heads", "--sign-key", __file__], "openssl genpkey"),
         (["heads", "--sign-command", "echo no; exit 3"], "exit code 3"),
         (["heads", "--sign-command", "echo no"], "has not printed an Ed25519 signature"),
@@ -447,6 +448,17 @@ async def test_a_database_is_compared_with_signed_heads(
 async def test_signing_that_fails_names_the_cause(state: Path, arguments: list[str], named: str) -> None:
     ended = await run("audit", *arguments, "--state", str(state))
     assert (ended.code, named in ended.err, ended.out) == (1, True, "")
+
+
+async def test_a_key_of_an_algorithm_that_is_not_supported_is_an_error(state: Path, tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        missing("needs openssl")
+    key = tmp_path / "sm2.pem"
+    make = ("openssl", "genpkey", "-algorithm", "SM2", "-out", str(key))
+    if subprocess.run(make, capture_output=True, check=False).returncode:
+        missing("needs an openssl with SM2")
+    ended = await run("audit", "heads", "--sign-key", str(key), "--state", str(state))
+    assert (ended.code, "contains no private key that can be read" in ended.err) == (1, True)
 
 
 async def test_a_public_key_alone_verifies_nothing(state: Path, signing_keys: tuple[Path, Path]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
@@ -20,6 +20,7 @@ from hookgate.proxy.audit.heads import CheckSignature, SignHeads
 from hookgate.proxy.errors import describe_os_error
 from hookgate.translator.fields import JsonObject, without
 
+_CREATE = "create one with: openssl genpkey -algorithm ed25519 -out FILE"
 _BYTES = 64
 _SECONDS = 60.0
 """How long a program may take to sign."""
@@ -45,18 +46,13 @@ def check_signature(public_key: Ed25519PublicKey, document: JsonObject) -> None:
 
 def sign_with_file(path: Path) -> SignHeads:
     """Return what signs with the private key in a PEM file. Raises ValueError if there is none."""
+    data = _read(path)
     try:
-        key = load_pem_private_key(_read(path), password=None)
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"{path}: it contains no private key that can be read: {error}; create one with: "
-            "openssl genpkey -algorithm ed25519 -out FILE"
-        ) from None
+        key = load_pem_private_key(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ValueError(f"{path}: it contains no private key that can be read: {error}; {_CREATE}") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise ValueError(
-            f"{path}: the key is not an Ed25519 key; create one with: "
-            "openssl genpkey -algorithm ed25519 -out FILE"
-        )
+        raise ValueError(f"{path}: the key is not an Ed25519 key; {_CREATE}")
     return partial(_signed, key.sign)
 
 
@@ -94,9 +90,10 @@ def sign_with_program(command: str) -> SignHeads:
 
 def check_with_file(path: Path) -> CheckSignature:
     """Return what checks signatures with the public key in a PEM file. Raises ValueError if there is none."""
+    data = _read(path)
     try:
-        key = load_pem_public_key(_read(path))
-    except ValueError as error:
+        key = load_pem_public_key(data)
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise ValueError(
             f"{path}: it contains no public key that can be read: {error}; write one with: "
             "openssl pkey -in PRIVATE -pubout -out FILE"

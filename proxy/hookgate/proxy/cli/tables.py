@@ -135,7 +135,7 @@ def print_report(report: Report) -> None:
     rows = [[escape_controls(_amount(value), keep_lines=False) for value in row] for row in report.rows]
     total = ["all", *[""] * (len(report.by) - 1), *map(_amount, report.total)]
     lines = table_lines([[*report.by, *report.columns], *rows, total])
-    since = "All" if report.since is None else f"From {utc_text(report.since / 1000)}"
+    since = "All calls" if report.since is None else f"From {utc_text(report.since / 1000)}"
     until = "now" if report.until is None else utc_text(report.until / 1000)
     print(f"{since} until {until}")
     print(*lines, sep="\n")

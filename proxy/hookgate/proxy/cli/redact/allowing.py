@@ -20,7 +20,10 @@ def allow(redacting: Sequence[Hook], finding: str, name: str | None) -> int:
     chosen = [hook for hook in redacting if name in (None, hook.name)]
     if not chosen:
         which = "" if name is None else f" {name!r}"
-        raise ValueError(f"no hook{which} uses the policy redact; name its settings with --policy or --hooks")
+        raise ValueError(
+            f"no hook{which} uses the policy redact; name its settings with --policy or --hooks, and trust "
+            "those of a project first: hookgate hooks trust"
+        )
     elsewhere = 0
     for source in dict.fromkeys(hook.source for hook in chosen):
         hooks = [hook for hook in chosen if hook.source == source]
