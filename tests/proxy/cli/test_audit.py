@@ -450,14 +450,18 @@ async def test_signing_that_fails_names_the_cause(state: Path, arguments: list[s
     assert (ended.code, named in ended.err, ended.out) == (1, True, "")
 
 
-async def test_a_key_of_an_algorithm_that_is_not_supported_is_an_error(state: Path, tmp_path: Path) -> None:
-    if shutil.which("openssl") is None:
-        missing("needs openssl")
+@pytest.fixture
+def sm2_key(tmp_path: Path) -> Path:
+    """A private key of an algorithm that the package cryptography does not support."""
     key = tmp_path / "sm2.pem"
     make = ("openssl", "genpkey", "-algorithm", "SM2", "-out", str(key))
-    if subprocess.run(make, capture_output=True, check=False).returncode:
+    if shutil.which("openssl") is None or subprocess.run(make, capture_output=True, check=False).returncode:
         missing("needs an openssl with SM2")
-    ended = await run("audit", "heads", "--sign-key", str(key), "--state", str(state))
+    return key
+
+
+async def test_a_key_of_an_algorithm_that_is_not_supported_is_an_error(state: Path, sm2_key: Path) -> None:
+    ended = await run("audit", "heads", "--sign-key", str(sm2_key), "--state", str(state))
     assert (ended.code, "contains no private key that can be read" in ended.err) == (1, True)
 
 
