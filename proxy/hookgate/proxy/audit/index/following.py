@@ -11,8 +11,11 @@ from hookgate.proxy.store.database import FAILURES, reason
 
 log = logging.getLogger("hookgate.audit")
 
-_SECONDS = 0.5
-"""Seconds between two looks at whether records were written, without a statement if there were none."""
+_SECONDS = 2.0
+"""Seconds between two looks at whether records were written, without a statement if there were none.
+
+A step for a few calls costs as much as one for twenty more. Who searches calls takes the last steps itself.
+"""
 
 _TRIES = 3
 """Looks after the last record was written: the record may come to the database a moment later."""
