@@ -4,11 +4,10 @@ Some clients leave out an event with a field of another type, and join the texts
 hooks have read the text in between. Fields that are not known here may have any type.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from hookgate.translator.fields import BodyError, JsonObject, camel
+from hookgate.translator.fields import BodyError, JsonObject, camel, snake
 
 _NUMBER = (int, float)
 
@@ -108,12 +107,47 @@ _NAMES: Mapping[Any, str] = {
 }
 
 
+def _by_spelling(expected: Any) -> Any:
+    """Return expected fields by both spellings of their names. The types of a value are a set."""
+    if isinstance(expected, list):
+        return [_by_spelling(each) for each in expected]
+    if isinstance(expected, Mapping):
+        fields = {name: _by_spelling(field) for name, field in expected.items()}
+        return {snake(name): field for name, field in fields.items()} | fields
+    return frozenset(expected if isinstance(expected, tuple) else (expected,))
+
+
+_ANSWER_BY_SPELLING = _by_spelling(_ANSWER)
+
+
 def check_types(answer: JsonObject) -> None:
     """Check the types of the known fields of an answer, or of an event of a stream. Raises BodyError."""
-    _check(answer, _ANSWER, "")
+    if not _fits(answer, _ANSWER_BY_SPELLING):
+        _check(answer, _ANSWER, "")
 
 
-_SUSPICIOUS = re.compile(rb"__proto__|constructor|\\u")
+def _fits(value: Any, expected: Any) -> bool:
+    """Return whether the known fields have exactly the types that the API documents.
+
+    This is true of nearly all answers, and takes a third of the time of `_check`, which knows the place of a
+    mistake.
+    """
+    if type(expected) is list:
+        return type(value) is list and all(_fits(item, expected[0]) for item in value)
+    if type(expected) is frozenset:
+        return type(value) in expected
+    if type(value) is not dict:
+        return False
+    for name, item in value.items():
+        field = expected.get(name)
+        if field is None or item is None:
+            continue
+        if type(field) is frozenset:  # no call for most fields
+            if type(item) not in field:
+                return False
+        elif not _fits(item, field):
+            return False
+    return True
 
 
 def check_prototypes(data: bytes, value: Any) -> None:
@@ -121,7 +155,7 @@ def check_prototypes(data: bytes, value: Any) -> None:
 
     `data` is the JSON of the value. Raises BodyError.
     """
-    if _SUSPICIOUS.search(data) is None:
+    if not (b"\\u" in data or b"__proto__" in data or b"constructor" in data):
         return
     level = [value]
     while level:
