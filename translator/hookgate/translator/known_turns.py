@@ -47,13 +47,15 @@ class CanonicalTurn:
     Calls share it, so its content must not be changed. It always follows the same turns.
     """
 
-    __slots__ = ("_digest", "content", "end", "totals")
+    __slots__ = ("_digest", "content", "end", "history", "totals")
 
     def __init__(self, content: JsonObject, end: int) -> None:
         """The JSON of the turns up to this one, with commas between them, has `end` bytes."""
         self.content, self.end = content, end
         self.totals: Totals | None = None
         """The totals of the turns up to this one, once they have been computed."""
+        self.history = b""
+        """The digest of the turns up to this one, once it has been computed."""
         self._digest = b""
 
     @property
@@ -72,6 +74,15 @@ def totals_of(turns: Sequence[CanonicalTurn]) -> Totals:
         values, size = survey(turn.content)[0], input_size(turn.content)
         totals = turn.totals = Totals(totals.values + values, totals.size + size)
     return totals
+
+
+def history_of(turns: Sequence[CanonicalTurn]) -> bytes:
+    """Return the digest of the first turns of a request. Those of each of them are computed once."""
+    done = next((at for at in range(len(turns), 0, -1) if turns[at - 1].history), 0)
+    history = turns[done - 1].history if done else b""
+    for turn in turns[done:]:
+        history = turn.history = sha256(history + turn.digest).digest()
+    return history
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from hookgate.hooks.policies.redact.fields import redacted_request
 from hookgate.hooks.policies.redact.known import CleanDigests, RememberedParts
 from hookgate.hooks.policies.redact.redaction import SCOPES, Redaction, Scope, Search
 from hookgate.hooks.session import Withheld
+from hookgate.translator.known_turns import RequestTurns, parse_turns
+from hookgate.translator.strictjson import Bounds, dumps
 
 SECRETS = Scanner(
     [pattern_detector("WORD", "secret"), pattern_detector("NAMED", 'password": "([a-z]+)')],
@@ -63,11 +65,18 @@ def test_requests_are_redacted_as_if_no_turn_had_been_seen_before(
     """Conversations that share turns, go on, and are edited, of two callers."""
     search, clean = Search(SECRETS, cap=20), CleanDigests(size)
     for drawn, caller in requests:
-        request = {**drawn, "contents": [turns[number] for number in drawn["contents"]]}
-        remembering, fresh = redaction(search, scopes, clean, caller), redaction(search, scopes)
+        request, known = as_read({**drawn, "contents": [turns[number] for number in drawn["contents"]]})
+        remembering, fresh = redaction(search, scopes, clean, caller, known), redaction(search, scopes)
         assert redacted_request(remembering, request) == redacted_request(fresh, request)
         assert remembering.findings_output() == fresh.findings_output()
         assert len(clean) <= size
+
+
+def as_read(request: Any) -> tuple[Any, RequestTurns]:
+    """The request as a gateway reads it, with the turns whose JSON is canonical."""
+    first = {"contents": request["contents"], **request}
+    parsed, turns = parse_turns(dumps(first), (), Bounds(10**6, 10**5))
+    return parsed.value, turns
 
 
 def searched_parts(request: Any, clean: CleanDigests, caller: str = "anna") -> list[Any]:
@@ -96,6 +105,44 @@ def test_only_the_new_turns_of_a_conversation_are_searched() -> None:
     assert searched_parts(asked, clean) == []
     goes_on = {**asked, "contents": [user_turn("hello"), model_turn("hi"), user_turn("and now?")]}
     assert searched_parts(goes_on, clean) == [[model_turn("hi")], [user_turn("and now?")]]
+
+
+HI, WELL, SE, CRET = user_turn("hi"), model_turn("well"), user_turn("a se"), user_turn("cret")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([HI, WELL, SE], [HI, WELL, SE, CRET]),
+        ([HI, WELL, SE, CRET, WELL], [HI, WELL, SE, CRET]),
+        ([HI, WELL, model_turn("a se")], [HI, WELL, model_turn("a se"), model_turn("cret"), HI]),
+        ([HI, model_turn("a se"), SE], [HI, model_turn("a se"), model_turn("cret")]),
+        ([HI, model_turn("a secret")], [HI, model_turn("a secret"), HI]),
+    ],
+)
+def test_a_secret_that_a_known_conversation_goes_on_with_is_found(before: Any, after: Any) -> None:
+    clean = CleanDigests()
+    for contents in (before, after):
+        request, turns = as_read({"contents": contents})
+        remembering = redaction(Search(SECRETS), SCOPES - {"answers"}, clean, "anna", turns)
+        new = redacted_request(remembering, request)
+        assert new == redacted_request(redaction(Search(SECRETS), SCOPES - {"answers"}), request)
+
+
+def test_a_known_conversation_is_looked_at_from_its_last_turns_on() -> None:
+    looked_at: list[Any] = []
+
+    class Noted(RememberedParts):
+        def redacted(self, scope: str, part: Any, redact: Any) -> Any:
+            looked_at.append(part)
+            return super().redacted(scope, part, redact)
+
+    clean, contents = CleanDigests(), [HI, WELL] * 20
+    for count in (10, 12, 14):
+        looked_at.clear()
+        request, turns = as_read({"contents": [*contents[:count], HI]})
+        redacted_request(Redaction(Search(SECRETS), mask, known=Noted(clean, "anna", turns)), request)
+    assert looked_at == [{}, [WELL], [HI]]
 
 
 def test_turns_of_one_speaker_are_known_together_because_a_secret_may_span_them() -> None:

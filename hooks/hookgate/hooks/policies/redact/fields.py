@@ -282,21 +282,31 @@ def _with_turns(
     redaction: Redaction, request: JsonObject, field: str, contents: list[Any], scope: Scope
 ) -> JsonObject:
     """Redact a field of the request that has contents, or one content."""
-    end = _end_of_answers(contents)
+    end, known = _end_of_answers(contents), redaction.known
+    first = _start_of_run(contents[:end], known.count_clean(scope, contents[:end]))
     runs: list[tuple[Scope, list[Any]]] = [
-        ("answers" if model else scope, list(run)) for model, run in groupby(contents[:end], key=_is_model)
+        ("answers" if model else scope, list(run))
+        for model, run in groupby(contents[first:end], key=_is_model)
     ]
     if end < len(contents):
         runs.append((scope, contents[end:]))
-    new: list[Any] = []
+    new = contents[:first]
     before, is_list = len(redaction.report), isinstance(read(request, field), list)
     for speaker, run in runs:
         redact = partial(_redacted_run, redaction, scope=speaker, first=len(new) if is_list else None)
-        new += redaction.known.redacted(speaker, run, redact)
+        new += known.redacted(speaker, run, redact)
     redaction.report.within(before, field)
     if same_items(new, contents):
+        known.note_clean(scope, contents[:end])
         return request
     return write(request, field, new if is_list else new[0])
+
+
+def _start_of_run(contents: list[Any], at: int) -> int:
+    """Return the index at which a speaker's contents begin that go on at an index; this one if none do."""
+    while 0 < at < len(contents) and _is_model(contents[at - 1]) is _is_model(contents[at]):
+        at -= 1
+    return at
 
 
 def _is_model(content: Any) -> bool:

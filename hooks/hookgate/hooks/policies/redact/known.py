@@ -3,19 +3,24 @@
 An agent sends its whole conversation with each call, so nearly all of it was searched before.
 """
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
 
 from hookgate.hooks.policies.redact.scanner import QUICK_SEARCH, TakesLong, remaining_quick_search
 from hookgate.translator.fields import same_items
-from hookgate.translator.known_turns import NO_TURNS, RequestTurns
+from hookgate.translator.known_turns import NO_TURNS, CanonicalTurn, RequestTurns, history_of
 from hookgate.translator.strictjson import dumps
 
 T = TypeVar("T")
 
 _MAX_DIGESTS = 16_384
 """The number of digests after which the older half is forgotten: they take some 200 bytes each."""
+
+
+_MOST_TRIED = 32
+"""The number of last turns of a conversation up to which it may be known as a whole: mostly two are new."""
 
 
 class CleanDigests:
@@ -60,6 +65,13 @@ class KnownParts:
         """
         return redact(part)
 
+    def count_clean(self, scope: str, contents: Sequence[Any]) -> int:
+        """Return how many of the first contents are known to be clean, unless their last speaker goes on."""
+        return 0
+
+    def note_clean(self, scope: str, contents: Sequence[Any]) -> None:
+        """Note that the first contents of the request were not changed. Their last speaker does not go on."""
+
     def remember(self) -> None:
         """Remember the parts that were not changed. Called when all of them have been searched."""
 
@@ -82,7 +94,7 @@ class RememberedParts(KnownParts):
         `turns` are turns of the request with digests. If `brief` is true, TakesLong is raised if the parts
         that are not known take long to search.
         """
-        self._clean, self._caller, self._turns, self._brief = clean, caller, turns, brief
+        self._clean, self._turns, self._brief = clean, turns, brief
         self._left = QUICK_SEARCH
         self._digests = {id(turn.content): turn.digest for turn in turns.turns}
         self._prefix = sha256(caller.encode()).digest()
@@ -101,12 +113,27 @@ class RememberedParts(KnownParts):
             self._unchanged.append(digest)
         return new
 
+    def count_clean(self, scope: str, contents: Sequence[Any]) -> int:
+        turns = self._turns.turns[: self._turns.count_matching(contents)]
+        history_of(turns)  # now each of them has one
+        tried = range(len(turns), max(0, len(turns) - _MOST_TRIED), -1)
+        return next((count for count in tried if self._history(scope, turns[:count]) in self._clean), 0)
+
+    def note_clean(self, scope: str, contents: Sequence[Any]) -> None:
+        if contents and self._turns.count_matching(contents) == len(contents):
+            self._unchanged.append(self._history(scope, self._turns.turns[: len(contents)]))
+
+    def _history(self, scope: str, turns: Sequence[CanonicalTurn]) -> bytes:
+        return sha256(b"".join((self._prefix, scope.encode(), b"\0history\0", history_of(turns)))).digest()
+
     def remember(self) -> None:
         for digest in self._unchanged:
             self._clean.add(digest)
 
     def again(self) -> KnownParts:
-        return RememberedParts(self._clean, self._caller, self._turns, brief=self._brief)
+        again = copy.copy(self)
+        again._left, again._unchanged = QUICK_SEARCH, []
+        return again
 
     def _digest(self, value: Any) -> bytes:
         """Return the digest of the JSON of a turn, or of another object."""
