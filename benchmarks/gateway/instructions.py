@@ -45,6 +45,9 @@ MISSING = (
 
 _TOTALS = re.compile(r"^totals: (\d+)", re.MULTILINE)
 
+_QUIET = 3.0
+"""Seconds in which an idle gateway indexes calls, whose first statements cost as much as a hundred calls."""
+
 Counts = dict[str, dict[str, float]]
 """Thousands of instructions per call or event, by configuration and load."""
 
@@ -123,10 +126,10 @@ def count(configuration: str, loads: Sequence[str], program: str = sys.executabl
 
 def _count_load(server: Server, output: Path, load: CountedLoad) -> float:
     load.run(server.url, load.warm_up)
-    server.wait_until_idle()
+    server.wait_until_idle(_QUIET)
     with _counting(server):
         load.run(server.url, load.bodies)
-        server.wait_until_idle()  # what is written after the last answer belongs to its call
+        server.wait_until_idle(_QUIET)  # what is written after the last answer belongs to its call
     _control(server, "--dump")
     newest = max(output.parent.glob(f"{output.name}.*"), key=lambda path: path.stat().st_mtime_ns)
     found = _TOTALS.search(newest.read_text())
