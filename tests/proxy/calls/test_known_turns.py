@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from hookgate.proxy.server.turn_memory import TurnMemory
 from hookgate.translator import BodyError
 from hookgate.translator.fields import read_list
 from hookgate.translator.known_turns import NO_TURNS, RequestTurns, dumps_with_turns, parse_turns
-from hookgate.translator.strictjson import Bounds, parse
+from hookgate.translator.strictjson import Bounds, dumps, parse
 
 ROUTES = {
     "gemini": match("POST", "/v1beta/models/m:generateContent"),
@@ -70,6 +71,23 @@ STRANGE = [
     "a string",
     None,
 ]
+MAIL = {"parts": [{"text": "write to anna@example.org"}]}
+TOOLS = [{"functionDeclarations": [{"name": "f", "parameters": {"properties": {"a_b": {}, "aB": {}}}}]}]
+FIELDS: list[Any] = [
+    {},
+    {"generationConfig": {"topK": 2.0}},
+    {"systemInstruction": MAIL, "tools": TOOLS, "data": "x" * 300, "n": [1, {}]},
+    {"systemInstruction": {"parts": [{"text": "hi"}]}, "tools": TOOLS},
+    {"contents": [USUAL[2]]},
+    {"systemInstruction": STRANGE[0], "tools": TOOLS},
+    {"systemInstruction": STRANGE[2]},
+    {"systemInstruction": STRANGE[3], "labels": {"at": "anna@example.org"}},
+    {"systemInstruction": MAIL, "system_instruction": MAIL},
+    {"tools": [{"fileSearch": {}}], "n": [2**64, 1e16]},
+    {"tools": [{"functionDeclarations": [{}]}]},
+    {"generationConfig": {"tools": []}, "deep": reduce(lambda inner, _: [inner], range(99), 0)},
+    {"n": list(range(500))},
+]
 COMPACT = {"separators": (",", ":"), "ensure_ascii": False}
 EDITS = st.tuples(st.integers(0, 30), st.sampled_from([b"", b"{", b"}", b"]", b",", b'"', b" ", b"0", b"a"]))
 
@@ -82,7 +100,7 @@ def texts_of(body: Any, wrapped: bool, layout: Any) -> bytes:
 @st.composite
 def sent_bodies(draw: st.DrawFn, turns: list[Any]) -> bytes:
     """A request that begins with some of the turns, in some layout, and perhaps damaged."""
-    body = draw(st.sampled_from([{}, {"generationConfig": {"topK": 2.0}}, {"contents": [USUAL[2]]}]))
+    body = draw(st.sampled_from(FIELDS[:4] * 3 + FIELDS))
     contents = [
         *turns[: draw(st.integers(0, len(turns)))],
         *draw(st.lists(st.sampled_from(turns), max_size=1)),
@@ -143,7 +161,7 @@ def outcome(
     except ApiError as error:
         return error.message, turns
     if memory is not None:
-        memory.remember(caller, turns.matching(read_list(body, "contents")))
+        memory.remember(caller, turns.matching(body))
     said, *rest = redacted(policy, body, caller, turns)
     edited = (said or {}).get("hookSpecificOutput", {}).get("llm_request", {}).get("raw", body)
     sent = dumps_with_turns(adapter.encode_request(parsed.value, model, edited), turns)
@@ -182,15 +200,60 @@ def test_what_is_made_of_requests_is_the_same_without_a_memory(data: st.DataObje
 def test_turns_of_a_request_are_known_when_they_are_sent_again(body: Any, more: int) -> None:
     """Otherwise, the law above would hold for a memory that knows nothing."""
     contents = read_list(body, "contents")
-    text = texts_of({"contents": contents}, False, COMPACT)
+    text = texts_of({"contents": contents, **FIELDS[2]}, False, COMPACT)
     memory = TurnMemory()
     policy = policies_of([0])[0]
     made, first = outcome(text, "gemini", policy, "anna", memory)
-    added = texts_of({"contents": [*contents, *[USUAL[0]] * more]}, False, COMPACT)
+    added = texts_of({"contents": [*contents, *[USUAL[0]] * more], **FIELDS[2]}, False, COMPACT)
     _, second = outcome(added, "gemini", policy, "anna", memory)
+    added = texts_of({"contents": [*contents, *[USUAL[0]] * more, USUAL[1]], **FIELDS[2]}, False, COMPACT)
+    _, third = outcome(added, "gemini", policy, "anna", memory)
     _, of_other = outcome(added, "gemini", policy, "ben", memory)
-    assert second.known == (len(first.turns) if isinstance(made, tuple) else 0)
-    assert of_other.known == 0
+    known = len(first.turns) if isinstance(made, tuple) else 0
+    assert second.known == known
+    assert third.known_fields == (FIELDS[2] if more and 0 < known == len(contents) else {})
+    assert (of_other.known, of_other.known_fields) == (0, {})
+
+
+MORE = dumps(USUAL[0])
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize(
+    "between",
+    [
+        b"," + MORE,
+        b", " + MORE,
+        b'],"inner":[' + MORE,
+        b'],"inner":{"x":[' + MORE,
+        b']},"inner":{"x":[' + MORE,
+        b'],"contents":[' + MORE,
+        b'],"tools":[],"n":[' + MORE,
+        b'],"request":{"contents":[' + MORE,
+        b"]}" + MORE,
+        b",[" + MORE + b"]",
+        b"]",
+        b",",
+        b',"',
+        b"",
+    ],
+)
+def test_known_fields_belong_to_the_object_that_they_are_in(between: bytes, wrapped: bool) -> None:
+    """What stands between known turns and known fields may end the list, and begin others."""
+    memory, policy = TurnMemory(), policies_of([0])[0]
+    route = "code assist" if wrapped else "gemini"
+    turns = [USUAL[0], USUAL[1], USUAL[2]]
+    for count in (2, 3):
+        _, found = outcome(
+            texts_of({"contents": turns[:count], **FIELDS[3]}, wrapped, COMPACT), route, policy, "a", memory
+        )
+    assert found.fields is not None
+    whole = texts_of({"contents": turns, **FIELDS[3]}, wrapped, COMPACT)
+    crafted = whole.replace(found.fields.tail, between + found.fields.tail)
+    assert memory.find("a", crafted).fields is not None
+    with_memory, _ = outcome(crafted, route, policy, "a", memory)
+    without, _ = outcome(crafted, route, policies_of([0])[0], "a", None)
+    assert with_memory == without
 
 
 # ---- through the gateway
@@ -209,17 +272,17 @@ async def test_only_new_turns_of_a_conversation_are_parsed(target: str, monkeypa
     known: list[int] = []
 
     def noted(data: bytes, turns: Any, bounds: Bounds) -> Any:
-        known.append(len(turns))
+        known.append((len(turns.turns), turns.fields is not None))
         return parse_turns(data, turns, bounds)
 
     monkeypatch.setattr(bodies, "parse_turns", noted)
     async with running_gateway({"BeforeModel": [says()]}) as gateway:
-        for count in (5, 7, 9, 7):
-            body = orjson.dumps({"contents": agent_turns(count), "generationConfig": {"topK": count}})
+        for count, most in ((5, 1), (7, 1), (9, 1), (7, 1), (9, 2)):
+            body = orjson.dumps({"contents": agent_turns(count), "generationConfig": {"topK": most}})
             assert (await post(gateway.url, target, body, KEY)).status == 200
             assert gateway.recorded[-1].body == json.loads(body)
         await post(gateway.url, target, body, {"x-goog-api-key": "another"})
-    assert known == [0, 5, 7, 7, 0]
+    assert known == [(0, False), (5, False), (7, True), (7, True), (9, False), (0, False)]
 
 
 async def test_turns_that_another_dialect_has_not_checked_are_not_known() -> None:

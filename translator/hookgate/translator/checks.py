@@ -257,10 +257,13 @@ _TOOL = _Fields("functionDeclarations", *KNOWN_KINDS)
 _IN_PART |= {snake(name): fields for name, fields in _IN_PART.items()}
 
 
-def check_request(given: Any, known: int = 0) -> JsonObject:
+_NO_FIELDS: Mapping[str, Any] = {}
+
+
+def check_request(given: Any, known: int = 0, known_fields: Mapping[str, Any] = _NO_FIELDS) -> JsonObject:
     """Return the body, made canonical, if it can be interpreted in only one way. Raises BodyError.
 
-    The first `known` turns were returned unchanged by an earlier check.
+    The first `known` turns, and the values of `known_fields`, were returned unchanged by an earlier check.
 
     A body is refused if it contains a field in two spellings, one that is read in another spelling, inline
     data that decoders could interpret differently, or values of the wrong type, which hooks would not see.
@@ -268,7 +271,7 @@ def check_request(given: Any, known: int = 0) -> JsonObject:
     """
     if not isinstance(given, dict):
         raise BodyError("", "the body must be a JSON object")
-    if known and _is_canonical_behind(given, known):
+    if known and _is_canonical_beside(given, known, known_fields):
         return given
     _BODY.check(given, "")
     body = make_canonical(given)
@@ -299,9 +302,13 @@ def check_request(given: Any, known: int = 0) -> JsonObject:
     return body
 
 
-def _is_canonical_behind(given: JsonObject, known: int) -> bool:
-    """Return whether the body is canonical, except perhaps for its first turns. Each turn is on its own."""
-    rest = {**given, "contents": given["contents"][known:]}
+def _is_canonical_beside(given: JsonObject, known: int, known_fields: Mapping[str, Any]) -> bool:
+    """Return whether the body is canonical beside its first turns and the values of some fields.
+
+    Each of these is on its own. The names of fields may contradict each other.
+    """
+    unchecked = {name: None for name, value in known_fields.items() if given.get(name) is value}
+    rest = {**given, **unchecked, "contents": given["contents"][known:]}
     try:
         return check_request(rest) is rest
     except BodyError:  # a check of the whole body raises it with the right index

@@ -66,8 +66,11 @@ def _number(value: Any) -> int:
 def _input_tokens(body: JsonObject, turns: RequestTurns) -> int:
     contents = read_list(body, "contents") if turns.known else []
     if known := turns.count_known(contents):
-        rest = {**body, "contents": contents[known:]}
-        size = totals_of(turns.turns[:known]).size + input_size(rest)
+        rest, size = {**body, "contents": contents[known:]}, totals_of(turns.turns[:known]).size
+        if turns.fields is not None and turns.fields.are_in(body):
+            rest = {name: value for name, value in rest.items() if name not in turns.fields.values}
+            size += turns.fields.totals.size
+        size += input_size(rest)
     else:
         size = input_size(body)
     text, media = -(-size.text // BYTES_PER_TOKEN), size.media // BYTES_PER_MEDIA_TOKEN

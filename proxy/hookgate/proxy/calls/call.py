@@ -132,8 +132,7 @@ class Call:
 
     def remember_turns(self, request: JsonObject) -> None:
         """Remember the turns of a request in the body, which has passed all checks, for later ones."""
-        turns = self.turns.matching(read_list(request, "contents"))
-        self.request.body_worker.turns.remember(self.caller.key, turns)
+        self.request.body_worker.turns.remember(self.caller.key, self.turns.matching(request))
 
     async def read_data(self) -> bytes:
         """Return the bytes of the request's body, and record their number. Raises ApiError (403, 413)."""

@@ -264,7 +264,7 @@ async def read_request(request: web.BaseRequest, *, has_turns: bool = False) -> 
             await memory.reserve(min(await body_worker.run(turn, len(data), work_of, data), most))
         if has_turns and _SHORTEST_WITH_TURNS < len(data) < _LONGEST_WITH_TURNS:
             known = body_worker.turns.find(turn[0], data)
-            new = len(data) - _saved_work(known[-1].end if known else 0)
+            new = len(data) - _saved_work(known.turns[-1].end if known.turns else 0)
             parsed, source.turns = await body_worker.run(
                 turn, new, parse_turns, data, known, body_worker.bounds
             )

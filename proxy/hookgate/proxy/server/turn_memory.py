@@ -4,11 +4,11 @@ Each caller has turns of its own: the time of a call must not tell what others h
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count, islice
 
 from hookgate.proxy.fair_mapping import FairMapping
-from hookgate.translator.known_turns import CanonicalTurn, RequestTurns, begin_of_turns, count_repeated
+from hookgate.translator.known_turns import Known, RequestTurns, begin_of_turns, count_repeated
 
 MAX_BYTES = 32 * 1024 * 1024
 """The memory for all turns."""
@@ -36,14 +36,17 @@ class TurnMemory:
         self.bytes = 0
         """The estimated memory of all turns. Those that several conversations share count several times."""
 
-    def find(self, caller: str, data: bytes) -> Sequence[CanonicalTurn]:
-        """Return the turns with which the text of a request begins, as far as they are known."""
+    def find(self, caller: str, data: bytes) -> Known:
+        """Return the turns with which the text of a request begins, and its last fields, as far as known."""
         start, most, longest = begin_of_turns(data), 0, -1
         for number, turns in self._beginning_like(caller, data, start) if start >= 0 else ():
             if (repeated := count_repeated(turns, data, start)) > most:
                 most, longest = repeated, number
         found = self._conversations.get(caller, longest)  # marks it as used
-        return found.turns[:most] if found else ()
+        if found is None:
+            return Known()
+        ends_alike = found.fields is not None and data.endswith(found.fields.tail)
+        return Known(found.turns[:most], found.fields if ends_alike else None)
 
     def remember(self, caller: str, turns: RequestTurns) -> None:
         """Remember the turns of a request that has passed all checks."""
@@ -79,5 +82,6 @@ class TurnMemory:
 
 
 def _memory_of(turns: RequestTurns) -> int:
-    """Return an estimate of the bytes of the turns: their text, as much in their values, and these."""
-    return 2 * len(turns.text) + _VALUE_BYTES * turns.values
+    """Return an estimate of the bytes of the turns and fields: their text, the same in values, and these."""
+    text = len(turns.text) + (len(turns.fields.tail) if turns.fields is not None else 0)
+    return 2 * text + _VALUE_BYTES * turns.values

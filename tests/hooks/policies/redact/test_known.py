@@ -12,7 +12,7 @@ from hookgate.hooks.policies.redact.fields import redacted_request
 from hookgate.hooks.policies.redact.known import CleanDigests, RememberedParts
 from hookgate.hooks.policies.redact.redaction import SCOPES, Redaction, Scope, Search
 from hookgate.hooks.session import Withheld
-from hookgate.translator.known_turns import RequestTurns, parse_turns
+from hookgate.translator.known_turns import Known, RequestTurns, parse_turns
 from hookgate.translator.strictjson import Bounds, dumps
 
 SECRETS = Scanner(
@@ -75,7 +75,7 @@ def test_requests_are_redacted_as_if_no_turn_had_been_seen_before(
 def as_read(request: Any) -> tuple[Any, RequestTurns]:
     """The request as a gateway reads it, with the turns whose JSON is canonical."""
     first = {"contents": request["contents"], **request}
-    parsed, turns = parse_turns(dumps(first), (), Bounds(10**6, 10**5))
+    parsed, turns = parse_turns(dumps(first), Known(), Bounds(10**6, 10**5))
     return parsed.value, turns
 
 

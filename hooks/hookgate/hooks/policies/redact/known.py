@@ -4,7 +4,7 @@ An agent sends its whole conversation with each call, so nearly all of it was se
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -97,12 +97,12 @@ class RememberedParts(KnownParts):
         self._clean, self._turns, self._brief = clean, turns, brief
         self._left = QUICK_SEARCH
         self._digests = {id(turn.content): turn.digest for turn in turns.turns}
+        self._digests |= turns.fields.digests if turns.fields is not None else {}
         self._prefix = sha256(caller.encode()).digest()
         self._unchanged: list[bytes] = []
 
     def redacted(self, scope: str, part: T, redact: Callable[[T], T]) -> T:
-        digests = map(self._digest, part) if isinstance(part, list) else (self._digest(part),)
-        digest = sha256(b"".join((self._prefix, scope.encode(), b"\0", *digests))).digest()
+        digest = sha256(b"".join((self._prefix, scope.encode(), b"\0", *self._digests_in(part)))).digest()
         known = digest in self._clean
         if self._brief and not known:
             self._left = remaining_quick_search(self._left, part)
@@ -135,6 +135,12 @@ class RememberedParts(KnownParts):
         again._left, again._unchanged = QUICK_SEARCH, []
         return again
 
+    def _digests_in(self, part: Any) -> Iterable[bytes]:
+        """Yield the digests of turns, or of the fields of an object, each after its name."""
+        if isinstance(part, list):
+            return map(self._digest, part)
+        return (dumps(name) + self._digest(value) for name, value in part.items())
+
     def _digest(self, value: Any) -> bytes:
-        """Return the digest of the JSON of a turn, or of another object."""
+        """Return the digest of the JSON of a turn, or of another value."""
         return self._digests.get(id(value)) or sha256(dumps(value)).digest()

@@ -115,7 +115,9 @@ def decode_request_body(
     """
     try:
         model, inner = adapter.decode_request(route, body)
-        return model, check_request(inner, turns.count_known(read_list(inner, "contents")))
+        return model, check_request(
+            inner, turns.count_known(read_list(inner, "contents")), turns.known_fields
+        )
     except BodyError as error:
         raise body_refused(error) from None
 
