@@ -83,10 +83,13 @@ FIELDS: list[Any] = [
     {"systemInstruction": STRANGE[2]},
     {"systemInstruction": STRANGE[3], "labels": {"at": "anna@example.org"}},
     {"systemInstruction": MAIL, "system_instruction": MAIL},
-    {"tools": [{"fileSearch": {}}], "n": [2**64, 1e16]},
+    {"n": [2**64, 2.0**64, 1e16], "tools": TOOLS},
+    {"tools": [{"fileSearch": {}}]},
     {"tools": [{"functionDeclarations": [{}]}]},
-    {"generationConfig": {"tools": []}, "deep": reduce(lambda inner, _: [inner], range(99), 0)},
-    {"n": list(range(500))},
+    {"generationConfig": {"tools": []}},
+    {"deep": reduce(lambda inner, _: [inner], range(98), 0)},
+    {"deep": reduce(lambda inner, _: [inner], range(99), 0)},
+    {"n": [0] * 460},
 ]
 COMPACT = {"separators": (",", ":"), "ensure_ascii": False}
 EDITS = st.tuples(st.integers(0, 30), st.sampled_from([b"", b"{", b"}", b"]", b",", b'"', b" ", b"0", b"a"]))
@@ -213,6 +216,19 @@ def test_turns_of_a_request_are_known_when_they_are_sent_again(body: Any, more: 
     assert second.known == known
     assert third.known_fields == (FIELDS[2] if more and 0 < known == len(contents) else {})
     assert (of_other.known, of_other.known_fields) == (0, {})
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("fields", FIELDS)
+def test_what_is_made_of_fields_is_the_same_in_each_request_of_a_conversation(
+    fields: Any, wrapped: bool
+) -> None:
+    memory, policy, route = TurnMemory(), policies_of([0])[0], "code assist" if wrapped else "gemini"
+    for count in range(2, len(USUAL)):
+        data = texts_of({"contents": USUAL[:count], **fields}, wrapped, COMPACT)
+        with_memory, _ = outcome(data, route, policy, "anna", memory)
+        without, _ = outcome(data, route, policies_of([0])[0], "anna", None)
+        assert with_memory == without
 
 
 MORE = dumps(USUAL[0])

@@ -19,7 +19,7 @@ import orjson
 
 from hookgate.translator.fields import BodyError, JsonObject, read_list
 from hookgate.translator.input_size import InputSize, input_size
-from hookgate.translator.strictjson import MAX_DEPTH, Bounds, Parsed, dumps, parse, survey
+from hookgate.translator.strictjson import Bounds, Parsed, dumps, parse, survey
 
 _LIST = b'"contents":['
 _FARTHEST = 4096
@@ -255,12 +255,7 @@ def _canonical_fields(data: bytes, end: int, holder: JsonObject, body: Any) -> C
     values = {name: holder[name] for name in names[names.index("contents") + 1 :]}
     if not values or data[end:] != b"".join((b"],", dumps(values)[1:-1], b"}" * depth)):
         return None
-    try:
-        count, members, _, large_numbers = survey(values, MAX_DEPTH - 1)  # they may be in an envelope
-    except BodyError:
-        return None
-    if large_numbers:
-        return None
+    count, members, _, _ = survey(values)
     return CanonicalFields(values, data[end:], depth, members, Totals(count - 1, input_size(values)))
 
 
