@@ -1,12 +1,13 @@
 """Counts the instructions of calls with callgrind, which other programs on the machine do not disturb.
 
-    python -m benchmarks.gateway.instructions [--only NAME ...] [--other CHECKOUT]
+    python -m benchmarks.gateway.instructions [--only NAME ...] [--other CHECKOUT] [--json FILE]
 
 Calls are made one at a time. The counts of one interpreter differ by about one percent from run to run.
 """
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -79,6 +80,33 @@ class CountedLoad:
             connection.close()
 
         generator.run(make_calls)
+
+
+FLOOR = "naive"
+"""The configuration with which others are compared."""
+
+
+@dataclass(frozen=True)
+class ComparedCounts:
+    """The counts of this checkout, and those of an earlier one, which has no counts of the floor."""
+
+    now: Counts
+    before: Counts
+
+    def table(self) -> list[list[str]]:
+        """Return the cells of a table: a header, and a row for each load of each configuration."""
+        rows = [["load", "configuration", "before", "now", "of before", "of the floor"]]
+        for load, floor in self.now[FLOOR].items():
+            for name, loads in self.before.items():
+                now, before = self.now[name][load], loads[load]
+                ratios = f"{now / before:.2f}", f"{now / floor:.1f}"
+                rows.append([load, CONFIGURATIONS[name].title, f"{before:,.0f}", f"{now:,.0f}", *ratios])
+        return rows
+
+
+def read_counts(path: Path) -> ComparedCounts:
+    """Read the file that `--json` has written."""
+    return ComparedCounts(**json.loads(path.read_text()))
 
 
 @cache
@@ -162,6 +190,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", choices=sorted(counted_loads()), help="loads to count")
     parser.add_argument("--configurations", nargs="*", default=CONFIGURATIONS_COUNTED)
     parser.add_argument("--other", type=Path, help="another checkout, with a `.venv`, to compare with")
+    parser.add_argument("--json", type=Path, help="also write the counts to this file, for the page")
     given = parser.parse_args()
     if MISSING:
         print(MISSING, file=sys.stderr)
@@ -169,12 +198,17 @@ def main() -> int:
     os.environ["PYTHONHASHSEED"] = "0"
     loads = given.only or list(counted_loads())
     counts: Counts = {}
+    before: Counts = {}
     for name in given.configurations:
         counts[name] = count(name, loads)
-        others = count(name, loads, str(given.other / ".venv/bin/python")) if given.other else {}
+        compares = given.other and CONFIGURATIONS[name].ours
+        others = count(name, loads, str(given.other / ".venv/bin/python")) if compares else {}
+        before |= {name: others} if others else {}
         for load, found in counts[name].items():
             compared = f"  {found / others[load]:5.2f} of {others[load]:,.1f}" if load in others else ""
             print(f"{name:10} {load:36} {found:12,.1f} thousand instructions{compared}", flush=True)
+    if given.json:
+        given.json.write_text(json.dumps({"now": counts, "before": before}, indent=1) + "\n")
     return 0
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
+from benchmarks.gateway.instructions import ComparedCounts, read_counts
 from benchmarks.gateway.loads import LOADS
 from benchmarks.gateway.pages.figures import Figures, read
 from benchmarks.gateway.pages.picture import picture
@@ -17,15 +18,16 @@ from benchmarks.gateway.profiles import Profiles, read_profiles
 DOCS = Path(__file__).parents[3] / "docs"
 FIGURES = DOCS / "figures" / "gateway.json"
 PROFILES = DOCS / "figures" / "profiles.json"
+INSTRUCTIONS = DOCS / "figures" / "instructions.json"
 PICTURE = DOCS / "figures" / "gateway.svg"
 PAGE = DOCS / "performance.md"
 
 
 def main() -> int:
     """Write the files. With --check, write nothing, and return 1 if one of them is outdated."""
-    figures, profiles = read(FIGURES), read_profiles(PROFILES)
+    figures, profiles, counts = read(FIGURES), read_profiles(PROFILES), read_counts(INSTRUCTIONS)
     page = PAGE.read_text()
-    for name, text in generated(figures, profiles).items():
+    for name, text in generated(figures, profiles, counts).items():
         page = with_part(page, name, text)
     wanted = {PAGE: page, PICTURE: picture(figures)}
     if "--check" in sys.argv[1:]:
@@ -39,7 +41,7 @@ def main() -> int:
     return 0
 
 
-def generated(figures: Figures, profiles: Profiles) -> dict[str, str]:
+def generated(figures: Figures, profiles: Profiles, counts: ComparedCounts) -> dict[str, str]:
     """Return the generated parts of the page by name."""
     loads = [
         f"### {load}\n\n{fill(LOADS[load].description, 120)}\n\n{as_markdown(table(figures, load))}"
@@ -50,6 +52,7 @@ def generated(figures: Figures, profiles: Profiles) -> dict[str, str]:
         "targets": as_markdown(targets_table(figures)),
         "figures": "\n\n".join([about, *loads]),
         "profile": as_markdown(profiles.table()),
+        "instructions": as_markdown(counts.table()),
     }
 
 

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from hookgate.proxy.server.turn_memory import TurnMemory
-from hookgate.translator.known_turns import RequestTurns, begin_of_turns, parse_turns
+from hookgate.translator.known_turns import Known, RequestTurns, begin_of_turns, parse_turns
 from hookgate.translator.strictjson import Bounds
 
 BOUNDS = Bounds(2**20, 2**20)
@@ -47,7 +47,7 @@ def test_a_conversation_that_goes_back_and_on_in_another_way_is_known_up_to_ther
 def test_callers_do_not_know_turns_of_one_another() -> None:
     memory = TurnMemory()
     read(memory, "anna", encoded("a"))
-    assert memory.find("ben", encoded("a")) == ()
+    assert memory.find("ben", encoded("a")) == Known()
 
 
 @pytest.mark.parametrize("text", [b'{"contents": [{}]}', b'{"contents":[{},]}', b'{"a":1}', b'{"contents":['])
@@ -55,7 +55,9 @@ def test_turns_that_are_not_as_they_would_be_serialized_are_not_remembered(text:
     memory = TurnMemory()
     read(memory, "anna", b'{"contents":[{}]}')
     expected = 1 if begin_of_turns(text) >= 0 and b"{}" in text else 0
-    assert len(memory.find("anna", text)) == expected  # they only seem to be known: the rest is still parsed
+    assert (
+        len(memory.find("anna", text).turns) == expected
+    )  # they only seem to be known: the rest is still parsed
 
 
 def test_the_memory_is_bounded_and_shared_fairly() -> None:
@@ -64,9 +66,9 @@ def test_the_memory_is_bounded_and_shared_fairly() -> None:
     for number in range(100):
         read(memory, "mallory", encoded(f"{number} " * 200, "x"))
         assert 0 < memory.bytes <= 40_000
-    assert memory.find("anna", encoded("first " * 100))
-    assert memory.find("mallory", encoded("99 " * 200, "x"))
-    assert not memory.find("mallory", encoded("0 " * 200, "x"))
+    assert memory.find("anna", encoded("first " * 100)).turns
+    assert memory.find("mallory", encoded("99 " * 200, "x")).turns
+    assert not memory.find("mallory", encoded("0 " * 200, "x")).turns
 
 
 def test_values_count_as_memory_and_a_conversation_that_takes_too_much_is_not_remembered() -> None:
@@ -74,3 +76,13 @@ def test_values_count_as_memory_and_a_conversation_that_takes_too_much_is_not_re
     many: Any = [{"parts": [{"functionCall": {"name": "f", "args": {"a": [[]] * 100}}}]}]
     read(memory, "anna", orjson.dumps({"contents": many}))
     assert memory.bytes == 0
+
+
+def test_fields_behind_turns_count_as_memory_and_are_known_from_the_third_request_on() -> None:
+    memory, tools = TurnMemory(), [{"name": "f" * 10_000}]
+    read(memory, "anna", encoded("a", tools=tools))
+    assert memory.bytes < 10_000
+    assert not read(memory, "anna", encoded("a", "b", tools=tools)).fields_known
+    assert memory.bytes > 20_000
+    assert read(memory, "anna", encoded("a", "b", "c", tools=tools)).known_fields == {"tools": tools}
+    assert not read(memory, "anna", encoded("a", "b", "c", "d", tools=[])).fields_known
