@@ -55,12 +55,12 @@ class Server:
         """Reset the peak to the current memory."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
-    def wait_until_idle(self, seconds: float = 0.5) -> None:
-        """Wait until the server and its child processes use less than a tenth of a core for some seconds."""
+    def wait_until_idle(self) -> None:
+        """Wait until the server and its child processes use less than a tenth of a core."""
         before = -1.0
-        while (now := self.cpu_seconds()) - before > seconds / 10:
+        while (now := self.cpu_seconds()) - before > 0.05:
             before = now
-            time.sleep(seconds)
+            time.sleep(0.5)
 
     def use_cores(self, usable: Collection[int]) -> None:
         """Allow the threads of the server and of its child processes to run on these cores."""

@@ -2,7 +2,9 @@
 
     python -m benchmarks.gateway.instructions [--only NAME ...] [--other CHECKOUT] [--json FILE]
 
-Calls are made one at a time. The counts of one interpreter differ by about one percent from run to run.
+Calls are made one at a time, and are not audited: what the audit does at intervals would count many times as
+much as in a gateway at work, because callgrind slows all else down. The counts of one interpreter differ by
+about one percent from run to run.
 """
 
 import argparse
@@ -46,8 +48,8 @@ MISSING = (
 
 _TOTALS = re.compile(r"^totals: (\d+)", re.MULTILINE)
 
-_QUIET = 3.0
-"""Seconds in which an idle gateway indexes calls, whose first statements cost as much as a hundred calls."""
+COUNTED_ENVIRONMENT = {"PYTHONHASHSEED": "0", "HOOKGATE_AUDIT__ENABLED": "false"}
+"""Environment variables of servers whose instructions are counted."""
 
 Counts = dict[str, dict[str, float]]
 """Thousands of instructions per call or event, by configuration and load."""
@@ -154,10 +156,10 @@ def count(configuration: str, loads: Sequence[str], program: str = sys.executabl
 
 def _count_load(server: Server, output: Path, load: CountedLoad) -> float:
     load.run(server.url, load.warm_up)
-    server.wait_until_idle(_QUIET)
+    server.wait_until_idle()
     with _counting(server):
         load.run(server.url, load.bodies)
-        server.wait_until_idle(_QUIET)  # what is written after the last answer belongs to its call
+        server.wait_until_idle()  # what is done after the last answer belongs to its call
     _control(server, "--dump")
     newest = max(output.parent.glob(f"{output.name}.*"), key=lambda path: path.stat().st_mtime_ns)
     found = _TOTALS.search(newest.read_text())
@@ -195,7 +197,7 @@ def main() -> int:
     if MISSING:
         print(MISSING, file=sys.stderr)
         return 1
-    os.environ["PYTHONHASHSEED"] = "0"
+    os.environ |= COUNTED_ENVIRONMENT
     loads = given.only or list(counted_loads())
     counts: Counts = {}
     before: Counts = {}
