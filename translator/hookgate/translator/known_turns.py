@@ -80,7 +80,7 @@ def totals_of(turns: Sequence[CanonicalTurn]) -> Totals:
     return totals
 
 
-def history_of(turns: Sequence[CanonicalTurn]) -> bytes:
+def digest_of_history(turns: Sequence[CanonicalTurn]) -> bytes:
     """Return the digest of the first turns of a request. Those of each of them are computed once."""
     done = next((at for at in range(len(turns), 0, -1) if turns[at - 1].history), 0)
     history = turns[done - 1].history if done else b""

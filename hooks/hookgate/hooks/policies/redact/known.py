@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from hookgate.hooks.policies.redact.scanner import QUICK_SEARCH, TakesLong, remaining_quick_search
 from hookgate.translator.fields import same_items
-from hookgate.translator.known_turns import NO_TURNS, CanonicalTurn, RequestTurns, history_of
+from hookgate.translator.known_turns import NO_TURNS, CanonicalTurn, RequestTurns, digest_of_history
 from hookgate.translator.strictjson import dumps
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class RememberedParts(KnownParts):
 
     def count_clean(self, scope: str, contents: Sequence[Any]) -> int:
         turns = self._turns.turns[: self._turns.count_matching(contents)]
-        history_of(turns)  # now each of them has one
+        digest_of_history(turns)  # now each of them has one
         tried = range(len(turns), max(0, len(turns) - _MOST_TRIED), -1)
         return next((count for count in tried if self._history(scope, turns[:count]) in self._clean), 0)
 
@@ -124,7 +124,9 @@ class RememberedParts(KnownParts):
             self._unchanged.append(self._history(scope, self._turns.turns[: len(contents)]))
 
     def _history(self, scope: str, turns: Sequence[CanonicalTurn]) -> bytes:
-        return sha256(b"".join((self._prefix, scope.encode(), b"\0history\0", history_of(turns)))).digest()
+        return sha256(
+            b"".join((self._prefix, scope.encode(), b"\0history\0", digest_of_history(turns)))
+        ).digest()
 
     def remember(self) -> None:
         for digest in self._unchanged:
