@@ -100,6 +100,8 @@ class ComparedCounts:
         rows = [["load", "configuration", "before", "now", "of before", "of the floor"]]
         for load, floor in self.now[FLOOR].items():
             for name, loads in self.before.items():
+                if load not in loads:
+                    continue
                 now, before = self.now[name][load], loads[load]
                 ratios = f"{now / before:.2f}", f"{now / floor:.1f}"
                 rows.append([load, CONFIGURATIONS[name].title, f"{before:,.0f}", f"{now:,.0f}", *ratios])
