@@ -86,3 +86,5 @@ def test_fields_behind_turns_count_as_memory_and_are_known_from_the_third_reques
     assert memory.bytes > 20_000
     assert read(memory, "anna", encoded("a", "b", "c", tools=tools)).known_fields == {"tools": tools}
     assert not read(memory, "anna", encoded("a", "b", "c", "d", tools=[])).fields_known
+    known = [read(memory, "ben", encoded("a", tools=tools)).fields_known for _ in range(4)]  # sent again
+    assert known == [False, False, True, True]

@@ -50,7 +50,10 @@ class TurnMemory:
 
     def remember(self, caller: str, turns: RequestTurns) -> None:
         """Remember the turns of a request that has passed all checks."""
-        if len(turns.turns) == turns.known or _memory_of(turns) > self._max_bytes // _LARGEST_SHARE:
+        has_new_fields = turns.fields is not None and not turns.fields_known
+        if len(turns.turns) == turns.known and not has_new_fields:
+            return
+        if _memory_of(turns) > self._max_bytes // _LARGEST_SHARE:
             return
         if (continued := self._continued_by(caller, turns)) is not None:
             self._drop(caller, continued)
