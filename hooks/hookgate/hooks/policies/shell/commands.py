@@ -17,18 +17,28 @@ _MAX_LENGTH = 16 * 1024
 _AWK = re.compile(r"system|getline|@|(?<!\|)\|(?!\|)|\|&|-v")
 _DATABASE = re.compile(
     r"\\(?!(?:d\w*|l|c|x|t|q|timing|conninfo)\b)"  # psql
-    r"|^\s*\.(?!(?:tables|schema|headers|mode|quit|exit|dump|indexes|databases|width|nullvalue)\b)"
+    r"|^[^\S\n]*\.(?!(?:tables|schema|headers|mode|quit|exit|dump|indexes|databases|width|nullvalue)\b)"
     r"|\bedit\s*\("  # sqlite3
     r"|\b(?:program|system|pager|tee)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-_ADDRESS = r"(?:[0-9]+(?:~[0-9]+)?|\$|/(?:[^/\\\n]|\\.)*/I?)"
+_SED_BLANKS = r"[ \t;\n]"
+
+
+def _sed_regex(delimiter: str) -> str:
+    """Return a pattern of a regular expression in sed. Some versions of sed end it within brackets, some do not."""
+    brackets = rf"\[\^?\]?(?:(?!{delimiter})[^\]\\\n]|\\[^\]\n])*+\]"
+    return rf"(?:(?!{delimiter})[^\[\\\n]|\\[^\n]|{brackets})*+{delimiter}"
+
+
+_ADDRESS = rf"(?:[0-9]+(?:~[0-9]+)?|\$|/{_sed_regex('/')}I?)"
 _SED_COMMAND = re.compile(
-    rf"[ \t;\n]*(?:{_ADDRESS}[ \t]*(?:,[ \t]*(?:[+~]?[0-9]+|{_ADDRESS})[ \t]*)?)?!?[ \t]*"
+    rf"{_SED_BLANKS}*+(?:{_ADDRESS}[ \t]*(?:,[ \t]*(?:[+~]?[0-9]+|{_ADDRESS})[ \t]*)?)?!?[ \t]*+"
     r"(?:[{}dDpPgGhHxnN=](?=[ \t;\n}]|\Z)|[{}]|[qQlL][ \t]*[0-9]*(?=[ \t;\n}]|\Z)|[aic][^\n]*(?:\\\n[^\n]*)*"
     r"|[btT:][ \t]*\w*(?=[ \t;\n}]|\Z)|#[^\n]*"
-    r"|([sy])([/|,#@%!:+_~^])(?:(?!\2)[^\\\n]|\\[^\n])*\2(?:(?!\2)[^\\]|\\.)*\2[gpiIMm0-9]*(?=[ \t;\n}]|\Z))"
-    r"|[ \t;\n]+",
+    rf"|[sy](?P<delimiter>[/|,#@%!:+_~^]){_sed_regex('(?P=delimiter)')}"
+    r"(?:(?!(?P=delimiter))[^\\\n]|\\.)*+(?P=delimiter)[gpiIMm0-9]*(?=[ \t;\n}]|\Z))"
+    rf"|{_SED_BLANKS}+",
     re.DOTALL,
 )
 
