@@ -56,9 +56,10 @@ class Runs(Options):
                 case True:
                     return ConditionFinding(True)
                 case None:
-                    unreadable = unreadable or "an expansion may stand for its arguments; put -- before it"
+                    cause = "an expansion or abbreviation may stand for its arguments"
+                    unreadable = unreadable or f"{cause}; write it out, or put -- before it"
         if not unreadable and any(self._is_mentioned_in(code) for code in line.foreign):
-            unreadable = "code in another language names the program"
+            unreadable = "code in another language, or the value of a variable, names the program"
         return ConditionFinding(bool(unreadable) and self.unreadable == "deny", unreadable)
 
     def _runs_in(self, words: tuple[Word, ...]) -> bool | None:
@@ -73,7 +74,10 @@ class Runs(Options):
         if flags and not missing:
             return True
         may_have_flags = flags or any(word.text is None and word.may_be_option for word in before)
-        if may_have_flags and all(any(arg.may_be(word) for arg in arguments) for word in missing):
+        if may_have_flags and all(
+            any(arg.may_be(word) for arg in arguments) or any(_abbreviates(arg, word) for arg in before)
+            for word in missing
+        ):
             return None
         return False
 
@@ -111,6 +115,12 @@ def _flags(program: str, word: Word) -> set[str]:
 def _is_word(word: Word, wanted: str) -> bool:
     """Return whether an argument is this word, or this long option with a value."""
     return word.text == wanted or (wanted.startswith("--") and word.head.startswith(f"{wanted}="))
+
+
+def _abbreviates(word: Word, option: str) -> bool:
+    """Return whether an argument may be a long option that is abbreviated, as many programs accept."""
+    name = word.head.partition("=")[0]
+    return len(name) > 2 and name.startswith("--") and option.startswith(name)
 
 
 def _lines_in(value: Any) -> Iterator[str | list[str]]:

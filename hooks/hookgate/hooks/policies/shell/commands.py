@@ -9,7 +9,7 @@ from hookgate.hooks.policies.shell.parsing import Parser
 from hookgate.hooks.policies.shell.programs import PROGRAMS
 from hookgate.hooks.policies.shell.script import ReadingBudget, ShellScript, SimpleCommand, UnreadableError
 from hookgate.hooks.policies.shell.usage import Arguments, ProgramUsage, Subcommands, divide
-from hookgate.hooks.policies.shell.words import UNKNOWN, Word, join_words, literal
+from hookgate.hooks.policies.shell.words import UNKNOWN, Word, added_to, join_words, literal
 
 _MAX_LENGTH = 16 * 1024
 """The maximum number of characters that are searched, as a search holds the interpreter's lock."""
@@ -18,15 +18,17 @@ _AWK = re.compile(r"system|getline|@|(?<!\|)\|(?!\|)|\|&|-v")
 _DATABASE = re.compile(
     r"\\(?!(?:d\w*|l|c|x|t|q|timing|conninfo)\b)"  # psql
     r"|^[^\S\n]*\.(?!(?:tables|schema|headers|mode|quit|exit|dump|indexes|databases|width|nullvalue)\b)"
-    r"|\bedit\s*\("  # sqlite3
-    r"|\b(?:program|system|pager|tee)\b",
+    r"|\b(?:edit|load_extension)\b"  # sqlite3
+    r"|(?:^|;)[^\S\n]*source\b"  # mysql
+    r"|\bcreate\s+(?:or\s+replace\s+)?(?:function|procedure)|\bdo\b(?!\s+(?:nothing|update)\b)"
+    r"|\b(?:program|system|pager|tee|execute)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _SED_BLANKS = r"[ \t;\n]"
 
 
 def _sed_regex(delimiter: str) -> str:
-    """Return a pattern of a regular expression in sed. Some versions of sed end it within brackets, some do not."""
+    """Return a pattern of a regular expression in sed. Versions differ if brackets contain its delimiter."""
     brackets = rf"\[\^?\]?(?:(?!{delimiter})[^\]\\\n]|\\[^\]\n])*+\]"
     return rf"(?:(?!{delimiter})[^\[\\\n]|\\[^\n]|{brackets})*+{delimiter}"
 
@@ -36,7 +38,7 @@ _SED_COMMAND = re.compile(
     rf"{_SED_BLANKS}*+(?:{_ADDRESS}[ \t]*(?:,[ \t]*(?:[+~]?[0-9]+|{_ADDRESS})[ \t]*)?)?!?[ \t]*+"
     r"(?:[{}dDpPgGhHxnN=](?=[ \t;\n}]|\Z)|[{}]|[qQlL][ \t]*[0-9]*(?=[ \t;\n}]|\Z)|[aic][^\n]*(?:\\\n[^\n]*)*"
     r"|[btT:][ \t]*\w*(?=[ \t;\n}]|\Z)|#[^\n]*"
-    rf"|[sy](?P<delimiter>[/|,#@%!:+_~^]){_sed_regex('(?P=delimiter)')}"
+    rf"|[sy](?P<delimiter>[/|,#@%!:+_~]){_sed_regex('(?P=delimiter)')}"
     r"(?:(?!(?P=delimiter))[^\\\n]|\\.)*+(?P=delimiter)[gpiIMm0-9]*(?=[ \t;\n}]|\Z))"
     rf"|{_SED_BLANKS}+",
     re.DOTALL,
@@ -78,12 +80,14 @@ _PLACEHOLDER = "${_}"
 _MAX_NAME = 255
 """The maximum length of a file's name on all systems."""
 
+_VERSION = re.compile(r"-?(?<![\d.])[\d.]+$|\.exe$")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DECLARATION = re.compile(r"([A-Za-z_]\w*)(?:(\+?=)|$)", re.ASCII)
 _CODE = re.compile(r"[^\w@%+=:,./-]")
 _COMMAND_VARIABLE = re.compile(
-    r"(?:.*(?:PAGER|EDITOR|BROWSER|_COMMAND|ASKPASS|_SSH|_RSH|_DIFF)|VISUAL|BASH_ENV|ENV|PS[0-4]|LESSOPEN|LESSCLOSE"
-    r"|CC|CXX|LD|AR|MAKE|SHELL|RSYNC_CONNECT_PROG|(?i:npm_config_(?:script_shell|shell|node_options)))"
+    r"(?:.*(?:PAGER|EDITOR|BROWSER|_COMMAND|ASKPASS|_SSH|_RSH|_DIFF|_WRAPPER)|VISUAL|BASH_ENV|ENV|PS[0-4]|LESSOPEN|LESSCLOSE"
+    r"|CC|CPP|CXX|LD|AR|MAKE|SHELL|GREP|DIFF|CMP|(?:NODE|JAVA_TOOL)_OPTIONS|PERL5OPT|RUBYOPT|MANOPT|LESS|GOFLAGS"
+    r"|RUSTFLAGS|CARGO_BUILD_\w+|CARGO_TARGET_\w+_(?:LINKER|RUNNER)|RSYNC_CONNECT_PROG|(?i:npm_config_(?:script_shell|shell|node_options)))"
 )
 _SETTING_VARIABLE = re.compile(
     r"GIT_CONFIG.*|GIT_EXEC_PATH|GIT_ALLOW_PROTOCOL|(?:GNU)?MAKEFLAGS|MAKEFILES|IFS|TAR_OPTIONS|BASHOPTS|SHELLOPTS"
@@ -111,8 +115,12 @@ _TEST_OPERATORS = frozenset(
         "]",
     }
 )
-_ALIKE = re.compile(r"(?:[\w ./:,@%+&|;\"'\n-]|>(?!\()|<(?!\()|(?<=[\w-])=)*")
+_ALIKE = re.compile(r"(?:[\w ./:,@%+&|;\"'\n-]|(?<!&)>(?!\()|<(?!\()|(?<=[\w-])=)*+")
 """Code that all shells with a grammar like that of bash read as bash does."""
+_BASH_ONLY = re.compile(r"\[\[(?!:)|(?<!\$)\(\(|&>")
+"""What dash reads as other commands than bash. It is searched in quotes, too: they may contain code."""
+_SETTING = re.compile(r"([\w./:@*+~-]+)=(?![\s=])")
+"""The name of an option, as in `core.pager=less`. Programs that accept other separators see no other name."""
 
 
 @dataclass(slots=True)
@@ -165,8 +173,8 @@ class _Reader:
         self.script = ShellScript(budget)
         self._found = CommandLine()
 
-    def read_text(self, text: str) -> None:
-        """Add the commands of a text to those that are read next."""
+    def read_text(self, text: str, is_bash: bool = True) -> None:
+        """Add the commands of a text to those that are read next. Other shells than bash may read it."""
         try:
             self.script.budget.spend()
             if "\0" in text:
@@ -174,6 +182,8 @@ class _Reader:
             if not text.isascii():
                 text.encode()
             Parser(text, self.script).read_script()
+            if not is_bash and _BASH_ONLY.search(text.replace("\\\n", "")):
+                raise UnreadableError("shells read [[, (( and &> differently; run it with bash -c")
         except UnreadableError as error:
             self.script.mark(str(error))
         except UnicodeEncodeError:
@@ -200,8 +210,6 @@ class _Reader:
         self.script.budget.spend(len(command.words) + 1)
         if not command.words:
             return
-        for _, value in command.assignments:
-            self._search_environment(value)
         self._found.commands.append(tuple(command.words))
         name = command.words[0].program
         if name is None or "{" in name:
@@ -213,12 +221,11 @@ class _Reader:
         usage = PROGRAMS.get(name)
         if usage is None:
             name = name.casefold()  # a file system may ignore case
-            usage = PROGRAMS.get(re.sub(r"-?[\d.]+$|\.exe$", "", name))
+            usage = PROGRAMS.get(_VERSION.sub("", name))
         if usage is not None:
             self._read_arguments(usage, name, command, command.words[1:])
         else:  # a program such as `bundle exec` may read a word with blanks as code
-            words = command.words[not _CODE.search(name) and ":" not in name :]
-            self._found.foreign += [part for word in words for part in word.parts if part]
+            self._search_words(command.words[not _CODE.search(name) and ":" not in name :])
 
     def _read_arguments(
         self, usage: ProgramUsage | Subcommands, name: str, command: SimpleCommand, words: Sequence[Word]
@@ -259,17 +266,16 @@ class _Reader:
         name, equals, _ = word.head.partition("=")
         if not equals:
             raise UnreadableError(f"the argument {word.head} is not understood")
-        value = word.after(len(name) + 1)
-        self.script.variables.set(name, value)
-        self._search_environment(value)
+        self.script.variables.set(name, word.after(len(name) + 1))
 
     def _search_environment(self, value: Word) -> None:
-        """Search the value of an environment variable, which may tell a program what to run."""
+        """Search the value of a variable, which may be exported and tell a program what to run."""
         for part in filter(None, value.parts):
             self._found.foreign.append(part if _CODE.search(part) else part.rpartition("/")[2])
 
     def _read_variable(self, name: str, value: Word) -> None:
-        """Read the value of a variable that programs run as a command."""
+        """Read a value of a variable, which programs may run as a command."""
+        self._search_environment(value)
         if _SETTING_VARIABLE.fullmatch(name):
             raise UnreadableError(f"the effect of the variable {name} is not understood")
         if _COMMAND_VARIABLE.fullmatch(name):
@@ -277,10 +283,15 @@ class _Reader:
 
     def _read_setting(self, name: str, word: Word) -> None:
         """Read an option such as `core.pager=less`, whose value may be a command."""
-        setting, equals, _ = word.head.partition("=")
-        if not equals or setting.lower().startswith("protocol."):
-            raise UnreadableError(f"the option {setting} of {name} is not understood")
-        self._read_code([word.after(len(setting) + 1)])
+        setting = _SETTING.match(word.head)
+        has_placeholder = any("%" in part for part in word.parts if part)
+        if not setting or setting[1].lower().startswith("protocol.") or has_placeholder:
+            raise UnreadableError(f"the option {word.head.partition('=')[0]} of {name} is not understood")
+        self._read_command_of_git(word.after(setting.end()))
+
+    def _read_command_of_git(self, word: Word) -> None:
+        """Read a command that may begin with `!`, which says that a shell runs it."""
+        self._read_code([word.after(1) if word.head.startswith("!") else word])
 
     def _set_variable(self, name: str, word: Word) -> None:
         if word.text is None or not _NAME.fullmatch(word.text):
@@ -301,13 +312,11 @@ class _Reader:
             declaration = _DECLARATION.match(word.head)
             if not declaration or (not declaration[2] and word.text is None):
                 raise UnreadableError(f"{call.name} sets a variable whose call.name is not understood")
-            value = word.after(declaration.end())
+            value = added_to(word.after(declaration.end()), declaration[2] or "")
             if is_array:
                 variables.arrays.add(declaration[1])
             if declaration[2]:
                 variables.set(declaration[1], value)
-                if call.name == "export" or call.arguments.has("-x"):
-                    self._search_environment(value)
             if call.name != "export" and (
                 value.head.startswith("(") or (value.text is None and not value.head)
             ):
@@ -435,18 +444,21 @@ class _Reader:
 
     def _read_each(self, call: _Call) -> None:
         for word in call.arguments.operands:
-            self._read_code([word.after(1) if word.head.startswith("!") else word])
+            self._read_command_of_git(word)
 
-    def _read_shell(self, call: _Call) -> None:
+    def _read_bash(self, call: _Call) -> None:
+        self._read_shell(call, is_bash=True)
+
+    def _read_shell(self, call: _Call, is_bash: bool = False) -> None:
         operands = call.arguments.operands
         if operands and (operands[0].splits or operands[0].head.startswith("+")):
             raise UnreadableError(f"the arguments of {call.name} are not understood")
         if call.arguments.has("-c"):
-            self._read_code(operands[:1])
-        elif call.arguments.has("-s") or not operands:
-            self._read_stdin(call)
+            self._read_code(operands[:1], is_bash)
+        elif call.arguments.has("-s") or not operands or operands[0].is_stream:
+            self._read_stdin(call, is_bash)
         else:
-            self._read_script(call)
+            self._check_file(call.name, operands[0])
 
     def _read_similar_shell(self, call: _Call) -> None:
         self._read_shell(call)
@@ -472,10 +484,13 @@ class _Reader:
             self._read_stdin(call)
 
     def _read_command_or_code(self, call: _Call) -> None:
-        if call.arguments.operands and call.arguments.operands[0].text == "-c":
-            self._read_code(call.arguments.operands[1:2])
+        operands = call.arguments.operands
+        if operands and operands[0].text in {"-c", "--command"}:
+            self._read_code(operands[1:2])
+        elif operands and operands[0].may_be_option:
+            raise UnreadableError(f"the option {operands[0].head} of {call.name} is not understood")
         else:
-            self._run(call.arguments.operands, call.command)
+            self._run(operands, call.command)
 
     def _read_script(self, call: _Call) -> None:
         if not call.arguments.operands or call.arguments.operands[0].is_stream:
@@ -498,7 +513,7 @@ class _Reader:
                 raise UnreadableError("an alias is not understood")
             if equals:
                 self.script.functions.add(alias)
-                self.read_text(f"{body} {_PLACEHOLDER}")
+                self.read_text(f"{body} {_PLACEHOLDER}", is_bash=False)
 
     def _read_option_code(self, name: str, word: Word) -> None:
         self._read_code([word])
@@ -507,17 +522,17 @@ class _Reader:
         """Read the beginning of a command, to which a program adds arguments."""
         self._read_code([word, literal("_"), literal("_")])
 
-    def _read_code(self, words: Sequence[Word]) -> None:
+    def _read_code(self, words: Sequence[Word], is_bash: bool = False) -> None:
         """Read words that a shell joins with blanks and then parses."""
         joined = join_words(words, " ") if words else literal("")
-        self.read_text("".join(_PLACEHOLDER if part is None else part for part in joined.parts))
+        self.read_text("".join(_PLACEHOLDER if part is None else part for part in joined.parts), is_bash)
         if joined.text is None:
             raise UnreadableError("an expansion is part of a command that another shell reads; write it out")
 
-    def _read_stdin(self, call: _Call) -> None:
+    def _read_stdin(self, call: _Call, is_bash: bool = False) -> None:
         if call.command.stdin is None or call.command.stdin is UNKNOWN:
             raise UnreadableError(f"{call.name} reads its commands from elsewhere")
-        self._read_code([call.command.stdin])
+        self._read_code([call.command.stdin], is_bash)
 
     def _check_file(self, name: str, word: Word) -> None:
         """Check that a script is in a file. What the file contains is not considered."""
@@ -570,9 +585,15 @@ class _Reader:
             raise UnreadableError(f"{call.name} reads its code from elsewhere")
         self._read_foreign(call.name, call.command.stdin)
 
+    def _search_operands(self, call: _Call) -> None:
+        self._search_words(call.arguments.operands)
+
+    def _search_words(self, words: Sequence[Word]) -> None:
+        self._found.foreign += [part for word in words for part in word.parts if part]
+
     def _search(self, name: str, word: Word) -> None:
         text = "\0".join(part or "" for part in word.parts)
-        if _CODE.search(text):
+        if not is_harmless(name, text) and _CODE.search(text):
             self._found.foreign.append(text)
 
 
@@ -616,10 +637,12 @@ _OPERANDS: Mapping[str, Callable[[_Reader, _Call], None]] = {
     "code": _Reader._read_joined,
     "code?": _Reader._read_joined_or_stdin,
     "codes": _Reader._read_each,
+    "bash": _Reader._read_bash,
     "shell": _Reader._read_shell,
     "similar-shell": _Reader._read_similar_shell,
     "other-shell": _Reader._read_other_shell,
     "shell-of-user": _Reader._read_user_shell,
+    "searched": _Reader._search_operands,
     "script": _Reader._read_script,
     "stdin-code": _Reader._read_job,
     "trap": _Reader._read_trap,

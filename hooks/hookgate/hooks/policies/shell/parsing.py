@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from hookgate.hooks.policies.shell.expansions import WordReader
 from hookgate.hooks.policies.shell.script import ShellScript, SimpleCommand
-from hookgate.hooks.policies.shell.words import UNKNOWN, Word, join_words, literal
+from hookgate.hooks.policies.shell.words import UNKNOWN, Word, added_to, join_words, literal
 
 DECLARATIONS = frozenset({"declare", "typeset", "local", "export", "readonly"})
 """The commands whose arguments may be assignments of lists."""
@@ -348,7 +348,7 @@ class Parser(WordReader):
         elif self.text[self.at : self.at + 1] in {"", " ", "\t", "\n", ";", "&", "|", ")"}:
             value = literal("")
         else:
-            value = self.read_word()
+            value = added_to(self.read_word(), operator)
         self.script.variables.set(name, value)
         command.assignments.append((name, value))
 

@@ -30,7 +30,7 @@ _BUILTINS: Mapping[str, ProgramUsage] = {
     **dict.fromkeys(("mapfile", "readarray"), ProgramUsage("-d: -n: -O: -s: -t -u:", "names")),
     "alias": ProgramUsage("-p.", "aliases"),
     "builtin": ProgramUsage("", "command"),
-    "command": ProgramUsage("-p -v. -V.", "command"),
+    "command": ProgramUsage("-p -v, -V,", "command"),
     "eval": ProgramUsage("", "code"),
     "exec": ProgramUsage("-c -l -a:", "command"),
     "getopts": ProgramUsage("", "value names"),
@@ -45,7 +45,7 @@ _BUILTINS: Mapping[str, ProgramUsage] = {
     "shopt": ProgramUsage(
         "-s -u -q -p", refused=r"(?!-|nullglob|globstar|dotglob|nocaseglob|failglob|inherit_errexit)"
     ),
-    "trap": ProgramUsage("-l. -p.", "trap"),
+    "trap": ProgramUsage("-l, -p,", "trap"),
     "unalias": ProgramUsage("-a"),
     "unset": ProgramUsage("-f -v -n", "names"),
     "wait": ProgramUsage("-n -f"),
@@ -56,7 +56,8 @@ _BUILTINS: Mapping[str, ProgramUsage] = {
 _SHELL_OPTIONS = "-c -e -u -x -l -s -v -n -a -f -h -m -b -o^ -O^ --norc --noprofile --login --posix" + _HELP
 
 _SHELLS: Mapping[str, ProgramUsage] = {
-    **dict.fromkeys(("sh", "bash", "dash", "ash", "rbash"), ProgramUsage(_SHELL_OPTIONS, "shell")),
+    **dict.fromkeys(("bash", "rbash"), ProgramUsage(_SHELL_OPTIONS, "bash")),
+    **dict.fromkeys(("sh", "dash", "ash"), ProgramUsage(_SHELL_OPTIONS, "shell")),
     **dict.fromkeys(("zsh", "ksh", "ksh93", "mksh", "yash"), ProgramUsage(_SHELL_OPTIONS, "similar-shell")),
     **dict.fromkeys(
         ("fish", "csh", "tcsh", "nu", "elvish", "xonsh"),
@@ -134,7 +135,7 @@ _WRAPPERS: Mapping[str, ProgramUsage | Subcommands] = {
         "-c -C -f -ff -F -i -k -n -q -qq -r -t -tt -ttt -T -v -V. -w -x -xx -y -yy -Z -a: -b: -e: -E: -I: -o: -O: -p:"
         " -P: -s: -S: -u: -U: -h.",
         "command",
-        refused=r"-o *[|!]|[|!]",
+        refused=r"-\w*[|!]|[|!]",
     ),
     "ltrace": ProgramUsage("-c -C -f -i -r -S -t -T -e: -o: -p: -n: -s: -l: -x:", "command"),
     "valgrind": ProgramUsage(
@@ -207,7 +208,7 @@ _WRAPPERS: Mapping[str, ProgramUsage | Subcommands] = {
         "-a -e -f -q -c! --append --flush --quiet --return --command!" + _HELP, "shell-of-user"
     ),
     "entr": ProgramUsage("-c -d -n -p -r -z", "command"),
-    **dict.fromkeys(("at", "batch"), ProgramUsage("-c. -l. -d. -r. -f@ -q: -m -M -V.", "stdin-code")),
+    **dict.fromkeys(("at", "batch"), ProgramUsage("-c, -l, -d, -r, -f@ -q: -m -M -V.", "stdin-code")),
     "crontab": ProgramUsage("-l. -r. -u:", "nothing"),
 }
 
@@ -235,28 +236,41 @@ _COMPOSE = Subcommands(
 _CONTAINER = ProgramUsage(_RUN_OPTIONS, "image")
 _DOCKER = Subcommands(
     "-c: -H: -D -l: --context: --host: --debug --log-level: -v." + _HELP,
-    "attach build commit cp create diff events export history images import info inspect kill load login logout logs"
-    " manifest network pause plugin port ps pull push rename restart rm rmi save search start stats stop swarm system tag"
-    " top unpause update version volume wait context image builder buildx secret service stack node config",
+    "attach build cp diff events export history images info inspect kill load login logout logs"
+    " manifest network pause port ps pull push rename restart rm rmi save search start stats stop swarm system tag"
+    " top unpause update version volume wait context image builder buildx secret stack node config",
     {
-        "run": _CONTAINER,
+        **dict.fromkeys(("run", "create"), _CONTAINER),
+        **dict.fromkeys(("commit", "import"), ProgramUsage(None, refused=r"-\w*c|--ch")),
         "exec": ProgramUsage(_EXEC_OPTIONS, "value command"),
+        "service": Subcommands(_HELP, "inspect logs ls ps rm rollback scale"),
+        "plugin": Subcommands(_HELP, "disable enable inspect ls rm"),
         "compose": _COMPOSE,
         "container": Subcommands(
             _HELP,
             "cp diff inspect kill logs ls list port prune rename restart rm start stats stop top wait",
-            {"run": _CONTAINER, "exec": ProgramUsage(_EXEC_OPTIONS, "value command")},
+            {
+                **dict.fromkeys(("run", "create"), _CONTAINER),
+                "exec": ProgramUsage(_EXEC_OPTIONS, "value command"),
+            },
         ),
     },
 )
 _KUBECTL = Subcommands(
     "-n: --namespace: --context: --kubeconfig: --cluster: --user: -s: --server: -v:" + _HELP,
-    "get describe logs apply delete create config rollout scale top explain version port-forward wait label annotate cp"
-    " cluster-info api-resources api-versions auth autoscale cordon drain uncordon expose patch replace set taint kustomize",
+    "get describe logs apply delete rollout scale top explain version port-forward wait label annotate cp"
+    " cluster-info api-resources api-versions auth autoscale cordon drain uncordon expose replace taint kustomize",
     {
         "exec": ProgramUsage(
             "-i -t -q -c: -n: --stdin --tty --quiet --container: --namespace: --context:", "value+ command"
-        )
+        ),
+        "create": ProgramUsage(None, "searched", refused="--$"),
+        **dict.fromkeys(("patch", "set"), ProgramUsage(None, "searched")),
+        "config": Subcommands(
+            _HELP,
+            "current-context delete-cluster delete-context delete-user get-clusters get-contexts get-users rename-context"
+            " set-cluster set-context use-context view",
+        ),
     },
 )
 
@@ -296,9 +310,7 @@ _GIT = Subcommands(
     },
 )
 
-_NODE_PACKAGE_OPTIONS = (
-    r"script-s|--?(?:script-|shell|call|c$|node-options|editor|viewer|browser|git|init-module)"
-)
+_NODE_PACKAGE_OPTIONS = r"script-s|--?(?:scr|she|cal|c(?:=|$)|node-op|ed|vi|br|gi|init-m)"
 _SCRIPTS = ProgramUsage(None, refused=_NODE_PACKAGE_OPTIONS)
 _NODE_PACKAGES = (
     "add audit bin ci config cache create dedupe deprecate diff dist-tag docs doctor fund i info import init install"
@@ -414,7 +426,7 @@ _SUBCOMMANDS: Mapping[str, Subcommands] = {
         "bug clean doc env fix fmt mod work telemetry version help",
         dict.fromkeys(
             ("build", "generate", "get", "install", "list", "run", "test", "vet", "tool"),
-            ProgramUsage(None, refused=r"--?(?:exec|toolexec|vettool)|tool$"),
+            ProgramUsage(None, refused=r"--?(?:exec|toolexec|vettool)|tool$|.*ext(?:ld|ar)"),
         ),
     ),
     "deno": Subcommands(
@@ -441,16 +453,16 @@ _AWK = ProgramUsage("-F: -v: -f@ --field-separator: --assign: --file@" + _HELP, 
 _INTERPRETERS: Mapping[str, ProgramUsage] = {
     **dict.fromkeys(("python", "pypy", "ipython"), _PYTHON),
     "perl": ProgramUsage(
-        "-a -c -n -p -s -t -T -u -U -w -W -X -0# -l# -i? -C# -F: -I: -M~ -m~ -e% -E% -v. -V." + _HELP,
+        "-a -c -n -p -s -t -T -u -U -w -W -X -0# -l# -i? -C# -F~ -I: -M~ -m~ -e% -E% -v. -V." + _HELP,
         "foreign-script",
     ),
     "ruby": ProgramUsage("-a -c -l -n -p -w -i? -I: -r: -e% -v. -W#" + _HELP, "foreign-script"),
     **dict.fromkeys(
         ("node", "nodejs"),
         ProgramUsage(
-            "-c -e% -p% -pe% -r: -v. -h. --check --eval% --print% --require: --import: --loader: --test --watch --no-warnings"
+            "-c -e% -p% -pe% -r~ -v. -h. --check --eval% --print% --require~ --import~ --loader~ --test --watch --no-warnings"
             " --inspect? --inspect-brk? --max-old-space-size: --experimental-vm-modules --experimental-strip-types"
-            " --experimental-loader: --enable-source-maps --env-file: --input-type: --trace-warnings --expose-gc"
+            " --experimental-loader~ --enable-source-maps --env-file: --input-type: --trace-warnings --expose-gc"
             " --test-reporter: --test-name-pattern: --experimental-test-coverage --unhandled-rejections:"
             + _HELP,
             "foreign-script",
@@ -462,7 +474,7 @@ _INTERPRETERS: Mapping[str, ProgramUsage] = {
             "-e% --eval% -p: --project: -T --transpile-only --esm --watch -v." + _HELP, "foreign-script"
         ),
     ),
-    "php": ProgramUsage("-n -l -q -m. -i. -v. -d: -r% -B% -R% -E% -f@ -S: -t:" + _HELP, "foreign-script"),
+    "php": ProgramUsage("-n -l -q -m. -i. -v. -r% -B% -R% -E% -f@ -S: -t:" + _HELP, "foreign-script"),
     **dict.fromkeys(("lua", "luajit"), ProgramUsage("-e% -l: -W -E -v.", "foreign-script")),
     "rscript": ProgramUsage("-e% --vanilla --no-save --no-restore --slave" + _HELP, "foreign-script"),
     "osascript": ProgramUsage("-e% -l: -s:", "foreign-script"),
@@ -475,8 +487,8 @@ _INTERPRETERS: Mapping[str, ProgramUsage] = {
         permutes=True,
     ),
     "psql": ProgramUsage(
-        "-A -a -e -q -t -w -W -x -X -1 -b -c% -d: -f@ -F: -h: -l. -o: -p: -P: -R: -U: -v: -V. --command% --dbname: --file@"
-        " --host: --port: --username: --tuples-only --no-align --csv --set: --variable: --no-psqlrc --no-password --quiet"
+        "-A -a -e -q -t -w -W -x -X -1 -b -c% -d: -f@ -F: -h: -l. -p: -P: -R: -U: -v~ -V. --command% --dbname: --file@"
+        " --host: --port: --username: --tuples-only --no-align --csv --set~ --variable~ --no-psqlrc --no-password --quiet"
         " --list. --echo-all --single-transaction" + _HELP,
         "foreign-input",
         permutes=True,
@@ -542,23 +554,23 @@ _OTHERS: Mapping[str, ProgramUsage] = {
     "ip": ProgramUsage(None, refused=r"n(?:e|$)|v(?:r|$)|-b"),
     **dict.fromkeys(
         ("gcc", "g++", "cc", "c++", "clang", "clang++"),
-        ProgramUsage(None, refused=r"-wrapper|-B|-fplugin|-specs|--specs|@|-f?use-ld"),
+        ProgramUsage(None, refused=r"-wrapper|-B|-fplugin|-specs|--specs|@|-f?use-ld|--ld"),
     ),
-    "wget": ProgramUsage(None, refused=r"--use-a|-[A-Za-z]*e|--exe|--conf"),
+    "wget": ProgramUsage(None, refused=r"--use-a|-\w*e|--exe|--conf"),
     "install": ProgramUsage(None, refused=r"--st"),
     **dict.fromkeys(("sdiff", "diff3"), ProgramUsage(None, refused=r"--d")),
-    **dict.fromkeys(("apt", "apt-get"), ProgramUsage(None, refused=r"-[A-Za-z]*[oc]|--o|--c")),
+    **dict.fromkeys(("apt", "apt-get"), ProgramUsage(None, refused=r"-\w*[oc]|--o|--c")),
     "systemctl": ProgramUsage(None, refused=r"edit"),
-    "pandoc": ProgramUsage(None, refused=r"-F|--f.*il|-L|--lua|--pdf-e|-d|--def"),
+    "pandoc": ProgramUsage(None, refused=r"-\w*[FLd]|--f.*il|--lua|--pdf-e|--def"),
     "cpio": ProgramUsage(None, refused=r"--rs"),
-    "tcpdump": ProgramUsage(None, refused=r"-[A-Za-z]*z"),
+    "tcpdump": ProgramUsage(None, refused=r"-\w*z"),
     "sort": ProgramUsage(None, refused=r"--co"),
     "split": ProgramUsage(None, refused=r"--f"),
-    "zip": ProgramUsage(None, refused=r"-[A-Za-z]*T|--u|--te"),
+    "zip": ProgramUsage(None, refused=r"-\w*T|--u|--te"),
     "rg": ProgramUsage(None, refused=r"--pre(?:=|$)|--host"),
     **dict.fromkeys(("ag", "ack", "bat"), ProgramUsage(None, refused=r"--pag(?:e$|er|=|$)")),
     "cmake": ProgramUsage(
-        "-B: -S: -G: -D: -U: -A: -T: -L -N -j? -v --build: --install: --target: --config: --parallel? --preset: --fresh"
+        "-B: -S: -G: -D= -U: -A: -T: -L -N -j? -v --build: --install: --target: --config: --parallel? --preset: --fresh"
         " --verbose --prefix: -t: --clean-first --list-presets?" + _HELP,
         permutes=True,
         refused=r"--ev|-f|[A-Za-z_]+=",
@@ -587,22 +599,22 @@ _PLAIN = (
     "arch b2sum base32 base64 basename bc bzip2 cal cat chattr chgrp chmod chown cksum clear cloc cmp column comm cp"
     " csplit cut dd df diff dir dirname dos2unix du egrep expand expr exa eza factor fgrep file fmt fold getconf getfacl"
     " grep groups gunzip gzip head hexdump iconv join jq link ln locate look ls lsattr lz4 md5sum mkdir mkfifo"
-    " mktemp mv nl numfmt od paste patch pr printenv ptx readlink realpath rename rev rm rmdir seq sha1sum sha224sum"
+    " mktemp mv nl numfmt od paste pr printenv ptx readlink realpath rev rm rmdir seq sha1sum sha224sum"
     " sha256sum sha384sum sha512sum shred shuf stat strings sum tac tail tee touch tr tree truncate tsort ul unexpand uniq"
-    " unlink unzip uuencode wc xxd xz yes yq zcat zgrep zstd fold unix2dos"
+    " unlink unzip uuencode wc xxd xz yes zcat zgrep zstd fold unix2dos"
     # the system
-    " chage date dmesg free hostname id journalctl kill killall last lsblk lscpu lsof lspci mount nproc passwd pgrep"
-    " pidof pkill ps pstree sleep ss stty sw_vers sync sysctl systemctl tput tty ulimit umount uname uptime useradd"
+    " chage date dmesg free hostname id journalctl kill killall last lsblk lscpu lsof lspci nproc passwd pgrep"
+    " pidof pkill ps pstree sleep ss stty sw_vers sync tput tty ulimit uname uptime useradd"
     " userdel usermod vmstat w whereis which who whoami apk dnf yum"
     # networks
     " curl dig host ifconfig ip netstat nslookup ping traceroute openssl"
     # development; what can run other programs is not in the table, so that its arguments are searched for them
-    " black biome eslint flake8 isort prettier ruff tsc gofmt rustfmt phpunit"
+    " black flake8 isort ruff tsc gofmt rustfmt"
 )
 
 PROGRAMS: Mapping[str, ProgramUsage | Subcommands] = {
     **dict.fromkeys(_PLAIN.split(), ProgramUsage(None)),
-    **dict.fromkeys(_NOT_UNDERSTOOD.split(), ProgramUsage("--version. --help. -V.", "nothing")),
+    **dict.fromkeys(_NOT_UNDERSTOOD.split(), ProgramUsage(_HELP, "nothing")),
     **_BUILTINS,
     **_SHELLS,
     **_WRAPPERS,

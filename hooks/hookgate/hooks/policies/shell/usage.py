@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hookgate.hooks.policies.shell.script import UnreadableError
 from hookgate.hooks.policies.shell.words import Word, literal
 
-_OPTION = re.compile(r"(-[^:?#^!&%~@=$+.;]*)([:?#^!&%~@=$+]?)([.;]?)")
+_OPTION = re.compile(r"(-[^:?#^!&%~@=$+.,;]*)([:?#^!&%~@=$+]?)([.,;]?)")
 _SIMPLE_WORDS = re.compile(r"[\w ./:=@%+,-]*")
 _DIGITS = re.compile(r"[0-9]*")
 
@@ -25,7 +25,8 @@ class Option:
     name: str
     kind: str = ""
     stops: str = ""
-    """"." if the program then runs nothing, ";" if all words after the option are the program's own data."""
+    """"." if the program then runs nothing, and nothing may follow; "," if it runs nothing, whatever follows;
+    ";" if all words after the option are the program's own data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,9 @@ class _Division:
             if option.kind == "+" and value is not None:
                 self._insert(value)
             self._arguments.options.append((option, value or literal("")))
-            if option.stops == ".":
+            if option.stops == "." and self._at < len(self._words):
+                raise UnreadableError(f"what follows {option.name} of {self._program} is not understood")
+            if option.stops in {".", ","}:
                 self._arguments.runs_nothing = True
             if option.stops:
                 self._only_operands = True

@@ -109,6 +109,11 @@ def literal(text: str) -> Word:
     return Word((text,))
 
 
+def added_to(value: Word, operator: str) -> Word:
+    """Return the value of a variable that this operator sets: `+=` adds to a value that is unknown."""
+    return Word((None, *value.parts), number=value.is_number) if operator == "+=" else value
+
+
 def join_words(words: Sequence[Word], between: str = "") -> Word:
     """Join several words into one, with this text between them."""
     if len(words) == 1:
