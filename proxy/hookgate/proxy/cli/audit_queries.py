@@ -3,15 +3,15 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 
 from hookgate.proxy.audit.index.building import CallIndex
 from hookgate.proxy.audit.index.query import AMOUNTS, NAMES, SORTS, TIMES, Query, parse_query
 from hookgate.proxy.audit.index.reporting import GROUPS, Reports, report_fields
 from hookgate.proxy.audit.index.searching import CallSearch, FoundPlace, parse_place
-from hookgate.proxy.audit.reading import AuditReader, EndedCall
+from hookgate.proxy.audit.listing import NO_CALL, call_fields, found_pages, write_csv
+from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.cli.flags import whole_number
-from hookgate.proxy.cli.tables import call_fields, print_calls, print_report, print_rows
+from hookgate.proxy.cli.tables import print_calls, print_report
 from hookgate.proxy.cli.terminal import progress
 from hookgate.proxy.store.database import Database
 
@@ -92,17 +92,16 @@ def bring_up_to_date(index: CallIndex) -> None:
 
 
 _SHOWN_SECONDS = 0.5
-_PAGE = 500
 
 
 def _list(records: Database, index: CallIndex, query: Query, given: argparse.Namespace) -> int:
     place = _place(given.before)
     reader, search = AuditReader(records), CallSearch(index)
     limit = None if given.all else given.limit
-    pages = _pages(reader, search, query, place, limit)
+    pages = found_pages(reader, search, query, place, limit)
     if given.csv:
         rows = (call_fields(call).values() for calls, _ in pages for call in calls)
-        print_rows([*call_fields(_NO_CALL)], rows, sys.stdout)
+        write_csv([*call_fields(NO_CALL)], rows, sys.stdout)
         return 0
     head = True
     for calls, end in pages:
@@ -123,24 +122,10 @@ def _report(index: CallIndex, query: Query, given: argparse.Namespace) -> int:
     if given.json:
         print(json.dumps(report_fields(report), ensure_ascii=False))
     elif given.csv:
-        print_rows([*report.by, *report.columns], report.rows, sys.stdout)
+        write_csv([*report.by, *report.columns], report.rows, sys.stdout)
     else:
         print_report(report)
     return 0
-
-
-def _pages(
-    reader: AuditReader, search: CallSearch, query: Query, place: FoundPlace | None, limit: int | None
-) -> Iterator[tuple[list[EndedCall], FoundPlace]]:
-    """Yield the calls of a query in pages, each with the place of its last call."""
-    left = limit
-    while left is None or left > 0:
-        places = search.places(query, _PAGE if left is None else min(left, _PAGE), place)
-        if not places:
-            return
-        place = places[-1]
-        yield reader.at_positions([each.position for each in places]), place
-        left = None if left is None else left - len(places)
 
 
 def _place(text: str | None) -> FoundPlace | None:
@@ -152,6 +137,3 @@ def _place(text: str | None) -> FoundPlace | None:
         raise ValueError(
             f"--before: {text!r} is not a place; use the one that the page before has printed"
         ) from None
-
-
-_NO_CALL = EndedCall(0, "", 0, "", "", "", "", "", {}, None)

@@ -1,15 +1,15 @@
 """Text about recorded calls: tables, and the reasons of outcomes."""
 
-import csv
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from shutil import get_terminal_size
-from typing import Any, TextIO
+from typing import Any
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.index.reporting import Report
+from hookgate.proxy.audit.listing import call_document
 from hookgate.proxy.audit.reading import CHANGES, CallDetail, EndedCall, RecordedChange
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.proxy.cli.terminal import table_lines
@@ -34,51 +34,11 @@ _SHORT_ID = 12
 _LONGEST_REASON = 100
 
 
-def call_fields(call: EndedCall) -> JsonObject:
-    """Return the fields by which a call is listed in JSON and CSV."""
-    body = {**(call.start or {}), **call.body}
-    session, usage = read_object(body, "session"), read_object(body, "usage")
-    why = explain_outcome(body)
-    found: dict[str, int] = {}
-    for hook in objects(body.get("hooks")):
-        for kind, count in read_object(hook, "findings").items():
-            found[kind] = found.get(kind, 0) + count
-    return {
-        "id": call.id,
-        "at": utc_text(call.at / 1000),
-        "type": call.type,
-        "event": body.get("event") or "",
-        "outcome": call.outcome,
-        "hooks": list(why.hooks),
-        "reason": why.reason,
-        "found": found,
-        "status": body.get("status"),
-        "ms": read_object(body, "timings").get("total_ms"),
-        "input_tokens": usage.get("input_tokens"),
-        "output_tokens": usage.get("output_tokens"),
-        "cost": usage.get("cost"),
-        "model": call.model,
-        "asked": body.get("model") or "",
-        "key": call.key,
-        "issued_key": body.get("issued_key") or "",
-        "team": session.get("team") or "",
-        "session": call.session,
-        "agent": session.get("client") or "",
-        "path": read_object(body, "route").get("path") or "",
-    }
-
-
 def print_calls(calls: Sequence[EndedCall], *, as_json: bool, head: bool = True) -> None:
     """Print calls, one per line. `head` adds a line with the names of the columns."""
     if as_json:
         for call in calls:
-            document = {
-                **call_fields(call),
-                "position": call.position,
-                "body": call.body,
-                "start": call.start,
-            }
-            print(json.dumps(document, ensure_ascii=False), flush=True)
+            print(json.dumps(call_document(call), ensure_ascii=False), flush=True)
         return
     rows = [_row(call) for call in calls]
     columns: Sequence[str] = _COLUMNS
@@ -106,28 +66,6 @@ def _narrow(row: Sequence[str], width: int) -> tuple[str, ...]:
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def print_rows(columns: Sequence[str], rows: Iterable[Iterable[Any]], out: TextIO) -> None:
-    """Print rows as CSV with the names of their columns.
-
-    A spreadsheet must not take a text for a formula, because clients choose some texts.
-    """
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_csv_cell(value) for value in row])
-
-
-def _csv_cell(value: Any) -> Any:
-    if isinstance(value, dict):
-        value = "; ".join(f"{name} {count}" for name, count in value.items())
-    if isinstance(value, list):
-        value = "; ".join(map(str, value))
-    if not isinstance(value, str):
-        return "" if value is None else value
-    text = escape_controls(value, keep_lines=False)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
 
 
 def print_report(report: Report) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgate.proxy.audit.index.facts import facts_of
-from hookgate.proxy.audit.index.query import NAMES, WORDS, Amount, parse_query, with_name
+from hookgate.proxy.audit.index.query import MARKS, NAMES, WORDS, Amount, parse_query
 from hookgate.proxy.audit.index.times import moment, time_range
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -121,7 +121,7 @@ def test_an_amount_is_a_range_with_units(given: str, expected: Amount) -> None:
         ("denied", "'denied' is not a filter; write WORD:VALUE, such as outcome:denied"),
         ("team:web http://x", "there is no word 'http'; put text with a colon into quotation marks"),
         ("team:", "team: has no value; write team:VALUE"),
-        ('team:""', "team: has no value"),
+        ('hook:""', "hook: must have a name"),
         ('reason:"open', "has a quotation mark without another; close it"),
         ("team:a team:b", "team is given twice; separate several values by commas"),
         ("outcome:denid", r"outcome: 'denid' is not an outcome; use one of .*; did you mean denied\?"),
@@ -153,11 +153,32 @@ def test_no_text_is_more_than_a_mistake(given: str) -> None:
         query.matches(facts_of(0, {"outcome": "denied"}))
 
 
-@given(st.text("ab%_\\*A", max_size=6), st.text("ab%_\\*A", max_size=6))
+def quoted(name: str) -> str:
+    """The name as the panel writes it into a query."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+STRANGE = st.text('ab%_\\*A", :=', max_size=6)
+
+
+@given(STRANGE, STRANGE)
 def test_a_part_of_a_name_is_its_text_whatever_it_contains(part: str, name: str) -> None:
-    query = with_name(parse_query([]), "key", part, exact=False)
+    query = parse_query([f"key:*{quoted(part)}*"])
     call = facts_of(0, {"session": {"key": name}})
-    assert query.matches(call) == (bool(name) and part.lower() in name.lower())
+    assert query.matches(call) == (part.lower() in name.lower())
+
+
+@given(st.sampled_from(sorted({*NAMES} - {"outcome", "event"})), STRANGE, STRANGE)
+def test_a_whole_name_finds_only_calls_with_this_name_or_without_one(word: str, name: str, other: str) -> None:
+    value = f"={quoted(name)}" if NAMES[word].matching == "part" else quoted(name)
+    if word in MARKS and not name:
+        with pytest.raises(ValueError, match="must have a name"):
+            parse_query([f"{word}:{value}"])
+        return
+    query = parse_query([f"{word}:{value} since:7d"], at=NOW)
+    assert query.names[word].whole == (name,)
+    assert query.names[word].matches(other) == (other == name)
 
 
 def test_reasons_and_blocked_tools_are_content() -> None:

@@ -40,9 +40,9 @@ def found_without_index(audit: Indexed, query: Query) -> list[str]:
 FILTERS = {
     "key": ["ada", "bob", "K123", "b*", "nobody"],
     "owner": ["eve", "ada,bob", "*o*"],
-    "team": ["a", "b,e"],
+    "team": ["a", "b,e", '""', '"",a'],
     "session": ["s003", "s00*", "s*"],
-    "model": ["flash", "GEMINI", "100%", "_odd", '"*"', "none"],
+    "model": ["flash", "GEMINI", "100%", "_odd", '"*"', "none", "=gemini-2.5-flash", '=""'],
     "asked": ["pro", "gemini-3"],
     "agent": ["claude"],
     "outcome": ["denied", "denied,failed", "unanswered", "guarded", "stopped"],

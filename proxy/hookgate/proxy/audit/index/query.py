@@ -91,6 +91,7 @@ class Names:
 
     word: QueryWord
     whole: tuple[str, ...] = ()
+    """Whole names; an empty one stands for calls without a name."""
     patterns: tuple[str, ...] = ()
     """Patterns of LIKE, with a backslash before each character that means itself."""
 
@@ -150,7 +151,7 @@ class Query:
 def _names_in(call: CallFacts, word: QueryWord) -> list[str]:
     if word.name in MARKS:
         return [name for mark, name in call.marks if mark == word.name]
-    return [call.names[each] for each in word.fields if call.names[each]]
+    return [call.names[each] for each in word.fields if call.names[each]] or [""]
 
 
 def parse_query(
@@ -187,13 +188,6 @@ def parse_query(
     return query
 
 
-def with_name(query: Query, word: str, value: str, *, exact: bool) -> Query:
-    """Return the query with one more name: a whole one, or a part of names that ignores case."""
-    pattern = f"%{_like(value.lower(), stars=False)}%"
-    names = Names(NAMES[word], whole=(value,)) if exact else Names(NAMES[word], patterns=(pattern,))
-    return replace(query, names={**query.names, word: names})
-
-
 def _with(query: Query, word: str, value: str, at: datetime) -> Query:
     if word in NAMES:
         return replace(query, names={**query.names, word: _parse_names(NAMES[word], value)})
@@ -216,16 +210,19 @@ def _with(query: Query, word: str, value: str, at: datetime) -> Query:
     return replace(query, sort=name, ascending=order == "asc")
 
 
-_TOKEN = re.compile(r'(?:"[^"]*"|\S)+')
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+"""A part of a value in which every character means itself, except for a backslash before a quotation mark."""
+
+_TOKEN = re.compile(rf"(?:{_QUOTED.pattern}|\S)+", re.DOTALL)
 _WORD = re.compile(r"([a-z_]+):", re.IGNORECASE)
 
 
 def _filters(texts: Iterable[str]) -> list[tuple[str, str]]:
     filters: list[tuple[str, str]] = []
     for text in texts:
-        if text.count('"') % 2:
+        if '"' in _QUOTED.sub("", text):
             raise ValueError(f"{text!r} has a quotation mark without another; close it")
-        for token in _TOKEN.findall(text):
+        for token in (found[0] for found in _TOKEN.finditer(text)):
             if (found := _WORD.match(token)) is not None:
                 filters.append((_known(found[1], token), token[found.end() :]))
             elif filters and filters[-1][1]:
@@ -250,27 +247,41 @@ def _words() -> str:
 
 
 def _unquoted(value: str) -> str:
-    return value.replace('"', "").strip()
+    """Return a value without its quotation marks."""
+    return _QUOTED.sub(lambda quoted: re.sub(r'\\(["\\])', r"\1", quoted[1]), value)
 
 
 def _parse_names(word: QueryWord, value: str) -> Names:
-    parts = [value] if word.name == "reason" else re.findall(r'(?:"[^"]*"|[^,])+', value)
     whole: list[str] = []
     patterns: list[str] = []
-    for part in filter(None, map(_unquoted, parts)):
+    for part in map(str.strip, _parts(word, value)):
+        name = _unquoted(part)
+        if not name and not _QUOTED.search(part):
+            continue
         if word.values:
-            whole += GROUPS.get(part, (_one_of(part, word),))
+            whole += GROUPS.get(name, (_one_of(name, word),))
         elif word.name == "event":
-            whole.append(_event(part))
-        elif word.matching == "part":
-            patterns.append(f"%{_like(part.lower())}%")
-        elif "*" in part:
-            patterns.append(_like(part.lower()))
+            whole.append(_event(name))
+        elif not name and word.name in MARKS:
+            raise ValueError("must have a name")
+        elif word.matching == "part" and part.startswith("="):
+            whole.append(name.removeprefix("="))
+        elif word.matching == "part" and name:
+            patterns.append(f"%{_pattern(part)}%")
+        elif "*" in _QUOTED.sub("", part):
+            patterns.append(_pattern(part))
         else:
-            whole.append(part)
+            whole.append(name)
     if not whole and not patterns:
         raise ValueError("has no value")
     return Names(word, tuple(dict.fromkeys(whole)), tuple(dict.fromkeys(patterns)))
+
+
+def _parts(word: QueryWord, value: str) -> list[str]:
+    """Return the values that a value consists of, with their quotation marks."""
+    if word.name == "reason":
+        return [value]
+    return [found[0] for found in re.finditer(rf"(?:{_QUOTED.pattern}|[^,])+", value, re.DOTALL)]
 
 
 def _one_of(value: str, word: QueryWord) -> str:
@@ -288,10 +299,18 @@ def _event(value: str) -> str:
     raise ValueError(f"{value!r} is not an event; use one of {', '.join(EVENTS)}")
 
 
-def _like(text: str, *, stars: bool = True) -> str:
-    """Return the pattern of LIKE for a text, in which stars may stand for any characters."""
-    escaped = re.sub(r"([\\%_])", r"\\\1", text)
-    return escaped.replace("*", "%") if stars else escaped
+def _pattern(part: str) -> str:
+    """Return the pattern of LIKE for a value, in which stars that are not quoted stand for any characters."""
+    pattern, end = "", 0
+    for quoted in _QUOTED.finditer(part):
+        pattern += _like(part[end : quoted.start()]).replace("*", "%") + _like(_unquoted(quoted[0]))
+        end = quoted.end()
+    return pattern + _like(part[end:]).replace("*", "%")
+
+
+def _like(text: str) -> str:
+    """Return what matches a text in a pattern of LIKE; names are compared in lower case."""
+    return re.sub(r"([\\%_])", r"\\\1", text.lower())
 
 
 def _expression(pattern: str) -> "re.Pattern[str]":

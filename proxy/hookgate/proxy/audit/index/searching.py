@@ -84,9 +84,11 @@ class Term:
 
     def any_of(self, column: Any) -> ColumnElement[bool]:
         """Return the condition that a column has one of the numbers."""
-        few = len(self.numbers) <= _MAX_NUMBERS
-        condition: ColumnElement[bool] = column.in_(self.numbers if few else self.lookup)
-        return condition
+        if len(self.numbers) <= _MAX_NUMBERS:
+            few: ColumnElement[bool] = column.in_(self.numbers)
+            return few
+        condition: ColumnElement[bool] = column.in_(self.lookup)
+        return or_(condition, column == 0) if 0 in self.numbers else condition
 
 
 class CallSearch:
@@ -135,6 +137,8 @@ def _term(connection: Connection, names: Names) -> Term:
     named = audit_names.c.field.in_(fields), or_(*either)
     rows = connection.execute(select(audit_names.c.number, audit_names.c.calls).where(*named)).all()
     numbers, calls = tuple(row.number for row in rows), sum(row.calls for row in rows)
+    if "" in names.whole:  # the calls without a name, which nobody has counted
+        numbers, calls = (*numbers, 0), _LARGEST
     return Term(fields, numbers, calls, select(audit_names.c.number).where(*named))
 
 
