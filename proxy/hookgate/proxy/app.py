@@ -141,6 +141,7 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
                 admin.url,
                 pushed=parts.pushed,
                 record=None if admin.audit is None else admin.audit.record_change,
+                readiness=admin.readiness,
             ) as admin.panel,
             serve_on(gateway.handle, *address, parts.limits, certificate) as url,
         ):

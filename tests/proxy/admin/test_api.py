@@ -105,7 +105,7 @@ async def test_calls_are_found_by_a_query(audit: dict[str, Any] | None, tmp_path
             assert len(found["calls"]) == (0 if audit is None and "reason" in query else count), query
         for path, message in (
             ("calls?q=tem:web", "q: 'tem:web': there is no word 'tem'"),
-            ("calls?team=web", "team: is not a parameter of this request; use q, session"),
+            ("calls?team=web", "team: is not a parameter of this request; use q, limit, before, format"),
             ("report?by=tem", "by: must be one or several of" if audit is not None else "need the audit"),
         ):
             answer = await ask(gateway.admin, "GET", f"/api/{path}", BEARER)
@@ -154,20 +154,21 @@ async def test_filters_leave_what_they_name(audit: dict[str, Any] | None, tmp_pa
             await called(gateway, session=session)
         await eventually(gateway, "calls", 3)
         for query, count in {
-            "session=s-1": 2,
-            "outcome=denied": 3,
-            "outcome=answered": 0,
-            "model=gemini-2.5-flash&session=s-2": 1,
-            "key=nobody": 0,
-            "session=S-": 3,
-            "session=1&model=FLASH": 2,
-            "session=_-": 0,
-            "model=%25": 0,
-            "session=s-&exact=1": 0,
-            "session=s-1&exact=1": 2,
-            "outcome=deni": 0,
+            "session:s-1": 2,
+            "outcome:denied": 3,
+            "outcome:answered": 0,
+            "model:gemini-2.5-flash session:s-2": 1,
+            "model:=gemini-2.5-flash": 3,
+            "model:=gemini-2.5": 0,
+            "key:nobody": 0,
+            'team:""': 3,
+            "session:S-*": 3,
+            'session:"S-*"': 0,
+            "session:*1 model:FLASH": 2,
+            "session:_-*": 0,
+            "model:%": 0,
         }.items():
-            assert len((await get_json(gateway, f"calls?{query}"))["calls"]) == count, query
+            assert len((await get_json(gateway, f"calls?q={quote(query)}"))["calls"]) == count, query
 
 
 @pytest.mark.parametrize("sessions", [3, 60])
@@ -180,7 +181,7 @@ async def test_parts_of_names_are_found_in_order_and_in_pages(sessions: int, tmp
         await eventually(gateway, "calls?limit=200", sessions)
         found, before = [], ""
         while not found or before:
-            page = await get_json(gateway, f"calls?session=NIGHT&model=gemini&limit=2&before={before}")
+            page = await get_json(gateway, f"calls?q=session:NIGHT*%20model:gemini&limit=2&before={before}")
             found += [call["id"] for call in page["calls"]]
             before = page["older"]
     assert found == made[::-1]

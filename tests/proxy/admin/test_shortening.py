@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.proxy.admin.calls import LONGEST_TEXT, MAX_CHARACTERS, MAX_ITEMS, shorten
+from hookgate.proxy.admin.call_content import LONGEST_TEXT, MAX_CHARACTERS, MAX_ITEMS, shorten
 
 _SMALL = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(max_size=50),

@@ -18,7 +18,7 @@ from support.programs.program import run
 from support.wire import SSE, STREAM, STREAM_HEAD, UNARY, ask, connected, peer, post, prompt
 
 from hookgate.hooks import SessionContext
-from hookgate.proxy.admin.calls import hook_changes
+from hookgate.proxy.admin.call_content import hook_changes
 from hookgate.proxy.audit.content import Contents
 from hookgate.proxy.audit.reading import CallDetail
 from hookgate.proxy.audit.verifying import verify_lines

@@ -81,7 +81,7 @@ async def panel_gateway(
         open_audit_trail(config.audit, None, sources.state) as audit_trail,
     ):
         gateway = Gateway(reloader, upstreams, config, metrics, audit=audit_trail)
-        operated.receipts = gateway.receipts
+        operated.receipts, operated.audit = gateway.receipts, audit_trail
         if sign_in is not None:  # the panel's URL was not known before
             config = Config.model_validate({**sections, "sign_in": {"url": admin_url, **sign_in}})
         effective = EffectiveConfig(config, {f"keys.{name}": "hookgate.toml" for name in config.keys}, None)
@@ -94,6 +94,7 @@ async def panel_gateway(
                 store_url,
                 admin_url,
                 record=audit_trail.record_change if audit_trail else None,
+                readiness=operated.readiness,
             ) as operated.panel,
             serve_on(gateway.handle, "127.0.0.1", 0) as url,
         ):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -113,7 +113,7 @@ def counts_of(rules: Iterable[LimitRule], session: SessionContext, instant: date
         for measure in MEASURES:
             if (most := rule.most(measure)) is not None:
                 fields = [measure, rule.per, *_subject(rule, session), rule.window, window.begins.isoformat()]
-                key = json.dumps(fields + _rule_id(rule), separators=(",", ":"))
+                key = json.dumps(fields + rule_id(rule), separators=(",", ":"))
                 yield Count(rule, measure, key, most, window.ends)
 
 
@@ -130,7 +130,31 @@ def _subject(rule: LimitRule, session: SessionContext) -> list[str]:
             return []
 
 
-def _rule_id(rule: LimitRule) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class CountName:
+    """What the key of a count says: whose usage it is, and in which window."""
+
+    measure: Measure
+    per: str
+    subject: tuple[str, ...]
+    window: Period
+    begins: datetime
+    rule: tuple[str, ...]
+    """What else distinguishes rules: see `rule_id`."""
+
+
+def read_count_key(key: str) -> CountName | None:
+    """Return what the key of a count says, or None if it is the key of another number."""
+    try:
+        measure, per, *subject, window, begins, name, rest = json.loads(key)
+        if measure not in MEASURES or window not in get_args(Period):
+            return None
+        return CountName(measure, per, tuple(subject), window, datetime.fromisoformat(begins), (name, rest))
+    except (ValueError, TypeError):
+        return None
+
+
+def rule_id(rule: LimitRule) -> list[str]:
     """Return what else distinguishes counts. Its length is bounded, because databases limit that of keys."""
     rest = json.dumps(sorted(rule.models)) + rule.name[64:]
     return [rule.name[:64], sha256(rest.encode()).hexdigest()[:16]]

@@ -59,9 +59,13 @@ def _is_address(host: str) -> bool:
 HEADER = "X-Hookgate-Panel"
 """The header that every POST must have: pages of other origins cannot send it without a CORS preflight.
 
-With a cookie its value must be the session's proof, which `/api/live` takes in its query. A cookie is sent to
-every port of a machine, such as one where an agent serves pages; only the panel's page knows the proof.
+With a cookie its value must be the session's proof, which `/api/live` and downloads take in their query. A
+cookie is sent to every port of a machine, such as one where an agent serves pages; only the panel's page
+knows the proof.
 """
+
+PROOF = "proof"
+"""The parameter with the proof, in requests for which a page cannot set a header."""
 
 SESSION_SECONDS = 12 * 3600.0
 """The lifetime in seconds of a session that begins with the admin token."""
@@ -198,7 +202,7 @@ def _is_secure(request: web.BaseRequest) -> bool:
 def _proof(request: web.BaseRequest) -> str:
     """Return the proof that a page sends in addition to its cookie, or another text."""
     given = request.headers.get(HEADER)
-    return given or dict(parse_qsl(request.raw_path.partition("?")[2])).get("proof", "")
+    return given or dict(parse_qsl(request.raw_path.partition("?")[2])).get(PROOF, "")
 
 
 def _equal(given: str, right: str) -> bool:

@@ -3,23 +3,29 @@
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from typing import cast
+from io import StringIO
+from typing import Any, cast
 
 from hookgate.proxy import __version__
-from hookgate.proxy.admin.calls import Calls, refused_requests, sessions_page
+from hookgate.proxy.admin.access import PROOF
+from hookgate.proxy.admin.budgets import Budgets
+from hookgate.proxy.admin.calls import Calls, refused_requests
 from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
-from hookgate.proxy.admin.roles import Person, call_for, hooks_for
-from hookgate.proxy.audit.index.query import Query, parse_query, with_name
+from hookgate.proxy.admin.roles import Person, call_for, document_for, hooks_for, row_for
+from hookgate.proxy.audit.index.query import Query, parse_query
 from hookgate.proxy.audit.index.reporting import report_fields
+from hookgate.proxy.audit.listing import NO_CALL, call_document, call_fields, write_csv
+from hookgate.proxy.audit.reading import EndedCall
 from hookgate.proxy.config.reading import EffectiveConfig
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.metrics import TimeRange, Traffic
 from hookgate.proxy.observe.record import CALL_ID, Receipts
 from hookgate.proxy.policy import PushedPolicy, settings_out_of_force
 from hookgate.translator.fields import JsonObject
+from hookgate.translator.strictjson import dumps
 
 PAGE = 50
 """The default number of calls on a page."""
@@ -38,12 +44,24 @@ class PanelRequest:
     name: str = ""
 
 
-Answer = Callable[[PanelRequest], Awaitable[JsonObject]]
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file that is made while it is sent. To take a chunk may block."""
+
+    name: str
+    kind: str
+    """Its content type."""
+    chunks: Iterator[bytes]
+
+
+Answer = Callable[[PanelRequest], Awaitable[JsonObject | Download]]
+Readiness = Callable[[], Awaitable[tuple[int, JsonObject]]]
+"""Returns the status of `/readyz`, and its body."""
 
 
 @dataclass(frozen=True, slots=True)
 class PanelApi:
-    """The JSON API of the panel. Each answer is one JSON object. All of them may raise ApiError."""
+    """The JSON API of the panel. Each answer is a JSON object or a file. All of them may raise ApiError."""
 
     hooks: HookPanel
     calls: Calls
@@ -52,6 +70,8 @@ class PanelApi:
     effective: EffectiveConfig
     currency: str | None
     """The currency of costs; None without a price table."""
+    budgets: Budgets
+    readiness: Readiness
     pushed: PushedPolicy | None = None
 
     def answers(self) -> dict[str, Answer]:
@@ -64,6 +84,7 @@ class PanelApi:
             "GET /api/calls": self._page,
             "GET /api/calls/NAME": self._call,
             "GET /api/report": self._report,
+            "GET /api/budgets": self._budgets,
             "GET /api/refused": self._refused,
             "GET /api/sessions": self._sessions,
         }
@@ -83,6 +104,7 @@ class PanelApi:
             "hooks": listed["hooks"],
             "calls_from": self.calls.source,
             "content": config.audit.content if config.audit.enabled else "off",
+            "readiness": (await self.readiness())[1],
             "files": in_force["files"],
             "pushed": in_force["pushed"],
             **settings_out_of_force(self.hooks.reloader.not_in_force),
@@ -103,12 +125,25 @@ class PanelApi:
             raise ApiError(400, "span: must be hour or day")
         return self.traffic.series(cast(TimeRange, span))
 
-    async def _page(self, asked: PanelRequest) -> JsonObject:
-        _check_parameters(asked.query, ("q", *FILTERS, "exact", "limit", "before"))
-        query, limit = _query(asked), _limit(asked.query)
-        page = await asyncio.to_thread(self.calls.page, query, limit, asked.query.get("before", ""))
-        found = {"calls": page.rows, "older": page.older, "source": self.calls.source}
+    async def _page(self, asked: PanelRequest) -> JsonObject | Download:
+        _check_parameters(asked.query, ("q", "limit", "before", "format"))
+        query, kind = _query(asked), asked.query.get("format", "")
+        if kind:
+            return await self._download(asked.person, query, kind)
+        page = await asyncio.to_thread(
+            self.calls.page, query, _limit(asked.query), asked.query.get("before", "")
+        )
+        rows = [row_for(asked.person, row) for row in page.rows]
+        found = {"calls": rows, "older": page.older, "source": self.calls.source}
         return {**found, "currency": self.currency}
+
+    async def _download(self, person: Person, query: Query, kind: str) -> Download:
+        """Return all calls of a query as a file, which is made page by page."""
+        if kind not in _FORMATS:
+            raise ApiError(400, f"format: must be one of {', '.join(_FORMATS)}")
+        pages = await asyncio.to_thread(self.calls.pages, query)
+        chunks = _csv_chunks(person, pages) if kind == "csv" else _json_chunks(person, pages)
+        return Download(f"calls.{kind}", _FORMATS[kind], chunks)
 
     async def _report(self, asked: PanelRequest) -> JsonObject:
         _check_parameters(asked.query, ("q", "by", "limit"))
@@ -119,12 +154,21 @@ class PanelApi:
     async def _refused(self, _: PanelRequest) -> JsonObject:
         return {"requests": refused_requests(self.receipts)[:MOST]}
 
+    async def _budgets(self, asked: PanelRequest) -> JsonObject:
+        configuration = self.hooks.reloader.current.configuration
+        rows = await asyncio.to_thread(self.budgets.rows, configuration.hooks())
+        return {"budgets": rows, "currency": self.currency}
+
     async def _sessions(self, asked: PanelRequest) -> JsonObject:
-        return await asyncio.to_thread(sessions_page, self.calls, asked.query.get("before", ""))
+        _check_parameters(asked.query, ("q", "before"))
+        before = asked.query.get("before", "")
+        page = await asyncio.to_thread(self.calls.sessions, _query(asked), before)
+        found = {"sessions": page.rows, "older": page.older, "source": self.calls.source}
+        return {**found, "currency": self.currency}
 
     async def _call(self, asked: PanelRequest) -> JsonObject:
-        call = asked.name
-        found = await asyncio.to_thread(self.calls.call, call) if CALL_ID.fullmatch(call) else None
+        call = await self.whole_id(asked.name)
+        found = None if call is None else await asyncio.to_thread(self.calls.call, call)
         if found is None:
             raise ApiError(404, _NO_CALL)
         seen = asked.person.sees_content
@@ -133,9 +177,44 @@ class PanelApi:
             "content": found["content"] if seen else None,
         }
 
+    async def whole_id(self, text: str) -> str | None:
+        """Return the ID of the call that is this text or begins with it, or None.
 
-FILTERS = ("session", "key", "model", "outcome")
-"""The words of a query that are parameters as well, for parts of names."""
+        Raises ApiError (400) if several calls have such IDs.
+        """
+        if CALL_ID.fullmatch(text):
+            return text
+        if not _SHORT_ID.fullmatch(text):
+            return None
+        try:
+            return await asyncio.to_thread(self.calls.whole_id, text)
+        except ValueError as error:
+            raise ApiError(400, str(error)) from None
+
+
+_SHORT_ID = re.compile(r"[0-9a-f]{4,31}")
+
+_FORMATS: Mapping[str, str] = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl"}
+"""The formats of downloads, with their content types."""
+
+
+def _csv_chunks(person: Person, pages: Iterator[list[EndedCall]]) -> Iterator[bytes]:
+    columns = [*row_for(person, call_fields(NO_CALL))]
+    yield _csv_text(columns, ())
+    for calls in pages:
+        yield _csv_text((), (row_for(person, call_fields(call)).values() for call in calls))
+
+
+def _csv_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> bytes:
+    text = StringIO()
+    write_csv(columns, rows, text)
+    return text.getvalue().encode()
+
+
+def _json_chunks(person: Person, pages: Iterator[list[EndedCall]]) -> Iterator[bytes]:
+    for calls in pages:
+        yield b"".join(dumps(document_for(person, call_document(call))) + b"\n" for call in calls)
+
 
 _NOT_FOR_VIEWERS = "Reasons and blocked tools are content: to search in them, you need the role auditor."
 
@@ -143,7 +222,7 @@ _NOT_FOR_VIEWERS = "Reasons and blocked tools are content: to search in them, yo
 def _check_parameters(query: Mapping[str, str], known: Sequence[str]) -> None:
     """Raise ApiError (400) if there is a parameter that would be ignored."""
     for name in query:
-        if name not in known:
+        if name not in known and name != PROOF:
             raise ApiError(400, f"{name}: is not a parameter of this request; use {', '.join(known)}")
 
 
@@ -153,9 +232,6 @@ def _query(asked: PanelRequest) -> Query:
         query = parse_query([asked.query.get("q", "")], zone=UTC)
     except ValueError as error:
         raise ApiError(400, f"q: {error}") from None
-    for name in FILTERS:
-        if value := asked.query.get(name):
-            query = with_name(query, name, value, exact=name == "outcome" or "exact" in asked.query)
     if query.asks_content and not asked.person.sees_content:
         raise ApiError(403, _NOT_FOR_VIEWERS)
     return query

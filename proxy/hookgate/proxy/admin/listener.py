@@ -100,6 +100,7 @@ class AdminListener:
             return error_response(ApiError(404, NO_RECEIPT))
         try:
             person = await self.panel.access.authorize(request, "GET /receipts/NAME")
+            name = await self.panel.api.whole_id(name) or name
             receipt = self.receipts.receipt_for(name)
             if receipt is None and self.audit is not None:
                 receipt = await self.audit.receipt_for(name)

@@ -1,11 +1,9 @@
-"""Live data for the panel: calls as they end, and changes of hooks."""
+"""Live data for the panel: how many calls have ended, and changes of hooks."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from hookgate.proxy.admin.calls import receipt_row
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import Receipts
 from hookgate.translator.fields import JsonObject
@@ -14,13 +12,10 @@ from hookgate.translator.strictjson import dumps
 MAX_READERS = 32
 MAX_WAITING = 16
 """Events that are queued for one reader."""
-MAX_ROWS = 50
-"""The maximum number of calls in one server-sent event, which also carries the total."""
-
 TICK_SECONDS = 0.25
 """Seconds between events. Calls that ended since the last tick are announced at the next one.
 
-Pages read the audit after each event. A record may come to the database 0.2 seconds after its call's end.
+Pages read their calls after each event. A record may come to the database 0.2 seconds after its call's end.
 """
 _QUIET_TICKS = 40
 """Ticks without events after which a comment is sent, so that closed connections are noticed."""
@@ -64,8 +59,7 @@ class LiveFeed:
         """Create the readers' hub. `hooks` returns the state of hooks as JSON; `tick` is in seconds."""
         self._receipts, self._hooks, self._tick = receipts, hooks, tick
         self._readers: set[Reader] = set()
-        self._ended: deque[JsonObject] = deque(maxlen=MAX_ROWS)
-        self._count = 0
+        self._ended = 0
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
@@ -95,23 +89,21 @@ class LiveFeed:
             self._receipts.watchers.remove(self._note)
             self._task.cancel()
             self._task = None
-            self._ended.clear()
-            self._count = 0
+            self._ended = 0
 
-    def _note(self, receipt: JsonObject) -> None:
-        self._ended.append(receipt)
-        self._count += 1
+    def _note(self, _: JsonObject) -> None:
+        self._ended += 1
 
     async def _broadcast(self) -> None:
         known, quiet = dumps(self._hooks()), 0
-        due: bytes | None = None
+        due = 0
         while True:
             await asyncio.sleep(self._tick)
             quiet += 1
-            if due is not None:
+            if due:
                 quiet = 0
-                self._put("calls", due)
-            due = self._take_calls()
+                self._put("calls", dumps({"count": due}))
+            due, self._ended = self._ended, 0
             if (hooks := dumps(self._hooks())) != known:
                 known, quiet = hooks, 0
                 self._put("hooks", hooks)
@@ -119,15 +111,6 @@ class LiveFeed:
                 quiet = 0
                 for reader in self._readers:
                     reader.put(b": still here\n\n")
-
-    def _take_calls(self) -> bytes | None:
-        """Return the data of an event about the calls that ended since the last tick, or None without any."""
-        if not self._count:
-            return None
-        data = dumps({"count": self._count, "rows": [receipt_row(receipt) for receipt in self._ended]})
-        self._ended.clear()
-        self._count = 0
-        return data
 
     def _put(self, event: str, data: bytes) -> None:
         message = b"event: " + event.encode() + b"\ndata: " + data + b"\n\n"

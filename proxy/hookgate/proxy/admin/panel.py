@@ -14,7 +14,8 @@ from yarl import URL
 
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
-from hookgate.proxy.admin.api import Answer, PanelApi, PanelRequest
+from hookgate.proxy.admin.api import Answer, Download, PanelApi, PanelRequest, Readiness
+from hookgate.proxy.admin.budgets import Budgets
 from hookgate.proxy.admin.calls import AuditedCalls, Calls, ReceivedCalls
 from hookgate.proxy.admin.live_feed import LiveFeed
 from hookgate.proxy.admin.policy import HookPanel, ReloadSettings
@@ -85,6 +86,8 @@ class Pages:
         return web.Response(body=data, headers=headers)
 
 
+MAX_DOWNLOADS = 4
+
 _UNREADABLE = "The panel cannot read its database at the moment; the gateway's log says why."
 _NOTHING = "There is nothing at this path of the admin listener."
 
@@ -110,9 +113,9 @@ class Panel:
         """The log message that says how to sign in; empty if the token is configured."""
         self.api, self.live = api, live
         self._sign_in, self._record = sign_in, record
-        self._pages = Pages()
+        self._pages, self._downloads = Pages(), 0
         self.handlers: dict[str, Handler] = {
-            **{route: _answering(answer) for route, answer in api.answers().items()},
+            **{route: self._answering(answer) for route, answer in api.answers().items()},
             "GET /": self._page,
             "GET /sign-in": self._page,
             "GET /panel/NAME": self._page,
@@ -206,6 +209,46 @@ class Panel:
     async def _sign_out(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
         return await self.access.sign_out(request)
 
+    # ---- what only reads
+
+    def _answering(self, answer: Answer) -> Handler:
+        """Return the handler of a route that only reads."""
+
+        async def handle(request: web.BaseRequest, asked: PanelRequest | None) -> web.StreamResponse:
+            if asked is None:
+                raise RuntimeError("this route needs a role")
+            found = await answer(asked)
+            return await self._send(request, found) if isinstance(found, Download) else _json(found)
+
+        return handle
+
+    async def _send(self, request: web.BaseRequest, file: Download) -> web.StreamResponse:
+        """Send a file while it is made. Raises ApiError (429) if too many are being sent."""
+        if self._downloads >= MAX_DOWNLOADS:
+            raise ApiError(429, f"{MAX_DOWNLOADS} downloads are running; wait until one has ended.")
+        headers = {
+            **HEADERS,
+            hdrs.CACHE_CONTROL: "no-store",
+            hdrs.CONTENT_TYPE: file.kind,
+            hdrs.CONTENT_DISPOSITION: f'attachment; filename="{file.name}"',
+        }
+        response = web.StreamResponse(headers=headers)
+        self._downloads += 1
+        try:
+            chunk = await asyncio.to_thread(next, file.chunks, None)  # an error before it has a status
+            await response.prepare(request)
+            while chunk is not None and request.method != hdrs.METH_HEAD:
+                await response.write(chunk)
+                chunk = await asyncio.to_thread(next, file.chunks, None)
+        except FAILURES as error:
+            if not response.prepared:
+                raise
+            log.error("a download was cut off, because the database cannot be read: %s", reason(error))
+            raise ConnectionAbortedError from None  # the client must not take it for the whole file
+        finally:
+            self._downloads -= 1
+        return response
+
     # ---- live events and changes
 
     async def _events(self, request: web.BaseRequest, _: PanelRequest | None) -> web.StreamResponse:
@@ -255,17 +298,6 @@ class Panel:
             await self._record(who, change, {**about, **({"subject": subject} if subject else {})})
 
 
-def _answering(answer: Answer) -> Handler:
-    """Return the handler of a route that only reads."""
-
-    async def handle(request: web.BaseRequest, asked: PanelRequest | None) -> web.StreamResponse:
-        if asked is None:
-            raise RuntimeError("this route needs a role")
-        return _json(await answer(asked))
-
-    return handle
-
-
 def _json(body: Mapping[str, Any]) -> web.Response:
     headers = {**HEADERS, hdrs.CACHE_CONTROL: "no-store", hdrs.CONTENT_TYPE: "application/json"}
     return web.Response(body=dumps(body), headers=headers)
@@ -282,10 +314,13 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
     pushed: PushedPolicy | None = None,
     reload: ReloadSettings | None = None,
     record: RecordChange | None = None,
+    *,
+    readiness: Readiness,
 ) -> AsyncIterator[Panel | None]:
     """Open the panel while the block runs. `url` is the admin listener's. Yields None without a listener.
 
-    `reload` applies changed settings of hooks, by default to `reloader` only. `record` records changes.
+    `readiness` is what the overview reports, as `/readyz` does. `reload` applies changed settings of hooks,
+    by default to `reloader` only. `record` records changes.
 
     Raises ConfigError if a file with a token or a secret is invalid, and StoreError if the audit cannot be
     read.
@@ -306,7 +341,9 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         receipts.watchers.append(traffic.add)
         stack.callback(receipts.watchers.remove, traffic.add)
         currency = prices.currency if prices else None
-        api = PanelApi(hooks, calls, receipts, traffic, effective, currency, pushed)
+        budgets = Budgets(store_url, sources.state)
+        stack.push_async_callback(asyncio.to_thread, budgets.close)
+        api = PanelApi(hooks, calls, receipts, traffic, effective, currency, budgets, readiness, pushed)
         yield Panel(access, api, events, invitation, _sign_in(config.sign_in, access.sessions), record)
 
 

@@ -56,6 +56,7 @@ ROUTES: Mapping[str, Role | None] = {
     "GET /api/policy": "viewer",
     "GET /api/calls": "viewer",
     "GET /api/report": "viewer",
+    "GET /api/budgets": "viewer",
     "GET /api/refused": "auditor",
     "GET /api/calls/NAME": "viewer",
     "GET /api/sessions": "viewer",
@@ -90,6 +91,9 @@ def find_route(method: str, path: str) -> tuple[str | None, str]:
 _CONTENT_OF_CALLS = frozenset({"reasons", "blocked", "refused"})
 """The fields of receipts that may quote content."""
 
+_CONTENT_OF_ROWS = frozenset({"reason", "blocked"})
+"""The fields of a call in a list that may quote content."""
+
 _CONTENT_OF_RUNS = frozenset({"found"})
 """The fields of hooks in receipts that name parts of the content."""
 
@@ -108,6 +112,21 @@ def call_for(person: Person, facts: JsonObject) -> JsonObject:
             for hook in shown["hooks"]
         ]
     return shown
+
+
+def row_for(person: Person, row: JsonObject) -> JsonObject:
+    """Return a call of a list as far as a person may see it."""
+    if person.sees_content:
+        return row
+    return {name: value for name, value in row.items() if name not in _CONTENT_OF_ROWS}
+
+
+def document_for(person: Person, document: JsonObject) -> JsonObject:
+    """Return a call with the bodies of its records, as a line of JSON, as far as a person may see it."""
+    if person.sees_content:
+        return document
+    bodies = {name: call_for(person, document[name] or {}) for name in ("body", "start")}
+    return {**row_for(person, document), **bodies}
 
 
 def hooks_for(person: Person, answer: JsonObject) -> JsonObject:

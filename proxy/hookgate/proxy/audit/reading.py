@@ -1,5 +1,6 @@
 """Queries of the audit's records: the latest calls, those that the index has found, one call, new calls."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -133,6 +134,13 @@ class AuditReader:
                     break
         return found
 
+    def whole_id(self, text: str) -> str | None:
+        """Return the ID of the only record whose ID is this text or begins with it, or None.
+
+        Raises ValueError if the text is neither an ID nor the beginning of one, or that of several ones.
+        """
+        return only_id(text, self.ids(check_id(text), _MAX_MATCHES + 1))
+
     def call(self, receipt: str) -> CallDetail | None:
         """Return a call or event by its receipt's ID, or None. Raises ValueError if the ID is not hex."""
         with self._engine.begin() as connection:
@@ -142,6 +150,30 @@ class AuditReader:
             return None
         start = next((stored for stored in records if stored.record.type == "start"), None)
         return CallDetail(start, next((stored for stored in records if stored.record.type != "start"), None))
+
+
+_PREFIX = re.compile(r"[0-9a-f]{4,32}")
+
+_MAX_MATCHES = 5
+"""The maximum number of IDs to name if several begin with the same digits."""
+
+
+def check_id(text: str) -> str:
+    """Return a text that is an ID or the beginning of one. Raises ValueError for others."""
+    if not _PREFIX.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is not a receipt ID: use the 32 hexadecimal digits of the header x-hookgate-receipt, "
+            "or at least the first 4 of them"
+        )
+    return text
+
+
+def only_id(text: str, ids: Sequence[str]) -> str | None:
+    """Return the only ID of those that begin with a text, or None without one. Raises ValueError."""
+    if len(ids) > 1:
+        listed = ", ".join(ids[:_MAX_MATCHES]) + (", …" if len(ids) > _MAX_MATCHES else "")
+        raise ValueError(f"several calls have IDs that begin with {text}: {listed}; use more digits")
+    return ids[0] if ids else None
 
 
 def _is_of_the_audit_itself(row: Any) -> bool:

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -122,9 +121,6 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
 
 
 _TAIL = 10
-_PREFIX = re.compile(r"[0-9a-f]{4,32}")
-_MAX_MATCHES = 5
-"""The maximum number of IDs to name if several begin with the same digits."""
 _CHAINS = 20
 """The maximum number of chains to print one by one."""
 _POLL_SECONDS = 0.5
@@ -205,26 +201,13 @@ def _list_changes(database: Database, index: CallIndex, given: argparse.Namespac
 
 def _show(database: Database, given: argparse.Namespace) -> int:
     reader = AuditReader(database)
-    receipts = reader.ids(_check_prefix(given.id), _MAX_MATCHES + 1)
-    if len(receipts) > 1:
-        listed = ", ".join(receipts[:_MAX_MATCHES]) + (", …" if len(receipts) > _MAX_MATCHES else "")
-        raise ValueError(f"several calls have IDs that begin with {given.id}: {listed}; use more digits")
-    detail = reader.call(receipts[0]) if receipts else None
+    receipt = reader.whole_id(given.id)
+    detail = None if receipt is None else reader.call(receipt)
     if detail is None:
         print(f"hookgate: there is no record of the call {given.id}", file=sys.stderr)
         return 1
     print_call(detail, as_json=given.json)
     return 0
-
-
-def _check_prefix(text: str) -> str:
-    """Check and return an ID or its beginning. Raises ValueError if it is neither."""
-    if not _PREFIX.fullmatch(text):
-        raise ValueError(
-            f"{text!r} is not a receipt ID: use the 32 hexadecimal digits of the header x-hookgate-receipt, "
-            "or at least the first 4 of them"
-        )
-    return text
 
 
 async def _tail(database: Database, given: argparse.Namespace) -> int:

@@ -231,7 +231,16 @@ async def _supervise(
             policy.running_policy(reloader, sources.state, pushed),
             _running_admin(config, reloader, processes) as admin,
             open_panel(
-                effective, sources, reloader, receipts, url, admin.url, pushed, group.reload, record
+                effective,
+                sources,
+                reloader,
+                receipts,
+                url,
+                admin.url,
+                pushed,
+                group.reload,
+                record,
+                readiness=admin.readiness,
             ) as admin.panel,
         ):
             admin.receipts, admin.group, admin.pushed = receipts, group, pushed

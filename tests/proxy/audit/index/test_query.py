@@ -170,7 +170,9 @@ def test_a_part_of_a_name_is_its_text_whatever_it_contains(part: str, name: str)
 
 
 @given(st.sampled_from(sorted({*NAMES} - {"outcome", "event"})), STRANGE, STRANGE)
-def test_a_whole_name_finds_only_calls_with_this_name_or_without_one(word: str, name: str, other: str) -> None:
+def test_a_whole_name_finds_only_calls_with_this_name_or_without_one(
+    word: str, name: str, other: str
+) -> None:
     value = f"={quoted(name)}" if NAMES[word].matching == "part" else quoted(name)
     if word in MARKS and not name:
         with pytest.raises(ValueError, match="must have a name"):

@@ -13,8 +13,8 @@ from sqlalchemy import ColumnElement, Connection, FromClause, Table, case, func,
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.index.building import CallIndex, bucket_bound
-from hookgate.proxy.audit.index.query import Query
-from hookgate.proxy.audit.index.searching import Term, find_terms, range_conditions
+from hookgate.proxy.audit.index.query import NAMES, Names, Query
+from hookgate.proxy.audit.index.searching import FoundSession, Term, find_terms, range_conditions
 from hookgate.proxy.audit.index.times import DAY, HOUR, QUARTER
 from hookgate.proxy.store.models import (
     CALLER_FIELDS,
@@ -45,6 +45,9 @@ _OF_HOOKS = ("hook", "event", "team")
 _TIMES = ("hour", "day")
 
 _NAMES_AT_ONCE = 500
+
+_PARTS_OF_SESSIONS = 2000
+"""The maximum number of groups of the calls of some sessions."""
 
 _FEW_CALLS = 50_000
 """Calls of names for which their index is read rather than all calls of the time."""
@@ -128,6 +131,30 @@ class Reports:
                 found = sums.read_largest(connection, terms, limit)
             rows = _named(connection, found.groups, by)
         return Report(tuple(by), columns, rows, tuple(found.total), found.count, query.since, query.until)
+
+    def sessions(
+        self, sessions: Iterable[FoundSession]
+    ) -> Iterator[tuple[FoundSession, JsonObject, tuple[float, ...]]]:
+        """Yield the sums of sessions in parts: a session, team, client and model of calls, and sums.
+
+        The sums are those of calls, of denied ones, tokens and cost.
+        """
+        wanted = {*sessions}
+        if not wanted:
+            return
+        names = Names(NAMES["session"], whole=tuple(dict.fromkeys(each.session for each in wanted)))
+        by = ("session", "owner", "team", "agent", "model")
+        for row in self.report(Query({"session": names}), by, _PARTS_OF_SESSIONS).rows:
+            session, owner, team, client, model = row[: len(by)]
+            sums = dict(zip(CALL_COLUMNS, row[len(by) :], strict=True))
+            if (each := FoundSession(session, owner)) in wanted:
+                amounts = (
+                    sums["calls"],
+                    sum(sums[outcome] for outcome in ("denied", "stopped", "blocked")),
+                    sums["input_tokens"] + sums["output_tokens"],
+                    sums["cost"],
+                )
+                yield each, {"team": team, "client": client, "model": model}, amounts
 
 
 @dataclass(frozen=True, slots=True)

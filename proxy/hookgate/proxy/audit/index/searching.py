@@ -6,8 +6,8 @@ each of these calls. Names are looked up first, so that a part of a name costs n
 
 import heapq
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -25,6 +25,12 @@ _MAX_SORTED = 20_000
 
 _MAX_NUMBERS = 1000
 """Numbers of names in a statement. If more match, the statement looks them up itself."""
+
+_LOOK = 500
+"""Calls that are looked at together for their sessions."""
+
+_MAX_LOOKED = 10_000
+"""Calls that are looked at for a page of sessions."""
 
 _AMOUNTS = {
     "time": audit_calls.c.at,
@@ -59,6 +65,14 @@ def parse_place(text: str) -> FoundPlace:
         raise ValueError("must be the `older` value of a page")
     number = float(found[1]) if re.search(r"[.e]", found[1]) else int(found[1])
     return FoundPlace(int(found[2]), number)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSession:
+    """A session and the owner of the key to which it belongs; other keys may have a session of this name."""
+
+    session: str
+    owner: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +130,45 @@ class CallSearch:
                 return []
             rows = _first_rows(connection, query, terms, limit, after)
             return [FoundPlace(row.position, row.amount) for row in rows]
+
+    def sessions(
+        self, query: Query, limit: int, after: FoundPlace | None = None
+    ) -> tuple[dict[FoundSession, int], FoundPlace | None]:
+        """Return the sessions of the first calls of a query, each with the time of its first one found.
+
+        The order is that of time, the latest first. Looks at a bounded number of calls. Also returns the
+        place after which to go on; None at the end.
+        """
+        query = replace(query, sort="time", ascending=False)
+        found: dict[tuple[int, int], int] = {}
+        looked = 0
+        while looked < _MAX_LOOKED and len(found) < limit:
+            places = self.places(query, _LOOK, after)
+            for position, session, owner, at in self._sessions_at(places):
+                after = FoundPlace(position, at)
+                if session:
+                    found.setdefault((session, owner), at)
+                if len(found) == limit:
+                    break
+            if len(places) < _LOOK and len(found) < limit:
+                return self._named_sessions(found), None
+            looked += len(places)
+        return self._named_sessions(found), after
+
+    def _sessions_at(self, places: Sequence[FoundPlace]) -> list[tuple[int, int, int, int]]:
+        columns = (audit_calls.c[each] for each in ("position", "session", "owner", "at"))
+        positions = [each.position for each in places]
+        with self._database.reading.begin() as connection:
+            rows = connection.execute(select(*columns).where(audit_calls.c.position.in_(positions)))
+            by_position = {row.position: (row.position, row.session, row.owner, row.at) for row in rows}
+        return [by_position[each] for each in positions if each in by_position]
+
+    def _named_sessions(self, found: Mapping[tuple[int, int], int]) -> dict[FoundSession, int]:
+        numbers = {number for pair in found for number in pair}
+        query = select(audit_names.c.number, audit_names.c.name).where(audit_names.c.number.in_(numbers))
+        with self._database.reading.begin() as connection:
+            names = {0: "", **{row.number: row.name for row in connection.execute(query)}}
+        return {FoundSession(names[session], names[owner]): at for (session, owner), at in found.items()}
 
 
 def find_terms(connection: Connection, query: Query) -> list[Term] | None:
