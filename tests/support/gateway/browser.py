@@ -88,7 +88,7 @@ async def browsing(
 
 def _is_error(said: Any) -> bool:
     # A browser notes each answer that is an error, also those that a page expects.
-    return said.type == "error" and not re.search(r"responded with a status of (401|403|502)", said.text)
+    return said.type == "error" and not re.search(r"responded with a status of (400|401|403|502)", said.text)
 
 
 async def go(page: Page, route: str) -> None:

@@ -15,7 +15,7 @@ from hookgate.proxy.admin.budgets import Budgets
 from hookgate.proxy.admin.calls import Calls, refused_requests
 from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
 from hookgate.proxy.admin.roles import Person, call_for, document_for, hooks_for, row_for
-from hookgate.proxy.audit.index.query import Query, parse_query
+from hookgate.proxy.audit.index.query import WORD_HELP, Query, parse_query
 from hookgate.proxy.audit.index.reporting import report_fields
 from hookgate.proxy.audit.listing import NO_CALL, call_document, call_fields, write_csv
 from hookgate.proxy.audit.reading import EndedCall
@@ -85,6 +85,7 @@ class PanelApi:
             "GET /api/calls/NAME": self._call,
             "GET /api/report": self._report,
             "GET /api/budgets": self._budgets,
+            "GET /api/words": self._words,
             "GET /api/refused": self._refused,
             "GET /api/sessions": self._sessions,
         }
@@ -153,6 +154,9 @@ class PanelApi:
 
     async def _refused(self, _: PanelRequest) -> JsonObject:
         return {"requests": refused_requests(self.receipts)[:MOST]}
+
+    async def _words(self, _: PanelRequest) -> JsonObject:
+        return {"words": [{"name": name, "help": text} for name, text in WORD_HELP.items()]}
 
     async def _budgets(self, asked: PanelRequest) -> JsonObject:
         configuration = self.hooks.reloader.current.configuration

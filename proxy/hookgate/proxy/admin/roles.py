@@ -57,6 +57,7 @@ ROUTES: Mapping[str, Role | None] = {
     "GET /api/calls": "viewer",
     "GET /api/report": "viewer",
     "GET /api/budgets": "viewer",
+    "GET /api/words": "viewer",
     "GET /api/refused": "auditor",
     "GET /api/calls/NAME": "viewer",
     "GET /api/sessions": "viewer",

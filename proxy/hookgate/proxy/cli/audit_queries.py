@@ -5,7 +5,7 @@ import json
 import sys
 
 from hookgate.proxy.audit.index.building import CallIndex
-from hookgate.proxy.audit.index.query import AMOUNTS, NAMES, SORTS, TIMES, Query, parse_query
+from hookgate.proxy.audit.index.query import WORD_HELP, Query, parse_query
 from hookgate.proxy.audit.index.reporting import GROUPS, Reports, report_fields
 from hookgate.proxy.audit.index.searching import CallSearch, FoundPlace, parse_place
 from hookgate.proxy.audit.listing import NO_CALL, call_fields, found_pages, write_csv
@@ -14,13 +14,6 @@ from hookgate.proxy.cli.flags import whole_number
 from hookgate.proxy.cli.tables import print_calls, print_report
 from hookgate.proxy.cli.terminal import progress
 from hookgate.proxy.store.database import Database
-
-_FLAGS = {
-    **{name: f"only those {word.help}" for name, word in NAMES.items()},
-    **{name: f"only those {text}" for name, text in AMOUNTS.items()},
-    **{name: text if name == "zone" else f"only those {text}" for name, text in TIMES.items()},
-    "sort": f"the order: {', '.join(SORTS)}, with the newest or largest first; -asc for the other way",
-}
 
 
 def add_query_flags(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +24,7 @@ def add_query_flags(parser: argparse.ArgumentParser) -> None:
         metavar="WORD:VALUE",
         help="what to find, such as team:web outcome:denied since:yesterday; each word is also a flag",
     )
-    for name, text in _FLAGS.items():
+    for name, text in WORD_HELP.items():
         parser.add_argument(f"--{name}", metavar="VALUE", help=text.replace("%", "%%"))
 
 
@@ -67,7 +60,7 @@ def add_report_flags(parser: argparse.ArgumentParser) -> None:
 
 def run_query(records: Database, index: CallIndex, given: argparse.Namespace) -> int:
     """Run `list` or `report`, and return the exit code. Raises ValueError for a query, or database errors."""
-    flags = {name: value for name in _FLAGS if (value := getattr(given, name)) is not None}
+    flags = {name: value for name in WORD_HELP if (value := getattr(given, name)) is not None}
     try:
         query = parse_query(given.query, flags)
     except ValueError as error:

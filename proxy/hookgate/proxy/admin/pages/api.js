@@ -49,6 +49,9 @@ function begun(session) {
 /** Return the URL of the live events, for which a browser cannot set headers. */
 export const liveAddress = () => `api/live${querystring({ proof })}`;
 
+/** Return the proof of the session, for the addresses of downloads, for which a browser cannot set headers either. */
+export const proofOf = () => proof;
+
 /** Return the answer to a GET request below api/. Throws Failed. */
 export const get = (path, query = {}) => ask(`${path}${querystring(query)}`, { headers: { "X-Hookgate-Panel": proof || "1" } });
 

@@ -11,6 +11,7 @@ import { showCalls } from "./view-calls.js";
 import { showHooks } from "./view-hooks.js";
 import { showOverview } from "./view-overview.js";
 import { showPolicy } from "./view-policy.js";
+import { REPORTS, reportView } from "./view-report.js";
 import { showSession, showSessions } from "./view-sessions.js";
 
 const byId = (id) => document.getElementById(id);
@@ -23,10 +24,11 @@ let refusal = "";
 const ROUTES = [
   [/^$/, "overview", showOverview],
   [/^calls$/, "calls", showCalls],
-  [/^calls\/([0-9a-f]{32})$/, "calls", showCall],
+  [/^calls\/([0-9a-f]{4,32})$/, "calls", showCall],
   [/^sessions$/, "sessions", showSessions],
   [/^sessions\/(.+)$/, "sessions", showSession],
   [/^hooks$/, "hooks", showHooks],
+  ...Object.entries(REPORTS).map(([name, { view = name }]) => [new RegExp(`^${name}$`, "u"), view, reportView(name)]),
   [/^policy$/, "policy", showPolicy],
 ];
 

@@ -1,6 +1,5 @@
 // Elements that several views share.
 
-import { querystring } from "./api.js";
 import { el, fill } from "./dom.js";
 import { count } from "./format.js";
 
@@ -13,11 +12,11 @@ const TONES = {
   refused: "warn", untrusted: "warn", synthetic: "info", observe: "info",
 };
 
-/** Return a badge with a word and a sign, because color alone is not enough. */
-export function badge(word) {
+/** Return a badge with a word, or another text for it, and a sign, because color alone is not enough. */
+export function badge(word, text = "") {
   const told = word || "in progress";
   return el("span", { class: `badge ${TONES[told] ?? "plain"}` },
-    el("span", { "aria-hidden": "true" }, SIGNS[told] ?? "…", " "), told);
+    el("span", { "aria-hidden": "true" }, SIGNS[told] ?? "…", " "), text || told);
 }
 
 /** Return the decisions of a call's hooks: those other than a plain allow by name, the others as a count. */
@@ -75,6 +74,14 @@ export function section(title, ...children) {
   return el("section", { class: "card" }, el("h2", {}, title), children);
 }
 
+/** Return figures side by side, made with `tile`. */
+export const tiles = (all) => el("dl", { class: "tiles" }, all);
+
+/** Return a figure with its name, and what it means. */
+export function tile(name, value, beside) {
+  return el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, el("strong", {}, value), beside && el("span", { class: "muted" }, beside)));
+}
+
 /** Return the title of a view, which gets the focus when the view is shown. */
 export function heading(title, ...beside) {
   return el("div", { class: "heading" }, el("h1", { tabindex: "-1" }, title), beside);
@@ -87,7 +94,7 @@ export const link = (address, ...told) => el("a", { href: address }, told);
 export const callLink = (id) => link(`#/calls/${id}`, el("code", {}, id.slice(0, 8)));
 
 /** Return the address of a session. Each key has its own sessions, even with the same name. */
-export const sessionAddress = (id, key) => `#/sessions/${encodeURIComponent(id)}${querystring({ key })}`;
+export const sessionAddress = (id, key) => `#/sessions/${encodeURIComponent(id)}?${new URLSearchParams({ key })}`;
 
 export const sessionLink = (id, key) => (id ? link(sessionAddress(id, key), el("code", {}, short(id))) : "–");
 

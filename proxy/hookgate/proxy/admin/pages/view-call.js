@@ -33,12 +33,13 @@ const FOUND = [
 const counted = (words) => Object.entries(words ?? {}).map(([word, times]) => (times > 1 ? `${word} ${count(times)}×` : word)).join(", ");
 
 export async function showCall({ parts: [id], person }) {
-  const told = await get(`calls/${id}`);
+  const told = await get(`calls/${id}`); // the first digits of an ID suffice
   const call = told.facts;
+  const name = `Call ${call.receipt.slice(0, 8)}`;
   return {
-    title: `Call ${id.slice(0, 8)}`,
+    title: name,
     node: [
-      heading(`Call ${id.slice(0, 8)}`, badge(call.outcome)),
+      heading(name, badge(call.outcome)),
       el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons), blocked(call)), section("Time", timeline(call.timings))),
       section("Hooks", call.hooks?.length ? table("What each hook did", HOOKS, call.hooks) : note("No hook ran for this call.")),
       ...findings(call.hooks ?? []),

@@ -1,59 +1,45 @@
-// The list of calls, live.
+// The list of the calls of a query, live.
 
-import { get, querystring } from "./api.js";
+import { get, proofOf } from "./api.js";
 import { columns } from "./calls.js";
 import { el, fill } from "./dom.js";
 import { plural } from "./format.js";
+import { Fresh } from "./fresh.js";
 import { heading, more, note } from "./parts.js";
+import { callsAddress, zoned } from "./query.js";
+import { downloads, orders, search, tried } from "./search.js";
 import { row, table } from "./table.js";
 
-const OUTCOMES = ["answered", "blocked", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"];
-const FILTERS = ["outcome", "session", "key", "model"];
 const MOST_ROWS = 500;
 const SPEAK_EVERY_MS = 10_000;
 
-export async function showCalls({ query, announce }) {
-  const wanted = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
-  const page = await get("calls", wanted);
+export async function showCalls({ query: given, announce }) {
+  const { q = "", ...others } = Object.fromEntries(given);
+  const query = zoned(q);
+  const [page, problem] = await tried(() => get("calls", { q: query, ...others }));
+  const form = search({ query: q, address: callsAddress, problem });
+  if (!page) return { title: "Calls", node: [heading("Calls"), form] };
   const shown = columns(page.currency);
-  const list = table("Calls, latest first", shown, page.calls);
+  const list = table("Calls", shown, page.calls);
   const body = list.querySelector("tbody");
-  const empty = note(FILTERS.some((name) => wanted[name]) ? "No call matches this filter." : "No calls yet. They appear here as they end.");
-  const news = new News(body, shown, wanted, announce, page, () => { empty.hidden = true; });
+  const empty = note(q ? "No call matches this query." : "No calls yet. They appear here as they end.");
   empty.hidden = page.calls.length > 0;
+  const audited = page.source === "audit";
+  const news = /(?:^|\s)sort:/u.test(q) && !/(?:^|\s)sort:time(?:-desc)?(?:\s|$)/u.test(q)
+    ? null : new News(body, shown, query, announce, page, () => { empty.hidden = true; });
   return {
     title: "Calls",
-    node: [heading("Calls", news.button), filters(wanted), news.told, list, empty, older(body, shown, wanted, page)],
-    live: (event, data) => event === "calls" && news.add(data),
+    node: [heading("Calls", news?.button), form, audited && orders(q, callsAddress), news?.told, list, empty,
+      audited && page.calls.length > 0 && downloads(query, proofOf()), older(body, shown, query, page)],
+    live: (event) => event === "calls" && news?.fresh.soon(),
+    close: () => news?.fresh.close(),
   };
 }
 
-/** Return whether a call matches the filter, by the gateway's rules: all values but the outcome are parts of names. */
-function fits(call, { outcome, ...names }) {
-  const contained = ([name, part]) => call[name].toLowerCase().includes(part.toLowerCase());
-  return (!outcome || call.outcome === outcome) && Object.entries(names).every(contained);
-}
-
-function filters(wanted) {
-  const field = (name, title, input) => el("div", { class: "field" }, el("label", { for: `by-${name}` }, title), input);
-  const text = (name, title) => field(name, title, el("input", { id: `by-${name}`, name, value: wanted[name], autocomplete: "off", spellcheck: "false" }));
-  const outcome = el("select", { id: "by-outcome", name: "outcome" }, el("option", { value: "" }, "any"),
-    OUTCOMES.map((each) => el("option", { value: each, selected: each === wanted.outcome }, each)));
-  const form = el("form", { class: "filters", "aria-label": "Filter calls" },
-    field("outcome", "Outcome", outcome), text("session", "Session"), text("key", "Key"), text("model", "Model"),
-    el("div", { class: "field buttons" }, el("button", { type: "submit", class: "primary" }, "Filter"), el("a", { class: "button", href: "#/calls" }, "Clear")));
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const chosen = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()]));
-    location.hash = `#/calls${querystring(chosen)}`;
-  });
-  return form;
-}
-
-function older(body, shown, wanted, page) {
+function older(body, shown, query, page) {
   let { older: before } = page;
   const [node, button] = more("Load older calls", async () => {
-    const next = await get("calls", { ...wanted, before });
+    const next = await get("calls", { q: query, before });
     const rows = next.calls.map((call) => row(shown, call));
     body.append(...rows);
     before = next.older;
@@ -70,30 +56,28 @@ class News {
   #oldest;
   #paused = false;
   #waiting = [];
-  #missed = 0;
+  #missed = false;
   #unsaid = 0;
   #spoke = 0;
 
-  constructor(body, shown, wanted, announce, page, first) {
-    Object.assign(this, { body, shown, wanted, announce, first });
-    this.#known = new Set(page.calls.map((call) => call.id));
+  constructor(body, shown, query, announce, page, first) {
+    Object.assign(this, { body, shown, query, announce, first });
+    this.#known = page.calls.map((call) => call.id);
     this.#oldest = page.older ? page.calls.at(-1).at : 0; // what ended before is on the next pages
     this.told = el("p", { class: "news", hidden: true });
     this.button = el("button", { type: "button", "aria-pressed": "false", on: { click: () => this.#toggle() } }, "Pause");
+    this.fresh = new Fresh(() => this.#load(), 250);
   }
 
-  add({ count: ended, rows }) {
-    const fresh = rows.filter((call) => call.at > this.#oldest && !this.#known.has(call.id));
-    fresh.forEach((call) => this.#known.add(call.id));
-    for (const id of this.#known) {
-      if (this.#known.size <= MOST_ROWS * 2) break;
-      this.#known.delete(id); // the oldest
-    }
-    const fitting = fresh.filter((call) => fits(call, this.wanted));
-    this.#waiting = [...this.#waiting, ...fitting].slice(-MOST_ROWS);
-    this.#missed += ended - rows.length;
+  async #load() {
+    const { calls, older: more } = await get("calls", { q: this.query });
+    const known = new Set(this.#known);
+    const fresh = calls.filter((call) => call.at >= this.#oldest && !known.has(call.id));
+    this.#missed ||= Boolean(more) && known.size > 0 && fresh.length === calls.length;
+    this.#known = [...fresh.map((call) => call.id), ...this.#known].slice(0, 2 * MOST_ROWS);
+    this.#waiting = [...fresh, ...this.#waiting].slice(0, MOST_ROWS);
     if (!this.#paused) this.#show();
-    else if (fitting.length) this.#tell(`${plural(this.#waiting.length, "new call")} since you paused.`);
+    else if (this.#waiting.length) this.#tell(`${plural(this.#waiting.length, "new call")} since you paused.`);
   }
 
   #toggle() {
@@ -106,13 +90,11 @@ class News {
 
   #show() {
     if (this.#waiting.length) this.first();
-    for (const call of this.#waiting) {
-      this.body.prepend(row(this.shown, call, { class: "new" }));
-    }
+    this.body.prepend(...this.#waiting.map((call) => row(this.shown, call, { class: "new" })));
     while (this.body.rows.length > MOST_ROWS) this.body.lastElementChild.remove();
     this.#unsaid += this.#waiting.length;
     this.#waiting = [];
-    this.#tell(this.#missed ? `${plural(this.#missed, "more call")} ended too quickly to be shown here; reload to see them.` : "");
+    this.#tell(this.#missed ? "More calls ended too quickly to be shown here; reload to see all of them." : "");
     if (this.#unsaid && Date.now() - this.#spoke > SPEAK_EVERY_MS) {
       this.announce(plural(this.#unsaid, "new call"));
       this.#spoke = Date.now();

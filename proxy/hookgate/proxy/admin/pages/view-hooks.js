@@ -3,7 +3,7 @@
 import { get, post } from "./api.js";
 import { el, fill } from "./dom.js";
 import { count, ms } from "./format.js";
-import { badge, heading, note } from "./parts.js";
+import { badge, heading, link, note } from "./parts.js";
 import { table } from "./table.js";
 
 const FRESH_MS = 1000;
@@ -26,7 +26,7 @@ export async function showHooks({ person }) {
   let due = 0;
   return {
     title: "Hooks",
-    node: [heading("Hooks"), result, list],
+    node: [heading("Hooks", link("#/hooks/runs", "What hooks did, at all gateways")), result, list],
     live: (event) => {
       if (event !== "hooks" || due) return;
       due = setTimeout(async () => {
@@ -47,7 +47,7 @@ function listed(hooks, ask, person) {
     { title: "Kind", cell: (hook) => hook.kind },
     { title: "State", brief: true, cell: (hook) => state(hook) },
     { title: "Last run", wide: true, cell: (hook) => lastRun(hook, person) },
-    { title: "Runs, failed, denied", numeric: true, cell: (hook) => `${count(hook.count)} / ${count(hook.failures)} / ${count(hook.denials)}` },
+    { title: "Here since start: runs, failed, denied", numeric: true, cell: (hook) => `${count(hook.count)} / ${count(hook.failures)} / ${count(hook.denials)}` },
     { title: "Last time", numeric: true, cell: (hook) => ms(hook.last_ms) },
     { title: "Switch", cell: (hook) => toggle(hook, ask, person) },
   ], hooks);

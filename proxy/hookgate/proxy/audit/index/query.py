@@ -76,7 +76,15 @@ TIMES: Mapping[str, str] = {
 }
 
 SORTS = ("time", "cost", "tokens", "duration")
-WORDS = (*NAMES, *AMOUNTS, *TIMES, "sort")
+WORD_HELP: Mapping[str, str] = {
+    **{name: f"only those {word.help}" for name, word in NAMES.items()},
+    **{name: f"only those {text}" for name, text in AMOUNTS.items()},
+    **{name: text if name == "zone" else f"only those {text}" for name, text in TIMES.items()},
+    "sort": f"the order: {', '.join(SORTS)}, with the newest or largest first; -asc for the other way",
+}
+"""What each word of a query means."""
+
+WORDS = tuple(WORD_HELP)
 
 MARKS = frozenset({"hook", "event", "found", "tool"})
 """The fields of which a call may have several names."""
