@@ -93,7 +93,7 @@ class _Parts:
     metrics: Metrics
     store: Store
     store_url: str | None
-    prices: Prices | None
+    prices: Prices
     budget: Budget
     access_tokens: PolicyTokens
 

@@ -216,13 +216,17 @@ async def test_a_gateway_does_not_start_without_its_store(tmp_path: Path) -> Non
     assert "hookgate.db cannot be opened: Is a directory; name another folder with --state" in ended.complaint
 
 
-async def test_a_limit_on_cost_needs_a_price_table(tmp_path: Path) -> None:
+async def test_a_limit_on_cost_uses_the_list_prices(tmp_path: Path) -> None:
     flags = configured(tmp_path, {"per": "key", "window": "month", "cost": 1})
-    for command in (("serve",), ("config", "check")):
-        ended = await run(*command, *flags)
-        assert ended.code == 1
-        reported = "'limits': options: rules.0.cost: needs a price table: name its file in hookgate.toml"
-        assert reported in ended.complaint
+    assert "1 hook" in (await run("config", "check", *flags)).out
+
+
+async def test_the_price_table_in_use_is_printed_to_be_copied(tmp_path: Path) -> None:
+    shipped = await run("config", "prices")
+    (tmp_path / "prices.toml").write_text(shipped.out.replace("1.25", "1.10"))
+    flags = configured(tmp_path, {"per": "key", "window": "month", "cost": 1}, prices='file = "prices.toml"')
+    assert "input = 1.10" in (await run("config", "prices", *flags)).out
+    assert read_prices(tmp_path / "prices.toml").cost("gemini-2.5-pro", 100_000, 0) == 0.11
 
 
 async def test_check_reads_the_price_table_and_makes_no_store(tmp_path: Path) -> None:

@@ -47,7 +47,6 @@ async def test_a_key_is_shown_once_and_listed_with_what_it_may_do(tmp_path: Path
     assert KEY.fullmatch(created.out.strip())
     assert not KEY.search(created.err)
     assert f"gateways with the state folder {tmp_path} accept it once they have" in created.err
-    assert "its limit on cost needs a price table" in created.err
     shown = await listed(state=tmp_path)
     [key] = shown
     expected = {
@@ -202,16 +201,11 @@ async def test_a_key_in_place_of_an_owner_is_not_repeated(tmp_path: Path) -> Non
         assert canary not in ended.err + ended.out
 
 
-async def test_a_cost_is_shown_only_if_there_are_prices(tmp_path: Path) -> None:
+async def test_a_cost_of_nothing_is_shown(tmp_path: Path) -> None:
     await keys("create", "alice", state=tmp_path)
-    prices = tmp_path / "prices.toml"
-    prices.write_text('currency = "USD"\n[models."*"]\ninput = 1\noutput = 1\n')
-    for config, cost, cell in (("", None, "-"), (f"prices.file = '{prices}'\n", 0.0, "0.0000")):
-        (tmp_path / "hookgate.toml").write_text(config)
-        words = ("usage", "--config", str(tmp_path / "hookgate.toml"))
-        assert json.loads((await keys(*words, "--json", state=tmp_path)).out)["cost"] == cost
-        row = (await keys(*words, state=tmp_path)).out.splitlines()[-1].split()
-        assert row[-2:] == [cell, "-"]
+    assert json.loads((await keys("usage", "--json", state=tmp_path)).out)["cost"] == 0
+    row = (await keys("usage", state=tmp_path)).out.splitlines()[-1].split()
+    assert row[-2:] == ["0.0000", "-"]
 
 
 async def test_keys_of_another_pepper_are_refused_when_one_is_issued(tmp_path: Path) -> None:

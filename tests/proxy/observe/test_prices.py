@@ -91,8 +91,30 @@ def test_more_tokens_never_cost_less(tokens: int, more: int, output: int, cached
     assert 0 <= cheaper <= cost <= dearer
 
 
-def test_without_a_file_there_are_no_prices() -> None:
-    assert read_prices(None) is None
+@pytest.mark.parametrize(
+    ("model", "tokens", "cost"),
+    [
+        ("gemini-2.5-pro", (100_000, 10_000, 40_000), 0.18),
+        ("gemini-2.5-pro", (300_000, 10_000), 0.9),
+        ("gemini-2.5-flash", (MILLION, MILLION), 2.8),
+        ("gemini-3.1-flash-lite-preview", (MILLION, 0, MILLION), 0.025),
+        # Of models with other prices for the same tokens, such as those for images and speech, none is known.
+        ("gemini-2.5-flash-image", (1, 1), None),
+        ("gemini-2.5-flash-preview-tts", (1, 1), None),
+        ("gemini-9", (1, 1), None),
+    ],
+)
+def test_without_a_file_there_are_the_list_prices(
+    model: str, tokens: tuple[int, ...], cost: float | None
+) -> None:
+    shipped = read_prices(None)
+    assert shipped.cost(model, *tokens) == (None if cost is None else pytest.approx(cost))
+    assert (shipped.currency, len(shipped.date or "")) == ("USD", len("2026-07-24"))
+
+
+def test_a_file_replaces_the_list_prices(prices: Prices) -> None:
+    assert prices.date is None
+    assert prices.cost("gemini-3.5-flash", MILLION, 0) == pytest.approx(0.1)
 
 
 def test_the_example_knows_the_models_of_the_day() -> None:

@@ -23,6 +23,7 @@ from hookgate.proxy.config.reading import EffectiveConfig
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.metrics import TimeRange, Traffic
 from hookgate.proxy.observe.record import CALL_ID, Receipts
+from hookgate.proxy.observe.usage import Prices
 from hookgate.proxy.policy import PushedPolicy, settings_out_of_force
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
@@ -68,8 +69,7 @@ class PanelApi:
     receipts: Receipts
     traffic: Traffic
     effective: EffectiveConfig
-    currency: str | None
-    """The currency of costs; None without a price table."""
+    prices: Prices
     budgets: Budgets
     readiness: Readiness
     pushed: PushedPolicy | None = None
@@ -136,7 +136,7 @@ class PanelApi:
         )
         rows = [row_for(asked.person, row) for row in page.rows]
         found = {"calls": rows, "older": page.older, "source": self.calls.source}
-        return {**found, "currency": self.currency}
+        return {**found, "currency": self.prices.currency}
 
     async def _download(self, person: Person, query: Query, kind: str) -> Download:
         """Return all calls of a query as a file, which is made page by page."""
@@ -150,7 +150,14 @@ class PanelApi:
         _check_parameters(asked.query, ("q", "by", "limit"))
         by = asked.query.get("by", "team").split(",")
         report = await asyncio.to_thread(self.calls.report, _query(asked), by, _limit(asked.query))
-        return {**report_fields(report), "currency": self.currency}
+        found = report_fields(report)
+        if "cost" in found["total"] and "model" in by:
+            found["rows"] = [self._priced(row) for row in found["rows"]]
+        return {**found, "currency": self.prices.currency}
+
+    def _priced(self, row: JsonObject) -> JsonObject:
+        """Return a row about a model, without the cost of a model that has no price."""
+        return row if row["cost"] or self.prices.knows(row["model"]) else {**row, "cost": None}
 
     async def _refused(self, _: PanelRequest) -> JsonObject:
         return {"requests": refused_requests(self.receipts)[:MOST]}
@@ -161,14 +168,16 @@ class PanelApi:
     async def _budgets(self, asked: PanelRequest) -> JsonObject:
         configuration = self.hooks.reloader.current.configuration
         rows = await asyncio.to_thread(self.budgets.rows, configuration.hooks())
-        return {"budgets": rows, "currency": self.currency}
+        prices = {"currency": self.prices.currency, "date": self.prices.date}
+        is_shipped = self.effective.config.prices.file is None
+        return {"budgets": rows, "prices": {**prices, "shipped": is_shipped}}
 
     async def _sessions(self, asked: PanelRequest) -> JsonObject:
         _check_parameters(asked.query, ("q", "before"))
         before = asked.query.get("before", "")
         page = await asyncio.to_thread(self.calls.sessions, _query(asked), before)
         found = {"sessions": page.rows, "older": page.older, "source": self.calls.source}
-        return {**found, "currency": self.currency}
+        return {**found, "currency": self.prices.currency}
 
     async def _call(self, asked: PanelRequest) -> JsonObject:
         call = await self.whole_id(asked.name)

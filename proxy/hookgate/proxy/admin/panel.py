@@ -340,10 +340,9 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         stack.callback(events.close)
         receipts.watchers.append(traffic.add)
         stack.callback(receipts.watchers.remove, traffic.add)
-        currency = prices.currency if prices else None
         budgets = Budgets(store_url, sources.state)
         stack.push_async_callback(asyncio.to_thread, budgets.close)
-        api = PanelApi(hooks, calls, receipts, traffic, effective, currency, budgets, readiness, pushed)
+        api = PanelApi(hooks, calls, receipts, traffic, effective, prices, budgets, readiness, pushed)
         yield Panel(access, api, events, invitation, _sign_in(config.sign_in, access.sessions), record)
 
 

@@ -25,7 +25,7 @@ from hookgate.proxy.config.reading import (
 )
 from hookgate.proxy.config.sources import ConfigError
 from hookgate.proxy.keys.callers import KeysError, load_named_keys
-from hookgate.proxy.observe.usage import Prices, read_prices
+from hookgate.proxy.observe.usage import SHIPPED_PRICES, Prices, read_prices
 from hookgate.proxy.policy import describe_hooks, hook_warnings
 from hookgate.proxy.policy.unmet_conditions import unmet_conditions
 from hookgate.proxy.server.tls import Certificate
@@ -43,6 +43,8 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     show = commands.add_parser("show", help="show every setting in force, and where it was set")
     add_gateway_flags(show)
     show.add_argument("--json", action="store_true", help="print JSON, for programs")
+    prices = commands.add_parser("prices", help="print the price table in use, to copy and edit")
+    add_gateway_flags(prices)
     commands.add_parser("schema", help="print the JSON Schema of hookgate.toml, for editors")
 
 
@@ -67,8 +69,8 @@ async def check_configuration(effective: EffectiveConfig) -> list[str]:
     return findings
 
 
-def usable_prices(effective: EffectiveConfig) -> tuple[Prices | None, list[str]]:
-    """Return the configured price table, and its problems; with problems, an empty table.
+def usable_prices(effective: EffectiveConfig) -> tuple[Prices, list[str]]:
+    """Return the price table in use, and its problems; with problems, an empty table.
 
     With the empty table, hooks that need prices can be checked nonetheless.
     """
@@ -95,7 +97,7 @@ async def every_problem(found: ValueError, effective: EffectiveConfig) -> Config
     return ConfigError([*only_found, *others])
 
 
-async def _hooks(effective: EffectiveConfig, prices: Prices | None) -> list[str]:
+async def _hooks(effective: EffectiveConfig, prices: Prices) -> list[str]:
     config = effective.config
     # Only the URL is checked, unless a policy is in the database, because the gateway creates the database.
     Store(config.store, find_sources(config.hooks).state).url()
@@ -172,6 +174,9 @@ async def run_config(arguments: argparse.Namespace) -> int:
         raise await every_problem(error, error.usable) from None
     if arguments.config_command == "show":
         print(_json(effective) if arguments.json else _table(effective))
+    elif arguments.config_command == "prices":
+        read_prices(effective.config.prices.file)  # a table with mistakes is none to copy
+        print((effective.config.prices.file or SHIPPED_PRICES).read_text(encoding="utf-8"), end="")
     else:
         hooks, *warnings = await check_configuration(effective)
         print(f"ok: {describe_sources(effective)}; {hooks}", *warnings, sep="\n")

@@ -119,7 +119,7 @@ async def run_keys(given: argparse.Namespace) -> int:
             case "list":
                 _list(table, given)
             case "usage":
-                _usage(table, given, has_prices=config.prices.file is not None)
+                _usage(table, given)
             case _:
                 with recording_changes(config.audit, url, state, operator_name(given.by)) as record:
                     _change(table, config, state, given, description, record)
@@ -243,10 +243,6 @@ def _print_conditions(config: Config, state: Path, given: argparse.Namespace) ->
     conditions = [f"gateways with {where} accept it"]
     if not config.clients.issued_keys:
         conditions[0] += " once they have clients.issued_keys = true"
-    if config.prices.file is None and any(limit.startswith("cost=") for limit in given.limit):
-        conditions.append(
-            "its limit on cost needs a price table; until prices.file names one, calls are refused"
-        )
     for condition in conditions:
         print(f"hookgate: {condition}", file=sys.stderr)
 
@@ -360,8 +356,8 @@ def _limit(rule: LimitRule) -> str:
     return f"{measure}={str(rule.most(measure)).removesuffix('.0')}/{rule.window}"
 
 
-def _usage(table: KeyTable, given: argparse.Namespace, *, has_prices: bool) -> None:
-    """Print what was used with each key. A cost of 0 is only known with a price table."""
+def _usage(table: KeyTable, given: argparse.Namespace) -> None:
+    """Print what was used with each key."""
     since = _moment(given.since, "--since", int(time.time()), past=True) if given.since else 0
     usage = table.usage(since)
     keys = [key for key in table.all() if given.key in (None, key.id, key.owner)]
@@ -371,8 +367,7 @@ def _usage(table: KeyTable, given: argparse.Namespace, *, has_prices: bool) -> N
     if given.json:
         for key, used in rows:
             about = {"id": key.id, "owner": key.owner, "team": key.team or None}
-            known = {"cost": used.cost if used.cost or has_prices else None}
-            print(json.dumps({**about, **asdict(used), **known, "last_used": _time(used.last_used or None)}))
+            print(json.dumps({**about, **asdict(used), "last_used": _time(used.last_used or None)}))
         return
     print_table(
         ("id", "owner", "team", "calls", "input tokens", "output tokens", "cost", "last used"),
@@ -380,7 +375,7 @@ def _usage(table: KeyTable, given: argparse.Namespace, *, has_prices: bool) -> N
             (
                 *(key.id, key.owner, key.team or "-", str(used.calls)),
                 *(str(used.input_tokens), str(used.output_tokens)),
-                f"{used.cost:.4f}" if used.cost or has_prices else "-",
+                f"{used.cost:.4f}",
                 _time(used.last_used or None) or "-",
             )
             for key, used in rows

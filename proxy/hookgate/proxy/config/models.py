@@ -611,7 +611,9 @@ class PriceSettings(Section):
     """The prices of models."""
 
     file: File | None = None
-    """The price table, a TOML file. It is read at startup. Limits on cost need it."""
+    """The price table, a TOML file, which is read at startup. By default it is the one that comes with
+    hookgate: Google's list prices in US dollars, with their date; `hookgate config prices` prints it. Models
+    that are not in the table have no cost."""
 
 
 class MetricSettings(Section):

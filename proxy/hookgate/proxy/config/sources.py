@@ -196,7 +196,7 @@ def read_file(path: Path, problems: list[str]) -> dict[str, GivenValue]:
     except (ValueError, RecursionError) as error:  # invalid TOML, very long numbers, deep nesting
         problems.append(describe_toml_error(path, text, error, _IF_JSON, _IF_YAML))
         return {}
-    if document.keys() == PRICE_KEYS:
+    if document.keys() >= PRICE_KEYS:
         problems.append(f"{path}: is a price table; name it in prices.file of the configuration")
         return {}
     return _settings(path, document, lines_of(text), problems)
@@ -209,7 +209,7 @@ _IF_YAML = (
 )
 
 PRICE_KEYS = frozenset({"currency", "models"})
-"""The keys at the top level of a price table."""
+"""The keys that a price table has at the top level; it may also have a date and a source."""
 
 
 def lines_of(text: str) -> dict[NamePath, int]:

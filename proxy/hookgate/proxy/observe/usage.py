@@ -188,14 +188,16 @@ class _Model(_Tier):
 
 class _File(_Table):
     currency: Annotated[str, Field(min_length=1, max_length=16)]
+    date: Annotated[str, Field(max_length=32)] | None = None
+    source: Annotated[str, Field(max_length=200)] | None = None
     models: Annotated[dict[str, _Model], Field(min_length=1)]
 
 
 class Prices:
-    """A price table. `currency` is the currency of its prices."""
+    """A price table, with the currency of its prices and, if it is known, their date."""
 
-    def __init__(self, currency: str, models: Mapping[str, _Model]) -> None:
-        self.currency, self._models = currency, models
+    def __init__(self, currency: str, models: Mapping[str, _Model], date: str | None = None) -> None:
+        self.currency, self.date, self._models = currency, date, models
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -224,10 +226,13 @@ class Prices:
 _EXPECTED = "a price table has the key currency, and a table [models.NAME] for each model"
 
 
-def read_prices(path: Path | None) -> Prices | None:
-    """Read a price table. Returns None without a path. Raises ConfigError with all problems of the file."""
-    if path is None:
-        return None
+SHIPPED_PRICES = Path(__file__).with_name("prices.toml")
+"""The price table that is used unless the configuration names another one."""
+
+
+def read_prices(path: Path | None) -> Prices:
+    """Read a price table, by default the shipped one. Raises ConfigError with all problems of the file."""
+    path = path or SHIPPED_PRICES
     try:
         text = read_toml(path)
     except OSError as error:
@@ -250,7 +255,7 @@ def read_prices(path: Path | None) -> Prices | None:
         file = _File.model_validate_json(json.dumps(document, default=str), strict=True)
     except ValidationError as error:
         raise ConfigError(list(_located_errors(path, text, error))) from None
-    return Prices(file.currency, file.models)
+    return Prices(file.currency, file.models, file.date)
 
 
 def _located_errors(path: Path, text: str, error: ValidationError) -> Iterator[str]:

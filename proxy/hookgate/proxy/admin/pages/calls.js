@@ -16,10 +16,8 @@ const COLUMNS = [
   { title: "Tokens in / out", numeric: true, cell: (call) => `${count(call.input_tokens)} / ${count(call.output_tokens)}` },
 ];
 
-/** Return the columns. `currency` is that of costs; without a price table it is null, and there is no column for costs. */
-export function columns(currency) {
-  return currency ? [...COLUMNS, { title: `Cost, ${currency}`, numeric: true, cell: (call) => cost(call.cost) }] : COLUMNS;
-}
+/** Return the columns. `currency` is that of costs. */
+export const columns = (currency) => [...COLUMNS, { title: `Cost, ${currency}`, numeric: true, cell: (call) => cost(call.cost) }];
 
 function caller(call) {
   const known = [call.key, call.team && `team ${call.team}`].filter(Boolean).join(", ");

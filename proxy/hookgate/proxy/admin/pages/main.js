@@ -69,8 +69,10 @@ function routeOf(path) {
 
 function mark(name) {
   for (const each of byId("views").querySelectorAll("a")) {
-    if (each.dataset.view === name) each.setAttribute("aria-current", "page");
-    else each.removeAttribute("aria-current");
+    if (each.dataset.view === name) {
+      each.setAttribute("aria-current", "page");
+      each.parentElement.scrollIntoView?.({ block: "nearest", inline: "nearest" }); // the views may not fit side by side
+    } else each.removeAttribute("aria-current");
   }
 }
 

@@ -86,7 +86,7 @@ function figures({ overview, hour, traffic }) {
     tile("Calls", found("", count(total.calls)), where),
     tile("Denied, stopped, blocked", found("outcome:guarded", count(denied)), share),
     tile("Failed", found("outcome:failed", count(total.failed)), "no answer from upstream"),
-    hour?.currency ? tile(`Cost, ${hour.currency}`, link("#/spend?by=team,owner&q=since:1h+sort:cost", cost(Number(total.cost.toFixed(4)))), `${count(tokens)} tokens`) : tile("Tokens", count(tokens), "in and out"),
+    hour ? tile(`Cost, ${hour.currency}`, link("#/spend?by=team,owner&q=since:1h+sort:cost", cost(Number(total.cost.toFixed(4)))), `${count(tokens)} tokens`) : tile("Tokens", count(tokens), "in and out"),
     tile("Hooks running", link("#/hooks", count(running)), overview.content === "off" ? "content is not stored" : `content stored: ${overview.content}`),
     tile("Latency, median", ms(traffic.total.p50_ms), `95 % within ${ms(traffic.total.p95_ms)}; this gateway`),
   ]);

@@ -74,7 +74,7 @@ const titleOf = (by) => by.split(",").map((each, at) => (at ? TITLES[each].toLow
 
 /** Return the columns of an answer; costs have a currency. */
 function columnsOf(report, { currency }) {
-  return report.columns.map((column) => (column.name === "cost" && currency ? { ...column, title: `Cost, ${currency}` } : column));
+  return report.columns.map((column) => (column.name === "cost" ? { ...column, title: `Cost, ${currency}` } : column));
 }
 
 function totals(report, answer) {
@@ -112,9 +112,10 @@ function callsOf(report, by, query, row, finds = "") {
 
 /** Return how much of the limits is used. */
 async function budgets() {
-  const { budgets: found, currency } = await get("budgets");
-  const amount = (row, value) => (row.measure === "cost" ? `${cost(value)} ${currency ?? ""}` : count(value));
-  return section("Limits", found.length === 0
+  const { budgets: found, prices } = await get("budgets");
+  const amount = (row, value) => (row.measure === "cost" ? `${cost(value)} ${prices.currency}` : count(value));
+  const whose = prices.shipped ? "Google's list prices" : "prices of the gateway's own table";
+  return [note(`Costs are computed with ${whose}${prices.date ? ` of ${prices.date}` : ""}. Models without a price in it cost nothing here.`), section("Limits", found.length === 0
     ? note("No limit is in use: neither of the policy limits nor of an issued key. Limits per session are not listed.")
     : table("Limits, the most used first", [
       { title: "Of", brief: true, wide: true, cell: (row) => (row.per === "everyone" ? "everyone" : `${row.per} ${row.subject || "without a name"}`) },
@@ -124,5 +125,5 @@ async function budgets() {
       { title: "Models", wide: true, cell: (row) => row.models.join(", ") },
       { title: "Set by", wide: true, cell: (row) => row.source },
       { title: "Until", cell: (row) => when(row.ends) },
-    ], found));
+    ], found))];
 }

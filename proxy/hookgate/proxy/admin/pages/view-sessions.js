@@ -22,7 +22,7 @@ function columns(currency) {
     { title: "Calls and events", numeric: true, cell: (each) => count(each.calls) },
     { title: "Denied", numeric: true, cell: (each) => count(each.denied) },
     { title: "Tokens", numeric: true, cell: (each) => count(each.tokens) },
-    ...(currency ? [{ title: `Cost, ${currency}`, numeric: true, cell: (each) => cost(each.cost) }] : []),
+    { title: `Cost, ${currency}`, numeric: true, cell: (each) => cost(each.cost) },
   ];
 }
 
@@ -99,7 +99,7 @@ function about(latest, query, report) {
       ["calls and events", plural(calls, "entry", "entries")],
       ["denied, stopped, blocked", [denied, stopped, blocked].map(count).join(", ")],
       ["tokens in, out", `${count(input)}, ${count(output)}`],
-      ["cost", report.currency && `${cost(spent)} ${report.currency}`],
+      ["cost", `${cost(spent)} ${report.currency}`],
     ] : []),
     ["all calls", link(callsAddress(query), "as a list")],
   ]);

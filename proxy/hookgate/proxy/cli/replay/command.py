@@ -174,7 +174,12 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="settings files with the hooks to try, highest precedence first",
     )
-    parser.add_argument("--prices", type=Path, metavar="FILE", help="a price table, for limits on cost")
+    parser.add_argument(
+        "--prices",
+        type=Path,
+        metavar="FILE",
+        help="a price table, for limits on cost (default: the one that comes with hookgate)",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON, for programs")
     parser.add_argument(
         "export",
