@@ -1,20 +1,28 @@
 """The panel's JSON API, for calls that were made through a gateway."""
 
 import asyncio
+import csv
 import json
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from sqlalchemy.exc import OperationalError
+from support.gateway.audits import entries_of, ledger_in, opened, record_of
+from support.gateway.life import until
 from support.gateway.loopback import runs, says
 from support.gateway.panel import BEARER, Paneled, panel_gateway
 from support.wire import SSE, UNARY, Answer, ask, post, prompt
 
+from hookgate.hooks import SessionContext
+from hookgate.proxy.admin.panel import MAX_DOWNLOADS
+from hookgate.proxy.audit.index.query import WORDS
 from hookgate.proxy.audit.index.searching import CallSearch
 from hookgate.proxy.audit.reading import AuditReader
+from hookgate.proxy.audit.trail import Audit
 
 CHANGES = {"X-Hookgate-Panel": "1", **BEARER}
 AUDITED = {"content": "full"}
@@ -106,7 +114,7 @@ async def test_calls_are_found_by_a_query(audit: dict[str, Any] | None, tmp_path
         for path, message in (
             ("calls?q=tem:web", "q: 'tem:web': there is no word 'tem'"),
             ("calls?team=web", "team: is not a parameter of this request; use q, limit, before, format"),
-            ("report?by=tem", "by: must be one or several of" if audit is not None else "need the audit"),
+            ("report?by=tem", "by: must be one or several of" if audit is not None else "needs the audit"),
         ):
             answer = await ask(gateway.admin, "GET", f"/api/{path}", BEARER)
             assert (answer.status, message in answer.error["message"]) == (400, True), answer.body
@@ -123,6 +131,99 @@ async def test_calls_are_summed_up_for_the_panel(tmp_path: Path) -> None:
         ("s-7", 1, 1),
     ]
     assert (report["total"]["calls"], report["groups"]) == (3, 2)
+
+
+async def called_many(gateway: Paneled, count: int) -> list[str]:
+    """The IDs of so many calls, the latest first."""
+    made = [(await called(gateway)).headers["x-hookgate-receipt"] for _ in range(count)]
+    await eventually(gateway, "calls", count)
+    return made[::-1]
+
+
+async def test_exactly_what_is_found_is_downloaded_page_by_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgate.proxy.audit.listing._PAGE", 2)
+    async with panel_gateway(tmp_path, DENY, audit={}) as gateway:
+        await called(gateway, session="other")
+        made = await called_many(gateway, 5)
+        answers = {
+            kind: await ask(gateway.admin, "GET", f"/api/calls?q=session:s-1&format={kind}", BEARER)
+            for kind in ("csv", "jsonl")
+        }
+    lines = [json.loads(line) for line in answers["jsonl"].body.splitlines()]
+    rows = [*csv.DictReader(answers["csv"].body.decode().splitlines())]
+    assert [line["id"] for line in lines] == [row["id"] for row in rows] == made
+    assert {line["reason"] for line in lines} == {row["reason"] for row in rows} == {"Not here."}
+    assert lines[0]["body"]["outcome"] == "denied"
+    assert answers["csv"].headers["content-disposition"] == 'attachment; filename="calls.csv"'
+    for answer in answers.values():
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+async def test_a_spreadsheet_takes_no_name_of_a_download_for_a_formula(tmp_path: Path) -> None:
+    state, session = tmp_path / "state", SessionContext("=1+2", key="@k", team="-1")
+    with opened(state) as database, ledger_in(database, state) as ledger:
+        ledger.write(entries_of(record_of(session=session)))
+        ledger.close()
+    async with panel_gateway(tmp_path, DENY, audit={}) as gateway:
+        answer = await ask(gateway.admin, "GET", "/api/calls?format=csv", BEARER)
+    [row] = csv.DictReader(answer.body.decode().splitlines())
+    assert (row["session"], row["key"], row["team"]) == ("'=1+2", "'@k", "'-1")
+
+
+async def test_a_download_that_fails_is_not_taken_for_a_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*_: Any) -> Any:
+        yield [], None
+        raise OperationalError("SELECT", {}, sqlite3.OperationalError("gone"))
+
+    async with panel_gateway(tmp_path, DENY, audit={}) as gateway:
+        await called_many(gateway, 1)
+        monkeypatch.setattr("hookgate.proxy.admin.calls.found_pages", cut_off)
+        answer = await ask(gateway.admin, "GET", "/api/calls?format=csv", BEARER)
+    assert not answer.complete
+
+
+async def test_so_many_downloads_at_once_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    going = threading.Event()
+
+    def waits(*_: Any) -> Any:
+        assert going.wait(30)
+        yield [], None
+
+    async with panel_gateway(tmp_path, DENY, audit={}) as gateway:
+        monkeypatch.setattr("hookgate.proxy.admin.calls.found_pages", waits)
+        address = gateway.admin, "GET", "/api/calls?format=jsonl", BEARER
+        running = [asyncio.create_task(ask(*address)) for _ in range(MAX_DOWNLOADS)]
+        await until(lambda: gateway.panel.downloads == MAX_DOWNLOADS)
+        assert (await ask(*address)).status == 429
+        going.set()
+        assert [answer.status for answer in await asyncio.gather(*running)] == [200] * MAX_DOWNLOADS
+        assert (await ask(*address)).status == 200
+
+
+@pytest.mark.parametrize("audit", SOURCES)
+async def test_the_first_digits_of_an_id_suffice(audit: dict[str, Any] | None, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY, audit=audit) as gateway:
+        [call] = await called_many(gateway, 1)
+        for path in (f"/api/calls/{call[:8]}", f"/receipts/{call[:8]}"):
+            answer = (await ask(gateway.admin, "GET", path, BEARER)).json
+            assert answer.get("facts", answer)["receipt"] == call
+        for short in (call[:3], "zzzz", f"{call}0"):
+            assert (await ask(gateway.admin, "GET", f"/api/calls/{short}", BEARER)).status == 404
+
+
+async def test_digits_of_several_ids_are_refused_with_these(tmp_path: Path) -> None:
+    calls = [f"abcd{number:028x}" for number in range(2)]
+    with opened(tmp_path / "state") as database, ledger_in(database, tmp_path / "state") as ledger:
+        ledger.write(entries_of(*(record_of(id=call) for call in calls)))
+        ledger.close()
+    async with panel_gateway(tmp_path, DENY, audit={}) as gateway:
+        answer = await ask(gateway.admin, "GET", "/api/calls/abcd", BEARER)
+    assert answer.error["code"] == 400
+    assert all(call in answer.error["message"] for call in calls)
 
 
 @pytest.mark.parametrize("target", ["//[::1", "//[::1/api/calls", "/api/calls?[::1"])
@@ -201,11 +302,18 @@ async def test_calls_have_their_cost_if_there_are_prices(
     assert call["cost"] == call["input_tokens"] > 0
 
 
-async def test_without_prices_there_is_no_currency(tmp_path: Path) -> None:
-    async with panel_gateway(tmp_path) as gateway:
+async def test_a_model_without_a_price_has_no_cost_and_that_is_said(tmp_path: Path) -> None:
+    unknown = UNARY.replace("gemini-2.5-flash", "gemma-9")
+    async with panel_gateway(tmp_path, audit={}) as gateway:
         await called(gateway)
-        page = await eventually(gateway, "calls", 1)
-    assert (page["currency"], page["calls"][0]["cost"]) == (None, None)
+        await called(gateway, path=unknown)
+        page = await eventually(gateway, "calls", 2)
+        report = await get_json(gateway, "report?by=model")
+    assert [call["cost"] is None for call in page["calls"]] == [True, False]
+    assert {row["model"]: row["cost"] is None for row in report["rows"]} == {
+        "gemma-9": True,
+        "gemini-2.5-flash": False,
+    }
 
 
 @pytest.mark.parametrize(
@@ -311,6 +419,68 @@ async def test_sessions_are_those_of_the_latest_calls(audit: dict[str, Any] | No
         ("one", 2, 2),
         ("two", 1, 1),
     ]
+
+
+async def test_sums_of_sessions_are_those_of_all_their_calls_whatever_page_they_are_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgate.proxy.admin.calls._SESSIONS", 2)
+    monkeypatch.setattr("hookgate.proxy.audit.index.searching._LOOK", 2)
+    async with panel_gateway(tmp_path, DENY, audit={}) as gateway:
+        for session in ("one", "two", "one", "three", "three", "one"):
+            await called(gateway, session=session)
+        await eventually(gateway, "calls", 6)
+        first = await get_json(gateway, "sessions")
+        second = await get_json(gateway, f"sessions?before={first['older']}")
+        found = await get_json(gateway, "sessions?q=session:t*")
+    assert [(each["session"], each["calls"]) for each in first["sessions"]] == [("one", 3), ("three", 2)]
+    assert [(each["session"], each["calls"]) for each in second["sessions"]] == [("two", 1)]
+    assert second["older"] == ""
+    assert {each["session"] for each in found["sessions"]} == {"two", "three"}
+
+
+async def test_limits_are_reported_with_what_is_used_of_them(tmp_path: Path) -> None:
+    rules = [
+        {"per": "everyone", "window": "day", "requests": 4},
+        {"per": "key", "window": "month", "cost": 1},
+    ]
+    limits = {"type": "builtin", "builtin": "limits", "name": "caps", "options": {"rules": rules}}
+    async with panel_gateway(tmp_path, {"BeforeModel": [limits]}, store=True) as gateway:
+        assert (await get_json(gateway, "budgets"))["budgets"] == []
+        await called(gateway)
+        found = await get_json(gateway, "budgets")
+    requests, *others = found["budgets"]
+    assert {name: requests[name] for name in ("per", "measure", "used", "most", "source", "window")} == {
+        "per": "everyone", "measure": "requests", "used": 1, "most": 4, "source": "caps", "window": "day"
+    }  # fmt: skip
+    assert [(each["per"], each["measure"], 0 < each["used"] < 1) for each in others] == [
+        ("key", "cost", True)
+    ]
+    assert found["prices"]["shipped"]
+
+
+async def test_words_of_queries_are_explained(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        words = (await get_json(gateway, "words"))["words"]
+    assert [each["name"] for each in words] == list(WORDS)
+
+
+async def test_changes_are_on_record_with_who_made_them(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY, audit={}) as gateway:
+        await post(gateway.admin, "/api/hooks/switch", {"name": "guard", "on": False}, CHANGES)
+        [change] = (await get_json(gateway, "changes?since=1h"))["changes"]
+        assert (change["change"], change["by"], change["hook"]) == ("hooks.switch", "admin token", "guard")
+        assert (await ask(gateway.admin, "GET", "/api/changes?since=soon", BEARER)).error["code"] == 400
+
+
+async def test_what_keeps_a_gateway_from_being_ready_is_in_the_overview(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with panel_gateway(tmp_path, audit={}) as gateway:
+        assert (await get_json(gateway, "overview"))["readiness"]["status"] == "ready"
+        monkeypatch.setattr(Audit, "check", lambda _: "the disk is full")
+        readiness = (await get_json(gateway, "overview"))["readiness"]
+    assert readiness == {"status": "unready", "reason": "audit records cannot be written: the disk is full"}
 
 
 async def test_traffic_counts_what_has_ended(tmp_path: Path) -> None:

@@ -195,6 +195,9 @@ async def test_viewers_see_no_content_anywhere(tmp_path: Path) -> None:
                 for call in calls
                 if route.startswith("GET") and route != "GET /api/live"
             ]
+            for kind in ("csv", "jsonl"):
+                answers.append(await ask(gateway.admin, "GET", f"/api/calls?format={kind}", browser))
+                assert answers[-1].status == 200
             found = b"".join(answer.body for answer in answers)
             seen[role] = found + await live(gateway, browser)
         assert CANARY not in seen["viewer"]

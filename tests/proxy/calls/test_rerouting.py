@@ -209,5 +209,5 @@ async def test_the_panel_and_the_audit_list_the_model_that_answered(tmp_path: Pa
 
 
 async def listed_calls(admin: str, model: str) -> list[Json]:
-    calls: list[Json] = (await ask(admin, "GET", f"/api/calls?model={model}", BEARER)).json["calls"]
+    calls: list[Json] = (await ask(admin, "GET", f"/api/calls?q=model:={model}", BEARER)).json["calls"]
     return calls

@@ -20,6 +20,8 @@ from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, EffectiveConfig
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.metrics import Metrics
+from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.store import Store
 
 TOKEN = "a-token-of-some-length"  # noqa: S105  # of gateways that end with their tests
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -55,10 +57,11 @@ async def panel_gateway(
     sign_in: dict[str, Any] | None = None,
     policy_file: Path | None = None,
     store_url: str | None = None,
+    store: bool = False,
 ) -> AsyncIterator[Paneled]:
     """The gateway with hooks per event. `admin` and those after it are sections of its configuration.
 
-    It has an admin token unless `admin` says otherwise.
+    It has an admin token unless `admin` says otherwise. With `store`, the counts of limits are in a database.
     """
     settings = write_settings(folder, hooks or {})
     sources = Sources(policy=(policy_file,) if policy_file else (), hooks=(settings,), state=folder / "state")
@@ -70,7 +73,8 @@ async def panel_gateway(
         "prices": prices or {},
     }
     config = Config.model_validate(sections)
-    reloader = policy.load_policy(sources)
+    counts = Store(config.store, sources.state) if store else None
+    reloader = policy.load_policy(sources, store=counts, prices=read_prices(None) if store else None)
     metrics = Metrics()
     operated = AdminListener(metrics)
     operated.reloader = reloader
@@ -101,3 +105,5 @@ async def panel_gateway(
             assert operated.panel
             yield Paneled(url, admin_url, settings, reloader, operated.panel)
         await reloader.close()
+        if counts is not None:
+            await counts.__aexit__(None, None, None)

@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from io import StringIO
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
 from hookgate.proxy.admin.roles import Person, call_for, document_for, hooks_for, row_for
 from hookgate.proxy.audit.index.query import WORD_HELP, Query, parse_query
 from hookgate.proxy.audit.index.reporting import report_fields
+from hookgate.proxy.audit.index.times import moment
 from hookgate.proxy.audit.listing import NO_CALL, call_document, call_fields, write_csv
 from hookgate.proxy.audit.reading import EndedCall
 from hookgate.proxy.config.reading import EffectiveConfig
@@ -86,6 +87,7 @@ class PanelApi:
             "GET /api/report": self._report,
             "GET /api/budgets": self._budgets,
             "GET /api/words": self._words,
+            "GET /api/changes": self._changes,
             "GET /api/refused": self._refused,
             "GET /api/sessions": self._sessions,
         }
@@ -164,6 +166,16 @@ class PanelApi:
 
     async def _words(self, _: PanelRequest) -> JsonObject:
         return {"words": [{"name": name, "help": text} for name, text in WORD_HELP.items()]}
+
+    async def _changes(self, asked: PanelRequest) -> JsonObject:
+        _check_parameters(asked.query, ("since", "limit"))
+        try:
+            since = asked.query.get("since")
+            first = None if since is None else moment(since, UTC, datetime.now(UTC))
+        except ValueError as error:
+            raise ApiError(400, f"since: {error}") from None
+        changes = await asyncio.to_thread(self.calls.changes, first, _limit(asked.query))
+        return {"changes": [{**each.body, "id": each.id, "at": each.at} for each in changes]}
 
     async def _budgets(self, asked: PanelRequest) -> JsonObject:
         configuration = self.hooks.reloader.current.configuration

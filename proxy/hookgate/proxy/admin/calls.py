@@ -14,7 +14,14 @@ from hookgate.proxy.audit.index.query import Query
 from hookgate.proxy.audit.index.reporting import Report, Reports
 from hookgate.proxy.audit.index.searching import CallSearch, FoundPlace, parse_place
 from hookgate.proxy.audit.listing import found_kinds, found_pages
-from hookgate.proxy.audit.reading import AuditReader, CallDetail, EndedCall, check_id, only_id
+from hookgate.proxy.audit.reading import (
+    AuditReader,
+    CallDetail,
+    EndedCall,
+    RecordedChange,
+    check_id,
+    only_id,
+)
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.explaining import describe_blocked, explain_outcome, objects
 from hookgate.proxy.observe.record import CALL_ID, Receipts
@@ -120,6 +127,9 @@ class Calls(Protocol):
     def sessions(self, query: Query, before: str) -> CallPage:
         """Return a page of the sessions of a query's calls, the one with the latest call first."""
 
+    def changes(self, since: int | None, limit: int) -> list[RecordedChange]:
+        """Return the latest changes to policy and keys. Raises ApiError (400) without an audit."""
+
     def whole_id(self, text: str) -> str | None:
         """Return the ID that is this text or begins with it, or None. Raises ValueError."""
 
@@ -131,7 +141,7 @@ def _not_a_page() -> ApiError:
     return ApiError(400, "before: must be the `older` value of a page")
 
 
-_NEEDS_AUDIT = "Orders other than by time, reports and downloads need the audit; set audit.enabled to true."
+_NEEDS_AUDIT = "This needs the audit: without it there are only the latest calls. Set audit.enabled to true."
 
 _SESSIONS = 50
 """The number of sessions on a page."""
@@ -164,6 +174,9 @@ class ReceivedCalls:
         raise ApiError(400, _NEEDS_AUDIT)
 
     def report(self, query: Query, by: Sequence[str], limit: int) -> Report:
+        raise ApiError(400, _NEEDS_AUDIT)
+
+    def changes(self, since: int | None, limit: int) -> list[RecordedChange]:
         raise ApiError(400, _NEEDS_AUDIT)
 
     def sessions(self, query: Query, before: str) -> CallPage:
@@ -262,6 +275,10 @@ class AuditedCalls:
         for each, names, amounts in self._reports.sessions(found):
             add_to_session(rows[each], names, amounts)
         return CallPage(list(rows.values()), "" if older is None else str(older))
+
+    def changes(self, since: int | None, limit: int) -> list[RecordedChange]:
+        self._index.update(_INDEX_SECONDS)
+        return self._reading.changes_at(self._search.changes(since, limit))
 
     def whole_id(self, text: str) -> str | None:
         return text if self._receipts.receipt_for(text) else self._reading.whole_id(text)

@@ -113,7 +113,9 @@ class Panel:
         """The log message that says how to sign in; empty if the token is configured."""
         self.api, self.live = api, live
         self._sign_in, self._record = sign_in, record
-        self._pages, self._downloads = Pages(), 0
+        self._pages = Pages()
+        self.downloads = 0
+        """The number of files that are being sent."""
         self.handlers: dict[str, Handler] = {
             **{route: self._answering(answer) for route, answer in api.answers().items()},
             "GET /": self._page,
@@ -224,7 +226,7 @@ class Panel:
 
     async def _send(self, request: web.BaseRequest, file: Download) -> web.StreamResponse:
         """Send a file while it is made. Raises ApiError (429) if too many are being sent."""
-        if self._downloads >= MAX_DOWNLOADS:
+        if self.downloads >= MAX_DOWNLOADS:
             raise ApiError(429, f"{MAX_DOWNLOADS} downloads are running; wait until one has ended.")
         headers = {
             **HEADERS,
@@ -233,7 +235,7 @@ class Panel:
             hdrs.CONTENT_DISPOSITION: f'attachment; filename="{file.name}"',
         }
         response = web.StreamResponse(headers=headers)
-        self._downloads += 1
+        self.downloads += 1
         try:
             chunk = await asyncio.to_thread(next, file.chunks, None)  # an error before it has a status
             await response.prepare(request)
@@ -246,7 +248,7 @@ class Panel:
             log.error("a download was cut off, because the database cannot be read: %s", reason(error))
             raise ConnectionAbortedError from None  # the client must not take it for the whole file
         finally:
-            self._downloads -= 1
+            self.downloads -= 1
         return response
 
     # ---- live events and changes

@@ -58,6 +58,7 @@ ROUTES: Mapping[str, Role | None] = {
     "GET /api/report": "viewer",
     "GET /api/budgets": "viewer",
     "GET /api/words": "viewer",
+    "GET /api/changes": "viewer",
     "GET /api/refused": "auditor",
     "GET /api/calls/NAME": "viewer",
     "GET /api/sessions": "viewer",

@@ -2,12 +2,13 @@
 
 import { get } from "./api.js";
 import { el } from "./dom.js";
-import { plural } from "./format.js";
+import { plural, when } from "./format.js";
 import { facts, heading, note, section } from "./parts.js";
+import { tried } from "./search.js";
 import { table } from "./table.js";
 
 export async function showPolicy() {
-  const { policy, gateway } = await get("policy");
+  const [{ policy, gateway }, [recorded]] = await Promise.all([get("policy"), tried(() => get("changes"))]);
   return {
     title: "Policy",
     node: [
@@ -23,6 +24,7 @@ export async function showPolicy() {
         ? policy.events.map(event)
         : note("No hooks are configured. Calls are copied through.")),
       section("The gateway's settings", settings(gateway)),
+      section("Changes", recorded ? changes(recorded.changes) : note("Changes are on record in the audit, which is off.")),
     ],
   };
 }
@@ -37,6 +39,20 @@ function pushed(found) {
     ["newest revision", found.state === "current" ? null : `${found.newest}, which ${trouble}`],
     ["problem", found.problem],
   ];
+}
+
+const CHANGES = [
+  { title: "Time", brief: true, cell: (each) => when(each.at) },
+  { title: "Change", brief: true, cell: (each) => el("strong", {}, each.change || "settings in use") },
+  { title: "By", cell: (each) => each.by || "a gateway" },
+  { title: "What", wide: true, cell: (each) => Object.entries(each).filter(([name, value]) => !ABOUT.has(name) && value !== null && value !== "" && value?.length !== 0)
+    .map(([name, value]) => `${name}: ${shown(value)}`).join(", ") },
+];
+const ABOUT = new Set(["id", "at", "event", "change", "by"]);
+
+/** Return who changed hooks, policy and keys, and when other settings took effect. */
+function changes(found) {
+  return found.length ? table("The latest changes to policy and keys", CHANGES, found) : note("No changes are on record.");
 }
 
 const SETTINGS = [

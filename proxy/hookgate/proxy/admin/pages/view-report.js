@@ -24,7 +24,7 @@ const COST = { name: "cost", title: "Cost", finds: null, format: cost };
 export const REPORTS = {
   people: {
     title: "People and teams", q: "since:7d", columns: [...CALLS, ...USED, COST],
-    by: ["team,owner", "team", "owner", "key", "agent", "asked,model", "outcome"],
+    by: ["team,owner", "team", "owner", "key", "agent", "asked,model", "outcome", "day", "hour"],
   },
   spend: {
     title: "Spend", q: "since:30d sort:cost", columns: [CALLS[0], ...USED, COST], beside: budgets,

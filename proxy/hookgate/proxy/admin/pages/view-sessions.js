@@ -26,7 +26,6 @@ function columns(currency) {
   ];
 }
 
-const identity = (each) => JSON.stringify([each.key, each.session]);
 const listAddress = (q) => `#/sessions${querystring({ q })}`;
 
 export async function showSessions({ query: given }) {
@@ -37,12 +36,9 @@ export async function showSessions({ query: given }) {
   if (!page) return { title: "Sessions", node: [heading("Sessions"), form] };
   const shown = columns(page.currency);
   const list = table("Sessions, by their latest call", shown, page.sessions);
-  const seen = new Set(page.sessions.map(identity));
   const [further, button] = more("Load older sessions", async () => {
     page = await get("sessions", { q: query, before: page.older });
-    const fresh = page.sessions.filter((each) => !seen.has(identity(each)));
-    fresh.forEach((each) => seen.add(identity(each)));
-    const rows = fresh.map((each) => row(shown, each));
+    const rows = page.sessions.map((each) => row(shown, each));
     list.querySelector("tbody").append(...rows);
     button.hidden = !page.older;
     rows[0]?.querySelector("a")?.focus();

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, not_, or_, select
 
 from hookgate.proxy.audit.index.building import CHANGE, CallIndex
 from hookgate.proxy.audit.index.query import MARKS, Names, Query
@@ -134,26 +134,49 @@ class CallSearch:
     def sessions(
         self, query: Query, limit: int, after: FoundPlace | None = None
     ) -> tuple[dict[FoundSession, int], FoundPlace | None]:
-        """Return the sessions of the first calls of a query, each with the time of its first one found.
+        """Return the sessions of the latest calls of a query, each with the time of its latest one.
 
-        The order is that of time, the latest first. Looks at a bounded number of calls. Also returns the
-        place after which to go on; None at the end.
+        With `after`, sessions with calls before that place are left out, as they are on an earlier page.
+        Looks at a bounded number of calls. Also returns the place after which to go on; None at the end.
         """
         query = replace(query, sort="time", ascending=False)
         found: dict[tuple[int, int], int] = {}
-        looked = 0
+        listed: set[tuple[int, int]] = set()
+        place, looked = after, 0
         while looked < _MAX_LOOKED and len(found) < limit:
-            places = self.places(query, _LOOK, after)
-            for position, session, owner, at in self._sessions_at(places):
-                after = FoundPlace(position, at)
-                if session:
+            places = self.places(query, _LOOK, place)
+            rows = self._sessions_at(places)
+            if after is not None:
+                listed |= self._listed_before(query, {row[1:3] for row in rows} - listed - {*found}, after)
+            for position, session, owner, at in rows:
+                place = FoundPlace(position, at)
+                if session and (session, owner) not in listed:
                     found.setdefault((session, owner), at)
                 if len(found) == limit:
                     break
             if len(places) < _LOOK and len(found) < limit:
                 return self._named_sessions(found), None
             looked += len(places)
-        return self._named_sessions(found), after
+        return self._named_sessions(found), place
+
+    def _listed_before(
+        self, query: Query, sessions: set[tuple[int, int]], after: FoundPlace
+    ) -> set[tuple[int, int]]:
+        """Return those of the sessions that have a call of the query at a place or before it."""
+        call = audit_calls.c
+        with self._database.reading.begin() as connection:
+            conditions = [term.condition() for term in find_terms(connection, query) or ()]
+            rows = connection.execute(
+                select(call.session, call.owner)
+                .where(
+                    call.session.in_({session for session, _ in sessions}),
+                    not_(_follows(query, after)),
+                    *range_conditions(query),
+                    *conditions,
+                )
+                .distinct()
+            )
+            return {(row.session, row.owner) for row in rows} & sessions
 
     def _sessions_at(self, places: Sequence[FoundPlace]) -> list[tuple[int, int, int, int]]:
         columns = (audit_calls.c[each] for each in ("position", "session", "owner", "at"))
