@@ -1,43 +1,26 @@
-"""The commands of the page of answers answer something, and its words are those of the program."""
+"""The commands of the page of answers answer something, the API answers the same, and words are described."""
 
+import asyncio
+import json
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
-from support.gateway.audits import entries_of, ledger_in, opened, record_of
-from support.places import DOCS
+from support.gateway.answers import COMMANDS, PAGE, arguments_of, record_answers
+from support.gateway.panel import BEARER, panel_gateway
+from support.wire import ask
 
-from hookgate.hooks import SessionContext
-from hookgate.proxy.audit.chain import audit_entry
 from hookgate.proxy.audit.index.query import WORDS
 from hookgate.proxy.audit.index.reporting import GROUPS
 from hookgate.proxy.cli.main import run_command
-from hookgate.proxy.observe.record import BlockedOutput, HookTally
-
-PAGE = (DOCS / "answers.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"\| `(hookgate audit .*?)` \|$", PAGE, re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The audit of a gateway whose calls answer most questions."""
-    folder = tmp_path_factory.mktemp("state")
-    session = SessionContext("1f2e" * 8, client="gemini-cli", key="alice", team="web")
-    denied = record_of(1, session=session, outcome="denied", reasons={"BeforeModel": "no secrets here"})
-    tally = HookTally("BeforeModel", "redact", "builtin:redact", "enforce", 1, 9, 0.001)
-    tally.decisions, tally.findings = {"deny": 1}, {"EMAIL": 2}
-    denied.hooks = {("BeforeModel", "redact"): tally}  # type: ignore[dict-item]  # a name is as good as a hook
-    blocked = record_of(2, session=session, outcome="blocked")
-    blocked.note_blocked(BlockedOutput("BeforeTool", ("tools",), "not listed", "run_shell_command"))
-    long = record_of(3, session=session)
-    long.seconds, long.usage = 60, type(long.usage)(120_000, 7, 0)
-    with opened(folder) as database, ledger_in(database, folder) as ledger:
-        ledger.write(
-            [*entries_of(denied, blocked, long), audit_entry("change", change="keys.revoke", by="ada")]
-        )
-        ledger.close()
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("answers") / "state"
+    record_answers(folder)
     return folder
 
 
@@ -52,6 +35,41 @@ def test_a_command_answers_its_question(
         2 if " report " in command else 0 if "changes" in command else 1
     )
     assert answered or "during:" in command, printed.out
+
+
+def address_of(command: str) -> str:
+    """The path of the API that answers as a command does, by the page's rule."""
+    kind, query, flags = arguments_of(command)
+    if kind == "changes":
+        return f"/api/changes?since={flags['since']}"
+    limit = f"&limit={flags['limit']}" if "limit" in flags else ""
+    if kind == "report":
+        return f"/api/report?by={flags['by']}&q={quote(query)}{limit}"
+    return f"/api/calls?q={quote(query)}{limit}{'&format=csv' if 'csv' in flags else ''}"
+
+
+async def test_the_api_answers_each_question_as_the_command_does(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with panel_gateway(state.parent, audit={}) as gateway:
+        for command in COMMANDS:
+            words = [*shlex.split(command)[1:], "--state", str(state)]
+            as_csv = "--csv" in words
+            exit_code = await asyncio.to_thread(run_command, words if as_csv else [*words, "--json"])
+            assert exit_code == 0, command
+            printed = capsys.readouterr().out
+            answer = await ask(gateway.admin, "GET", address_of(command), BEARER)
+            assert answer.status == 200, answer.body
+            if as_csv:
+                assert answer.body.decode() == printed
+                continue
+            lines = [json.loads(line) for line in printed.splitlines()]
+            if "report" in words:
+                assert answer.json["rows"] == lines[0]["rows"], command
+                assert answer.json["total"] == lines[0]["total"], command
+            else:
+                found = answer.json.get("calls") or answer.json.get("changes") or []
+                assert [each["id"] for each in found] == [line["id"] for line in lines], command
 
 
 def test_all_words_and_groups_are_described() -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, Route, expect
-from support.gateway.browser import VIEWS, Scheme, browsing, go, running_browser, violations
+from support.gateway.audits import entries_of, ledger_in, opened, record_of
+from support.gateway.browser import VIEWS, Scheme, browsing, find, go, running_browser, violations
 from support.gateway.loopback import runs, says, write_settings
 from support.gateway.panel import TOKEN, Paneled, panel_gateway
 from support.wire import UNARY, Answer, post, prompt
 
+from hookgate.hooks import SessionContext
 from hookgate.proxy.admin.access import panel_link
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")  # in which the browser runs
@@ -102,38 +104,150 @@ async def test_calls_appear_as_they_end_unless_paused(browser: Browser, tmp_path
         await expect(rows).to_have_count(4)
 
 
-async def test_filters_are_links_and_the_browser_goes_back(browser: Browser, tmp_path: Path) -> None:
+async def test_a_query_is_in_the_address_and_the_browser_goes_back(browser: Browser, tmp_path: Path) -> None:
     async with open_panel(browser, tmp_path) as (_, page):
         await page.get_by_role("link", name="Calls", exact=True).click()
         await expect(page.get_by_role("link", name="Calls", exact=True)).to_have_attribute(
             "aria-current", "page"
         )
-        await page.get_by_label("Outcome").select_option("denied")
-        await page.get_by_role("button", name="Filter").click()
+        await expect(page.locator("tbody tr")).to_have_count(2)
+        await find(page, "outcome:denied since:7d")
         await expect(page.locator("tbody tr")).to_have_count(1)
-        assert page.url.endswith("#/calls?outcome=denied")
-        await expect(page.get_by_label("Outcome")).to_have_value("denied")
-        await page.go_back()
+        await expect(page.locator("tbody")).to_contain_text("Not here:")
+        assert page.url.endswith("#/calls?q=outcome%3Adenied+since%3A7d")
+        await expect(page.get_by_role("link", name="7 days")).to_have_attribute("aria-current", "true")
+        await page.reload()
+        await expect(page.get_by_role("searchbox")).to_have_value("outcome:denied since:7d")
+        await page.get_by_role("link", name="Yesterday").click()
+        await expect(page.get_by_role("searchbox")).to_have_value("outcome:denied during:yesterday")
+        await expect(page.get_by_text("No call matches this query.")).to_be_visible()
+        for _ in range(2):
+            await page.go_back()
         await expect(page.locator("tbody tr")).to_have_count(2)
         await page.go_back()
         await expect(page).to_have_title("Overview · hookgate")
 
 
-async def test_a_filter_finds_parts_of_names_also_of_calls_that_end_later(
-    browser: Browser, tmp_path: Path
-) -> None:
+async def test_a_mistake_in_a_query_is_explained_beside_it(browser: Browser, tmp_path: Path) -> None:
+    async with open_panel(browser, tmp_path) as (_, page):
+        for view in ("#/calls", "#/people", "#/sessions"):
+            await go(page, view)
+            await find(page, "tem:web")
+            await expect(page.get_by_role("alert")).to_contain_text(
+                "there is no word 'tem'; did you mean team?"
+            )
+            await expect(page.get_by_role("searchbox")).to_have_value("tem:web")
+        await page.get_by_text("Words of a query").click()
+        await page.get_by_role("button", name="team:", exact=True).click()
+        await expect(page.get_by_role("searchbox")).to_be_focused()
+        await expect(page.get_by_role("searchbox")).to_have_value("tem:web team:")
+        assert await violations(page) == []
+
+
+async def test_a_query_finds_also_calls_that_end_later(browser: Browser, tmp_path: Path) -> None:
     async with open_panel(browser, tmp_path) as (gateway, page):
         await called(gateway, session="Night-Build")
         await go(page, "#/calls")
-        await page.get_by_label("Session").fill("night")
-        await page.get_by_role("button", name="Filter").click()
+        await find(page, "session:*night*")
         await expect(page.locator("tbody tr")).to_have_count(1)
         await called(gateway, session="day-build")
         await called(gateway, session="tonight")
         await expect(page.locator("tbody tr")).to_have_count(2)
-        await expect(page.locator("tbody")).to_contain_text("tonight")
+        await expect(page.locator("tbody tr").first).to_contain_text("tonight")
         await go(page, "#/sessions/night?key=")
         await expect(page.get_by_text("No call of this session is stored.")).to_be_visible()
+
+
+async def test_the_first_digits_of_an_id_lead_to_its_call(browser: Browser, tmp_path: Path) -> None:
+    async with open_panel(browser, tmp_path) as (gateway, page):
+        receipt = (await called(gateway)).headers["x-hookgate-receipt"]
+        await go(page, "#/calls")
+        await find(page, receipt[:8])
+        await expect(page.locator("h1")).to_have_text(f"Call {receipt[:8]}")
+
+
+async def test_what_is_found_is_downloaded(browser: Browser, tmp_path: Path) -> None:
+    async with open_panel(browser, tmp_path) as (_, page):
+        await go(page, "#/calls?q=outcome:denied")
+        for title, name in (("CSV", "calls.csv"), ("lines of JSON", "calls.jsonl")):
+            async with page.expect_download() as downloading:
+                await page.get_by_role("link", name=title).click()
+            download = await downloading.value
+            assert download.suggested_filename == name
+            text = (await download.path()).read_text()
+            assert text.count("denied") >= 1
+            assert "answered" not in text
+
+
+# Strange names are data: each leads to exactly its own calls.
+STRANGE = ("a*b", 'say "hi", team:web', "back\\slash", "<b>bold</b>", "50%_off")
+
+
+async def test_each_row_of_a_report_leads_to_exactly_its_calls(browser: Browser, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with opened(state) as database, ledger_in(database, state) as ledger:
+        for number, name in enumerate((*STRANGE, "", "axb")):
+            session = SessionContext(f"s-{number}", key=name, team=name, client=f"{name}+")
+            ledger.write(entries_of(record_of(number, session=session, model=name)))
+        ledger.close()
+    async with open_panel(browser, tmp_path) as (_, page):
+        for by in ("team", "owner", "model", "agent", "team,owner"):
+            rows = page.locator("tbody tr")
+            await go(page, f"#/people?by={by}&q=")
+            names = await rows.locator("td:first-child").all_inner_texts()
+            assert len(names) >= len(STRANGE)
+            for at, name in enumerate(names):
+                await go(page, f"#/people?by={by}&q=")
+                calls = await rows.nth(at).get_by_role("cell").nth(len(by.split(","))).inner_text()
+                await rows.nth(at).get_by_role("link").first.click()
+                await expect(page.locator("h1")).to_have_text("Calls")
+                await expect(page.locator("tbody tr"), name).to_have_count(int(calls))
+
+
+async def test_reports_sum_up_the_calls_of_all_gateways(browser: Browser, tmp_path: Path) -> None:
+    async with open_panel(browser, tmp_path) as (_, page):
+        await page.get_by_role("link", name="Spend", exact=True).click()
+        await page.get_by_role("navigation", name="By").get_by_role("link", name="Model", exact=True).click()
+        row = page.locator("tbody tr").first
+        await expect(row).to_contain_text("gemini-2.5-flash")
+        await expect(page.get_by_text("Google's list prices of 2026-07-24")).to_be_visible()
+        await page.get_by_role("navigation", name="Time").get_by_role("link", name="Today").click()
+        await expect(page.get_by_role("searchbox")).to_have_value("sort:cost since:today")
+        await expect(row).to_contain_text("gemini-2.5-flash")
+        await page.get_by_role("link", name="Hooks", exact=True).click()
+        await page.get_by_role("link", name="What hooks did").click()
+        hooks = page.locator("tbody tr").filter(has_text="broken").get_by_role("cell")
+        await expect(hooks.nth(3)).to_have_text("1")  # it ran once
+        await expect(hooks.nth(8)).to_have_text("1")  # and failed
+
+
+async def test_without_the_audit_reports_say_what_they_need(browser: Browser, tmp_path: Path) -> None:
+    async with open_panel(browser, tmp_path, audit=None) as (_, page):
+        await go(page, "#/people")
+        await expect(page.get_by_role("alert")).to_contain_text("Set audit.enabled to true.")
+        await go(page, "#/")
+        await expect(page.get_by_text("this gateway since")).to_be_visible()
+
+
+async def test_the_overview_says_that_all_is_well_or_what_is_wrong(browser: Browser, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, {"BeforeModel": [runs(guards, name="guard")]}, audit={}) as gateway:
+        await called(gateway)
+        async with browsing(browser, gateway.link) as page:
+            await expect(page.get_by_text("All is well")).to_be_visible()
+            await expect(page.get_by_text("Hooks have blocked nothing yet.")).to_be_visible()
+            await called(gateway, "something forbidden")
+            blocked = page.get_by_text("guard denied the call: Not here:")
+            await expect(blocked).to_be_visible()
+
+            async def break_down(route: Route) -> None:
+                answer = await (await route.fetch()).json()
+                unready = {"status": "unready", "reason": "audit records cannot be written"}
+                await route.fulfill(json={**answer, "readiness": unready})
+
+            await page.route("**/api/overview", break_down)
+            await page.reload()
+            await expect(page.get_by_text("audit records cannot be written")).to_be_visible()
+            await expect(page.get_by_text("All is well")).to_have_count(0)
 
 
 async def test_costs_are_listed_if_there_are_prices(browser: Browser, tmp_path: Path) -> None:
@@ -201,14 +315,12 @@ async def test_overview_does_not_hide_runs_that_failed_before_the_last_one(
 
         await page.route("**/api/overview", recover)
         await page.reload()
-        await expect(
-            page.get_by_text("Earlier ones failed: 1 of 6 since this gateway started.")
-        ).to_be_visible()
+        await expect(page.get_by_text("1 of 6 runs of hooks failed in the last hour.")).to_be_visible()
 
 
 async def test_a_diff_shows_what_a_hook_changed(browser: Browser, tmp_path: Path) -> None:
     async with open_panel(browser, tmp_path) as (_, page):
-        await go(page, "#/calls?outcome=answered")
+        await go(page, "#/calls?q=outcome:answered")
         await page.locator("tbody a").first.click()
         await expect(page.locator("h1")).to_contain_text("Call ")
         request = page.locator(".diff").first
@@ -230,7 +342,7 @@ def warmer(_: dict[str, Any]) -> dict[str, Any]:
 
 async def test_what_did_not_go_upstream_is_not_said_to_have_gone(browser: Browser, tmp_path: Path) -> None:
     async with open_panel(browser, tmp_path) as (_, page):
-        await go(page, "#/calls?outcome=denied")
+        await go(page, "#/calls?q=outcome:denied")
         await page.locator("tbody a").first.click()
         await expect(page.get_by_text("It did not go upstream.")).to_be_visible()
         await expect(
@@ -325,7 +437,7 @@ async def test_a_crafted_answer_stays_text(browser: Browser, tmp_path: Path) -> 
         await called(gateway, CRAFTED, "s-3")
         receipt = (await called(gateway, f"forbidden {CRAFTED}", "s-3")).headers["x-hookgate-receipt"]
         for outcome in ("answered", "denied"):
-            await go(page, f"#/calls?session=s-3&outcome={outcome}")
+            await go(page, f"#/calls?q=session:s-3+outcome:{outcome}")
             await page.locator("tbody a").first.click()
             await expect(page.locator(".diff").first).to_contain_text("<script>window.pwned = 1</script>")
             await expect(page.locator(".diff").first).to_contain_text("⟨U+202E⟩gnp.exe⟨U+2066⟩ ⟨U+0007⟩")
@@ -356,8 +468,9 @@ async def test_a_session_tells_its_calls_in_order(browser: Browser, tmp_path: Pa
 async def test_charts_are_drawn_and_also_shown_as_a_table(browser: Browser, tmp_path: Path) -> None:
     async with open_panel(browser, tmp_path) as (_, page):
         charts = page.locator(".chart")
-        await expect(charts).to_have_count(3)
-        await expect(page.get_by_role("img", name="Traffic. 2 calls in the last hour")).to_be_visible()
+        await expect(charts).to_have_count(2)
+        traffic = page.get_by_role("img", name="Traffic. 2 calls in the last day, all gateways")
+        await expect(traffic).to_be_visible()
         assert await charts.first.locator("rect.bad").count() > 0
         await page.get_by_text("Traffic as a table").click()
         await expect(charts.first.locator("tbody tr").first).to_contain_text(":")
@@ -371,12 +484,14 @@ async def test_it_can_be_used_with_the_keyboard_alone(browser: Browser, tmp_path
         await press("Enter")
         await expect(page.locator("main")).to_be_focused()
         await page.locator(".brand").focus()
-        for _ in range(4):
+        for _ in range(7):
             await press("Tab")
         await expect(page.get_by_role("link", name="Hooks", exact=True)).to_be_focused()
         await press("Enter")
         await expect(page.locator("h1")).to_have_text("Hooks")
         await expect(page.locator("h1")).to_be_focused()
+        await press("Tab")
+        await expect(page.get_by_role("link", name="What hooks did, at all gateways")).to_be_focused()
         await press("Tab")
         await expect(page.get_by_role("switch", name="mask-mail on BeforeModel")).to_be_focused()
         await press("Tab")
@@ -454,7 +569,7 @@ async def test_older_calls_are_loaded_where_the_list_ends(browser: Browser, tmp_
     async with open_panel(browser, tmp_path, audit=None) as (gateway, page):
         for _ in range(51):
             await called(gateway, "forbidden")
-        await go(page, "#/calls?outcome=denied")
+        await go(page, "#/calls?q=outcome:denied")
         rows = page.locator("tbody tr")
         await expect(rows).to_have_count(50)
         await page.get_by_role("button", name="Load older calls").click()

@@ -292,6 +292,9 @@ async def test_a_gateway_accepts_a_key_until_it_is_revoked_and_tells_neither_key
                 "/api/refused",
                 "/api/overview",
                 "/api/sessions",
+                "/api/report?by=key,owner",
+                "/api/budgets",
+                "/api/calls?format=csv",
             ):
                 told.append((await ask(admin, "GET", path, operator)).body)
             await keys("revoke", "alice", state=state, url=url)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Locator, Page, async_playwright
 from support.clients.node import NODE_DIR
 from support.programs.commands import missing
 
@@ -21,7 +21,10 @@ _RUN = """async (tags) => {
 }"""
 
 Scheme = Literal["light", "dark"]
-VIEWS = ("#/", "#/?span=day", "#/calls", "#/sessions", "#/hooks", "#/policy")
+VIEWS = (
+    *("#/", "#/calls", "#/calls?q=tem:x", "#/calls?q=outcome:denied+sort:duration", "#/sessions", "#/people"),
+    *("#/spend", "#/spend?by=day,model&q=", "#/findings", "#/hooks", "#/hooks/runs", "#/policy"),
+)
 """The routes that need no ID."""
 
 
@@ -99,6 +102,29 @@ async def go(page: Page, route: str) -> None:
         " && document.querySelector('h1')",
         arg=route,
     )
+
+
+async def follow(page: Page, link: Locator) -> None:
+    """Follow a link to another view, and wait until that is shown."""
+    await _mark(page)
+    await link.click()
+    await _shown(page)
+
+
+async def find(page: Page, query: str) -> None:
+    """Type another query into the view's field, as a person does, and wait until its view is shown."""
+    await _mark(page)
+    await page.get_by_role("searchbox").fill(query)
+    await page.keyboard.press("Enter")
+    await _shown(page)
+
+
+async def _mark(page: Page) -> None:
+    await page.evaluate("document.querySelector('h1').dataset.old = ''")
+
+
+async def _shown(page: Page) -> None:
+    await page.wait_for_selector("h1:not([data-old])")
 
 
 async def violations(page: Page) -> list[list[str]]:

@@ -23,7 +23,9 @@ export function search({ query, address, problem = "", ranges = true }) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const text = input.value.trim();
+    const before = location.hash;
     location.hash = ID.test(text) ? `#/calls/${text}` : address(text);
+    if (location.hash === before) dispatchEvent(new Event("hashchange")); // the same query finds what is new
   });
   return [form, ranges && choices("Time", RANGES.map(([range, title]) => [address(withRange(query, range)), title, rangeOf(query) === range]))];
 }

@@ -9,7 +9,7 @@ import { Fresh } from "./fresh.js";
 import { badge, callLink, facts, heading, link, note, section, tile, tiles } from "./parts.js";
 import { callsAddress, withParts } from "./query.js";
 
-const FRESH_MS = 5000;
+const FRESH_MS = 3000;
 const HOUR_MS = 3_600_000;
 const HOURS = 24;
 const LATEST = 6;
