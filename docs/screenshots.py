@@ -55,6 +55,20 @@ def guards(document: dict[str, Any]) -> dict[str, Any]:
 HOOKS: dict[str, Any] = {
     "BeforeModel": [
         runs(masks, name="mask-mail", description="Takes mail addresses out of requests"),
+        {
+            "type": "builtin",
+            "builtin": "redact",
+            "name": "personal",
+            "mode": "observe",
+            "options": {"detect": ["personal"]},
+            "description": "Tried out before it masks",
+        },
+        {
+            "type": "builtin",
+            "builtin": "limits",
+            "name": "budget",
+            "options": {"rules": [{"per": "team", "window": "day", "cost": 0.001}]},
+        },
         runs(guards, name="deny-private-keys", description="Denies questions for private keys"),
     ],
     "AfterModel": [
@@ -79,7 +93,9 @@ async def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     # A folder of a plain name: it is seen in the pictures.
     with tempfile.TemporaryDirectory(prefix="hookgate-") as folder:
-        async with panel_gateway(Path(folder), HOOKS, audit={"content": "full"}, keys=KEYS) as gateway:
+        async with panel_gateway(
+            Path(folder), HOOKS, audit={"content": "full"}, keys=KEYS, store=True
+        ) as gateway:
             played(gateway.panel.api.traffic)
             receipt = await called(gateway)
             await asyncio.sleep(1)  # the audit writes ends behind calls
@@ -104,7 +120,7 @@ async def called(gateway: Paneled) -> str:
 
 
 def played(traffic: Traffic) -> None:
-    """An hour of traffic, so that the charts have something to show."""
+    """An hour of traffic, so that the chart of latency has something to show."""
     chance, now = random.Random(7), traffic.now()  # noqa: S311  # a picture needs no secrets
     told = traffic.now
     for ago in range(59, 0, -1):
@@ -127,7 +143,9 @@ async def pictures(gateway: Paneled, receipt: str, look: str) -> None:
         "calls": "#/calls",
         "call": f"#/calls/{receipt}",
         "sessions": "#/sessions",
-        "session": "#/sessions/review-1",
+        "session": "#/sessions/review-1?key=alice",
+        "spend": "#/spend",
+        "findings": "#/findings",
         "hooks": "#/hooks",
         "policy": "#/policy",
     }
