@@ -72,7 +72,8 @@ class AuditReader:
     """Reads the audit's database. Every method may raise database errors."""
 
     def __init__(self, database: Database) -> None:
-        self._engine = database.engine
+        self._engine = database.reading
+        self._in_transactions = database.engine  # which the cursor of a server needs
 
     def calls(self, limit: int = 50, before: int | None = None) -> list[EndedCall]:
         """Return the latest calls, the newest first; or those whose records are before a position."""
@@ -124,7 +125,7 @@ class AuditReader:
         columns = audit_records.c.id, audit_records.c.type, audit_records.c.outcome, audit_records.c.body
         query = select(*columns).where(audit_records.c.id.between(first, last)).order_by(audit_records.c.id)
         found: list[str] = []
-        with self._engine.begin() as connection:
+        with self._in_transactions.begin() as connection:
             for row in connection.execute(query.execution_options(yield_per=_PAGE)):
                 if _is_of_the_audit_itself(row):
                     continue

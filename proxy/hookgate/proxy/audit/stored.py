@@ -91,9 +91,9 @@ _STRAY = 60_000
 
 def position_bounds(connection: Connection) -> tuple[int, int] | None:
     """Return the positions of the first and the last record, or None if there are no records."""
-    # Two queries: SQLite finds both values in the index only if they are queried separately.
-    first = connection.execute(select(func.min(audit_records.c.position))).scalar()
-    last = connection.execute(select(func.max(audit_records.c.position))).scalar()
+    # Two queries in one: SQLite finds both values in the index only if they are queried separately.
+    ends = (select(each(audit_records.c.position)).scalar_subquery() for each in (func.min, func.max))
+    first, last = connection.execute(select(*ends)).one()
     return None if first is None or last is None else (first, last)
 
 
