@@ -77,7 +77,7 @@ const sum = (rows, name) => rows.reduce((total, row) => total + row[name], 0);
 function figures({ overview, hour, traffic }) {
   const running = overview.hooks.filter((hook) => !["off", "shadowed"].includes(hook.state)).length;
   const total = hour?.total ?? { ...traffic.total, ...traffic.total.outcomes };
-  const denied = sum(GUARDED.map((name) => ({ calls: total[name] })), "calls");
+  const denied = GUARDED.reduce((all, name) => all + total[name], 0);
   const found = (q, text) => (hour ? link(callsAddress(withParts(q, "since:1h")), text) : text);
   const share = total.calls ? `${((100 * denied) / total.calls).toFixed(1)} % of calls` : "no calls";
   const where = hour ? "last hour, all gateways" : `this gateway since ${when(Math.max(traffic.since, Date.now() - HOUR_MS))}`;

@@ -115,7 +115,7 @@ async function budgets() {
   const { budgets: found, prices } = await get("budgets");
   const amount = (row, value) => (row.measure === "cost" ? `${cost(value)} ${prices.currency}` : count(value));
   const whose = prices.shipped ? "Google's list prices" : "prices of the gateway's own table";
-  return [note(`Costs are computed with ${whose}${prices.date ? ` of ${prices.date}` : ""}. Models without a price in it cost nothing here.`), section("Limits", found.length === 0
+  return [note(`Costs are computed with ${whose}${prices.date ? ` of ${prices.date}` : ""}. Models that have no price there are not counted in these sums.`), section("Limits", found.length === 0
     ? note("No limit is in use: neither of the policy limits nor of an issued key. Limits per session are not listed.")
     : table("Limits, the most used first", [
       { title: "Of", brief: true, wide: true, cell: (row) => (row.per === "everyone" ? "everyone" : `${row.per} ${row.subject || "without a name"}`) },
