@@ -218,15 +218,15 @@ async def test_a_gateway_does_not_start_without_its_store(tmp_path: Path) -> Non
 
 async def test_a_limit_on_cost_uses_the_list_prices(tmp_path: Path) -> None:
     flags = configured(tmp_path, {"per": "key", "window": "month", "cost": 1})
-    assert "1 hook" in (await run("config", "check", *flags)).out
+    assert "hooks: BeforeModel 1" in (await run("config", "check", *flags)).out
 
 
 async def test_the_price_table_in_use_is_printed_to_be_copied(tmp_path: Path) -> None:
     shipped = await run("config", "prices")
-    (tmp_path / "prices.toml").write_text(shipped.out.replace("1.25", "1.10"))
+    (tmp_path / "prices.toml").write_text(shipped.out.replace("input = 0.30", "input = 0.5"))
     flags = configured(tmp_path, {"per": "key", "window": "month", "cost": 1}, prices='file = "prices.toml"')
-    assert "input = 1.10" in (await run("config", "prices", *flags)).out
-    assert read_prices(tmp_path / "prices.toml").cost("gemini-2.5-pro", 100_000, 0) == 0.11
+    assert "input = 0.5" in (await run("config", "prices", *flags)).out
+    assert read_prices(tmp_path / "prices.toml").cost("gemini-2.5-flash", 10**6, 0) == 0.5
 
 
 async def test_check_reads_the_price_table_and_makes_no_store(tmp_path: Path) -> None:
