@@ -56,6 +56,7 @@ NAMES: Mapping[str, QueryWord] = {
         QueryWord(
             "event", "in which a hook did so at this event, or events that a shim reported", ("event",)
         ),
+        QueryWord("failing", "in which this hook failed", ("failing",)),
         QueryWord("found", "in which hooks found this kind, such as EMAIL", ("found",)),
         QueryWord("tool", "in which this tool was blocked", ("tool",)),
         QueryWord("reason", "with this in the reason of their outcome", ("reason",), "part"),
@@ -78,7 +79,7 @@ TIMES: Mapping[str, str] = {
 SORTS = ("time", "cost", "tokens", "duration")
 WORDS = (*NAMES, *AMOUNTS, *TIMES, "sort")
 
-MARKS = frozenset({"hook", "event", "found", "tool"})
+MARKS = frozenset({"hook", "event", "failing", "found", "tool"})
 """The fields of which a call may have several names."""
 
 _CONTENT = frozenset({"reason", "tool"})
