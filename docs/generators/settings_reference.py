@@ -68,7 +68,11 @@ def settings_reference() -> str:
     """Return the page as Markdown."""
     named = [_chapter(f"{section}.NAME", section, kind) for section, kind in NAMED.items()]
     return "\n".join(
-        [_INTRODUCTION, *(each for name, kind in sections().items() for each in _chapters(name, kind)), *named]
+        [
+            _INTRODUCTION,
+            *(each for name, kind in sections().items() for each in _chapters(name, kind)),
+            *named,
+        ]
     )
 
 

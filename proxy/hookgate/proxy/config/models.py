@@ -659,8 +659,8 @@ class AlertRule(Section):
     """Its name, which must be unique."""
 
     query: Annotated[str, Field(max_length=500)] = ""
-    """The calls to count, in [the words of queries](answers.md#queries) except those about time and order, such
-    as `outcome:denied team:web`; by default all."""
+    """The calls to count, in [the words of queries](answers.md#queries) except those about time and order,
+    such as `outcome:denied team:web`; by default all."""
 
     trouble: Literal["audit"] | None = None
     """In place of a query, trouble of a gateway itself: `audit` if it cannot write its audit."""
@@ -675,8 +675,8 @@ class AlertRule(Section):
     """Percentages of `over`, each of which has an alert of its own: `[80, 100]` for a budget."""
 
     within: Window = "5m"
-    """The time over which is counted, up to now: `30s`, `5m`, `1h` or `7d`; `day` and `month` begin at midnight
-    and on the first, in UTC. If it is longer than a day, the query may only contain words that name callers,
+    """The time over which is counted, up to now: `30s`, `5m`, `1h` or `7d`; `day` and `month` begin at
+    midnight and on the first, in UTC. If it is longer than a day, the query may only contain words that name callers,
     models, agents and outcomes."""
 
     by: Groups | None = None
@@ -684,8 +684,9 @@ class AlertRule(Section):
     `model`, `asked`, `agent` and `outcome`, separated by commas."""
 
     new: bool = False
-    """Whether only what is new counts: groups of `by` of which no call is known from before `within`, although
-    calls of the group without its last name are. `by = "key,agent"` finds keys that a new agent uses."""
+    """Whether only what is new counts: groups of `by` of which no call is known from before `within`,
+    although calls of the group without its last name are. `by = "key,agent"` finds keys that a new agent
+    uses."""
 
     severity: Literal["info", "warning", "error", "critical"] = "warning"
     """The severity. Alerts at less than 100 percent are at most a `warning`."""
@@ -714,8 +715,8 @@ class AlertReceiver(Section):
     """Its name, which must be unique."""
 
     type: Literal["json", "slack", "teams", "pagerduty"] = "json"
-    """The format: signed JSON, an incoming webhook of Slack, a workflow of Microsoft Teams, or an integration of
-    PagerDuty (Events API v2)."""
+    """The format: signed JSON, an incoming webhook of Slack, a workflow of Microsoft Teams, or an integration
+    of PagerDuty (Events API v2)."""
 
     url: SecretUrl | None = None
     """The URL. PagerDuty has a default. Those of Slack and Teams are secrets, better kept in a file."""
@@ -739,7 +740,9 @@ class AlertReceiver(Section):
         if not (self.url or self.url_file) and self.type != "pagerduty":
             raise ValueError("needs url or url_file")
         if self.type in ("json", "pagerduty") and not (self.secret or self.secret_file):
-            what = "its integration key" if self.type == "pagerduty" else "as `hookgate alerts secret` prints it"
+            what = (
+                "its integration key" if self.type == "pagerduty" else "as `hookgate alerts secret` prints it"
+            )
             raise ValueError(f"needs secret_file or secret, {what}")
         if self.type in ("slack", "teams") and (self.secret or self.secret_file):
             raise ValueError(f"{self.type} has no secret but its URL; remove it")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +41,10 @@ class EffectiveConfig:
     file: Path | None
 
     def place_of(self, name: str) -> str:
-        """Return the place of a setting, or of a table in a list, if it was set."""
-        return self.places.get(name) or self.places.get(name.partition("[")[0], "the configuration")
+        """Return the place of a setting, or of a table in a list, which a text begins with."""
+        found = re.match(r"([\w.]+)(\[\d+\])?", name)
+        table, setting = (found[0], found[1]) if found else ("", "")
+        return self.places.get(table) or self.places.get(setting, "the configuration")
 
 
 def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> EffectiveConfig:
@@ -65,7 +68,9 @@ def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
         raise ConfigError(problems) from None
     places = {name: source.place for name, source in sources.items()}
     for name, source in sources.items():
-        places |= {f"{name}{position}": place for position, place in source.places.items() if "." not in position}
+        places |= {
+            f"{name}{position}": place for position, place in source.places.items() if "." not in position
+        }
     effective = EffectiveConfig(config, places, file)
     if problems:
         raise ConfigError(problems, effective)
@@ -148,7 +153,10 @@ def _doubtful_settings(config: Config) -> Iterator[tuple[str, str]]:
                 f"audit.{key}",
                 "has no effect, because audit.enabled is false; set that to true, or remove this",
             )
-        yield "alerts.rules", "have no effect, because audit.enabled is false; set that to true, or remove them"
+        yield (
+            "alerts.rules",
+            "have no effect, because audit.enabled is false; set that to true, or remove them",
+        )
     if config.alerts.rules and not config.alerts.receivers:
         yield "alerts.rules", "nobody is told: describe receivers in [[alerts.receivers]]"
     if not (config.keys or config.clients.issued_keys):
@@ -283,7 +291,7 @@ def shown_settings(effective: EffectiveConfig) -> dict[str, tuple[Any, str]]:
     """Return the value and the source of every setting, by its dotted name."""
     document = effective.config.model_dump(mode="json")  # pydantic masks secrets
     document["hooks"]["state"] = str(state_folder(effective.config.hooks))
-    settings = {}
+    settings: dict[str, tuple[Any, str]] = {}
     for name, setting in SETTINGS.items():
         value = document[setting.section][setting.key]
         if setting.item is not None:

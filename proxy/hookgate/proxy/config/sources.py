@@ -46,7 +46,11 @@ class GivenValue:
     def place_of(self, position: str) -> str:
         """Return the place of a part of the value, which a text begins with, such as `[0].name`."""
         found = re.match(r"(\[\d+\])(\.\w+)?", position)
-        return self.place if found is None else self.places.get(found[0]) or self.places.get(found[1], self.place)
+        return (
+            self.place
+            if found is None
+            else self.places.get(found[0]) or self.places.get(found[1], self.place)
+        )
 
 
 def anchored(setting: Setting, value: Any, folder: Path = Path()) -> Any:
@@ -228,8 +232,8 @@ PRICE_KEYS = frozenset({"currency", "models"})
 def lines_of(text: str) -> dict[NamePath, int]:
     """Return the line of every table and every key of valid TOML, which tomllib does not report.
 
-    In a list of tables, the name `[0]` stands for the first one. Without it, a name is that of the first table
-    which has it. Lines are joined until tomllib accepts them as a statement.
+    In a list of tables, the name `[0]` stands for the first one. Without it, a name is that of the first
+    table which has it. Lines are joined until tomllib accepts them as a statement.
     """
     numbers: dict[NamePath, int] = {}
     counts: dict[NamePath, int] = {}

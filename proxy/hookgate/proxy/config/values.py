@@ -298,7 +298,7 @@ def _groups(text: str) -> str:
 
 
 def webhook_url(text: str) -> str:
-    """Check and return the URL of a receiver of alerts. Raises ValueError, without the URL: it is a secret."""
+    """Check and return the URL of a receiver of alerts. Raises ValueError, without the URL."""
     try:
         url = _url(text)
     except ValueError:
