@@ -63,9 +63,9 @@ def slack_body(message: Message) -> bytes:
     lines = "\n".join(f"{name}: {value}" for name, value in _facts(message))
     blocks = [
         {"type": "header", "text": _plain(_title(message)[:150])},
-        {"type": "section", "text": _plain(f"{summary(message)}\n{lines}"[:3000])},
+        {"type": "section", "text": _plain(f"{summarize(message)}\n{lines}"[:3000])},
     ]
-    fallback = summary(message).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    fallback = summarize(message).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _encoded({"text": fallback, "mrkdwn": False, "blocks": blocks})
 
 
@@ -76,7 +76,7 @@ def _plain(text: str) -> dict[str, Any]:
 def teams_body(message: Message) -> bytes:
     """Return the body for a workflow of Microsoft Teams: an Adaptive Card, whose `TextRun` has no markup."""
     style = "good" if message.state == "resolved" else _STYLES[message.severity]
-    runs = [_run(_title(message), weight="Bolder"), _run(summary(message))]
+    runs = [_run(_title(message), weight="Bolder"), _run(summarize(message))]
     runs += [_run(f"{name}: {value}", isSubtle=True) for name, value in _facts(message)]
     content = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
@@ -108,7 +108,7 @@ def pagerduty_body(message: Message, routing_key: str) -> bytes:
     if message.state != "resolved":
         event["client"] = "hookgate"
         event["payload"] = {
-            "summary": summary(message)[:_LONGEST_SUMMARY],
+            "summary": summarize(message)[:_LONGEST_SUMMARY],
             "source": f"hookgate {socket.gethostname()}",
             "severity": message.severity,
             "timestamp": utc_text(message.at / 1000),
@@ -136,7 +136,7 @@ def _data(message: Message) -> dict[str, Any]:
         "within": message.within,
         "query": message.query,
         "since": utc_text(message.since / 1000),
-        "summary": summary(message),
+        "summary": summarize(message),
     }
 
 
@@ -146,7 +146,7 @@ def _title(message: Message) -> str:
     return f"{_MARKS[message.severity]} {message.rule}: {message.severity}"
 
 
-def summary(message: Message) -> str:
+def summarize(message: Message) -> str:
     """Return the message in one sentence. Names are printable, and quoted."""
     if message.state == "test":
         return "This is a test of hookgate's alerts; nothing has happened."

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, event, select
 
-from hookgate.proxy.alerts.rules import Rule
+from hookgate.proxy.alerts.rules import EvaluatedRule
 from hookgate.proxy.audit.index.building import CallIndex
 from hookgate.proxy.audit.index.reporting import Report, Reports
 from hookgate.proxy.audit.index.times import DAY, HOUR
@@ -49,7 +49,7 @@ class Meter:
         """Return about how many records are not indexed yet."""
         return self._index.backlog()
 
-    def measure(self, rule: Rule, now: int) -> Measured:
+    def measure(self, rule: EvaluatedRule, now: int) -> Measured:
         """Return what a rule counts in the window that ends now, in milliseconds since 1970."""
         query = rule.query_at(now)
         report = self._reports.report(query, rule.groups or ("outcome",), MAX_GROUPS)
@@ -68,7 +68,7 @@ class Meter:
             }
         return Measured(values, report.groups <= len(report.rows))
 
-    def _is_new(self, rule: Rule, subject: Subject, since: int | None) -> bool:
+    def _is_new(self, rule: EvaluatedRule, subject: Subject, since: int | None) -> bool:
         """Return whether a group is new, although calls are known of the group without its last name."""
         if (rule.groups, subject) in self._known:
             return False

@@ -29,7 +29,7 @@ _TRY_AGAIN = frozenset({408, 409, 425, 429})
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SendResult:
     """The result of an attempt. `error` is empty after a success; after a `final` one, no other is made."""
 
     error: str = ""
@@ -48,22 +48,22 @@ class Receiver:
             raise ValueError("must be an integration key of PagerDuty: 32 letters and digits")
         self._client = ServiceClient({"User-Agent": "hookgate"})
 
-    async def send(self, message: Message, id_: str) -> Result:
+    async def send(self, message: Message, id_: str) -> SendResult:
         """Send a message, and return whether it was accepted. Errors quote nothing of the answer."""
         body, headers = self._request(message, id_)
         try:
             async with asyncio.timeout(SEND_SECONDS):
                 await self._client.post(self._url, body, headers)
         except TimeoutError:
-            return Result(f"has not answered within {SEND_SECONDS:g} seconds")
+            return SendResult(f"has not answered within {SEND_SECONDS:g} seconds")
         except HookError as error:
             found = _STATUS.fullmatch(str(error))
-            return Result(str(error), found is not None and _is_final(int(found[1])))
+            return SendResult(str(error), found is not None and _is_final(int(found[1])))
         except HookUnavailableError as error:
-            return Result(str(error))
+            return SendResult(str(error))
         except OSError as error:
-            return Result(f"cannot be reached: {describe_os_error(error)}")
-        return Result()
+            return SendResult(f"cannot be reached: {describe_os_error(error)}")
+        return SendResult()
 
     async def close(self) -> None:
         """Close the connections."""

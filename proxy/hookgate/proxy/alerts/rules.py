@@ -24,7 +24,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class EvaluatedRule:
     """A rule. `query` is None for trouble of a gateway itself; `receivers` are the names of those to tell."""
 
     settings: AlertRule
@@ -67,7 +67,7 @@ def window_start(window: str, now: int) -> int:
     return round((day if window == "day" else day.replace(day=1)).timestamp() * 1000)
 
 
-def read_rules(settings: AlertSettings) -> list[Rule]:
+def read_alert_rules(settings: AlertSettings) -> list[EvaluatedRule]:
     """Return the rules of the settings. Raises ConfigError with each that cannot be evaluated."""
     rules, problems = [], []
     everybody = tuple(receiver.name for receiver in settings.receivers)
@@ -75,7 +75,7 @@ def read_rules(settings: AlertSettings) -> list[Rule]:
         query, problem = _query(each)
         if problem:
             problems.append(f"alerts.rules[{number}].query: {problem}")
-        rules.append(Rule(each, None if each.trouble else query, each.receivers or everybody))
+        rules.append(EvaluatedRule(each, None if each.trouble else query, each.receivers or everybody))
     if problems:
         raise ConfigError(problems)
     return rules

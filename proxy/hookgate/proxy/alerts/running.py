@@ -15,8 +15,8 @@ from pathlib import Path
 
 from hookgate.proxy.alerts.measuring import Measured, Meter
 from hookgate.proxy.alerts.receivers import Receiver, close_receivers, read_receivers
-from hookgate.proxy.alerts.rules import Rule, read_rules
-from hookgate.proxy.alerts.states import AlertId, Changes, Firing, Message, advance, describe
+from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
+from hookgate.proxy.alerts.states import AlertChanges, AlertId, Firing, Message, advance, describe
 from hookgate.proxy.alerts.table import AlertTable, Delivery
 from hookgate.proxy.audit.index.building import open_index
 from hookgate.proxy.config import AlertSettings
@@ -52,7 +52,7 @@ def _now() -> int:
 class Evaluator:
     """Evaluates the rules, in a thread."""
 
-    def __init__(self, rules: Sequence[Rule], table: AlertTable, meter: Meter, holder: str) -> None:
+    def __init__(self, rules: Sequence[EvaluatedRule], table: AlertTable, meter: Meter, holder: str) -> None:
         self._rules = [rule for rule in rules if rule.query is not None]
         self._all, self._table, self._meter, self._holder = rules, table, meter, holder
         self._sweep_at = 0.0
@@ -124,7 +124,7 @@ class Evaluator:
         self._problems[rule] = problem
 
 
-def _log_changes(changes: Changes) -> None:
+def _log_changes(changes: AlertChanges) -> None:
     for message in changes.messages:
         log.warning("alert %s: %s %s", message.state, message.rule, dict(message.group))
 
@@ -134,7 +134,7 @@ class Alerting:
 
     def __init__(  # noqa: PLR0913  # the parts of it
         self,
-        rules: Sequence[Rule],
+        rules: Sequence[EvaluatedRule],
         receivers: dict[str, Receiver],
         table: AlertTable,
         evaluator: Evaluator,
@@ -249,7 +249,7 @@ class Alerting:
                         self._tell(self._told[rule.name])
             await asyncio.sleep(_PAUSE)
 
-    async def _store_trouble(self, rule: Rule, *, in_trouble: bool) -> None:
+    async def _store_trouble(self, rule: EvaluatedRule, *, in_trouble: bool) -> None:
         """Store whether there is trouble, so that receivers are told. Raises StoreError."""
         now = _now()
         if told := self._told.get(rule.name):  # without the database, so that it is over in the same way
@@ -268,7 +268,7 @@ class Alerting:
         self._stored[rule.name] = in_trouble
         self._wake.set()
 
-    def _message(self, rule: Rule, now: int) -> Message:
+    def _message(self, rule: EvaluatedRule, now: int) -> Message:
         firing = Firing(AlertId(rule.name, (self._gateway,), 100), now, 1.0)
         return describe(rule, rule.levels[-1], firing, now)
 
@@ -304,7 +304,7 @@ async def open_alerting(
 
     Raises ConfigError for rules or receivers that cannot be used, and StoreError.
     """
-    rules, receivers = read_rules(settings), read_receivers(settings)
+    rules, receivers = read_alert_rules(settings), read_receivers(settings)
     async with AsyncExitStack() as stack:
         opened = ExitStack()
         stack.push_async_callback(asyncio.to_thread, opened.close)

@@ -4,16 +4,16 @@ import time
 from collections.abc import Iterator
 
 from hookgate.hooks.timestamps import utc_text
-from hookgate.proxy.alerts.rules import Rule
+from hookgate.proxy.alerts.rules import EvaluatedRule
 from hookgate.proxy.alerts.states import Firing, Message
-from hookgate.proxy.alerts.table import AlertTable, Attempt
+from hookgate.proxy.alerts.table import AlertTable, LastAttempt
 from hookgate.translator.fields import JsonObject
 
 LONGEST_SILENCE = 90 * 24 * 3600
 """Seconds for which a rule may be silent."""
 
 
-def show_alerts(rules: list[Rule], table: AlertTable) -> Iterator[JsonObject]:
+def show_alerts(rules: list[EvaluatedRule], table: AlertTable) -> Iterator[JsonObject]:
     """Yield an object for each rule, and for each other rule of which an alert fires. Raises StoreError."""
     firing: dict[str, list[Firing]] = {rule.name: [] for rule in rules}
     for each in table.firing():
@@ -47,7 +47,7 @@ def _alert(firing: Firing, groups: tuple[str, ...]) -> JsonObject:
     }
 
 
-def _receiver(name: str, attempt: Attempt | None) -> JsonObject:
+def _receiver(name: str, attempt: LastAttempt | None) -> JsonObject:
     if attempt is None:
         return {"name": name, "last": None, "result": None, "error": ""}
     result = "waiting" if attempt.waiting else "failed" if attempt.delivered is None else "delivered"

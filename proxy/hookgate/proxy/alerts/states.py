@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from hookgate.proxy.alerts.measuring import Measured, Subject
-from hookgate.proxy.alerts.rules import Level, Rule
+from hookgate.proxy.alerts.rules import EvaluatedRule, Level
 from hookgate.proxy.config.values import window_seconds
 
 CALM_MILLISECONDS = 300_000
@@ -80,7 +80,7 @@ class Firing:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class AlertChanges:
     """What changes: alerts to store, alerts that are over, and what receivers are told, in order."""
 
     stored: list[Firing]
@@ -90,13 +90,13 @@ class Changes:
 
 def advance(  # noqa: PLR0913  # all that a change depends on
     current: Iterable[Firing],
-    rules: Iterable[Rule],
+    rules: Iterable[EvaluatedRule],
     measured: Mapping[str, Measured],
     now: int,
     *,
     silenced: Collection[str] = (),
     room: Mapping[str, int],
-) -> Changes:
+) -> AlertChanges:
     """Return how the alerts change.
 
     Args:
@@ -109,7 +109,7 @@ def advance(  # noqa: PLR0913  # all that a change depends on
         room: How many more alerts of each rule may be told of.
     """
     known = {each.id: each for each in current}
-    changes = Changes([], [], [])
+    changes = AlertChanges([], [], [])
     by_name = {rule.name: rule for rule in rules}
     over: set[AlertId] = set()
     for name, rule in by_name.items():
@@ -131,7 +131,7 @@ def advance(  # noqa: PLR0913  # all that a change depends on
     return changes
 
 
-def _over(rule: Rule, measured: Measured | None) -> Iterable[tuple[Subject, Level, float]]:
+def _over(rule: EvaluatedRule, measured: Measured | None) -> Iterable[tuple[Subject, Level, float]]:
     """Yield the groups of a rule that are above a threshold."""
     for subject, value in (measured.values if measured else {}).items():
         for level in rule.levels:
@@ -140,7 +140,7 @@ def _over(rule: Rule, measured: Measured | None) -> Iterable[tuple[Subject, Leve
 
 
 def _calm_down(
-    firing: Firing, rule: Rule | None, measured: Measured | None, now: int, changes: Changes
+    firing: Firing, rule: EvaluatedRule | None, measured: Measured | None, now: int, changes: AlertChanges
 ) -> None:
     """Note that an alert is not above its threshold, and end it if that was so for long enough."""
     if rule is not None and rule.query is None:  # the gateway itself ends it, unless it has died
@@ -162,13 +162,13 @@ def _calm_down(
         changes.stored.append(replace(firing, calm=calm, value=value))
 
 
-def _end(firing: Firing, now: int, changes: Changes) -> None:
+def _end(firing: Firing, now: int, changes: AlertChanges) -> None:
     changes.ended.append(firing.id)
     if firing.told is not None:
         changes.messages.append(firing.told.resolved(firing.value, now))
 
 
-def describe(rule: Rule, level: Level, firing: Firing, now: int) -> Message:
+def describe(rule: EvaluatedRule, level: Level, firing: Firing, now: int) -> Message:
     """Return the message that an alert is firing."""
     settings = rule.settings
     return Message(

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, delete, distinct, func, insert, select, update
 
-from hookgate.proxy.alerts.states import AlertId, Changes, Firing, Message
+from hookgate.proxy.alerts.states import AlertChanges, AlertId, Firing, Message
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.execution import StoredTable
 from hookgate.proxy.store.models import alert_deliveries, alert_lease, alert_silences, alerts
@@ -46,7 +46,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class LastAttempt:
     """The last attempt to tell a receiver of a rule. Times are in milliseconds since 1970."""
 
     created: int
@@ -63,7 +63,7 @@ class Silence:
     by: str
 
 
-Advance = Callable[[list[Firing], Collection[str], Mapping[str, int]], Changes]
+Advance = Callable[[list[Firing], Collection[str], Mapping[str, int]], AlertChanges]
 """Returns how alerts change, from those that fire, silenced rules, and how many may be told of."""
 
 
@@ -94,7 +94,7 @@ class AlertTable(StoredTable):
 
     def apply(
         self, holder: str, receivers: Mapping[str, Sequence[str]], now: int, step: Advance
-    ) -> Changes | None:
+    ) -> AlertChanges | None:
         """Change alerts in one transaction. Returns None if another gateway has taken over meanwhile.
 
         Args:
@@ -123,7 +123,7 @@ class AlertTable(StoredTable):
             told = known.told if known else None
             message = None if told or is_silent else firing.told
             after = replace(firing, since=since, calm=now, told=told or message)
-            self._save(connection, Changes([after], [], [message] if message else []), now)
+            self._save(connection, AlertChanges([after], [], [message] if message else []), now)
             return message
 
     def end_trouble(self, id_: AlertId, now: int) -> bool:
@@ -133,14 +133,14 @@ class AlertTable(StoredTable):
             if known is None:
                 return False
             messages = [known.told.resolved(0.0, now)] if known.told else []
-            self._save(connection, Changes([], [id_], messages), now)
+            self._save(connection, AlertChanges([], [id_], messages), now)
             return True
 
     def firing(self) -> list[Firing]:
         """Return the alerts that are firing."""
         return [_read(row) for row in self._select(select(alerts))]
 
-    def _save(self, connection: Connection, changes: Changes, now: int) -> None:
+    def _save(self, connection: Connection, changes: AlertChanges, now: int) -> None:
         row = self._database.insert(alerts)
         values = {name: row.excluded[name] for name in ("since", "value", "calm", "told")}
         keep = row.on_conflict_do_update(index_elements=["rule", "subject", "level"], set_=values)
@@ -197,13 +197,13 @@ class AlertTable(StoredTable):
         self._write(delete(alert_deliveries).where(columns.due.is_(None), columns.created < now - _KEPT))
         self._write(delete(alert_silences).where(alert_silences.c.until < now))
 
-    def attempts(self) -> dict[tuple[str, str], Attempt]:
+    def attempts(self) -> dict[tuple[str, str], LastAttempt]:
         """Return the last attempt of each rule and receiver."""
         columns = alert_deliveries.c
         last = select(func.max(columns.number)).group_by(columns.rule, columns.receiver)
         rows = self._select(select(alert_deliveries).where(columns.number.in_(last)))
         return {
-            (row["rule"], row["receiver"]): Attempt(
+            (row["rule"], row["receiver"]): LastAttempt(
                 row["created"], row["delivered"], row["due"] is not None, row["error"]
             )
             for row in rows

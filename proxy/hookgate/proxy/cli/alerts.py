@@ -14,7 +14,7 @@ from pathlib import Path
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.alerts.formats import SECRET_PREFIX
 from hookgate.proxy.alerts.receivers import Receiver, close_receivers, read_receivers
-from hookgate.proxy.alerts.rules import Rule, read_rules
+from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.showing import LONGEST_SILENCE, show_alerts, test_messages
 from hookgate.proxy.alerts.table import AlertTable
 from hookgate.proxy.audit.changes import operator_name, recording_changes
@@ -64,14 +64,14 @@ async def run_alerts(given: argparse.Namespace) -> int:
     state = find_sources(config.hooks).state
     url = Store(config.store, state).url()
     with contextlib.closing(AlertTable(open_alerts(url, state))) as table:
-        rules = read_rules(config.alerts)
+        rules = read_alert_rules(config.alerts)
         if given.alerts_command == "list":
             _list(rules, table, as_json=given.json)
             return 0
         return _change(config, url, state, rules, table, given)
 
 
-def _list(rules: list[Rule], table: AlertTable, *, as_json: bool) -> None:
+def _list(rules: list[EvaluatedRule], table: AlertTable, *, as_json: bool) -> None:
     shown = list(show_alerts(rules, table))
     if as_json:
         for rule in shown:
@@ -119,7 +119,7 @@ def _change(  # noqa: PLR0913, PLR0917  # what a change needs
     config: Config,
     url: str | None,
     state: Path,
-    rules: list[Rule],
+    rules: list[EvaluatedRule],
     table: AlertTable,
     given: argparse.Namespace,
 ) -> int:

@@ -12,7 +12,7 @@ from hookgate.hooks.settings.commands import command_problem
 from hookgate.proxy import policy
 from hookgate.proxy.admin.access import admin_token_source, client_secret_source
 from hookgate.proxy.alerts.receivers import read_receivers
-from hookgate.proxy.alerts.rules import read_rules
+from hookgate.proxy.alerts.rules import read_alert_rules
 from hookgate.proxy.cli.flags import add_gateway_flags
 from hookgate.proxy.cli.terminal import table_lines
 from hookgate.proxy.config.catalogue import config_schema
@@ -72,7 +72,7 @@ async def check_configuration(effective: EffectiveConfig) -> list[str]:
 
 def _alert_problems(effective: EffectiveConfig) -> Iterator[str]:
     """Yield each problem of rules and receivers of alerts, with its place."""
-    for read in (read_rules, read_receivers):
+    for read in (read_alert_rules, read_receivers):
         try:
             read(effective.config.alerts)
         except ConfigError as error:

@@ -676,8 +676,8 @@ class AlertRule(Section):
 
     within: Window = "5m"
     """The time over which is counted, up to now: `30s`, `5m`, `1h` or `7d`; `day` and `month` begin at
-    midnight and on the first, in UTC. If it is longer than a day, the query may only contain words that name callers,
-    models, agents and outcomes."""
+    midnight and on the first, in UTC. If it is longer than a day, the query may only contain words that name
+    callers, models, agents and outcomes."""
 
     by: Groups | None = None
     """What is counted apart, with an alert for each: one or several of `key`, `owner`, `team`, `session`,
