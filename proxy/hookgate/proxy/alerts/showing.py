@@ -38,8 +38,9 @@ def show_alerts(rules: list[EvaluatedRule], table: AlertTable) -> Iterator[JsonO
 
 def _alert(firing: Firing, groups: tuple[str, ...]) -> JsonObject:
     names = firing.id.subject
+    matches = len(names) == len(groups)  # not if the rule has changed meanwhile
     return {
-        "group": dict(zip(groups, names, strict=len(groups) == len(names))) if groups else list(names),
+        "group": dict(zip(groups, names, strict=True)) if matches else dict(enumerate(names)),
         "percent": firing.id.level,
         "value": firing.value,
         "since": _time(firing.since),

@@ -103,9 +103,8 @@ def _rows(rule: JsonObject) -> list[tuple[str, ...]]:
     ]
 
 
-def _shown_group(group: JsonObject | list[str]) -> str:
-    names = group if isinstance(group, list) else [f"{field}:{name or '-'}" for field, name in group.items()]
-    return " ".join(names) or "-"
+def _shown_group(group: JsonObject) -> str:
+    return " ".join(f"{field}:{name or '-'}" for field, name in group.items()) or "-"
 
 
 def _shown_receiver(receiver: JsonObject) -> str:
