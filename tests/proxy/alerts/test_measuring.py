@@ -84,9 +84,7 @@ def test_of_many_groups_the_largest_are_counted(audit: Indexed, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-def test_a_client_is_new_for_a_key_once(
-    database: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_client_is_new_for_a_key_once(database: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     state = tmp_path_factory.mktemp("state")
     if database == "sqlite":
         with indexed_audit(state, 0) as audit:

@@ -31,7 +31,9 @@ def problems(text: str, folder: Path) -> list[str]:
         try:
             read(effective.config.alerts)
         except ConfigError as error:
-            found += [f"{effective.place_of(each)}: {each}".replace(str(file), "F") for each in error.problems]
+            found += [
+                f"{effective.place_of(each)}: {each}".replace(str(file), "F") for each in error.problems
+            ]
     return found
 
 
@@ -158,7 +160,9 @@ def test_receivers_may_be_in_a_variable(tmp_path: Path) -> None:
         "HOOKGATE_ALERTS__RECEIVERS_FILE": str(tmp_path / "receivers"),
         "HOOKGATE_ALERTS__RULES": '[{"name": "a", "qurey": ""}]',
     }
-    with pytest.raises(ConfigError, match=r"RULES: alerts.rules\[0\].qurey: is not known; did you mean") as error:
+    with pytest.raises(
+        ConfigError, match=r"RULES: alerts.rules\[0\].qurey: is not known; did you mean"
+    ) as error:
         read_config({}, environ)
     assert len(error.value.problems) == 1
     del environ["HOOKGATE_ALERTS__RULES"]
@@ -193,7 +197,9 @@ async def test_rules_without_receivers_or_audit_are_a_warning(tmp_path: Path) ->
     file.write_text(f"[audit]\nenabled = false\n{RULE}")
     checked = await run("config", "check", "--config", str(file), env={"HOOKGATE_STATE": str(tmp_path)})
     assert checked.code == 0
-    assert f"{file}:3: alerts.rules: nobody is told: describe receivers in [[alerts.receivers]]" in checked.out
+    assert (
+        f"{file}:3: alerts.rules: nobody is told: describe receivers in [[alerts.receivers]]" in checked.out
+    )
     assert f"{file}:3: alerts.rules: have no effect, because audit.enabled is false" in checked.out
 
 
@@ -203,7 +209,9 @@ def test_groups_are_those_of_reports_and_queries() -> None:
 
 
 def test_pagerduty_has_a_url_of_its_own() -> None:
-    settings = {"receivers": [{"name": "p", "type": "pagerduty", "secret": "0123456789abcdef0123456789abcdef"}]}
+    settings = {
+        "receivers": [{"name": "p", "type": "pagerduty", "secret": "0123456789abcdef0123456789abcdef"}]
+    }
     read_receivers(AlertSettings.model_validate(settings))
     assert PAGERDUTY.startswith("https://")
 

@@ -30,7 +30,14 @@ def rules_of(*rules: dict[str, object]) -> list[EvaluatedRule]:
 
 DENIALS = rules_of({"name": "denials", "over": 10, "within": "1m", "by": "team"})
 BUDGET = rules_of(
-    {"name": "budget", "count": "cost", "over": 50, "at": [80, 100], "within": "month", "severity": "critical"}
+    {
+        "name": "budget",
+        "count": "cost",
+        "over": 50,
+        "at": [80, 100],
+        "within": "month",
+        "severity": "critical",
+    }
 )
 TROUBLE = rules_of({"name": "audit", "trouble": "audit"})
 
@@ -76,7 +83,9 @@ class Told:
 
 _VALUES = st.dictionaries(st.sampled_from([("a",), ("b",)]), st.integers(0, 20).map(float))
 _STEPS = st.lists(
-    st.tuples(st.none() | _VALUES, st.booleans(), st.booleans(), st.sampled_from([0, 1, 60]), st.integers(1, 40)),
+    st.tuples(
+        st.none() | _VALUES, st.booleans(), st.booleans(), st.sampled_from([0, 1, 60]), st.integers(1, 40)
+    ),
     max_size=40,
 )
 
@@ -141,7 +150,9 @@ def test_what_fires_during_a_silence_is_told_when_it_ends() -> None:
     assert told.states == [("firing", "a")]
     told.measure({}, silent=True)
     told.measure({}, silent=True, after=60_000)
-    assert told.states == [("firing", "a"), ("resolved", "a")], "who was told of an alert is told that it is over"
+    assert told.states == [("firing", "a"), ("resolved", "a")], (
+        "who was told of an alert is told that it is over"
+    )
 
 
 def test_what_was_never_told_is_not_told_to_be_over() -> None:

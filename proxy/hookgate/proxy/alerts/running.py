@@ -44,6 +44,9 @@ _BEHIND = 2000
 
 _DIRECT_TRIES = 8
 
+_GRACE_SECONDS = 2.0
+"""How long a gateway that stops waits for receivers."""
+
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
@@ -170,6 +173,8 @@ class Alerting:
 
     async def close(self) -> None:
         """End what is being sent. Messages that are not delivered stay in the database."""
+        if self._sending:  # what was delivered should be known to be
+            await asyncio.wait(self._sending.values(), timeout=_GRACE_SECONDS)
         for task in (*self._sending.values(), *self._direct):
             task.cancel()
         await asyncio.gather(*self._sending.values(), *self._direct, return_exceptions=True)
@@ -221,11 +226,19 @@ class Alerting:
             await self._threads.run(
                 lambda: self._table.settle(delivery, _now(), result.error, final=result.final)
             )
+        except asyncio.CancelledError:
+            self._threads.run_later(lambda: self._give_back(delivery))
+            raise
         except StoreError as error:
             log.warning("the result of a delivery is not stored, so it may be repeated: %s", error)
         finally:
             del self._sending[delivery.receiver]
             self._wake.set()
+
+    def _give_back(self, delivery: Delivery) -> None:
+        """Let the next gateway repeat an attempt that has not ended."""
+        with suppress(StoreError):
+            self._table.settle(delivery, _now(), "was interrupted, because the gateway has stopped")
 
     def _count(self, receiver: str, error: str) -> None:
         key = (receiver, "failed" if error else "delivered")
