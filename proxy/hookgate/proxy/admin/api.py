@@ -9,6 +9,7 @@ from datetime import UTC
 from typing import cast
 
 from hookgate.proxy import __version__
+from hookgate.proxy.admin.alerts import AlertPanel
 from hookgate.proxy.admin.calls import Calls, refused_requests, sessions_page
 from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
 from hookgate.proxy.admin.roles import Person, call_for, hooks_for
@@ -53,6 +54,8 @@ class PanelApi:
     currency: str | None
     """The currency of costs; None without a price table."""
     pushed: PushedPolicy | None = None
+    alerts: AlertPanel | None = None
+    """The alerts; None without rules."""
 
     def answers(self) -> dict[str, Answer]:
         """Return the routes that only read."""
@@ -64,6 +67,7 @@ class PanelApi:
             "GET /api/calls": self._page,
             "GET /api/calls/NAME": self._call,
             "GET /api/report": self._report,
+            "GET /api/alerts": self._alerts,
             "GET /api/refused": self._refused,
             "GET /api/sessions": self._sessions,
         }
@@ -115,6 +119,9 @@ class PanelApi:
         by = asked.query.get("by", "team").split(",")
         report = await asyncio.to_thread(self.calls.report, _query(asked), by, _limit(asked.query))
         return {**report_fields(report), "currency": self.currency}
+
+    async def _alerts(self, _: PanelRequest) -> JsonObject:
+        return {"rules": [] if self.alerts is None else await self.alerts.rows()}
 
     async def _refused(self, _: PanelRequest) -> JsonObject:
         return {"requests": refused_requests(self.receipts)[:MOST]}
