@@ -8,7 +8,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -33,7 +33,7 @@ _SHARE = 20
 """An evaluation is followed by a pause of so many times the time that it took."""
 
 _LONGEST_PAUSE = 60.0
-_LEASE_SECONDS = 30.0
+_LEASE_SECONDS = 15.0
 _MEASURING_SECONDS = 8.0
 """How long all rules may be measured; those that are left are measured first the next time."""
 
@@ -146,7 +146,8 @@ class Alerting:
         trouble: Callable[[], str | None],
     ) -> None:
         """`gateway` names this one in alerts; `trouble` returns why its audit cannot be written, or None."""
-        self._rules, self._receivers, self._table, self._evaluator = rules, receivers, table, evaluator
+        self._in_trouble = [rule for rule in rules if rule.settings.trouble]
+        self._receivers, self._table, self._evaluator = receivers, table, evaluator
         self._gateway, self._trouble = gateway, trouble
         self._threads = DatabaseThreads("the alerts", "hookgate-alerts", 1)
         self._evaluating = ThreadPoolExecutor(1, "hookgate-alert-rules")
@@ -169,7 +170,8 @@ class Alerting:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await asyncio.gather(self._evaluate(), self._deliver(), self._watch())
+        watching = [self._watch] if self._in_trouble else []
+        await asyncio.gather(*map(_repeat, (self._evaluate, self._deliver, *watching)))
 
     async def close(self) -> None:
         """End what is being sent. Messages that are not delivered stay in the database."""
@@ -184,19 +186,18 @@ class Alerting:
 
     # ---- rules
 
-    async def _evaluate(self) -> None:
-        while True:
-            pause: float | None = None
-            try:
-                pause = await asyncio.get_running_loop().run_in_executor(
-                    self._evaluating, self._evaluator.evaluate
-                )
-                self._note("")
-            except StoreError as error:
-                self._note(str(error))
-            self._delivers = pause is not None
-            self._wake.set()
-            await asyncio.sleep(_PAUSE if pause is None else pause)
+    async def _evaluate(self) -> float:
+        """Evaluate the rules once, unless another gateway does. Returns seconds to pause."""
+        pause: float | None = None
+        try:
+            loop = asyncio.get_running_loop()
+            pause = await loop.run_in_executor(self._evaluating, self._evaluator.evaluate)
+            self._note("")
+        except StoreError as error:
+            self._note(str(error))
+        self._delivers = pause is not None
+        self._wake.set()
+        return _PAUSE if pause is None else pause
 
     def _note(self, problem: str) -> None:
         if problem and not self._failing:
@@ -205,18 +206,18 @@ class Alerting:
 
     # ---- deliveries
 
-    async def _deliver(self) -> None:
+    async def _deliver(self) -> float:
         """Start an attempt for each receiver for which a message is due, so that none waits for another."""
-        while True:
-            self._wake.clear()
-            if self._delivers:
-                with suppress(StoreError):  # the evaluation reports it
-                    for name in self._receivers.keys() - self._sending.keys():
-                        delivery = await self._threads.run(self._table.claim, name, _now())
-                        if delivery is not None:
-                            self._sending[name] = asyncio.create_task(self._attempt(delivery))
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _PAUSE)
+        self._wake.clear()
+        if self._delivers:
+            with suppress(StoreError):  # the evaluation reports it
+                for name in self._receivers.keys() - self._sending.keys():
+                    delivery = await self._threads.run(self._table.claim, name, _now())
+                    if delivery is not None:
+                        self._sending[name] = asyncio.create_task(self._attempt(delivery))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), _PAUSE)
+        return 0.0
 
     async def _attempt(self, delivery: Delivery) -> None:
         """Try to deliver a message, and store the result. If that fails, the attempt is repeated later."""
@@ -248,19 +249,17 @@ class Alerting:
 
     # ---- trouble of this gateway
 
-    async def _watch(self) -> None:
+    async def _watch(self) -> float:
         """Look for trouble, and tell of it without the database if that cannot be used."""
-        rules = [rule for rule in self._rules if rule.settings.trouble]
-        while rules:
-            in_trouble = self._trouble() is not None
-            for rule in rules:
-                try:
-                    await self._store_trouble(rule, in_trouble=in_trouble)
-                except StoreError:
-                    if in_trouble and not self._stored.get(rule.name):
-                        self._told[rule.name] = self._message(rule, _now())
-                        self._tell(self._told[rule.name])
-            await asyncio.sleep(_PAUSE)
+        in_trouble = self._trouble() is not None
+        for rule in self._in_trouble:
+            try:
+                await self._store_trouble(rule, in_trouble=in_trouble)
+            except StoreError:
+                if in_trouble and not self._stored.get(rule.name):
+                    self._told[rule.name] = self._message(rule, _now())
+                    self._tell(self._told[rule.name])
+        return _PAUSE
 
     async def _store_trouble(self, rule: EvaluatedRule, *, in_trouble: bool) -> None:
         """Store whether there is trouble, so that receivers are told. Raises StoreError."""
@@ -300,6 +299,17 @@ class Alerting:
             if not result.error or result.final:
                 return
             await asyncio.sleep(_PAUSE * 2**tried)
+
+
+async def _repeat(step: Callable[[], Awaitable[float]]) -> None:
+    """Take a step again and again, with the pause that it returns. An error in one is logged."""
+    while True:
+        try:
+            pause = await step()
+        except Exception:
+            log.exception("internal error in alerts; please report this")
+            pause = _PAUSE
+        await asyncio.sleep(pause)
 
 
 @asynccontextmanager

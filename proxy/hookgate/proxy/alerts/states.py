@@ -7,7 +7,7 @@ minutes, so that a value around the threshold causes no series of messages.
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Literal
 
 from hookgate.proxy.alerts.measuring import Measured, Subject
@@ -64,7 +64,8 @@ class Message:
 
     @classmethod
     def from_json(cls, text: str) -> "Message":
-        values = json.loads(text)
+        stored = json.loads(text)
+        values = {each.name: stored[each.name] for each in fields(cls)}  # a newer version may store more
         return cls(**{**values, "receivers": tuple(values["receivers"])})
 
 
