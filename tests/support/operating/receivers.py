@@ -33,6 +33,14 @@ class ReceivedAlerts:
         data = [document["data"] for document in self.documents]
         return [(each["state"], each["rule"], each["group"]) for each in data]
 
+    @property
+    def distinct(self) -> list[tuple[str, str, dict[str, str]]]:
+        """The same without repeated messages, which a receiver knows by their ID."""
+        messages = {
+            headers["webhook-id"]: told for headers, told in zip(self.headers, self.told, strict=True)
+        }
+        return list(messages.values())
+
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.bodies.append(await request.read())
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
