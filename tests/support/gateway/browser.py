@@ -21,7 +21,7 @@ _RUN = """async (tags) => {
 }"""
 
 Scheme = Literal["light", "dark"]
-VIEWS = ("#/", "#/?span=day", "#/calls", "#/sessions", "#/hooks", "#/policy")
+VIEWS = ("#/", "#/?span=day", "#/calls", "#/sessions", "#/hooks", "#/policy", "#/alerts")
 """The routes that need no ID."""
 
 
