@@ -125,6 +125,12 @@ def check_new_clients(audit: Indexed) -> None:
     assert new_at(at + 41 * minute) == {("eve", "gemini-cli")}, "an agent that another key uses is new, too"
 
 
+def test_what_is_new_is_looked_up_as_long_as_there_is_time(audit: Indexed) -> None:
+    rule = rule_of(by="key,agent", new=True, within="1d")
+    measured = Meter(audit.index).measure(rule, NOW, until=0)
+    assert (measured.values, measured.complete) == ({}, False)
+
+
 def test_a_statement_that_takes_too_long_ends_with_an_error(audit: Indexed) -> None:
     database = audit.database
     query = (

@@ -10,6 +10,7 @@ from hookgate.proxy.alerts.measuring import Measured
 from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.states import (
     CALM_MILLISECONDS,
+    MAX_ALERTS,
     TROUBLE_MILLISECONDS,
     AlertChanges,
     AlertId,
@@ -181,6 +182,16 @@ def test_no_more_is_told_than_there_is_room_for() -> None:
     assert len(told.messages) == 2
     told.measure(many, room=60)
     assert len(told.messages) == 5
+
+
+def test_clients_that_invent_groups_cannot_fill_the_database() -> None:
+    told = Told(DENIALS)
+    for round_ in range(5):
+        told.measure({(f"{round_}-{number}",): 11.0 for number in range(100)}, complete=False)
+    assert len(told.firing) == len(told.messages) + 40 == MAX_ALERTS
+    told.measure({})
+    told.measure({}, after=60_000)
+    assert told.firing == {}
 
 
 def test_an_alert_whose_rule_was_removed_is_over_after_a_while() -> None:

@@ -1,5 +1,6 @@
 """What rules count, from the index of the audit. All statements are bounded in time."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,10 @@ from hookgate.proxy.store.models import CALLER_FIELDS, audit_calls, audit_names,
 MAX_GROUPS = 100
 """The groups of a rule that are looked at, those with most first."""
 
-STATEMENT_SECONDS = 5.0
+MAX_LOOKED_UP = 1000
+"""The groups of a rule about what is new that are looked at; most of them are known."""
+
+STATEMENT_SECONDS = 3.0
 """How long one statement may take; a rule whose statement takes longer keeps its state."""
 
 _CHECKED_STEPS = 10_000
@@ -49,10 +53,14 @@ class Meter:
         """Return about how many records are not indexed yet."""
         return self._index.backlog()
 
-    def measure(self, rule: EvaluatedRule, now: int) -> Measured:
-        """Return what a rule counts in the window that ends now, in milliseconds since 1970."""
+    def measure(self, rule: EvaluatedRule, now: int, until: float = math.inf) -> Measured:
+        """Return what a rule counts in the window that ends now, in milliseconds since 1970.
+
+        Groups that cannot be looked up `until` then, on the monotonic clock, are left out.
+        """
         query = rule.query_at(now)
-        report = self._reports.report(query, rule.groups or ("outcome",), MAX_GROUPS)
+        limit = MAX_LOOKED_UP if rule.settings.new else MAX_GROUPS
+        report = self._reports.report(query, rule.groups or ("outcome",), limit)
         if not rule.groups:
             return Measured({(): _amount(report, report.total, rule.settings.count)})
         width = len(rule.groups)
@@ -60,25 +68,30 @@ class Meter:
             tuple(map(str, row[:width])): _amount(report, row[width:], rule.settings.count)
             for row in report.rows
         }
-        if rule.settings.new:
-            values = {
-                subject: value
-                for subject, value in values.items()
-                if self._is_new(rule, subject, query.since)
-            }
-        return Measured(values, report.groups <= len(report.rows))
+        measured = Measured(values, report.groups <= len(report.rows))
+        return self._new(rule, measured, query.since or 0, until) if rule.settings.new else measured
 
-    def _is_new(self, rule: EvaluatedRule, subject: Subject, since: int | None) -> bool:
+    def _new(self, rule: EvaluatedRule, measured: Measured, since: int, until: float) -> Measured:
+        """Return the groups that are new, as far as there is time to look them up."""
+        found: dict[Subject, float] = {}
+        for subject, value in measured.values.items():
+            if time.monotonic() > until:
+                return Measured(found, complete=False)
+            if self._is_new(rule, subject, since):
+                found[subject] = value
+        return Measured(found, measured.complete)
+
+    def _is_new(self, rule: EvaluatedRule, subject: Subject, since: int) -> bool:
         """Return whether a group is new, although calls are known of the group without its last name."""
         if (rule.groups, subject) in self._known:
             return False
         with self._index.database.reading.begin() as connection:
-            if _was_known(connection, rule.groups, subject, since or 0):
+            if _was_known(connection, rule.groups, subject, since):
                 if len(self._known) >= _MAX_KNOWN:
                     self._known.clear()
                 self._known.add((rule.groups, subject))
                 return False
-            return _was_known(connection, rule.groups[:-1], subject[:-1], since or 0)
+            return _was_known(connection, rule.groups[:-1], subject[:-1], since)
 
 
 def _amount(report: Report, values: Sequence[Any], count: str) -> float:

@@ -20,6 +20,9 @@ CALM_MILLISECONDS = 300_000
 TROUBLE_MILLISECONDS = 600_000
 """How long trouble of a gateway counts that the gateway has not confirmed: it may have died."""
 
+MAX_ALERTS = 100
+"""The alerts of one rule that fire at once. Clients may invent groups, such as agents or sessions."""
+
 _LONGEST_NAME = 100
 """Characters of a name in a message. Clients choose those of agents and sessions."""
 
@@ -115,9 +118,14 @@ def advance(  # noqa: PLR0913  # all that a change depends on
     over: set[AlertId] = set()
     for name, rule in by_name.items():
         left = 0 if name in silenced else room.get(name, 0)
+        places = MAX_ALERTS - sum(id_.rule == name for id_ in known)
         for subject, level, value in _over(rule, measured.get(name)):
             id_ = AlertId(name, subject, level.percent)
             over.add(id_)
+            if id_ not in known:
+                places -= 1
+                if places < 0:
+                    continue
             before = known.get(id_) or Firing(id_, now, value)
             after = replace(before, value=value, calm=None)
             if before.told is None and left > 0:

@@ -558,8 +558,8 @@ class StoreSettings(Section):
     url: StoreUrl | None = None
     """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that share counters, pins,
     interactions and sessions. By default files in the state folder are used: `hookgate.db` for counters, pins
-    and interactions, `audit.db` for the audit, `panel.db` for sessions of the panel, and `sessions.db` if
-    several workers share sessions."""
+    and interactions, `audit.db` for the audit, `alerts.db` for alerts, `panel.db` for sessions of
+    the panel, and `sessions.db` if several workers share sessions."""
 
     url_file: File | None = None
     """A file that contains only that URL. It is read when the database is opened."""
