@@ -2,10 +2,10 @@
 
 import os
 import socket
-from typing import Any
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.hooks.settings import command, one_group, write_file
