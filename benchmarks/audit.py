@@ -12,6 +12,7 @@ import random
 import statistics
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +23,8 @@ from typing import Any
 from sqlalchemy import create_engine, make_url, text
 
 from hookgate.hooks import SessionContext
+from hookgate.proxy.alerts.measuring import Meter
+from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.audit.chain import Entry, now
 from hookgate.proxy.audit.entries import end_entry, start_entry
 from hookgate.proxy.audit.heads import read_heads
@@ -33,6 +36,7 @@ from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.audit.verifying import verify_database
 from hookgate.proxy.cli.audit import export_records
+from hookgate.proxy.config import AlertSettings
 from hookgate.proxy.observe.outcomes import CallOutcome
 from hookgate.proxy.observe.record import BlockedOutput, CallRecord, HookTally, make_receipt
 from hookgate.proxy.observe.usage import Usage
@@ -144,6 +148,9 @@ def _measure(state: Path, url: str | None, calls: int) -> None:
         for each in REPORT_QUERIES:
             name = f"report by {groups} {each}"
             _timed(name, partial(reports.report, parse_query([each]), groups.split(","), 50))
+    meter = Meter(index)
+    for rule in _rules():
+        _timed(f"rule {rule.name}", partial(meter.measure, rule, now()))
     for name, ago in (("first", DAYS - 1), ("middle", DAYS // 2), ("last", 1)):
         since = now() - ago * DAY
         used, out = time.process_time(), io.BytesIO()
@@ -155,6 +162,13 @@ def _measure(state: Path, url: str | None, calls: int) -> None:
     print(f"verify: {1e6 * (time.process_time() - used) / calls / 2:.0f} us of processor time per record")
     index.database.close()
     database.close()
+
+
+def _rules() -> list[EvaluatedRule]:
+    """Return the rules of the example that count calls."""
+    tables = tomllib.loads((Path(__file__).parents[1] / "examples" / "alerts.toml").read_text())["alerts"]
+    rules = read_alert_rules(AlertSettings.model_validate(tables))
+    return [rule for rule in rules if rule.query is not None]
 
 
 def _listed(reader: AuditReader, search: CallSearch, query: Query) -> None:

@@ -6,6 +6,7 @@ python docs/generators/settings_reference.py > docs/configuration.md
 import functools
 import inspect
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel
@@ -67,8 +68,21 @@ def settings_reference() -> str:
     """Return the page as Markdown."""
     named = [_chapter(f"{section}.NAME", section, kind) for section, kind in NAMED.items()]
     return "\n".join(
-        [_INTRODUCTION, *(_chapter(name, name, kind) for name, kind in sections().items()), *named]
+        [
+            _INTRODUCTION,
+            *(each for name, kind in sections().items() for each in _chapters(name, kind)),
+            *named,
+        ]
     )
+
+
+def _chapters(section: str, kind: type[BaseModel]) -> Iterator[str]:
+    """Yield the chapter of a section, and one for each of its lists of tables."""
+    yield _chapter(section, section, kind)
+    for key, field in kind.model_fields.items():
+        setting = Setting(section, key, field)
+        if setting.item is not None:
+            yield _chapter(f"[{setting.name}]", setting.name, setting.item)
 
 
 def _chapter(title: str, section: str, kind: type[BaseModel]) -> str:
@@ -113,6 +127,8 @@ def _words(schema: dict[str, Any]) -> str:
     if values := schema.get("enum"):
         return ", ".join(f"`{value}`" for value in values)
     match schema["type"]:
+        case "array" if "$ref" in schema["items"]:
+            return "list of tables"
         case "array" if "enum" in schema["items"]:
             return f"list of {_words(schema['items'])}"
         case "array":

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -43,6 +44,7 @@ from hookgate.proxy.workers.supervisor import supervise
 from hookgate.proxy.workers.worker import Feed, running_worker_admin, stopping_without_supervisor
 
 if TYPE_CHECKING:
+    from hookgate.proxy.audit.trail import Audit
     from hookgate.proxy.keys.issued import IssuedKeys
 
 log = logging.getLogger("hookgate")
@@ -167,7 +169,7 @@ async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, sockets: W
     async with (
         policy.running_policy(reloader, None, parts.pushed),
         running_worker_admin(sockets, reloader, certificate, parts.metrics) as admin,
-        _open_gateway(parts, admin) as gateway,
+        _open_gateway(parts, admin, sockets.number) as gateway,
     ):
         admin.feed = Feed(reloader, gateway.receipts, gateway.sessions.keys)
         with contextlib.closing(admin.feed), stopping_without_supervisor(sockets, interrupted):
@@ -187,8 +189,11 @@ async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, sockets: W
 
 
 @asynccontextmanager
-async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Gateway]:
-    """Open the resources that calls need, and make them available to `admin`."""
+async def _open_gateway(parts: _Parts, admin: AdminListener, worker: int = 0) -> AsyncIterator[Gateway]:
+    """Open the resources that calls need, and make them available to `admin`.
+
+    `worker` is the number of this process, if there are several.
+    """
     config, reloader, metrics, state = parts.config, parts.reloader, parts.metrics, parts.sources.state
     reloader.watchers.append(lambda _: parts.budget.check(reloader.current.configuration))
     async with (
@@ -197,6 +202,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         open_audit_trail(config.audit, parts.store_url, state) as audit,
         _open_sessions(config, parts.store_url, state) as sessions,
         _open_issued_keys(parts) as issued_keys,
+        _open_alerting(parts, audit, worker),
     ):
         parts.access_tokens.upstreams = upstreams
         reloader.watchers.append(lambda _: policy.warn_of_hooks(reloader.current.configuration))
@@ -257,6 +263,24 @@ async def _open_issued_keys(parts: _Parts) -> AsyncIterator["IssuedKeys | None"]
     url, state = parts.store.url(), parts.sources.state
     async with open_issued_keys(parts.config, url, state, counters, parts.prices) as keys:
         yield keys
+
+
+@asynccontextmanager
+async def _open_alerting(parts: _Parts, audit: "Audit | None", worker: int) -> AsyncIterator[None]:
+    """Evaluate the rules of alerts, if there are any and an audit. Raises StoreError and ConfigError."""
+    if audit is None or not parts.config.alerts.rules:
+        yield
+        return
+    # Imported only if it is needed.
+    from hookgate.proxy.alerts.running import open_alerting  # noqa: PLC0415  # see above
+
+    name = f"{socket.gethostname()}/{worker}" if worker else socket.gethostname()
+    writer, url, state = audit.writer, parts.store_url, parts.sources.state
+    async with open_alerting(
+        parts.config.alerts, url, state, name, lambda: writer.refusal_reason
+    ) as alerting:
+        parts.metrics.expose_alerts(alerting)
+        yield
 
 
 _SWITCH_INTERVAL = 0.0002

@@ -65,7 +65,12 @@ async def roles(folder: Path) -> AsyncIterator[tuple[Paneled, dict[str, dict[str
     async with (
         openid_provider() as provider,
         panel_gateway(
-            folder, HOOKS, SCRIPT, audit={"content": "full"}, sign_in={"issuer": provider.issuer, **SETTINGS}
+            folder,
+            HOOKS,
+            SCRIPT,
+            alerts={"rules": [{"name": "denials"}]},
+            audit={"content": "full"},
+            sign_in={"issuer": provider.issuer, **SETTINGS},
         ) as gateway,
     ):
         browsers = {}
@@ -120,7 +125,8 @@ async def tried(gateway: Paneled, route: str, call: str, headers: Mapping[str, s
     method, path = route.split(" ")
     path = path.replace("/panel/NAME", "/panel/main.js").replace("NAME", call)
     if method == "POST":
-        return await post(gateway.admin, path, {"name": "guard", "on": True}, dict(headers))
+        body = {"name": "guard", "on": True, "rule": "denials", "seconds": 0}
+        return await post(gateway.admin, path, body, dict(headers))
     return await ask(gateway.admin, method, path, dict(headers))
 
 

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.hooks.settings import command, one_group, write_file
@@ -153,6 +154,13 @@ def test_sessions_of_the_panel_are_checked_if_people_sign_in(
     about = [message for message in messages if "panel.db" in message or "sign_in" in message]
     assert len(about) == len(told)
     assert all(text in message for text, message in zip(told, about, strict=True))
+
+
+@pytest.mark.parametrize("rules", [[], [{"name": "denials"}]])
+def test_the_database_of_alerts_is_checked_if_there_are_rules(rules: list[Any], tmp_path: Path) -> None:
+    config = Config.model_validate({"alerts": {"rules": rules}, "hooks": {"state": tmp_path}})
+    messages = [found.message for found in _check_state(config)]
+    assert any("alerts.db does not exist yet" in message for message in messages) is bool(rules)
 
 
 @pytest.mark.parametrize("issues", ["true", "false"])

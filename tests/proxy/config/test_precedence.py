@@ -62,7 +62,11 @@ def value_in_configuration(setting: Setting, value: Any, folder: Path = Path()) 
     return folder / value if setting.holds_paths else value
 
 
-@pytest.mark.parametrize("setting", SETTINGS.values(), ids=list(SETTINGS))
+_PLAIN = {name: setting for name, setting in SETTINGS.items() if setting.item is None}
+"""The settings that are no lists of tables."""
+
+
+@pytest.mark.parametrize("setting", _PLAIN.values(), ids=list(_PLAIN))
 @effort(max_examples=effort().max_examples // 3)  # of some seventy settings each
 @given(data=st.data())
 def test_the_highest_source_that_gives_a_setting_wins(setting: Setting, data: st.DataObject) -> None:

@@ -40,6 +40,7 @@ async def test_a_page_contains_exactly_the_metrics_that_are_declared(tmp_path: P
     revision = SimpleNamespace(number=7, sha256=b"\xab" * 32)
     metrics.expose_pushed_policy(SimpleNamespace(revision=revision, state="behind"))
     metrics.expose_tokens([SimpleNamespace(name="cloud", results={"failed": 6})])
+    metrics.expose_alerts(SimpleNamespace(firing={"denials": 2}, results={("ops", "failed"): 8}))
     metrics.expose_spans(SimpleNamespace(queued=3, results={"exported": 4, "dropped": 5}))
     async with (
         running_upstream() as (upstream_url, _),
@@ -55,6 +56,8 @@ async def test_a_page_contains_exactly_the_metrics_that_are_declared(tmp_path: P
     audit = [found.total(f"hookgate_audit_{name}") for name in ("queued", "lag_seconds", "failures_total")]
     assert audit == [2, 0.5, 1]
     assert found.total("hookgate_spans_total", result="dropped") == 5
+    assert found.total("hookgate_alerts_firing", rule="denials") == 2
+    assert found.total("hookgate_alert_deliveries_total", receiver="ops", result="failed") == 8
     assert found.total("hookgate_policy_info", number="7", sha256="abababababab") == 1
     states = {
         state: found.total("hookgate_policy_state", state=state) for state in ("current", "behind", "unknown")

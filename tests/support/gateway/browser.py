@@ -23,7 +23,7 @@ _RUN = """async (tags) => {
 Scheme = Literal["light", "dark"]
 VIEWS = (
     *("#/", "#/calls", "#/calls?q=tem:x", "#/calls?q=outcome:denied+sort:duration", "#/sessions", "#/people"),
-    *("#/spend", "#/spend?by=day,model&q=", "#/findings", "#/hooks", "#/hooks/runs", "#/policy"),
+    *("#/spend", "#/spend?by=day,model&q=", "#/findings", "#/hooks", "#/hooks/runs", "#/policy", "#/alerts"),
 )
 """The routes that need no ID."""
 

@@ -54,6 +54,7 @@ def varied(number: int) -> list[Entry]:
         if chance.random() < 0.3:
             tally.findings = {chance.choice(["EMAIL", "IBAN"]): chance.randrange(1, 4)}
             tally.edits = {"contents"}
+        tally.failures = int(hook == "tone" and number % 5 == 0)
         record.hooks[event, hook] = tally  # type: ignore[index]  # a hook's name is as good as the hook
     if record.outcome == "denied":
         record.reasons["BeforeModel"] = f'no "secrets", 100%: rule {number % 7}'

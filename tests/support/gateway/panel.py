@@ -50,6 +50,7 @@ async def panel_gateway(
     script: Any = None,
     *,
     admin: dict[str, Any] | None = None,
+    alerts: dict[str, Any] | None = None,
     audit: dict[str, Any] | None = None,
     keys: dict[str, Any] | None = None,
     logs: dict[str, Any] | None = None,
@@ -68,6 +69,7 @@ async def panel_gateway(
     sections = {
         "admin": {"token": TOKEN} if admin is None else admin,
         "audit": {"enabled": False} if audit is None else audit,
+        "alerts": alerts or {},
         "keys": keys or {},
         "logs": logs or {},
         "prices": prices or {},

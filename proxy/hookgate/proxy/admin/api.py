@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from hookgate.proxy import __version__
 from hookgate.proxy.admin.access import PROOF
+from hookgate.proxy.admin.alerts import AlertPanel
 from hookgate.proxy.admin.budgets import Budgets
 from hookgate.proxy.admin.calls import Calls, refused_requests
 from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
@@ -74,6 +75,8 @@ class PanelApi:
     budgets: Budgets
     readiness: Readiness
     pushed: PushedPolicy | None = None
+    alerts: AlertPanel | None = None
+    """The alerts; None without rules."""
 
     def answers(self) -> dict[str, Answer]:
         """Return the routes that only read."""
@@ -88,6 +91,7 @@ class PanelApi:
             "GET /api/budgets": self._budgets,
             "GET /api/words": self._words,
             "GET /api/changes": self._changes,
+            "GET /api/alerts": self._alerts,
             "GET /api/refused": self._refused,
             "GET /api/sessions": self._sessions,
         }
@@ -160,6 +164,9 @@ class PanelApi:
     def _priced(self, row: JsonObject) -> JsonObject:
         """Return a row about a model, without the cost of a model that has no price."""
         return row if row["cost"] or self.prices.knows(row["model"]) else {**row, "cost": None}
+
+    async def _alerts(self, _: PanelRequest) -> JsonObject:
+        return {"rules": [] if self.alerts is None else await self.alerts.rows()}
 
     async def _refused(self, _: PanelRequest) -> JsonObject:
         return {"requests": refused_requests(self.receipts)[:MOST]}

@@ -14,6 +14,7 @@ from yarl import URL
 
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
+from hookgate.proxy.admin.alerts import AlertPanel
 from hookgate.proxy.admin.api import Answer, Download, PanelApi, PanelRequest, Readiness
 from hookgate.proxy.admin.budgets import Budgets
 from hookgate.proxy.admin.calls import AuditedCalls, Calls, ReceivedCalls
@@ -21,6 +22,8 @@ from hookgate.proxy.admin.live_feed import LiveFeed
 from hookgate.proxy.admin.policy import HookPanel, ReloadSettings
 from hookgate.proxy.admin.roles import Person, UnknownPersonError, find_route
 from hookgate.proxy.admin.sessions import PanelSessions
+from hookgate.proxy.alerts.rules import read_alert_rules
+from hookgate.proxy.alerts.table import AlertTable
 from hookgate.proxy.audit.index.building import open_index
 from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.config import Config, SignInSettings
@@ -34,7 +37,7 @@ from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.server.bodies import read_request
 from hookgate.proxy.server.connection import error_response
 from hookgate.proxy.server.listener import address_of
-from hookgate.proxy.store.database import FAILURES, open_audit, reason
+from hookgate.proxy.store.database import FAILURES, open_alerts, open_audit, reason
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 
@@ -128,6 +131,7 @@ class Panel:
             "POST /api/sign-in/finish": self._finish_sign_in,
             "POST /api/sign-out": self._sign_out,
             "POST /api/hooks/switch": self._switch,
+            "POST /api/alerts/silence": self._silence,
         }
         """The handler of each route. `ROUTES` says which role it needs."""
 
@@ -281,6 +285,16 @@ class Panel:
         await self._note(request, asked, "hooks.switch", {"hook": name, "on": on})
         return _json(await self.api.hooks.switch(name, on))
 
+    async def _silence(self, request: web.BaseRequest, asked: PanelRequest | None) -> web.Response:
+        body, alerts = await read_request(request), self.api.alerts
+        if alerts is None or asked is None:
+            raise ApiError(404, "There are no rules of alerts.")
+        rule, seconds = alerts.check_silence(body.get("rule"), body.get("seconds"))
+        change = "alerts.silence" if seconds else "alerts.unsilence"
+        await self._note(request, asked, change, {"rule": rule, **({"seconds": seconds} if seconds else {})})
+        await alerts.silence(rule, seconds, asked.person.name)
+        return _json({"rules": await alerts.rows()})
+
     async def _note(
         self, request: web.BaseRequest, asked: PanelRequest | None, change: str, about: JsonObject
     ) -> None:
@@ -344,7 +358,8 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         stack.callback(receipts.watchers.remove, traffic.add)
         budgets = Budgets(store_url, sources.state)
         stack.push_async_callback(asyncio.to_thread, budgets.close)
-        api = PanelApi(hooks, calls, receipts, traffic, effective, prices, budgets, readiness, pushed)
+        alerts = await _alerts(stack, config, store_url, sources.state)
+        api = PanelApi(hooks, calls, receipts, traffic, effective, prices, budgets, readiness, pushed, alerts)
         yield Panel(access, api, events, invitation, _sign_in(config.sign_in, access.sessions), record)
 
 
@@ -378,6 +393,14 @@ def _access(
         return access, f"open the panel: {panel_link(url, token)}"
     # JSON logs are usually collected elsewhere, so they must not contain the token.
     return access, f"the panel requires the token in {path}" if path else ""
+
+
+async def _alerts(stack: AsyncExitStack, config: Config, url: str | None, state: Path) -> AlertPanel | None:
+    if not config.audit.enabled or not config.alerts.rules:
+        return None
+    table = AlertTable(await asyncio.to_thread(open_alerts, url, state))
+    stack.push_async_callback(asyncio.to_thread, table.close)
+    return AlertPanel(read_alert_rules(config.alerts), table)
 
 
 async def _audited(stack: AsyncExitStack, receipts: Receipts, url: str | None, state: Path) -> Calls:

@@ -59,6 +59,7 @@ ROUTES: Mapping[str, Role | None] = {
     "GET /api/budgets": "viewer",
     "GET /api/words": "viewer",
     "GET /api/changes": "viewer",
+    "GET /api/alerts": "viewer",
     "GET /api/refused": "auditor",
     "GET /api/calls/NAME": "viewer",
     "GET /api/sessions": "viewer",
@@ -68,6 +69,7 @@ ROUTES: Mapping[str, Role | None] = {
     "POST /api/sign-in/finish": None,
     "POST /api/sign-out": None,
     "POST /api/hooks/switch": "admin",
+    "POST /api/alerts/silence": "admin",
 }
 """All routes of the admin listener with the role that they need; those with None are open to everyone.
 

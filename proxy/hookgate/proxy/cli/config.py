@@ -11,6 +11,8 @@ from hookgate.hooks.settings import CommandConfig
 from hookgate.hooks.settings.commands import command_problem
 from hookgate.proxy import policy
 from hookgate.proxy.admin.access import admin_token_source, client_secret_source
+from hookgate.proxy.alerts.receivers import read_receivers
+from hookgate.proxy.alerts.rules import read_alert_rules
 from hookgate.proxy.cli.flags import add_gateway_flags
 from hookgate.proxy.cli.terminal import table_lines
 from hookgate.proxy.config.catalogue import config_schema
@@ -54,6 +56,7 @@ async def check_configuration(effective: EffectiveConfig) -> list[str]:
     Raises ConfigError with every problem.
     """
     problems = [f"{effective.places[name]}: {wrong}" for name, wrong in _unusable(effective.config)]
+    problems += _alert_problems(effective)
     prices, problems_of_prices = usable_prices(effective)
     problems += problems_of_prices
     try:
@@ -67,6 +70,15 @@ async def check_configuration(effective: EffectiveConfig) -> list[str]:
     if problems:
         raise ConfigError(problems)
     return findings
+
+
+def _alert_problems(effective: EffectiveConfig) -> Iterator[str]:
+    """Yield each problem of rules and receivers of alerts, with its place."""
+    for read in (read_alert_rules, read_receivers):
+        try:
+            read(effective.config.alerts)
+        except ConfigError as error:
+            yield from (f"{effective.place_of(problem)}: {problem}" for problem in error.problems)
 
 
 def usable_prices(effective: EffectiveConfig) -> tuple[Prices, list[str]]:

@@ -129,6 +129,12 @@ COMMANDS = (
         "hookgate.proxy.cli.audit:add_audit",
     ),
     Command(
+        "alerts",
+        "list alerts, silence rules, and test receivers",
+        "hookgate.proxy.cli.alerts:run_alerts",
+        "hookgate.proxy.cli.alerts:add_alerts",
+    ),
+    Command(
         "hooks",
         "list, switch, trust, test and migrate hooks",
         "hookgate.proxy.cli.hooks:run_hooks",

@@ -2,6 +2,9 @@
 
 from hookgate.proxy.config.models import (
     AdminSettings,
+    AlertReceiver,
+    AlertRule,
+    AlertSettings,
     ClientSettings,
     Config,
     CredentialSettings,
@@ -28,6 +31,9 @@ from hookgate.proxy.config.sources import ConfigError
 
 __all__ = [
     "AdminSettings",
+    "AlertReceiver",
+    "AlertRule",
+    "AlertSettings",
     "ClientSettings",
     "Config",
     "ConfigError",

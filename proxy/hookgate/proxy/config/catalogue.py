@@ -61,9 +61,9 @@ class Setting:
     def variables(self) -> tuple[str, ...]:
         """The environment variables: the full name, and the short one if there is one.
 
-        Settings in tables that operators name have no variables.
+        Settings in tables that operators name, or in a list of tables, have no variables.
         """
-        if self.section in NAMED:
+        if self.section in NAMED or "." in self.section:
             return ()
         variable = f"{PREFIX}{self.section}__{self.key}".upper()
         return (variable, *([_SHORT_VARIABLES[self.name]] if self.name in _SHORT_VARIABLES else []))
@@ -71,6 +71,14 @@ class Setting:
     @property
     def holds_paths(self) -> bool:
         return _holds_paths(self.field.annotation)
+
+    @property
+    def item(self) -> type[BaseModel] | None:
+        """The class of the tables if the setting is a list of tables, such as `[[alerts.rules]]`."""
+        if get_origin(self.field.annotation) is not tuple:
+            return None
+        kind = get_args(self.field.annotation)[0]
+        return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
     @property
     def separator(self) -> str | None:

@@ -15,6 +15,7 @@ from hookgate.proxy.config.values import (
     Count,
     Delay,
     File,
+    Groups,
     HeaderName,
     HostName,
     HttpsUrl,
@@ -26,11 +27,13 @@ from hookgate.proxy.config.values import (
     Project,
     ProxyUrl,
     PublicUrl,
+    SecretUrl,
     Section,
     Sha256,
     StoreUrl,
     Token,
     WebOrigin,
+    Window,
 )
 
 VERTEX_API = "https://aiplatform.googleapis.com"
@@ -555,8 +558,8 @@ class StoreSettings(Section):
     url: StoreUrl | None = None
     """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that share counters, pins,
     interactions and sessions. By default files in the state folder are used: `hookgate.db` for counters, pins
-    and interactions, `audit.db` for the audit, `panel.db` for sessions of the panel, and `sessions.db` if
-    several workers share sessions."""
+    and interactions, `audit.db` for the audit, `alerts.db` for alerts, `panel.db` for sessions of
+    the panel, and `sessions.db` if several workers share sessions."""
 
     url_file: File | None = None
     """A file that contains only that URL. It is read when the database is opened."""
@@ -651,6 +654,126 @@ class LogSettings(Section):
     """The lowest severity that is logged."""
 
 
+class AlertRule(Section):
+    """A rule: the calls that it counts, and when it alerts. [Alerts](alerts.md) has examples."""
+
+    name: KeyName
+    """Its name, which must be unique."""
+
+    query: Annotated[str, Field(max_length=500)] = ""
+    """The calls to count, in [the words of queries](answers.md#queries) except those about time and order,
+    such as `outcome:denied team:web`; by default all."""
+
+    trouble: Literal["audit"] | None = None
+    """In place of a query, trouble of a gateway itself: `audit` if it cannot write its audit."""
+
+    count: Literal["calls", "tokens", "cost"] = "calls"
+    """What is counted of these calls."""
+
+    over: Delay = 0
+    """The rule alerts if there is more than this."""
+
+    at: tuple[Annotated[int, Field(ge=1, le=1000)], ...] = (100,)
+    """Percentages of `over`, each of which has an alert of its own: `[80, 100]` for a budget."""
+
+    within: Window = "5m"
+    """The time over which is counted, up to now: `30s`, `5m`, `1h` or `7d`; `day` and `month` begin at
+    midnight and on the first, in UTC. If it is longer than a day, the query may only contain words that name
+    callers, models, agents and outcomes."""
+
+    by: Groups | None = None
+    """What is counted apart, with an alert for each: one or several of `key`, `owner`, `team`, `session`,
+    `model`, `asked`, `agent` and `outcome`, separated by commas."""
+
+    new: bool = False
+    """Whether only what is new counts: groups of `by` of which no call is known from before `within`,
+    although calls of the group without its last name are. `by = "key,agent"` finds keys that a new agent
+    uses."""
+
+    severity: Literal["info", "warning", "error", "critical"] = "warning"
+    """The severity. Alerts at less than 100 percent are at most a `warning`."""
+
+    receivers: tuple[KeyName, ...] = ()
+    """The names of the receivers; by default all."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        counting = {"query", "count", "over", "at", "within", "by", "new"} & self.model_fields_set
+        if self.trouble and counting:
+            raise ValueError(f"trouble is not about calls, so it has no {min(counting)}; remove one of them")
+        if self.new and self.by is None:
+            raise ValueError('new needs by, what may be new; write by = "key,agent"')
+        if not self.at or list(self.at) != sorted(set(self.at)):
+            raise ValueError("at must name at least one percentage, in increasing order")
+        if self.at != (100,) and not self.over:
+            raise ValueError("at needs over, of which these are percentages")
+        return self
+
+
+class AlertReceiver(Section):
+    """Where alerts are sent to."""
+
+    name: KeyName
+    """Its name, which must be unique."""
+
+    type: Literal["json", "slack", "teams", "pagerduty"] = "json"
+    """The format: signed JSON, an incoming webhook of Slack, a workflow of Microsoft Teams, or an integration
+    of PagerDuty (Events API v2)."""
+
+    url: SecretUrl | None = None
+    """The URL. PagerDuty has a default. Those of Slack and Teams are secrets, better kept in a file."""
+
+    url_file: File | None = None
+    """A file that contains only the URL. It is read at startup."""
+
+    secret: Annotated[SecretStr, Field(min_length=1, max_length=512)] | None = None
+    """For JSON, the secret of its signature, as `hookgate alerts secret` prints it; for PagerDuty, the
+    integration key. It is better kept in a file."""
+
+    secret_file: File | None = None
+    """A file that contains only the secret. It is read at startup."""
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if self.url and self.url_file:
+            raise ValueError("url and url_file are both set; remove one")
+        if self.secret and self.secret_file:
+            raise ValueError("secret and secret_file are both set; remove one")
+        if not (self.url or self.url_file) and self.type != "pagerduty":
+            raise ValueError("needs url or url_file")
+        if self.type in ("json", "pagerduty") and not (self.secret or self.secret_file):
+            what = (
+                "its integration key" if self.type == "pagerduty" else "as `hookgate alerts secret` prints it"
+            )
+            raise ValueError(f"needs secret_file or secret, {what}")
+        if self.type in ("slack", "teams") and (self.secret or self.secret_file):
+            raise ValueError(f"{self.type} has no secret but its URL; remove it")
+        return self
+
+
+class AlertSettings(Section):
+    """Alerts about calls, budgets and the audit, which webhooks receive. They need the audit.
+    [Alerts](alerts.md) describes them."""
+
+    rules: tuple[AlertRule, ...] = Field(default=(), max_length=100)
+    """The rules, each a table `[[alerts.rules]]`."""
+
+    receivers: tuple[AlertReceiver, ...] = Field(default=(), max_length=20)
+    """The receivers, each a table `[[alerts.receivers]]`."""
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        names = [receiver.name for receiver in self.receivers]
+        for kind, each in (("rules", [rule.name for rule in self.rules]), ("receivers", names)):
+            if twice := next((name for name in each if each.count(name) > 1), None):
+                raise ValueError(f"alerts.{kind}: two are named {twice}; rename one")
+        for rule in self.rules:
+            if unknown := next((name for name in rule.receivers if name not in names), None):
+                known = f"known are {', '.join(names)}" if names else "describe it in [[alerts.receivers]]"
+                raise ValueError(f"alerts.rules: {rule.name}: there is no receiver {unknown}; {known}")
+        return self
+
+
 class Config(Section):
     """All settings of `hookgate serve`."""
 
@@ -673,6 +796,7 @@ class Config(Section):
     transcripts: TranscriptSettings = TranscriptSettings()
     store: StoreSettings = StoreSettings()
     audit: AuditSettings = AuditSettings()
+    alerts: AlertSettings = AlertSettings()
     prices: PriceSettings = PriceSettings()
     metrics: MetricSettings = MetricSettings()
     tracing: TracingSettings = TracingSettings()

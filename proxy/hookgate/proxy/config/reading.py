@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from hookgate.hooks.errors import describe_mistake
 from hookgate.hooks.settings import SettingsSource, project_sources
-from hookgate.proxy.config.catalogue import NAMED, SETTINGS, Setting, named_table
+from hookgate.proxy.config.catalogue import (
+    NAMED,
+    SETTINGS,
+    Setting,
+    named_table,
+    unknown_setting_remedy,
+)
 from hookgate.proxy.config.models import Config, HookSettings
 from hookgate.proxy.config.sources import (
     ConfigError,
@@ -30,7 +37,14 @@ class EffectiveConfig:
 
     config: Config
     places: Mapping[str, str]
+    """The places of settings by their names. Tables in a list of tables are `alerts.rules[0]` and so on."""
     file: Path | None
+
+    def place_of(self, name: str) -> str:
+        """Return the place of a setting, or of a table in a list, which a text begins with."""
+        found = re.match(r"([\w.]+)(\[\d+\])?", name)
+        table, setting = (found[0], found[1]) if found else ("", "")
+        return self.places.get(table) or self.places.get(setting, "the configuration")
 
 
 def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> EffectiveConfig:
@@ -46,16 +60,37 @@ def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
         try:
             values.setdefault(setting.section, {})[setting.key] = _validated(setting, source)
         except ValidationError as error:
-            problems += [f"{source.place}: {name}{message}" for message in describe_errors(error)]
+            problems += _problems(setting, source, error)
     try:
         config = Config.model_validate(values)
     except ValidationError as error:  # settings that are valid alone but not together
         problems += [message.partition(": ")[2] for message in describe_errors(error)]
         raise ConfigError(problems) from None
-    effective = EffectiveConfig(config, {name: source.place for name, source in sources.items()}, file)
+    places = {name: source.place for name, source in sources.items()}
+    for name, source in sources.items():
+        places |= {
+            f"{name}{position}": place for position, place in source.places.items() if "." not in position
+        }
+    effective = EffectiveConfig(config, places, file)
     if problems:
         raise ConfigError(problems, effective)
     return effective
+
+
+def _problems(setting: Setting, source: GivenValue, error: ValidationError) -> list[str]:
+    """Return a message for each error of a setting, with its place, and the remedy for an unknown name."""
+    details = error.errors(include_url=False, include_input=False)
+    problems = []
+    for detail, message in zip(details, describe_errors(error), strict=True):
+        shown = message
+        if setting.item is not None and detail["type"] == "extra_forbidden":
+            names = [f"{setting.name}.{each}" for each in setting.item.model_fields]
+            remedy = unknown_setting_remedy(f"{setting.name}.{detail['loc'][-1]}", names)
+            shown = f"{message.partition(': ')[0]}: {remedy}"
+        elif setting.item is not None and not detail["loc"]:
+            shown = f": must be a list of tables; write [[{setting.name}]] and its keys below"
+        problems.append(f"{source.place_of(message)}: {setting.name}{shown}")
+    return problems
 
 
 def conflicts(config: Config) -> Iterator[tuple[str, str]]:
@@ -118,6 +153,12 @@ def _doubtful_settings(config: Config) -> Iterator[tuple[str, str]]:
                 f"audit.{key}",
                 "has no effect, because audit.enabled is false; set that to true, or remove this",
             )
+        yield (
+            "alerts.rules",
+            "have no effect, because audit.enabled is false; set that to true, or remove them",
+        )
+    if config.alerts.rules and not config.alerts.receivers:
+        yield "alerts.rules", "nobody is told: describe receivers in [[alerts.receivers]]"
     if not (config.keys or config.clients.issued_keys):
         yield (
             "clients.unknown_keys",
@@ -250,9 +291,12 @@ def shown_settings(effective: EffectiveConfig) -> dict[str, tuple[Any, str]]:
     """Return the value and the source of every setting, by its dotted name."""
     document = effective.config.model_dump(mode="json")  # pydantic masks secrets
     document["hooks"]["state"] = str(state_folder(effective.config.hooks))
-    settings = {}
+    settings: dict[str, tuple[Any, str]] = {}
     for name, setting in SETTINGS.items():
         value = document[setting.section][setting.key]
+        if setting.item is not None:
+            settings |= _shown_tables(effective, name, value)
+            continue
         shown = masked(value) if isinstance(value, str) else value
         settings[name] = (shown, effective.places.get(name, "default"))
     for section in NAMED:
@@ -260,3 +304,14 @@ def shown_settings(effective: EffectiveConfig) -> dict[str, tuple[Any, str]]:
             place = effective.places[f"{section}.{name}"]
             settings |= {f"{section}.{name}.{key}": (value, place) for key, value in table.items()}
     return settings
+
+
+def _shown_tables(
+    effective: EffectiveConfig, name: str, tables: Sequence[Mapping[str, Any]]
+) -> dict[str, tuple[Any, str]]:
+    """Return the settings in a list of tables as `shown_settings` does."""
+    shown: dict[str, tuple[Any, str]] = {}
+    for number, table in enumerate(tables):
+        at = f"{name}[{number}]"
+        shown |= {f"{at}.{key}": (value, effective.place_of(at)) for key, value in table.items()}
+    return shown or {name: ([], "default")}

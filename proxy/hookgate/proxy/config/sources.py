@@ -5,7 +5,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,17 @@ class GivenValue:
     value: Any
     place: str
     is_text: bool = True
+    places: Mapping[str, str] = field(default_factory=dict)
+    """The places of the tables in a list, and of their keys: by `[0]` and `[0].name`."""
+
+    def place_of(self, position: str) -> str:
+        """Return the place of a part of the value, which a text begins with, such as `[0].name`."""
+        found = re.match(r"(\[\d+\])(\.\w+)?", position)
+        return (
+            self.place
+            if found is None
+            else self.places.get(found[0]) or self.places.get(found[1], self.place)
+        )
 
 
 def anchored(setting: Setting, value: Any, folder: Path = Path()) -> Any:
@@ -48,6 +59,12 @@ def anchored(setting: Setting, value: Any, folder: Path = Path()) -> Any:
         return str(folder / os.path.expanduser(value))
     if isinstance(value, list):
         return [anchored(setting, item, folder) for item in value]
+    if isinstance(value, dict) and setting.item is not None:
+        fields = setting.item.model_fields
+        return {
+            key: anchored(Setting(setting.name, key, fields[key]), each, folder) if key in fields else each
+            for key, each in value.items()
+        }
     return value
 
 
@@ -215,10 +232,13 @@ PRICE_KEYS = frozenset({"currency", "models"})
 def lines_of(text: str) -> dict[NamePath, int]:
     """Return the line of every table and every key of valid TOML, which tomllib does not report.
 
-    Lines are joined until tomllib accepts them as a statement.
+    In a list of tables, the name `[0]` stands for the first one. Without it, a name is that of the first
+    table which has it. Lines are joined until tomllib accepts them as a statement.
     """
     numbers: dict[NamePath, int] = {}
+    counts: dict[NamePath, int] = {}
     table: NamePath = ()
+    item: NamePath = ()  # the table with its number, if it is in a list
     first, lines = 0, text.split("\n")
     for end in range(1, len(lines) + 1):
         statement = "\n".join(lines[first:end])
@@ -226,12 +246,19 @@ def lines_of(text: str) -> dict[NamePath, int]:
             names = list(_names(tomllib.loads(statement)))
         except tomllib.TOMLDecodeError:
             continue
-        if statement.lstrip().startswith("["):
-            table = ()
+        is_header = statement.lstrip().startswith("[")
+        if is_header:
+            table = item = ()
         for name in names:
             numbers.setdefault((*table, *name), first + 1)
-        if statement.lstrip().startswith("["):
+            if item:
+                numbers.setdefault((*item, *name), first + 1)
+        if is_header:
             table = names[-1]
+        if statement.lstrip().startswith("[["):
+            counts[table] = counts.get(table, 0) + 1
+            item = (*table, f"[{counts[table] - 1}]")
+            numbers[item] = first + 1
         first = end
     return numbers
 
@@ -268,9 +295,18 @@ def _settings(
                     problems.append(f"{place}: {name}: {unknown_setting_remedy(name, SETTINGS)}")
                 else:
                     given[name] = GivenValue(
-                        anchored(SETTINGS[name], value, path.parent), place, is_text=False
+                        anchored(SETTINGS[name], value, path.parent),
+                        place,
+                        is_text=False,
+                        places=_places_in(path, (section, key), lines),
                     )
     return given
+
+
+def _places_in(path: Path, at: NamePath, lines: Mapping[NamePath, int]) -> dict[str, str]:
+    """Return the places of the tables in a list of tables, and of their keys, by `[0]` and `[0].name`."""
+    inside = {name[len(at) :]: line for name, line in lines.items() if name[: len(at)] == at}
+    return {".".join(name): f"{path}:{line}" for name, line in inside.items() if name and name[0][0] == "["}
 
 
 def _named(

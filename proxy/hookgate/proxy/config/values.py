@@ -269,6 +269,50 @@ def _secret_api_key(value: SecretStr) -> SecretStr:
     return value
 
 
+WINDOW_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
+_WINDOW = r"[1-9][0-9]{0,4}[smhd]|day|month"
+_LONGEST_WINDOW = 31 * 24 * 3600
+_GROUPS = ("key", "owner", "team", "session", "model", "asked", "agent", "outcome")
+
+
+def window_seconds(window: str) -> int:
+    """Return the seconds of a window such as `5m`; of a day or a month, the longest that it can be."""
+    if window in ("day", "month"):
+        return WINDOW_SECONDS["d"] * (1 if window == "day" else 31)
+    return int(window[:-1]) * WINDOW_SECONDS[window[-1]]
+
+
+def _window(text: str) -> str:
+    if not re.fullmatch(_WINDOW, text) or not 5 <= window_seconds(text) <= _LONGEST_WINDOW:
+        raise ValueError(
+            "must be 5s to 31d, such as 5m, or day or month, which begin at midnight and on the first, in UTC"
+        )
+    return text
+
+
+def _groups(text: str) -> str:
+    names = text.split(",")
+    if not set(names) <= {*_GROUPS} or len(set(names)) < len(names):
+        raise ValueError(f"must be one or several of {', '.join(_GROUPS)}, separated by commas")
+    return text
+
+
+def webhook_url(text: str) -> str:
+    """Check and return the URL of a receiver of alerts. Raises ValueError, without the URL."""
+    try:
+        url = _url(text)
+    except ValueError:
+        url = _url("")
+    if url.scheme not in ("http", "https") or not url.host or "@" in url.raw_authority or url.fragment:
+        raise ValueError("must be a URL such as https://alerts.example.com/hook, without a user and a #")
+    return text
+
+
+def _secret_url(value: SecretStr) -> SecretStr:
+    webhook_url(value.get_secret_value())
+    return value
+
+
 def _path(value: Any) -> Any:
     if value == "":
         raise ValueError("is empty; name a path, or leave the setting out")
@@ -321,6 +365,11 @@ ApiKey = Annotated[
     AfterValidator(_secret_api_key),
     Field(json_schema_extra={"pattern": f"^{_API_KEY}$"}),
 ]
+SecretUrl = Annotated[SecretStr, AfterValidator(_secret_url)]
+Window = Annotated[
+    str, AfterValidator(_window), Field(json_schema_extra={"pattern": f"^({_WINDOW})$", "format": "window"})
+]
+Groups = Annotated[str, AfterValidator(_groups), Field(json_schema_extra={"format": "groups"})]
 Project = Annotated[str, AfterValidator(_project), Field(json_schema_extra={"pattern": f"^{_PROJECT}$"})]
 Location = Annotated[str, AfterValidator(_location), Field(json_schema_extra={"pattern": f"^{_LOCATION}$"})]
 ModelPattern = Annotated[str, Field(min_length=1, max_length=128)]

@@ -163,6 +163,18 @@ AUDIT_LAG = MetricName(
 AUDIT_FAILURES = MetricName(
     "hookgate_audit_failures_total", "counter", "Failed attempts to write to the audit."
 )
+ALERTS_FIRING = MetricName(
+    "hookgate_alerts_firing",
+    "gauge",
+    "Alerts that fire; only at the gateway that evaluates the rules.",
+    ("rule",),
+)
+ALERT_DELIVERIES = MetricName(
+    "hookgate_alert_deliveries_total",
+    "counter",
+    "Attempts to deliver a message about an alert.",
+    ("receiver", "result"),
+)
 SPANS = MetricName(
     "hookgate_spans_total", "counter", "Spans for the collector; only with tracing.", ("result",)
 )
@@ -201,6 +213,8 @@ METRICS = (
     AUDIT_QUEUED,
     AUDIT_LAG,
     AUDIT_FAILURES,
+    ALERTS_FIRING,
+    ALERT_DELIVERIES,
     SPANS,
     SPANS_QUEUED,
 )
@@ -228,7 +242,9 @@ LABELS = {
     "currency": "the currency of the price table",
     "group": "a group of `routes.unhooked`",
     "result": "for reloads `applied`, `unchanged` or `refused`; for spans `exported` or `dropped`; "
-    "for access tokens `refreshed` or `failed`",
+    "for access tokens `refreshed` or `failed`; for messages about alerts `delivered` or `failed`",
+    "rule": "the name of a rule of alerts",
+    "receiver": "the name of a receiver of alerts",
     "credential": "a name in `[credentials.NAME]`, `upstream.gemini_key` or `upstream.vertex_key`",
     "revision": "the hash that `/readyz` reports",
     "number": "the number of the revision of the pushed policy",

@@ -73,6 +73,18 @@ class AuditedWriter(Protocol):
         """The number of failed attempts since the start."""
 
 
+class EvaluatedAlerts(Protocol):
+    """The alerts of the gateway that evaluates them."""
+
+    @property
+    def firing(self) -> Mapping[str, int]:
+        """The number of alerts that fire by rule; empty if another gateway evaluates the rules."""
+
+    @property
+    def results(self) -> Mapping[tuple[str, str], int]:
+        """The number of attempts to deliver since the start, by receiver and result: delivered or failed."""
+
+
 class SentSpans(Protocol):
     """The sender of spans."""
 
@@ -296,6 +308,11 @@ class Metrics:
         self._read(metric_names.AUDIT_QUEUED, one_sample(lambda: audit.queued))
         self._read(metric_names.AUDIT_LAG, one_sample(lambda: audit.lag_seconds))
         self._read(metric_names.AUDIT_FAILURES, one_sample(lambda: audit.failures))
+
+    def expose_alerts(self, alerts: EvaluatedAlerts) -> None:
+        """Expose the metrics of alerts."""
+        self._read(metric_names.ALERTS_FIRING, labeled_samples(lambda: alerts.firing))
+        self._read(metric_names.ALERT_DELIVERIES, lambda: [*alerts.results.items()])
 
     def expose_tokens(self, tokens: Sequence[RefreshedToken]) -> None:
         """Expose the refreshes of access tokens."""

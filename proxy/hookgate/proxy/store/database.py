@@ -114,6 +114,9 @@ KEYS_FILE = "keys.db"
 PANEL_FILE = "panel.db"
 """Sessions of the panel have their own file: to remove it ends all of them, and loses nothing else."""
 
+ALERTS_FILE = "alerts.db"
+"""Alerts have their own file: a change of state must be on disk before anybody is told of it."""
+
 POLICY_FILE = "policy.db"
 """The pushed policy has its own file: a push must be on disk at once, and must outlive the counts."""
 
@@ -229,6 +232,11 @@ def open_keys(url: str | None, state: Path) -> Database:
 def open_policies(url: str | None, state: Path) -> Database:
     """Open the database of the pushed policy: at the same URL, else in its own file. Raises StoreError."""
     return _open_at(url, state, POLICY_FILE, _set_up_durable, "BEGIN IMMEDIATE")
+
+
+def open_alerts(url: str | None, state: Path) -> Database:
+    """Open the database of alerts: at the same URL, else in its own file. Raises StoreError."""
+    return _open_at(url, state, ALERTS_FILE, _set_up_durable, "BEGIN IMMEDIATE")
 
 
 def open_panel_sessions(url: str | None, state: Path) -> Database:

@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-NEWEST = "0010"
+NEWEST = "0011"
 """The version of these tables: the name of the last migration."""
 
 # Constraints have names, so that later migrations can change them.
@@ -389,3 +389,64 @@ panel_keys = Table(
     Column("key", LargeBinary, nullable=False),
 )
 """Random keys that the panels of all gateways share."""
+
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("rule", Text, primary_key=True),
+    # The names of its group, in a JSON list.
+    Column("subject", Text, primary_key=True),
+    # The percentage of the rule's threshold.
+    Column("level", Integer, primary_key=True, autoincrement=False),
+    # All times here are in milliseconds since 1970.
+    Column("since", BigInteger, nullable=False),
+    Column("value", Double, nullable=False),
+    # Since when the value is not above the threshold. For trouble of a gateway, when it was last seen.
+    Column("calm", BigInteger),
+    # The message that says that it fires, in JSON; empty as long as nobody was told, as during a silence.
+    Column("told", Text, nullable=False),
+)
+"""The alerts that are firing."""
+
+alert_deliveries = Table(
+    "alert_deliveries",
+    metadata,
+    Column("number", _KEPT_IN_ORDER, primary_key=True),
+    # The ID of the message, which is the same for all receivers.
+    Column("message", Text, nullable=False),
+    Column("rule", Text, nullable=False),
+    # `firing` or `resolved`.
+    Column("state", Text, nullable=False),
+    Column("receiver", Text, nullable=False),
+    # The message in JSON.
+    Column("document", Text, nullable=False),
+    Column("created", BigInteger, nullable=False, index=True),
+    # When to try to deliver it; empty once it was delivered or given up.
+    Column("due", BigInteger),
+    Column("tries", Integer, nullable=False),
+    Column("delivered", BigInteger),
+    # Why the last attempt failed.
+    Column("error", Text, nullable=False),
+    Index("ix_alert_deliveries_receiver", "receiver", "number"),
+)
+"""What receivers are told, and whether they were."""
+
+alert_silences = Table(
+    "alert_silences",
+    metadata,
+    Column("rule", Text, primary_key=True),
+    Column("until", BigInteger, nullable=False),
+    # Who has silenced it.
+    Column("silenced_by", Text, nullable=False),
+)
+"""Rules of which nobody is told for some time."""
+
+alert_lease = Table(
+    "alert_lease",
+    metadata,
+    Column("name", Text, primary_key=True),
+    # The gateway that evaluates the rules, and until when it does if it does not say so again.
+    Column("holder", Text, nullable=False),
+    Column("until", BigInteger, nullable=False),
+)
+"""Which of several gateways evaluates the rules."""

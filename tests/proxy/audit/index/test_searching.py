@@ -48,6 +48,7 @@ FILTERS = {
     "outcome": ["denied", "denied,failed", "unanswered", "guarded", "stopped"],
     "hook": ["secrets", "tools", "t*", "secrets,tone"],
     "event": ["BeforeModel", "aftermodel"],
+    "failing": ["tone", "*", "secrets"],
     "found": ["EMAIL", "EMAIL,IBAN", "email*"],
     "tool": ["run_shell", "run*"],
     "reason": ["rule 3", "100%:", "secrets"],

@@ -6,6 +6,7 @@ import { Live } from "./live.js";
 import { heading, link, note } from "./parts.js";
 import { returnPlace, showSignIn } from "./signin.js";
 import { themed } from "./theme.js";
+import { showAlerts } from "./view-alerts.js";
 import { showCall } from "./view-call.js";
 import { showCalls } from "./view-calls.js";
 import { showHooks } from "./view-hooks.js";
@@ -30,6 +31,7 @@ const ROUTES = [
   [/^hooks$/, "hooks", showHooks],
   ...Object.entries(REPORTS).map(([name, { view = name }]) => [new RegExp(`^${name}$`, "u"), view, reportView(name)]),
   [/^policy$/, "policy", showPolicy],
+  [/^alerts$/, "alerts", showAlerts],
 ];
 
 /** Show the view of the address. If `quietly` is set, the view is only refreshed, so the focus stays. */

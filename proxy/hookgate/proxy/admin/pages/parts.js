@@ -5,10 +5,10 @@ import { count } from "./format.js";
 
 const SIGNS = {
   answered: "✓", blocked: "◩", denied: "✕", stopped: "■", synthetic: "◆", refused: "⊘", failed: "!", left: "→", interrupted: "…",
-  on: "✓", off: "○", untrusted: "?", degraded: "!", observe: "◐", shadowed: "○",
+  ok: "✓", firing: "!", on: "✓", off: "○", untrusted: "?", degraded: "!", observe: "◐", shadowed: "○",
 };
 const TONES = {
-  answered: "good", on: "good", blocked: "bad", denied: "bad", stopped: "bad", degraded: "bad", failed: "bad", interrupted: "warn",
+  answered: "good", ok: "good", on: "good", firing: "bad", blocked: "bad", denied: "bad", stopped: "bad", degraded: "bad", failed: "bad", interrupted: "warn",
   refused: "warn", untrusted: "warn", synthetic: "info", observe: "info",
 };
 

@@ -49,7 +49,7 @@ class CallFacts:
     at: int
     names: dict[str, str]
     marks: frozenset[tuple[str, str]]
-    """Pairs of a field and a name: `hook` and `event`, `found`, `tool`."""
+    """Pairs of a field and a name: `hook` and `event`, `failing` (a hook), `found`, `tool`."""
     hooks: tuple[HookFacts, ...]
     input_tokens: int
     output_tokens: int
@@ -126,6 +126,8 @@ def _marks(body: JsonObject, hooks: tuple[HookFacts, ...]) -> Iterator[tuple[str
         if hook.has_effect:
             yield "hook", hook.hook
             yield "event", hook.event
+        if hook.failures:
+            yield "failing", hook.hook
     for blocked in objects(body.get("blocked")):
         if tool := clean_name(blocked.get("tool")):
             yield "tool", tool

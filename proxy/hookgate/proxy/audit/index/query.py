@@ -56,6 +56,7 @@ NAMES: Mapping[str, QueryWord] = {
         QueryWord(
             "event", "in which a hook did so at this event, or events that a shim reported", ("event",)
         ),
+        QueryWord("failing", "in which this hook failed", ("failing",)),
         QueryWord("found", "in which hooks found this kind, such as EMAIL", ("found",)),
         QueryWord("tool", "in which this tool was blocked", ("tool",)),
         QueryWord("reason", "with this in the reason of their outcome", ("reason",), "part"),
@@ -86,7 +87,7 @@ WORD_HELP: Mapping[str, str] = {
 
 WORDS = tuple(WORD_HELP)
 
-MARKS = frozenset({"hook", "event", "found", "tool"})
+MARKS = frozenset({"hook", "event", "failing", "found", "tool"})
 """The fields of which a call may have several names."""
 
 _CONTENT = frozenset({"reason", "tool"})

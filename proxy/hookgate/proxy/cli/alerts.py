@@ -1,0 +1,178 @@
+"""`hookgate alerts ...`: lists alerts, silences rules, and tests receivers."""
+
+import argparse
+import base64
+import contextlib
+import json
+import re
+import secrets
+import sys
+import time
+from difflib import get_close_matches
+from pathlib import Path
+
+from hookgate.hooks.timestamps import utc_text
+from hookgate.proxy.alerts.formats import SECRET_PREFIX
+from hookgate.proxy.alerts.receivers import Receiver, close_receivers, read_receivers
+from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
+from hookgate.proxy.alerts.showing import LONGEST_SILENCE, show_alerts, test_messages
+from hookgate.proxy.alerts.table import AlertTable
+from hookgate.proxy.audit.changes import operator_name, recording_changes
+from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.terminal import print_table
+from hookgate.proxy.config import Config, read_config
+from hookgate.proxy.config.reading import find_sources
+from hookgate.proxy.config.values import WINDOW_SECONDS
+from hookgate.proxy.observe.logs import escape_controls
+from hookgate.proxy.store import Store
+from hookgate.proxy.store.database import open_alerts
+from hookgate.translator.fields import JsonObject
+
+_SECRET_BYTES = 32
+
+
+def add_alerts(parser: argparse.ArgumentParser) -> None:
+    """Add every command to `hookgate alerts`."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="alerts_command")
+    listed = commands.add_parser("list", help="list the rules, what fires, and whether receivers were told")
+    listed.add_argument("--json", action="store_true", help="print JSON, for programs")
+    silence = commands.add_parser("silence", help="have nobody told that a rule fires, for some time")
+    unsilence = commands.add_parser("unsilence", help="end a silence")
+    for command in (silence, unsilence):
+        command.add_argument("rule", metavar="NAME", help="the name of the rule")
+        command.add_argument(
+            "--by", metavar="NAME", help="who does it, as recorded in the audit (default: USER@HOST)"
+        )
+    silence.add_argument(
+        "--for", dest="duration", required=True, metavar="TIME", help="for how long, such as 30m, 2h or 7d"
+    )
+    test = commands.add_parser("test", help="send a test alert to all receivers, or to one")
+    test.add_argument("receiver", nargs="?", metavar="RECEIVER", help="the name of the receiver")
+    commands.add_parser("secret", help="print a new secret for a receiver of JSON")
+    for command in (listed, silence, unsilence, test):
+        add_state_flags(command)
+
+
+async def run_alerts(given: argparse.Namespace) -> int:
+    """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
+    if given.alerts_command == "secret":
+        print(SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode())
+        return 0
+    config = read_config(vars(given)).config
+    if given.alerts_command == "test":
+        return await _test(read_receivers(config.alerts), given.receiver)
+    state = find_sources(config.hooks).state
+    url = Store(config.store, state).url()
+    with contextlib.closing(AlertTable(open_alerts(url, state))) as table:
+        rules = read_alert_rules(config.alerts)
+        if given.alerts_command == "list":
+            _list(rules, table, as_json=given.json)
+            return 0
+        return _change(config, url, state, rules, table, given)
+
+
+def _list(rules: list[EvaluatedRule], table: AlertTable, *, as_json: bool) -> None:
+    shown = list(show_alerts(rules, table))
+    if as_json:
+        for rule in shown:
+            print(json.dumps(rule))
+        return
+    rows = [row for rule in shown for row in _rows(rule)]
+    if not rows:
+        print("There are no rules; write [[alerts.rules]] in hookgate.toml.")
+        return
+    print_table(("rule", "state", "since", "group", "value", "receivers"), rows)
+
+
+def _rows(rule: JsonObject) -> list[tuple[str, ...]]:
+    """Return the lines of a rule: one for each alert that fires, or else one."""
+    silent = f", silent until {rule['silenced_until']}" if rule["silenced_until"] else ""
+    receivers = ", ".join(_shown_receiver(each) for each in rule["receivers"]) or "none"
+    if not rule["alerts"]:
+        return [(rule["rule"], f"ok{silent}", "-", "-", "-", receivers)]
+    return [
+        (
+            rule["rule"],
+            f"firing{'' if alert['percent'] == 100 else ' at ' + str(alert['percent']) + ' %'}{silent}",
+            alert["since"],
+            escape_controls(_shown_group(alert["group"]), keep_lines=False),
+            f"{alert['value']:,.6g}",
+            receivers,
+        )
+        for alert in rule["alerts"]
+    ]
+
+
+def _shown_group(group: JsonObject) -> str:
+    return " ".join(f"{field}:{name or '-'}" for field, name in group.items()) or "-"
+
+
+def _shown_receiver(receiver: JsonObject) -> str:
+    if receiver["result"] is None:
+        return str(receiver["name"])
+    error = f": {receiver['error']}" if receiver["error"] else ""
+    return f"{receiver['name']} ({receiver['result']} {receiver['last']}{error})"
+
+
+def _change(  # noqa: PLR0913, PLR0917  # what a change needs
+    config: Config,
+    url: str | None,
+    state: Path,
+    rules: list[EvaluatedRule],
+    table: AlertTable,
+    given: argparse.Namespace,
+) -> int:
+    """Silence a rule or end its silence, and record that."""
+    names = [rule.name for rule in rules]
+    is_silence = given.alerts_command == "silence"
+    seconds = _seconds(given.duration) if is_silence else 0
+    if given.rule not in names and (is_silence or given.rule not in table.silences(0)):
+        raise ValueError(_unknown("rule", given.rule, names))
+    by = operator_name(given.by)
+    with recording_changes(config.audit, url, state, by) as record:
+        if not is_silence:
+            had = table.unsilence(given.rule)
+            record("alerts.unsilence", rule=given.rule)
+            print(f"{given.rule} is not silent any more." if had else f"{given.rule} was not silent.")
+            return 0
+        until = int(time.time()) + seconds
+        table.silence(given.rule, until * 1000, by)
+        record("alerts.silence", rule=given.rule, seconds=seconds)
+        print(f"{given.rule} is silent until {utc_text(until, 'seconds')}.")
+    return 0
+
+
+def _seconds(text: str) -> int:
+    found = re.fullmatch(r"([1-9]\d{0,4})([mhd])", text)
+    seconds = int(found[1]) * WINDOW_SECONDS[found[2]] if found else 0
+    if not 0 < seconds <= LONGEST_SILENCE:
+        raise ValueError(f"--for: {text!r} must be a time of up to 90 days, such as 30m, 2h or 7d")
+    return seconds
+
+
+async def _test(receivers: dict[str, Receiver], name: str | None) -> int:
+    """Send a test to receivers, and print the results. Returns 1 if one has failed."""
+    if name is not None and name not in receivers:
+        raise ValueError(_unknown("receiver", name, list(receivers)))
+    if not receivers:
+        raise ValueError("there are no receivers; describe one in [[alerts.receivers]] of hookgate.toml")
+    failed = False
+    try:
+        for receiver in receivers.values() if name is None else (receivers[name],):
+            error = ""
+            for message in test_messages(receiver.name):
+                result = await receiver.send(message, f"msg_{secrets.token_hex(12)}")
+                error = error or result.error
+            print(f"{receiver.name}: {error or 'accepted'}", file=sys.stderr if error else sys.stdout)
+            failed = failed or bool(error)
+    finally:
+        await close_receivers(receivers.values())
+    return int(failed)
+
+
+def _unknown(kind: str, name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    remedy = (
+        f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}" if known else "there are none"
+    )
+    return f"there is no {kind} {name!r}; {remedy}"
