@@ -41,6 +41,10 @@ NOT_READ = {
     ): "needs a machine for PostgreSQL",
     ("docs/deploying.md", "for host in"): "needs several machines",
     ("docs/deploying.md", "gcloud run deploy"): "needs a project of Google Cloud",
+    (
+        "docs/exports.md",
+        'module(load="imtcp"',
+    ): "the configuration of rsyslog: tests/support/operating/export_receivers.py",
     ("docs/guardrails.md", "guardrails:"): "the configuration of LiteLLM's proxy: test_litellm_proxy.py",
     ("docs/helm-values.md", "image:"): "values of the Helm chart: tests/deploy/test_helm.py",
     ("docs/scaling.md", "processors of gateways"): "formulas",

@@ -24,6 +24,7 @@ from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, ConfigError, EffectiveConfig, LimitSettings, ListenSettings
 from hookgate.proxy.config.reading import Sources, conflicts, find_sources, settings_warnings
 from hookgate.proxy.config.values import host_and_port
+from hookgate.proxy.exports.threads import holding_retention, running_exports
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.tracing import open_tracing
@@ -199,7 +200,9 @@ async def _open_gateway(parts: _Parts, admin: AdminListener, worker: int = 0) ->
     async with (
         Upstreams(config.upstream, parts.limits.connections, config.credentials) as upstreams,
         open_tracing(config.tracing, metrics, upstreams.origins) as traces,
-        open_audit_trail(config.audit, parts.store_url, state) as audit,
+        holding_retention(config.exports, parts.store_url, state) as first_needed,
+        open_audit_trail(config.audit, parts.store_url, state, first_needed) as audit,
+        running_exports(config.exports, parts.store_url, state) as exports,
         _open_sessions(config, parts.store_url, state) as sessions,
         _open_issued_keys(parts) as issued_keys,
         _open_alerting(parts, audit, worker),
@@ -227,6 +230,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener, worker: int = 0) ->
         if audit is not None:
             metrics.expose_audit(audit.writer)
             reloader.watchers.append(audit.record_policy)
+        metrics.expose_exports(exports)
         yield gateway
 
 

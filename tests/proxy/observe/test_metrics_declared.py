@@ -23,6 +23,7 @@ from hookgate.proxy.observe.metrics import Metrics
 
 DASHBOARD = json.loads((PROJECT / "deploy/grafana/hookgate.json").read_text())
 ALERTS = (PROJECT / "deploy/prometheus/alerts.yml").read_text()
+_OF_EXPORTS = ("failures_total", "lag_seconds", "lag_records")
 PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds", "up"}
 KNOWN = {exposed: set(name.labels) for name in METRICS for exposed in name.exposed} | {
     name: set() for name in PROCESS
@@ -41,6 +42,8 @@ async def test_a_page_contains_exactly_the_metrics_that_are_declared(tmp_path: P
     metrics.expose_pushed_policy(SimpleNamespace(revision=revision, state="behind"))
     metrics.expose_tokens([SimpleNamespace(name="cloud", results={"failed": 6})])
     metrics.expose_alerts(SimpleNamespace(firing={"denials": 2}, results={("ops", "failed"): 8}))
+    export = {"results": {"refused": 2}, "failures": 3, "lag_seconds": 1.5, "lag_records": 7}
+    metrics.expose_exports([SimpleNamespace(name="siem", **export)])
     metrics.expose_spans(SimpleNamespace(queued=3, results={"exported": 4, "dropped": 5}))
     async with (
         running_upstream() as (upstream_url, _),
@@ -58,6 +61,11 @@ async def test_a_page_contains_exactly_the_metrics_that_are_declared(tmp_path: P
     assert found.total("hookgate_spans_total", result="dropped") == 5
     assert found.total("hookgate_alerts_firing", rule="denials") == 2
     assert found.total("hookgate_alert_deliveries_total", receiver="ops", result="failed") == 8
+    exported = [
+        found.total("hookgate_export_records_total", export="siem", result="refused"),
+        *(found.total(f"hookgate_export_{name}", export="siem") for name in _OF_EXPORTS),
+    ]
+    assert exported == [2, 3, 1.5, 7]
     assert found.total("hookgate_policy_info", number="7", sha256="abababababab") == 1
     states = {
         state: found.total("hookgate_policy_state", state=state) for state in ("current", "behind", "unknown")

@@ -1,5 +1,6 @@
 """Retention: the oldest records are removed first, and the removal itself is recorded in the chain."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,12 +78,21 @@ def _ranges(numbers: list[int]) -> list[list[int]]:
     return ranges
 
 
+FirstNeeded = Callable[[Connection], int | None]
+"""Returns the position of the first record that must be kept, whatever the limits are, or None."""
+
+
+def nothing_needed(_: Connection) -> None:
+    """Return None, because the limits alone decide."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """The limits in days and in bytes for the records that are kept; None means no limit."""
 
     days: float | None = None
     size: int | None = None
+    first_needed: FirstNeeded = nothing_needed
 
     def remove(self, connection: Connection, is_file: bool, until: int = 0) -> Removed | None:
         """Remove records beyond the limits, at most `_BATCH` at once. Returns None if there are none.
@@ -104,6 +114,8 @@ class Retention:
             self._first_recent_position(connection, last),
             self._first_fitting_position(connection, is_file, first, last),
         )
+        if until > first and (needed := self.first_needed(connection)) is not None:
+            until = min(until, needed)
         if until <= first:
             return None
         end = min(until, first + _BATCH)

@@ -66,13 +66,21 @@ def pack(encoded: bytes) -> bytes:
 
 def unpack(data: bytes) -> Any:
     """Return the value of packed data. Raises ValueError if the data was changed."""
+    try:
+        return loads(unpack_encoded(data), depth=MAX_RECORD_DEPTH)
+    except BodyError as error:
+        raise ValueError(f"it cannot be read: {error}") from None
+
+
+def unpack_encoded(data: bytes) -> bytes:
+    """Return the encoded JSON value of packed data. Raises ValueError if the data was changed."""
     checksum, packed = data[:_CHECKSUM], data[_CHECKSUM:]
     if zlib.crc32(packed).to_bytes(_CHECKSUM, "big") != checksum:
         raise ValueError("its stored data was changed")
     unpacker = zlib.decompressobj(_RAW, _DICTIONARY)
     try:
-        return loads(unpacker.decompress(packed) + unpacker.flush(), depth=MAX_RECORD_DEPTH)
-    except (zlib.error, BodyError) as error:
+        return unpacker.decompress(packed) + unpacker.flush()
+    except zlib.error as error:
         raise ValueError(f"it cannot be read: {error}") from None
 
 

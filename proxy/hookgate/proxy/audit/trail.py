@@ -18,7 +18,7 @@ from hookgate.proxy.audit.index.following import IndexThread
 from hookgate.proxy.audit.ledger import open_ledger
 from hookgate.proxy.audit.reading import AuditReader, CallDetail, receipt_of
 from hookgate.proxy.audit.recovery import recovering
-from hookgate.proxy.audit.retention import Retention
+from hookgate.proxy.audit.retention import FirstNeeded, Retention, nothing_needed
 from hookgate.proxy.audit.writer import PendingRecords, Writer
 from hookgate.proxy.config.models import AuditSettings as Settings
 from hookgate.proxy.errors import ApiError
@@ -218,10 +218,13 @@ def _refusal(record: CallRecord, error: AuditError) -> ApiError:
 
 
 @asynccontextmanager
-async def open_audit_trail(settings: Settings, url: str | None, state: Path) -> AsyncIterator[Audit | None]:
+async def open_audit_trail(
+    settings: Settings, url: str | None, state: Path, first_needed: FirstNeeded = nothing_needed
+) -> AsyncIterator[Audit | None]:
     """Open the audit while the block runs, and write all remaining records at its end.
 
-    Yields None if the audit is disabled. Raises StoreError or OSError if it cannot be opened.
+    `first_needed` tells retention what to keep. Yields None if the audit is disabled. Raises StoreError or
+    OSError if it cannot be opened.
     """
     if not settings.enabled:
         yield None
@@ -233,7 +236,7 @@ async def open_audit_trail(settings: Settings, url: str | None, state: Path) -> 
             opened.enter_context, open_ledger(url, state, jsonl, settings.deadline)
         )
         stack.push_async_callback(asyncio.to_thread, opened.close)
-        writer = Writer(ledger, settings.deadline, _retention(settings))
+        writer = Writer(ledger, settings.deadline, _retention(settings, first_needed))
         writer.start()
         stack.push_async_callback(asyncio.to_thread, writer.close, settings.deadline)
         contents = _contents(settings.content)
@@ -258,7 +261,7 @@ def _contents(content: Literal["off", "redacted", "full"]) -> "Contents | None":
     return Contents(content)
 
 
-def _retention(settings: Settings) -> Retention | None:
+def _retention(settings: Settings, first_needed: FirstNeeded) -> Retention | None:
     if settings.retention_days is None and settings.retention_bytes is None:
         return None
-    return Retention(settings.retention_days, settings.retention_bytes)
+    return Retention(settings.retention_days, settings.retention_bytes, first_needed)

@@ -26,6 +26,7 @@ from hookgate.proxy.config.reading import (
     shown_settings,
 )
 from hookgate.proxy.config.sources import ConfigError
+from hookgate.proxy.exports.receivers import ExportsError, read_access
 from hookgate.proxy.keys.callers import KeysError, load_named_keys
 from hookgate.proxy.observe.usage import SHIPPED_PRICES, Prices, read_prices
 from hookgate.proxy.policy import describe_hooks, hook_warnings
@@ -161,6 +162,10 @@ def _unusable(config: Config) -> Iterator[tuple[str, str]]:
         client_secret_source(config.sign_in)
     except ConfigError as error:
         yield "sign_in.client_secret_file", str(error).removeprefix("sign_in.client_secret_file: ")
+    try:
+        read_access(config.exports)
+    except ExportsError as error:
+        yield from error.problems
     try:
         GatewayCredentials(config.upstream, config.credentials)
     except CredentialsError as error:

@@ -135,6 +135,12 @@ COMMANDS = (
         "hookgate.proxy.cli.alerts:add_alerts",
     ),
     Command(
+        "exports",
+        "list the exports of the audit, and try one",
+        "hookgate.proxy.cli.exports:run_exports",
+        "hookgate.proxy.cli.exports:add_exports",
+    ),
+    Command(
         "hooks",
         "list, switch, trust, test and migrate hooks",
         "hookgate.proxy.cli.hooks:run_hooks",
@@ -184,7 +190,14 @@ COMMANDS = (
     ),
 )
 
-_EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests": "otel", "jwt": "tokens"}
+_EXTRAS = {
+    "google": "demo",
+    "rich": "demo",
+    "opentelemetry": "otel",
+    "requests": "otel",
+    "jwt": "tokens",
+    "botocore": "s3",
+}
 """The extras that install packages which the gateway itself does not need, by package."""
 
 

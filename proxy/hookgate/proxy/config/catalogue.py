@@ -12,11 +12,15 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import core_schema
 
 from hookgate.hooks.field_texts import DescribedSchema
-from hookgate.proxy.config.models import Config, CredentialSettings, NamedKey
+from hookgate.proxy.config.models import Config, CredentialSettings, ExportSettings, NamedKey
 
 PREFIX = "HOOKGATE_"
 
-NAMED: dict[str, type[BaseModel]] = {"keys": NamedKey, "credentials": CredentialSettings}
+NAMED: dict[str, type[BaseModel]] = {
+    "keys": NamedKey,
+    "credentials": CredentialSettings,
+    "exports": ExportSettings,
+}
 """The classes of tables that operators name, such as `[keys.alice]`. Only the file can contain them."""
 
 _FLAGS = {
@@ -109,6 +113,12 @@ _MEANT = {
     **{("credentials", key): ("key_file", "service_account_file") for key in ("file", "path")},
     ("credentials", "team"): ("teams",),
     ("credentials", "api_key"): ("key",),
+    **{("exports", key): ("to",) for key in ("url", "target", "endpoint", "address", "destination")},
+    **{
+        ("exports", key): ("secret_file", "secret_variable")
+        for key in ("secret", "token", "password", "api_key")
+    },
+    ("exports", "schema"): ("format",),
 }
 """The keys that are meant by usual names of other programs, by table and name."""
 

@@ -4,9 +4,15 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from hookgate.proxy import GEMINI_API
+from hookgate.proxy.config.destination import (
+    DESTINATION_PATTERN,
+    Destination,
+    destination_url,
+    parse_destination,
+)
 from hookgate.proxy.config.values import (
     Address,
     AddressOrOff,
@@ -610,6 +616,113 @@ class AuditSettings(Section):
     """Seconds that a call waits for its record to be on disk before it is refused."""
 
 
+Variable = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+
+
+class ExportSettings(Section):
+    """An export of the audit's records, in its own table: `[exports.siem]`. [Exports](exports.md) describes
+    the receivers and what is guaranteed. Each export has a position of its own, by its name."""
+
+    to: Annotated[
+        str,
+        AfterValidator(destination_url),
+        Field(json_schema_extra={"pattern": DESTINATION_PATTERN, "format": "uri"}),
+    ]
+    """The URL of the receiver. Its scheme names the kind: `otlp+https`, `syslog+tls`, `syslog+tcp`,
+    `splunk+https`, `elastic+https`, `https` (a webhook), `s3` or `s3+https` (a service that is compatible
+    with S3). With `http` in place of `https`, nothing is encrypted."""
+
+    format: Literal["hookgate", "ocsf"] = "hookgate"
+    """The form of each record: a line as of `hookgate audit export`, or an event of the Open Cybersecurity
+    Schema Framework."""
+
+    content: bool = False
+    """Whether records contain the content of calls, as far as `audit.content` stores it. Needs the format
+    `hookgate`."""
+
+    history: bool = False
+    """Whether the records that exist when the export is used for the first time are sent, too."""
+
+    hold_retention: bool = True
+    """Whether retention keeps records until they are sent. If not, records may be removed before."""
+
+    secret_file: File | None = None
+    """A file that contains only the secret: the token of Splunk, an encoded API key or `USER:PASSWORD` for
+    Elastic, a bearer token for OTLP, `ACCESS_KEY:SECRET_KEY` for S3, and for a webhook the secret that signs.
+    It is read at startup."""
+
+    secret_variable: Variable | None = None
+    """The name of an environment variable that contains this secret."""
+
+    ca_bundle: File | None = None
+    """A PEM file with the certificate authorities to trust instead of the system's."""
+
+    certificate: File | None = None
+    """A PEM file with a certificate chain, with which the gateway authenticates to the receiver."""
+
+    key: File | None = None
+    """A PEM file with the certificate's private key; by default the file of the certificate."""
+
+    interval: Positive | None = None
+    """Seconds between two looks for new records, so about the time until they are sent; by default 1, and 60
+    for S3, where each batch is an object."""
+
+    batch_bytes: Count | None = None
+    """Bytes of a batch, unless a single record has more; by default 1 MiB, and 8 MiB for S3."""
+
+    lock_days: Positive | None = None
+    """Days for which objects in S3 are locked. The bucket needs object lock."""
+
+    lock_mode: Literal["governance", "compliance"] = "governance"
+    """How they are locked. In the mode `compliance` nobody can remove them before, not even the account's
+    owner."""
+
+    @property
+    def destination(self) -> Destination:
+        """The receiver."""
+        return parse_destination(self.to)
+
+    @property
+    def interval_seconds(self) -> float:
+        """The interval, or its default for the kind of receiver."""
+        return self.interval or (60.0 if self.destination.kind == "s3" else 1.0)
+
+    @property
+    def batch_size(self) -> int:
+        """The bytes of a batch, or the default for the kind of receiver."""
+        return self.batch_bytes or (8 if self.destination.kind == "s3" else 1) * 1024 * 1024
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        kind, has_secret = self.destination.kind, bool(self.secret_file or self.secret_variable)
+        if self.secret_file and self.secret_variable:
+            raise ValueError("secret_file and secret_variable are both set; remove one")
+        if kind in ("splunk", "webhook") and not has_secret:
+            raise ValueError(
+                "needs secret_file or secret_variable: the token, or what a webhook is signed with"
+            )
+        if kind == "syslog" and has_secret:
+            raise ValueError("syslog has no secret; authenticate with certificate and key, or remove it")
+        if has_secret and not self.destination.is_private:
+            raise ValueError("to: must use TLS, because others could read the secret; use https")
+        if self.format == "ocsf" and self.content:
+            raise ValueError('content needs format = "hookgate": events of OCSF have no place for it')
+        return self
+
+    @model_validator(mode="after")
+    def _has_what_its_kind_uses(self) -> Self:
+        target = self.destination
+        if self.key and not self.certificate:
+            raise ValueError("key needs certificate; set certificate, or remove key")
+        if (self.certificate or self.ca_bundle) and not target.secure:
+            raise ValueError("certificate and ca_bundle need a URL with TLS; use https, or remove them")
+        if self.certificate and target.kind == "s3":
+            raise ValueError("S3 has no client certificates; remove certificate")
+        if target.kind != "s3" and {"lock_days", "lock_mode"} & self.model_fields_set:
+            raise ValueError("lock_days and lock_mode are only for S3; remove them")
+        return self
+
+
 class PriceSettings(Section):
     """The prices of models."""
 
@@ -792,6 +905,9 @@ class Config(Section):
     keys: Annotated[dict[KeyName, NamedKey], Field(json_schema_extra={"additionalProperties": False})] = {}  # noqa: RUF012  # pydantic copies defaults
     credentials: Annotated[
         dict[KeyName, CredentialSettings], Field(json_schema_extra={"additionalProperties": False})
+    ] = {}  # noqa: RUF012  # pydantic copies defaults
+    exports: Annotated[
+        dict[KeyName, ExportSettings], Field(json_schema_extra={"additionalProperties": False})
     ] = {}  # noqa: RUF012  # pydantic copies defaults
     transcripts: TranscriptSettings = TranscriptSettings()
     store: StoreSettings = StoreSettings()

@@ -126,6 +126,13 @@ def conflicts(config: Config) -> Iterator[tuple[str, str]]:
             f"{name}: credentials are only used for calls with issued keys; set clients.issued_keys to true, "
             "or remove the table",
         )
+    if config.exports and not config.audit.enabled:
+        name = f"exports.{next(iter(config.exports))}"
+        yield (
+            name,
+            f"{name}: there are no records to send, because audit.enabled is false; set that to true, or "
+            "remove the table",
+        )
     if config.tokens.issuer:
         yield from (("tokens.issuer", f"tokens.issuer: {problem}") for problem in _token_problems(config))
     if config.sign_in.issuer:

@@ -175,6 +175,30 @@ ALERT_DELIVERIES = MetricName(
     "Attempts to deliver a message about an alert.",
     ("receiver", "result"),
 )
+EXPORT_RECORDS = MetricName(
+    "hookgate_export_records_total",
+    "counter",
+    "Audit records of exports, by result; only with exports.",
+    ("export", "result"),
+)
+EXPORT_FAILURES = MetricName(
+    "hookgate_export_failures_total",
+    "counter",
+    "Failed attempts to deliver audit records, which are repeated; only with exports.",
+    ("export",),
+)
+EXPORT_LAG = MetricName(
+    "hookgate_export_lag_seconds",
+    "gauge",
+    "Age of the oldest audit record that is not delivered yet; only with exports.",
+    ("export",),
+)
+EXPORT_QUEUED = MetricName(
+    "hookgate_export_lag_records",
+    "gauge",
+    "Audit records that are not delivered yet; only with exports.",
+    ("export",),
+)
 SPANS = MetricName(
     "hookgate_spans_total", "counter", "Spans for the collector; only with tracing.", ("result",)
 )
@@ -215,6 +239,10 @@ METRICS = (
     AUDIT_FAILURES,
     ALERTS_FIRING,
     ALERT_DELIVERIES,
+    EXPORT_RECORDS,
+    EXPORT_FAILURES,
+    EXPORT_LAG,
+    EXPORT_QUEUED,
     SPANS,
     SPANS_QUEUED,
 )
@@ -242,9 +270,11 @@ LABELS = {
     "currency": "the currency of the price table",
     "group": "a group of `routes.unhooked`",
     "result": "for reloads `applied`, `unchanged` or `refused`; for spans `exported` or `dropped`; "
-    "for access tokens `refreshed` or `failed`; for messages about alerts `delivered` or `failed`",
+    "for access tokens `refreshed` or `failed`; for messages about alerts `delivered` or `failed`; for "
+    "exports `delivered`, `refused` (by the receiver) or `missed` (removed by retention)",
     "rule": "the name of a rule of alerts",
     "receiver": "the name of a receiver of alerts",
+    "export": "a name in `[exports.NAME]`. The gateways of a team share an export, and show the same lag",
     "credential": "a name in `[credentials.NAME]`, `upstream.gemini_key` or `upstream.vertex_key`",
     "revision": "the hash that `/readyz` reports",
     "number": "the number of the revision of the pushed policy",

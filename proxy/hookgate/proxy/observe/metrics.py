@@ -133,6 +133,30 @@ class RefreshedToken(Protocol):
         """The number of refreshes since the start by result: refreshed or failed."""
 
 
+class SentRecords(Protocol):
+    """An export of the audit's records."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def results(self) -> Mapping[str, int]:
+        """The number of records since the start by result."""
+
+    @property
+    def failures(self) -> int:
+        """The number of failed attempts to deliver."""
+
+    @property
+    def lag_seconds(self) -> float:
+        """The age of the oldest record that is not delivered."""
+
+    @property
+    def lag_records(self) -> int:
+        """The number of records that are not delivered."""
+
+
 class ReadMetrics(Collector):
     """A metric whose values are read with `read` when it is collected."""
 
@@ -313,6 +337,18 @@ class Metrics:
         """Expose the metrics of alerts."""
         self._read(metric_names.ALERTS_FIRING, labeled_samples(lambda: alerts.firing))
         self._read(metric_names.ALERT_DELIVERIES, lambda: [*alerts.results.items()])
+
+    def expose_exports(self, exports: Sequence[SentRecords]) -> None:
+        """Expose the metrics of exports."""
+        self._read(
+            metric_names.EXPORT_RECORDS,
+            lambda: [
+                ((each.name, result), count) for each in exports for result, count in each.results.items()
+            ],
+        )
+        self._read(metric_names.EXPORT_FAILURES, lambda: [((each.name,), each.failures) for each in exports])
+        self._read(metric_names.EXPORT_LAG, lambda: [((each.name,), each.lag_seconds) for each in exports])
+        self._read(metric_names.EXPORT_QUEUED, lambda: [((each.name,), each.lag_records) for each in exports])
 
     def expose_tokens(self, tokens: Sequence[RefreshedToken]) -> None:
         """Expose the refreshes of access tokens."""

@@ -105,6 +105,9 @@ AUDIT_FILE = "audit.db"
 INDEX_FILE = "audit-index.db"
 """The index of the audit's calls has its own file: writing it delays no record, and it can be removed."""
 
+EXPORTS_FILE = "exports.db"
+"""The positions of exports have their own file: writing them delays no record."""
+
 SESSIONS_FILE = "sessions.db"
 """Sessions have their own file: it may contain content of calls, and can be deleted without losing counts."""
 
@@ -217,6 +220,11 @@ def open_audit(url: str | None, state: Path, *, writes: bool) -> Database:
 def open_audit_index(url: str | None, state: Path) -> Database:
     """Open the database of the audit's index: at the same URL, else in its own file. Raises StoreError."""
     return _open_at(url, state, INDEX_FILE, _set_up, "BEGIN IMMEDIATE")
+
+
+def open_exports(url: str | None, state: Path) -> Database:
+    """Open the database of exports: at the same URL, else in its own file. Raises StoreError."""
+    return _open_at(url, state, EXPORTS_FILE, _set_up, "BEGIN IMMEDIATE")
 
 
 def open_sessions(url: str | None, state: Path) -> Database:

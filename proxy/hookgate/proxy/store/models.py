@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-NEWEST = "0011"
+NEWEST = "0012"
 """The version of these tables: the name of the last migration."""
 
 # Constraints have names, so that later migrations can change them.
@@ -223,6 +223,52 @@ INDEX_TABLES = (
     *(*call_sums, *session_sums, *finding_sums, *hook_sums),
 )
 """The tables of the index of calls."""
+
+exports = Table(
+    "exports",
+    metadata,
+    Column("name", Text, primary_key=True),
+    # The process that sends, and until when nobody else may, in seconds since 1970. Empty if nobody does.
+    Column("holder", Text, nullable=False),
+    Column("until", Double, nullable=False),
+    # Whether it has positions: 1 or 0.
+    Column("begun", Integer, nullable=False),
+    # The last error, and when it occurred, in milliseconds since 1970. Empty once records are accepted.
+    Column("error", Text, nullable=False),
+    Column("error_at", BigInteger, nullable=False),
+    # The number of records that retention removed before they were sent.
+    Column("missed", BigInteger, nullable=False),
+)
+"""The exports of the audit's records."""
+
+export_positions = Table(
+    "export_positions",
+    metadata,
+    Column("export", Text, primary_key=True),
+    # The number of a writer, and the hash of its registration: another database has another writer with it.
+    Column("writer", Integer, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, nullable=False),
+    # The last of its records that was sent or set aside.
+    Column("seq", BigInteger, nullable=False),
+    # Whether all records of a writer that has ended were: 1 or 0.
+    Column("done", Integer, nullable=False),
+)
+"""How far each export has come with the records of each writer."""
+
+export_refusals = Table(
+    "export_refusals",
+    metadata,
+    Column("export", Text, primary_key=True),
+    # The name of the record's writer, and its number in the writer's chain.
+    Column("writer", Text, primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    # The ID of the call's receipt.
+    Column("id", LargeBinary, nullable=False),
+    # When it was refused, in milliseconds since 1970.
+    Column("at", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+"""The records that a receiver has refused."""
 
 sessions = Table(
     "sessions",

@@ -1,0 +1,169 @@
+"""`hookgate exports ...`: lists the exports of the audit and how far they have come, and tries one."""
+
+import argparse
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hookgate.hooks.timestamps import utc_text
+from hookgate.proxy.audit.recovery import save_journals
+from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.terminal import print_table
+from hookgate.proxy.config import Config, ExportSettings, read_config
+from hookgate.proxy.config.reading import find_sources
+from hookgate.proxy.errors import pluralize
+from hookgate.proxy.exports.documents import FORMATS, probe_document
+from hookgate.proxy.exports.receivers import Accepted, read_access
+from hookgate.proxy.exports.records import WriterRecords
+from hookgate.proxy.exports.states import ExportState, ExportStates
+from hookgate.proxy.exports.threads import open_receiver
+from hookgate.proxy.store import Store, StoreError
+from hookgate.proxy.store.database import AUDIT_FILE, FAILURES, Database, open_audit, open_exports, reason
+from hookgate.translator.fields import JsonObject
+
+_NONE = "no exports are configured; describe one in [exports.NAME] of hookgate.toml"
+
+
+def add_exports(parser: argparse.ArgumentParser) -> None:
+    """Add every command to `hookgate exports`."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="exports_command")
+    listed = commands.add_parser("list", help="list the exports: how far they have come, and what is wrong")
+    listed.add_argument("--json", action="store_true", help="print JSON, for programs")
+    tried = commands.add_parser(
+        "test", help="send one record that is not of the audit, and say what came back"
+    )
+    tried.add_argument("name", metavar="NAME", help="the export, by its name in hookgate.toml")
+    for command in (listed, tried):
+        add_state_flags(command)
+
+
+async def run_exports(arguments: argparse.Namespace) -> int:
+    """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
+    config = read_config(vars(arguments)).config
+    if not config.exports:
+        raise ValueError(_NONE)
+    if arguments.exports_command == "test":
+        return await _test(config, arguments.name)
+    found = _exports(config)
+    if arguments.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        _print(found)
+    return 0
+
+
+async def _test(config: Config, name: str) -> int:
+    if name not in config.exports:
+        raise ValueError(f"there is no export {name!r}; configured are {', '.join(config.exports)}")
+    settings = config.exports[name]
+    receiver = open_receiver(read_access({name: settings})[name])
+    began = time.monotonic()
+    try:
+        document = probe_document(name, socket.gethostname(), FORMATS[settings.format])
+        answer: Any = await receiver.deliver([document])
+    except (OSError, TimeoutError) as error:
+        raise ValueError(
+            f"exports.{name}: {settings.to}: cannot be reached: {error or 'no answer in time'}"
+        ) from None
+    finally:
+        await receiver.close()
+    if not isinstance(answer, Accepted):
+        raise ValueError(f"exports.{name}: {settings.to}: {answer.reason}")
+    if answer.refused:
+        raise ValueError(
+            f"exports.{name}: {settings.to}: the receiver refuses the record: {answer.refused[0]}"
+        )
+    took = (time.monotonic() - began) * 1000
+    print(f"ok: {settings.to} has accepted a record in {took:.0f} ms: {document.encoded.decode()}")
+    return 0
+
+
+def _exports(config: Config) -> list[JsonObject]:
+    with _opened(config) as (states, records):
+        return [_export(name, settings, states, records) for name, settings in config.exports.items()]
+
+
+@contextmanager
+def _opened(config: Config) -> Iterator[tuple[ExportStates, Database]]:
+    state = find_sources(config.hooks).state
+    url = Store(config.store, state).url()
+    if url is None and not (state / AUDIT_FILE).exists():
+        raise StoreError(f"nothing was recorded in {state}; name the gateway's folder with --state")
+    records = open_audit(url, state, writes=False)
+    try:
+        save_journals(records, state)
+        states = ExportStates(open_exports(url, state))
+        try:
+            yield states, records
+        finally:
+            states.close()
+    except FAILURES as error:
+        raise StoreError(f"the exports cannot be read: {reason(error)}") from None
+    finally:
+        records.close()
+
+
+def _export(name: str, settings: ExportSettings, states: ExportStates, records: Database) -> JsonObject:
+    state = states.state(name)
+    count, oldest = _lag(state, records) if state else (0, None)
+    return {
+        "name": name,
+        "to": settings.to,
+        "format": settings.format,
+        "state": "new" if state is None else "sending" if state.is_held else "idle",
+        "lag_records": count,
+        "lag_seconds": 0.0 if oldest is None else round(max(0.0, time.time() - oldest / 1000), 1),
+        "positions": {str(number): seq for number, seq in state.positions} if state else {},
+        "error": state.error or None if state else None,
+        "error_at": utc_text(state.error_at / 1000) if state and state.error else None,
+        "missed": state.missed if state else 0,
+        "refused": [
+            {
+                "id": each.id,
+                "writer": each.writer,
+                "seq": each.seq,
+                "at": utc_text(each.at / 1000),
+                "reason": each.reason,
+            }
+            for each in states.refusals(name)
+        ],
+    }
+
+
+def _lag(state: ExportState, records: Database) -> tuple[int, int | None]:
+    with records.engine.begin() as connection:
+        positions = list(state.unfinished(connection))
+    return WriterRecords(records).lag(positions)
+
+
+_SHOWN = 10
+"""Refused records of an export that are printed for people."""
+
+
+def _print(found: list[JsonObject]) -> None:
+    columns = ["name", "to", "state", "not sent", "oldest", "refused", "missed"]
+    print_table(
+        columns,
+        [
+            [
+                each["name"],
+                each["to"],
+                each["state"],
+                str(each["lag_records"]),
+                f"{each['lag_seconds']:.0f} s" if each["lag_records"] else "-",
+                str(len(each["refused"])),
+                str(each["missed"]),
+            ]
+            for each in found
+        ],
+    )
+    for each in found:
+        if each["error"]:
+            print(f"{each['name']}: since {each['error_at']}: {each['error']}")
+        for refused in each["refused"][-_SHOWN:]:
+            print(f"{each['name']}: refused at {refused['at']}: {refused['id']}: {refused['reason']}")
+        if (more := len(each["refused"]) - _SHOWN) > 0:
+            print(f"{each['name']}: {pluralize(more, 'refused record')} before these; --json shows all")

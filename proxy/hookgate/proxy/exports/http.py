@@ -1,0 +1,276 @@
+"""Receivers that are reached over HTTP: OTLP, Splunk, Elastic, and webhooks."""
+
+import base64
+import hmac
+import time
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+import orjson
+
+from hookgate.proxy import __version__
+from hookgate.proxy.exports.documents import SentDocument
+from hookgate.proxy.exports.receivers import (
+    DELIVERY_SECONDS,
+    Accepted,
+    Delivery,
+    ReceiverAccess,
+    Rejected,
+    Unavailable,
+)
+from hookgate.translator.fields import JsonObject, read_object
+
+_ABOUT_CONTENT = frozenset(
+    {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
+)
+"""The statuses that refuse what was sent. Others are about the receiver, its address or the secret."""
+
+_LONGEST_ANSWER = 4 * 1024 * 1024
+"""Bytes of an answer that are read: Elastic answers with a few hundred bytes for each document."""
+
+_JSON, _LINES = "application/json", "application/x-ndjson"
+
+
+class HttpReceiver:
+    """A receiver to which each batch is one POST request."""
+
+    content_type = _JSON
+
+    def __init__(self, access: ReceiverAccess) -> None:
+        self._access = access
+        self._destination = access.settings.destination
+        self._session: aiohttp.ClientSession | None = None
+
+    @abstractmethod
+    def encode(self, batch: Sequence[SentDocument]) -> bytes:
+        """Return the body of the request."""
+
+    def headers(self, batch: Sequence[SentDocument], body: bytes) -> Mapping[str, str]:
+        """Return the headers that authenticate the request."""
+        return {}
+
+    def read_success(self, batch: Sequence[SentDocument], answer: JsonObject) -> Delivery:
+        """Return what an answer with the status 2xx says."""
+        return Accepted()
+
+    @property
+    def path(self) -> str:
+        """The path of the requests."""
+        return self._destination.path
+
+    async def deliver(self, batch: Sequence[SentDocument]) -> Delivery:
+        """Send documents. Raises OSError or TimeoutError if the receiver cannot be reached."""
+        body = self.encode(batch)
+        headers = {
+            "content-type": self.content_type,
+            "user-agent": f"hookgate/{__version__}",
+            **self.headers(batch, body),
+        }
+        url = self._destination.origin + self.path
+        try:
+            async with self._client().post(url, data=body, headers=headers, allow_redirects=False) as answer:
+                return self._read(batch, answer, await _read_start(answer.content))
+        except aiohttp.ClientError as error:
+            raise OSError(str(error) or type(error).__name__) from None
+
+    async def close(self) -> None:
+        """Close its connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _client(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=1, ssl=self._access.tls or True),
+                timeout=aiohttp.ClientTimeout(total=DELIVERY_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    def _read(self, batch: Sequence[SentDocument], answer: aiohttp.ClientResponse, text: bytes) -> Delivery:
+        if 200 <= answer.status < 300:
+            return self.read_success(batch, _object(text))
+        reason = f"it answered with status {answer.status}"
+        if told := self._access.mask(text[:2000].decode(errors="replace")):
+            reason += f": {told}"
+        if 300 <= answer.status < 400:
+            return Unavailable(
+                f"it answered with status {answer.status}, a redirect; name the URL it redirects to"
+            )
+        if answer.status in _ABOUT_CONTENT:
+            return Rejected(reason)
+        return Unavailable(reason, _pause(answer.headers.get("retry-after", "")))
+
+
+async def _read_start(content: aiohttp.StreamReader) -> bytes:
+    """Return an answer, at most its first `_LONGEST_ANSWER` bytes."""
+    found = bytearray()
+    while len(found) < _LONGEST_ANSWER and (chunk := await content.read(_LONGEST_ANSWER - len(found))):
+        found += chunk
+    return bytes(found)
+
+
+def _object(text: bytes) -> JsonObject:
+    try:
+        value: Any = orjson.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _pause(text: str) -> float:
+    return float(text) if text.isdecimal() and len(text) < 6 else 0.0  # a date is ignored
+
+
+class OtlpReceiver(HttpReceiver):
+    """A collector of OpenTelemetry, which accepts logs over OTLP/HTTP, in JSON."""
+
+    def encode(self, batch: Sequence[SentDocument]) -> bytes:
+        """Return the request for one resource: the gateway that has written the records."""
+        resource = {"service.name": "hookgate", "service.version": __version__, "host.name": batch[0].host}
+        scope = {"scope": {"name": "hookgate.audit"}, "logRecords": [_log_record(each) for each in batch]}
+        logs = {"resource": {"attributes": _attributes(resource)}, "scopeLogs": [scope]}
+        return orjson.dumps({"resourceLogs": [logs]})
+
+    def headers(self, batch: Sequence[SentDocument], body: bytes) -> Mapping[str, str]:
+        """Return the token, if one is configured."""
+        return {"authorization": f"Bearer {self._access.secret}"} if self._access.secret else {}
+
+    def read_success(self, batch: Sequence[SentDocument], answer: JsonObject) -> Delivery:
+        """Return which records were refused: all, if some were, because the answer does not say which."""
+        partial = read_object(answer, "partialSuccess")
+        try:
+            count = int(partial.get("rejectedLogRecords") or 0)
+        except (TypeError, ValueError):
+            count = 0
+        if count < 1:
+            return Accepted()
+        told = self._access.mask(str(partial.get("errorMessage") or "it gave no reason"))
+        return Accepted(
+            {
+                index: f"{count} of {len(batch)} records, among which this one is: {told}"
+                for index in range(len(batch))
+            }
+        )
+
+
+def _log_record(document: SentDocument) -> JsonObject:
+    number, text = (13, "WARN") if document.is_incident else (9, "INFO")
+    attributes = {"event.name": f"hookgate.audit.{document.type}", "hookgate.receipt": document.id}
+    return {
+        "timeUnixNano": str(document.at * 1_000_000),
+        "severityNumber": number,
+        "severityText": text,
+        "body": {"stringValue": document.encoded.decode()},
+        "attributes": _attributes(attributes),
+    }
+
+
+def _attributes(values: Mapping[str, str]) -> list[JsonObject]:
+    return [{"key": name, "value": {"stringValue": value}} for name, value in values.items()]
+
+
+class SplunkReceiver(HttpReceiver):
+    """The HTTP Event Collector of Splunk."""
+
+    def encode(self, batch: Sequence[SentDocument]) -> bytes:
+        """Return the events one after the other, as the collector expects them."""
+        kind = f"hookgate:{self._access.settings.format}"
+        return b"".join(
+            orjson.dumps(
+                {
+                    "time": document.at / 1000,
+                    "host": document.host,
+                    "source": "hookgate",
+                    "sourcetype": kind,
+                    "event": orjson.Fragment(document.encoded),
+                }
+            )
+            for document in batch
+        )
+
+    def headers(self, batch: Sequence[SentDocument], body: bytes) -> Mapping[str, str]:
+        """Return the token."""
+        return {"authorization": f"Splunk {self._access.secret}"}
+
+
+class ElasticReceiver(HttpReceiver):
+    """An index or data stream of Elasticsearch or OpenSearch, which has each record once."""
+
+    content_type = _LINES
+
+    def __init__(self, access: ReceiverAccess) -> None:
+        super().__init__(access)
+        self._base, _, self._index = self._destination.path.rpartition("/")
+
+    @property
+    def path(self) -> str:
+        """The path of the bulk API."""
+        return f"{self._base}/_bulk"
+
+    def encode(self, batch: Sequence[SentDocument]) -> bytes:
+        """Return two lines for each document. One whose ID is there already is not added again."""
+        lines: list[bytes] = []
+        for document in batch:
+            lines.append(orjson.dumps({"create": {"_index": self._index, "_id": document.name}}))
+            stamp = b'{"@timestamp":%d' % document.at
+            lines.append(stamp + (b"}" if document.encoded == b"{}" else b"," + document.encoded[1:]))
+        return b"\n".join(lines) + b"\n"
+
+    def headers(self, batch: Sequence[SentDocument], body: bytes) -> Mapping[str, str]:
+        """Return the API key, or user and password."""
+        secret = self._access.secret
+        if not secret:
+            return {}
+        if ":" in secret:
+            return {"authorization": f"Basic {base64.b64encode(secret.encode()).decode()}"}
+        return {"authorization": f"ApiKey {secret}"}
+
+    def read_success(self, batch: Sequence[SentDocument], answer: JsonObject) -> Delivery:
+        """Return which documents were refused, from the status of each."""
+        items = answer.get("items")
+        if not isinstance(items, list) or len(items) != len(batch):
+            return Unavailable("its answer is not that of the bulk API; check the URL")
+        refused: dict[int, str] = {}
+        for index, item in enumerate(items):
+            result = read_object(item, "create") if isinstance(item, dict) else {}
+            status = result.get("status")
+            if status in (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.CONFLICT):
+                continue
+            reason = self._access.mask(orjson.dumps(result.get("error")).decode())
+            if status not in _ABOUT_CONTENT:
+                return Unavailable(f"it answered with status {status} for a document: {reason}")
+            refused[index] = f"it answered with status {status}: {reason}"
+        return Accepted(refused)
+
+
+class WebhookReceiver(HttpReceiver):
+    """Any service. Requests are signed as the specification Standard Webhooks describes."""
+
+    content_type = _LINES
+
+    def encode(self, batch: Sequence[SentDocument]) -> bytes:
+        """Return a line for each document."""
+        return b"\n".join(document.encoded for document in batch) + b"\n"
+
+    def headers(self, batch: Sequence[SentDocument], body: bytes) -> Mapping[str, str]:
+        """Return the headers with which the receiver verifies the request."""
+        identity = f"{batch[0].name}-{batch[-1].seq}"
+        return signed_headers(self._access.secret, identity, int(time.time()), body)
+
+
+def signed_headers(secret: str, identity: str, at: int, body: bytes) -> dict[str, str]:
+    """Return the headers of Standard Webhooks for a request at a time in seconds since 1970.
+
+    A secret that begins with `whsec_` is base64, as the specification says; any other is the key itself.
+    """
+    key = base64.b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
+    digest = hmac.digest(key, f"{identity}.{at}.".encode() + body, "sha256")
+    return {
+        "webhook-id": identity,
+        "webhook-timestamp": str(at),
+        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+    }
