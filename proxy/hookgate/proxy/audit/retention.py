@@ -7,6 +7,7 @@ from sqlalchemy import Connection, delete, select, text
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.chain import now
+from hookgate.proxy.audit.ranges import ranges_of
 from hookgate.proxy.audit.stored import first_since, position_bounds, record_body
 from hookgate.proxy.store.models import audit_content, audit_records
 from hookgate.translator.fields import JsonObject
@@ -63,18 +64,7 @@ class Removed:
         """Return the body of the record about the removal."""
         tips = {number: tip for number, tip in self.tips.items() if int(number) not in self.gone}
         body: JsonObject = {"records": self.count, "until": utc_text(self.last_at / 1000), "tips": tips}
-        return {**body, "gone": _ranges(sorted(self.gone))}
-
-
-def _ranges(numbers: list[int]) -> list[list[int]]:
-    """Return sorted numbers as ranges: pairs of the first and the last of consecutive numbers."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return ranges
+        return {**body, "gone": ranges_of(sorted(self.gone))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import BinaryIO
 
 from hookgate.proxy.audit.chain import canonical_json
+from hookgate.proxy.audit.erasing import removals_of_content
 from hookgate.proxy.audit.heads import (
     HEADS_FILE,
     CheckSignature,
@@ -45,7 +46,7 @@ from hookgate.proxy.cli.audit_queries import (
 )
 from hookgate.proxy.cli.flags import add_state_flags, whole_number
 from hookgate.proxy.cli.tables import print_call, print_calls, print_changes
-from hookgate.proxy.cli.terminal import progress
+from hookgate.proxy.cli.terminal import add_quiet_flag, progress
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import describe_os_error, pluralize
@@ -117,6 +118,8 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
         )
     for command in (listed, report, shown, tail, changes):
         command.add_argument("--json", action="store_true", help="print JSON, for programs")
+    for command in (listed, report, changes, export, verify):
+        add_quiet_flag(command)
     for command in (listed, report, shown, tail, changes, export, verify, heads):
         add_state_flags(command)
 
@@ -136,7 +139,7 @@ async def run_audit(given: argparse.Namespace) -> int:
         check = None if given.public_key is None else _signatures().check_with_file(given.public_key)
         expected = _expected(given.expect, check)
         if given.file is not None:
-            return _print_report(_verified_file(given.file, expected, check))
+            return _print_report(_verified_file(given.file, expected, check, quiet=given.quiet))
         if check is not None and given.expect is None:
             raise ValueError("--public-key needs the file that is signed: an export, or heads with --expect")
     config = read_config(vars(given)).config
@@ -161,11 +164,11 @@ async def run_audit(given: argparse.Namespace) -> int:
             case "export":
                 until = parse_moment(given.until, "--until")
                 since, out = parse_moment(given.since), sys.stdout.buffer
-                return export_records(database, since, until, out, _signer(given))
+                return export_records(database, since, until, out, _signer(given), quiet=given.quiet)
             case "heads":
                 return _heads(database, _signer(given))
             case _:
-                return _verify(database, expected, state)
+                return _verify(database, expected, state, quiet=given.quiet)
     except FAILURES as error:
         raise StoreError(f"the audit {database.name} cannot be read: {reason(error)}") from None
     finally:
@@ -194,7 +197,7 @@ def parse_moment(text: str | None, flag: str = "--since") -> int | None:
 
 def _list_changes(database: Database, index: CallIndex, given: argparse.Namespace) -> int:
     since = parse_moment(given.since)
-    bring_up_to_date(index)
+    bring_up_to_date(index, quiet=given.quiet)
     positions = CallSearch(index).changes(since, given.limit)
     changes = AuditReader(database).changes_at(positions)
     print_changes(changes, as_json=given.json)
@@ -262,8 +265,14 @@ def _signer(given: argparse.Namespace) -> SignHeads | None:
     return sign
 
 
-def export_records(
-    database: Database, since: int | None, until: int | None, out: BinaryIO, sign: SignHeads | None = None
+def export_records(  # noqa: PLR0913  # the flags of the command
+    database: Database,
+    since: int | None,
+    until: int | None,
+    out: BinaryIO,
+    sign: SignHeads | None = None,
+    *,
+    quiet: bool = True,
 ) -> int:
     """Write all writers, and the records from `since` until `until`, as lines of JSON.
 
@@ -278,16 +287,23 @@ def export_records(
             for each in registrations(connection):
                 heads[str(each.document.get("writer"))] = Head(each.number, each.hash, 0, 0, each.hash)
                 out.write(registration_line(each.document))
+        lacks_content = False
         if first is not None:
-            with progress("exporting", count_records(database, first, end)) as more:
+            with progress("exporting", count_records(database, first, end), "records", quiet=quiet) as more:
                 for page in walk_records(begin, first, end):
                     for stored in page:
                         if (since is None or stored.record.at >= since) and (
                             until is None or stored.record.at < until
                         ):
-                            out.write(stored_record_line(stored))
-                            _note(heads, stored)
+                            _write(heads, stored, out)
+                            lacks_content |= (
+                                stored.content is None and stored.record.content_sha256 is not None
+                            )
                     more(len(page))
+        if lacks_content and until is not None:  # they show that it was removed, and nobody has tampered
+            with begin() as connection:
+                for stored in removals_of_content(connection, until):
+                    _write(heads, stored, out)
     out.write(_heads_line(heads, sign) + b"\n")
     out.flush()
     return 0
@@ -298,10 +314,11 @@ def _heads_line(heads: Mapping[str, Head], sign: SignHeads | None) -> bytes:
     return canonical_json(document if sign is None else sign(document))
 
 
-def _note(heads: dict[str, Head], stored: StoredRecord) -> None:
-    """Note that a record was exported. Writers that have registered since it began are not in the export."""
+def _write(heads: dict[str, Head], stored: StoredRecord, out: BinaryIO) -> None:
+    """Write a record, and note that. Records of writers that have registered since are not in the export."""
     known = heads.get(stored.record.writer)
     if known is not None:
+        out.write(stored_record_line(stored))
         first, seq = known.first or stored.record.seq, stored.record.seq
         heads[stored.record.writer] = replace(known, first=first, seq=seq, hash=stored.hash)
 
@@ -323,18 +340,23 @@ def _heads(database: Database, sign: SignHeads | None) -> int:
     return 0
 
 
-def _verify(database: Database, expected: dict[str, Head], state: Path) -> int:
+def _verify(database: Database, expected: dict[str, Head], state: Path, *, quiet: bool) -> int:
     kept = state / HEADS_FILE
     own = load_heads(kept) if kept.exists() else {}  # before the records, as more may be written
-    with progress("verifying", count_records(database)) as more:
+    with progress("verifying", count_records(database), "records", quiet=quiet) as more:
         report = verify_database(database, more, [*own.items(), *expected.items()])
     return _print_report(report)
 
 
-def _verified_file(file: Path, expected: dict[str, Head], check: CheckSignature | None) -> VerificationReport:
+def _verified_file(
+    file: Path, expected: dict[str, Head], check: CheckSignature | None, *, quiet: bool
+) -> VerificationReport:
     """Verify a file. Raises ValueError if it cannot be read, or if it contains no records."""
     try:
-        with file.open("rb") as lines, progress("verifying", file.stat().st_size) as more:
+        with (
+            file.open("rb") as lines,
+            progress("verifying", file.stat().st_size, "bytes", quiet=quiet) as more,
+        ):
             report = verify_lines(lines, more, expected.items(), check)
     except OSError as error:
         raise ValueError(f"{file}: cannot be read: {describe_os_error(error)}; check the path") from None
@@ -370,6 +392,11 @@ def _print_report(report: VerificationReport) -> int:
     if report.removed:
         of = pluralize(report.removed, "writer")
         print(f"Of {of}, retention has removed the first records; the others continue the chain.")
+    if report.without_content:
+        of = pluralize(report.without_content, "record")
+        print(f"The content of {of} was removed, which the audit has recorded.")
+    for gap in report.accepted:
+        print(f"{gap}.")
     if report.running and report.proves_end:
         print(f"{pluralize(report.running, 'call has', 'calls have')} not ended yet.")
     elif report.running:
