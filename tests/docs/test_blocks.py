@@ -34,6 +34,8 @@ NOT_READ = {
     ("docs/architecture.md", "testing -> proxy"): _DIAGRAM,
     ("docs/architecture.md", "__main__"): "a table",
     ("docs/audit.md", '{"v": 1, "writer": W'): _NOTATION,
+    ("docs/audit.md", "writer 9526ba6eecf6326a"): "a line of `verify`: test_audit_restored.py",
+    ("docs/operating.md", "pg_dump"): "the command line of PostgreSQL: test_backup.py",
     ("docs/deploying.md", "rules:"): "the configuration of prometheus-adapter",
     (
         "docs/deploying.md",

@@ -26,7 +26,7 @@ from hookgate.proxy.store.database import open_database
 from hookgate.proxy.store.interactions import InteractionTable, StoredInteraction
 
 OTHERS = ("bob", "ALICE", "alice2")
-SECRET = "the diagnosis of alice"
+DIAGNOSIS = "the diagnosis of alice"
 
 
 async def data(*words: str, state: Path, url: str | None, code: int = 0) -> Ended:
@@ -54,10 +54,10 @@ def write_calls(state: Path, url: str | None, *, calls: int = 30) -> None:
             for key in ("alice", *OTHERS):
                 session = SessionContext("s", client="agent", key=key, team="search")
                 start, end = entries_of(record_of(number, session=session))
-                text = SECRET if key == "alice" else "nothing"
+                text = DIAGNOSIS if key == "alice" else "nothing"
                 entries += [start._replace(content={"request": {"text": text}}), end]
         open_session = SessionContext("s", key="alice")
-        running = start_entry(record_of(calls, session=open_session), {"request": {"text": SECRET}})
+        running = start_entry(record_of(calls, session=open_session), {"request": {"text": DIAGNOSIS}})
         ledger.write([*entries, running])
 
 
@@ -104,7 +104,7 @@ async def state(tmp_path: Path, url: str | None) -> AsyncIterator[Path]:
     for key in ("alice", *OTHERS):
         folder = tmp_path / "transcripts" / key
         folder.mkdir(parents=True)
-        (folder / "s.jsonl").write_text(f'{{"text": "{SECRET}"}}\n')
+        (folder / "s.jsonl").write_text(f'{{"text": "{DIAGNOSIS}"}}\n')
         (folder / "s.jsonl.1").write_text("{}\n")
     return tmp_path
 
@@ -183,7 +183,7 @@ async def test_an_export_contains_what_is_stored_without_secrets(state: Path, ur
     documents = [json.loads(line) for line in exported.out.splitlines()]
     kinds = {kind: sum(each["kind"] == kind for each in documents) for kind in EVERYTHING}
     assert kinds == {**EVERYTHING, "contents": 0}
-    assert SECRET in json.dumps([each.get("content") for each in documents if each["kind"] == "records"])
+    assert DIAGNOSIS in json.dumps([each.get("content") for each in documents if each["kind"] == "records"])
     [key] = [each for each in documents if each["kind"] == "keys"]
     assert (key["owner"], key["note"]) == ("alice", "for the ward")
     assert not {"hash", "previous_hash", "pepper"} & key.keys()

@@ -1,17 +1,13 @@
-"""Removal of the content of records, after which the chain still verifies.
-
-A record contains the hash of its content, which is stored apart from it. A removal adds a record that names
-the records without content, in the same transaction, so that `verify` can tell it from any other loss.
-"""
+"""The records of one key: found, read with their contents, and left without these."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, select, tuple_
+from sqlalchemy import Connection, select
 
-from hookgate.proxy.audit.chain import Entry, audit_entry
+from hookgate.proxy.audit.chain import Entry
+from hookgate.proxy.audit.content_removal import CONTENT_REMOVED, Place, content_removed, remove_content
 from hookgate.proxy.audit.ledger import Ledger
-from hookgate.proxy.audit.ranges import ranges_of
 from hookgate.proxy.audit.stored import (
     StoredRecord,
     position_bounds,
@@ -27,12 +23,6 @@ _WINDOW = 5000
 
 _BATCH = 500
 """Records whose content is removed in one transaction: calls wait for it."""
-
-CONTENT_REMOVED = "content_removed"
-"""The event of a removal of content."""
-
-Place = tuple[int, int]
-"""The number of a record's writer, and its own number in the writer's chain."""
 
 
 class FoundRecord(NamedTuple):
@@ -120,24 +110,6 @@ def erase_content(ledger: Ledger, places: Sequence[Place]) -> int:
         batch = places[start : start + _BATCH]
         ledger.write_about(step)
     return erased
-
-
-def remove_content(connection: Connection, places: Sequence[Place]) -> list[Place]:
-    """Remove the content of these records, and return those that had any."""
-    if connection.dialect.name == "sqlite":  # overwrite it in the file
-        connection.exec_driver_sql("PRAGMA secure_delete = ON")
-    at = audit_content.c.writer, audit_content.c.seq
-    rows = connection.execute(delete(audit_content).where(tuple_(*at).in_(places)).returning(*at))
-    return [(row.writer, row.seq) for row in rows]
-
-
-def content_removed(places: Sequence[Place], why: str) -> Entry:
-    """Return the entry about a removal of content, by which `verify` knows these records."""
-    by_writer: dict[int, list[int]] = {}
-    for writer, seq in sorted(places):
-        by_writer.setdefault(writer, []).append(seq)
-    ranges = {str(writer): ranges_of(numbers) for writer, numbers in by_writer.items()}
-    return audit_entry(CONTENT_REMOVED, why=why, count=len(places), records=ranges)
 
 
 def removals_of_content(connection: Connection, since: int) -> list[StoredRecord]:

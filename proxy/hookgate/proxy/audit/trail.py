@@ -259,6 +259,5 @@ def _contents(content: Literal["off", "redacted", "full"]) -> "Contents | None":
 
 
 def _retention(settings: Settings) -> Retention | None:
-    if settings.retention_days is None and settings.retention_bytes is None:
-        return None
-    return Retention(settings.retention_days, settings.retention_bytes)
+    retention = Retention(settings.retention_days, settings.retention_bytes, settings.content_days)
+    return None if retention == Retention() else retention

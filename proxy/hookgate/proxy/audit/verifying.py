@@ -30,6 +30,8 @@ class Gap:
     last: int
     hash: str
     """The hash of the last one."""
+    before: str
+    """The hash of the record before them, or of the registration."""
 
     def explains(self, writer: str, head: Head) -> bool:
         """Return whether a head that was saved before is missing because of this gap."""
@@ -84,6 +86,14 @@ class VerificationReport:
     def is_earlier_state(self) -> bool:
         """True if nothing is wrong except that last records are missing, as after a restore from a backup."""
         return bool(self.lost) and not self.more and len(self.problems) == len(self.lost)
+
+    def gaps(self) -> list["Gap"]:
+        """Return what is lost, one gap for each writer, which reaches up to the last known record."""
+        longest: dict[str, Gap] = {}
+        for gap in self.lost:
+            if gap.writer not in longest or longest[gap.writer].last <= gap.last:
+                longest[gap.writer] = gap
+        return list(longest.values())
 
     def add_problem(self, problem: str) -> None:
         """Add a problem."""
@@ -246,6 +256,8 @@ class Checker:
         for writer, number in numbers.items():
             self._check_chain(writer, number, hashes[writer], ended.get(number, ""))
         self._check_contents(numbers)
+        if self._whole:
+            self._check_gaps()
         self._check_expected(numbers, hashes)
         self._check_named()
         self._describe_chains(numbers)
@@ -280,24 +292,41 @@ class Checker:
             number, registered = numbers.get(writer, head.number), hashes.get(writer)
             if registered != head.registration:
                 if registered is None:
-                    self._note_lost(writer, head, 0)
+                    self._note_lost(writer, head, 0, "")
                 self.report.add_problem(
                     f"writer {writer}: its registration, which was there before, is missing"
                 )
                 continue
             removed = number in self._gone or self._tips.get(number, (0, ""))[0] >= head.seq
             if head.seq and (writer, head.seq, head.hash) not in self._confirmed and not removed:
-                chain = self._chains.get(writer)
-                last = chain.last if chain else self._tips.get(number, (0, ""))[0]
+                last, tip = self._last_of(writer, number, head.registration)
                 if last < head.seq:
-                    self._note_lost(writer, head, last + 1)
+                    self._note_lost(writer, head, last + 1, tip)
                 self.report.add_problem(
                     f"writer {writer}: its records up to {head.seq}, which were there before, "
                     "are missing or changed"
                 )
 
-    def _note_lost(self, writer: str, head: Head, first: int) -> None:
-        self.report.lost.append(Gap(writer, head.number, head.registration, first, head.seq, head.hash))
+    def _note_lost(self, writer: str, head: Head, first: int, before: str) -> None:
+        gap = Gap(writer, head.number, head.registration, first, head.seq, head.hash, before)
+        self.report.lost.append(gap)
+
+    def _last_of(self, writer: str, number: int, registration: str) -> tuple[int, str]:
+        """Return the number and the hash of a writer's last record, even if retention has removed it."""
+        if chain := self._chains.get(writer):
+            return chain.last, chain.tip
+        return self._tips.get(number, (0, registration))
+
+    def _check_gaps(self) -> None:
+        """Check that what was there when a gap was accepted still is, unless retention removed it."""
+        for gap in self._gaps:
+            there = gap.first - 1, gap.before
+            is_gone = gap.first == 0 or gap.number in self._gone
+            if not is_gone and self._last_of(gap.writer, gap.number, gap.registration) != there:
+                self.report.add_problem(
+                    f"writer {gap.writer}: its records up to {gap.first - 1}, which were there after the "
+                    "restore, are missing or changed"
+                )
 
     def _check_named(self) -> None:
         for writer, head in ((writer, head) for heads in self._named for writer, head in heads.items()):
