@@ -47,7 +47,7 @@ from hookgate.proxy.cli.audit_queries import (
 from hookgate.proxy.cli.audit_verifying import (
     accept_restore,
     expected_heads,
-    print_report,
+    print_verification,
     signatures_module,
     verified_database,
     verified_file,
@@ -152,7 +152,7 @@ async def run_audit(given: argparse.Namespace) -> int:
         check = None if given.public_key is None else signatures_module().check_with_file(given.public_key)
         expected = expected_heads(given.expect, check)
         if given.file is not None:
-            return print_report(verified_file(given.file, expected, check, quiet=given.quiet))
+            return print_verification(verified_file(given.file, expected, check, quiet=given.quiet))
         if check is not None and given.expect is None:
             raise ValueError("--public-key needs the file that is signed: an export, or heads with --expect")
     config = read_config(vars(given)).config
@@ -165,7 +165,7 @@ async def run_audit(given: argparse.Namespace) -> int:
         _save_journals(database, state)
         match given.audit_command:
             case "verify":
-                return print_report(verified_database(database, expected, state, quiet=given.quiet))
+                return print_verification(verified_database(database, expected, state, quiet=given.quiet))
             case "restored":
                 expected = expected_heads(given.expect)
                 report = verified_database(database, expected, state, quiet=given.quiet)

@@ -91,7 +91,7 @@ def _conclusion(report: VerificationReport) -> str:
     )
 
 
-def print_report(report: VerificationReport) -> int:
+def print_verification(report: VerificationReport) -> int:
     """Print the report. Returns 1 if records are missing or changed, else 0."""
     for problem in report.problems:
         print(problem)
@@ -133,7 +133,7 @@ def accept_restore(
     chain, in which it would be recorded.
     """
     if not report.is_earlier_state:
-        code = print_report(report)
+        code = print_verification(report)
         what = (
             "a restore does not explain this, so nothing was accepted"
             if code

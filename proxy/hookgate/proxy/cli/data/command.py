@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from hookgate.proxy.audit.changes import operator_name, own_chain, record_own_change
 from hookgate.proxy.audit.ledger import Ledger
-from hookgate.proxy.cli.data.stored import Contents, Kind, Person, PersonalData
+from hookgate.proxy.cli.data.stored import DataSubject, ErasableContents, Kind, PersonalData
 from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.cli.terminal import add_quiet_flag, confirm, print_table
 from hookgate.proxy.config import read_config
@@ -66,13 +66,13 @@ async def run_data(given: argparse.Namespace) -> int:
         raise StoreError(f"what is stored about a person cannot be used: {reason(error)}") from None
 
 
-def _find(person: Person, kinds: Sequence[Kind], *, as_json: bool) -> int:
+def _find(person: DataSubject, kinds: Sequence[Kind], *, as_json: bool) -> int:
     stored = {kind.name: kind.count() for kind in kinds}
     _print_counts(person, kinds, {"stored": stored}, as_json=as_json)
     return _found(stored, person)
 
 
-def _found(stored: Mapping[str, int], person: Person) -> int:
+def _found(stored: Mapping[str, int], person: DataSubject) -> int:
     """Return the exit code for what was found: 1 for nothing."""
     if any(stored.values()):
         return 0
@@ -91,7 +91,7 @@ _OpenChain = Callable[[], AbstractContextManager[Ledger]]
 
 
 def _erase(
-    person: Person, kinds: Sequence[Kind], open_chain: _OpenChain | None, given: argparse.Namespace
+    person: DataSubject, kinds: Sequence[Kind], open_chain: _OpenChain | None, given: argparse.Namespace
 ) -> int:
     by = operator_name(given.by)
     stored = {kind.name: kind.count() for kind in kinds}
@@ -99,7 +99,7 @@ def _erase(
     if given.dry_run or not erasable:
         _print_counts(person, kinds, {"stored": stored}, as_json=given.json)
         return _found(stored, person)
-    if stored.get(Contents.name) and open_chain is None:
+    if stored.get(ErasableContents.name) and open_chain is None:
         raise ValueError("the removal of content must be recorded; set audit.enabled = true")
     if not given.json:
         _print_counts(person, kinds, {"stored": stored}, as_json=False)
@@ -115,7 +115,7 @@ def _erase(
     return 0
 
 
-def _erased(person: Person, kinds: Sequence[Kind], ledger: Ledger | None, by: str) -> dict[str, int]:
+def _erased(person: DataSubject, kinds: Sequence[Kind], ledger: Ledger | None, by: str) -> dict[str, int]:
     """Erase these kinds, and record how much was erased, even if that fails in the middle.
 
     The record has a hash of the name in its place: it outlives the other records that contain the name.
@@ -132,7 +132,7 @@ def _erased(person: Person, kinds: Sequence[Kind], ledger: Ledger | None, by: st
 
 
 def _print_counts(
-    person: Person, kinds: Sequence[Kind], counts: Mapping[str, Mapping[str, int]], *, as_json: bool
+    person: DataSubject, kinds: Sequence[Kind], counts: Mapping[str, Mapping[str, int]], *, as_json: bool
 ) -> None:
     if as_json:
         print(json.dumps({"person": person.name, "key_ids": person.key_ids, **counts}, ensure_ascii=False))

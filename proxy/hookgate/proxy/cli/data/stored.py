@@ -50,7 +50,7 @@ _BATCH = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class DataSubject:
     """Whose data it is: the name of a key, which is the owner of issued keys, and the IDs of these."""
 
     name: str
@@ -192,7 +192,7 @@ class Records:
             yield from records_of_key(self._database, self._key, more)
 
 
-class Contents(Records):
+class ErasableContents(Records):
     """The content of calls, which is stored apart from their records."""
 
     name, erasable = "contents", True
@@ -241,11 +241,11 @@ class PersonalData:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def person(self, name: str) -> Person:
+    def person(self, name: str) -> DataSubject:
         """Return the person with a name, which may also be the ID of one of their issued keys."""
         database = self._database(KEYS_FILE)
         if database is None:
-            return Person(name)
+            return DataSubject(name)
         owner, key_id = issued_keys.c.owner, issued_keys.c.id
         with database.reading.begin() as connection:
             query = select(owner, key_id).where(or_(owner == name, key_id == name))
@@ -253,19 +253,19 @@ class PersonalData:
             if found and all(row.owner != name for row in found):
                 name = found[0].owner
             ids = connection.execute(select(key_id).where(owner == name).order_by(key_id)).scalars()
-            return Person(name, tuple(ids))
+            return DataSubject(name, tuple(ids))
 
-    def kinds(self, person: Person) -> list[Kind]:
+    def kinds(self, person: DataSubject) -> list[Kind]:
         """Return the kinds of data about a person, in the order in which they are to be erased."""
         kinds: list[Kind] = [*self._rows(person)]
         if person.is_key_name:
             kinds.append(TranscriptFiles(self._transcripts / person.name))
         if (audit := self._database(AUDIT_FILE)) is not None:
             save_journals(audit, self._state)
-            kinds += [kind(audit, person.name, quiet=self._quiet) for kind in (Contents, Records)]
+            kinds += [kind(audit, person.name, quiet=self._quiet) for kind in (ErasableContents, Records)]
         return kinds
 
-    def _rows(self, person: Person) -> Iterator[PersonalRows]:
+    def _rows(self, person: DataSubject) -> Iterator[PersonalRows]:
         name, ids = person.name, person.key_ids
         if (keys := self._database(KEYS_FILE)) is not None:
             yield PersonalRows("key_usage", keys, issued_key_usage, issued_key_usage.c.key.in_(ids))
@@ -301,7 +301,7 @@ class PersonalData:
         return self._databases[file]
 
 
-def _counted_for(person: Person, *, is_file: bool) -> ColumnElement[bool]:
+def _counted_for(person: DataSubject, *, is_file: bool) -> ColumnElement[bool]:
     """Return the condition for counters of limits by key or session, whose keys are lists in JSON."""
     position = func.instr if is_file else func.strpos  # LIKE ignores case in SQLite
     lists = [
