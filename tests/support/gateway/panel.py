@@ -20,6 +20,7 @@ from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, EffectiveConfig
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.metrics import Metrics
+from hookgate.proxy.policy import PushedPolicy
 
 TOKEN = "a-token-of-some-length"  # noqa: S105  # of gateways that end with their tests
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -55,6 +56,8 @@ async def panel_gateway(
     sign_in: dict[str, Any] | None = None,
     policy_file: Path | None = None,
     store_url: str | None = None,
+    clients: dict[str, Any] | None = None,
+    pushed: PushedPolicy | None = None,
 ) -> AsyncIterator[Paneled]:
     """The gateway with hooks per event. `admin` and those after it are sections of its configuration.
 
@@ -65,6 +68,7 @@ async def panel_gateway(
     sections = {
         "admin": {"token": TOKEN} if admin is None else admin,
         "audit": {"enabled": False} if audit is None else audit,
+        "clients": clients or {},
         "keys": keys or {},
         "logs": logs or {},
         "prices": prices or {},
@@ -93,7 +97,9 @@ async def panel_gateway(
                 gateway.receipts,
                 store_url,
                 admin_url,
+                pushed=pushed,
                 record=audit_trail.record_change if audit_trail else None,
+                sessions=gateway.sessions,
             ) as operated.panel,
             serve_on(gateway.handle, "127.0.0.1", 0) as url,
         ):
