@@ -264,11 +264,10 @@ async def test_an_admin_acts_on_a_call(browser: Browser, tmp_path: Path) -> None
             await page.get_by_role("button", name="Stop the session").click()
             assert await violations(page) == []
             await page.get_by_role("button", name="Yes").click()
-            await expect(page.get_by_role("status")).to_contain_text("in place of an answer")
+            await expect(page.locator(".result")).to_contain_text("in place of an answer")
             assert "has stopped this session" in (await called(gateway)).body.decode()
             await page.get_by_role("button", name="Only observe: guard").click()
-            await page.get_by_role("button", name="Yes").click()
-            await expect(page.get_by_role("status")).to_contain_text("in the file of 'guard'")
+            await expect(page.get_by_role("dialog")).to_contain_text("binds all gateways")
 
 
 async def test_content_stored_redacted_is_not_said_to_have_passed_unchanged(
