@@ -171,7 +171,10 @@ class Checker:
             self.report.add_problem(f"{place}: its content was changed")
         self._pair(document, place)
         if document["type"] == "event" and isinstance(document["body"], dict):
-            self._note_event(document)
+            try:
+                self._note_event(document)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                self.report.add_problem(f"{place}: what it says about other records cannot be read")
 
     def unreadable(self, writer: str, seq: int, own_hash: str, problem: str) -> None:
         """Note that the next record cannot be read."""
@@ -218,7 +221,8 @@ class Checker:
                 self._gone |= {number for low, high in body["gone"] for number in range(low, high + 1)}
             case "content_removed":
                 for number, ranges in body["records"].items():
-                    self._content_removed.setdefault(int(number), []).extend(ranges)
+                    removed = [[int(first), int(last)] for first, last in ranges]
+                    self._content_removed.setdefault(int(number), []).extend(removed)
             case "change" if body.get("change") == ACCEPTED:
                 self._accept(body["by"], document["at"], [Gap(**gap) for gap in body["gaps"]])
 
