@@ -34,6 +34,8 @@ NOT_READ = {
     ("docs/architecture.md", "testing -> proxy"): _DIAGRAM,
     ("docs/architecture.md", "__main__"): "a table",
     ("docs/audit.md", '{"v": 1, "writer": W'): _NOTATION,
+    ("docs/audit.md", "writer 9526ba6eecf6326a"): "a line of `verify`: test_audit_restored.py",
+    ("docs/operating.md", "pg_dump"): "the command line of PostgreSQL: test_backup.py",
     ("docs/deploying.md", "rules:"): "the configuration of prometheus-adapter",
     (
         "docs/deploying.md",
@@ -52,6 +54,7 @@ NOT_READ = {
     ("docs/hooks.md", '{"type": "text", "text"}'): _NOTATION,
     ("docs/panel.md", "open the panel: "): "a line of the log: test_commands.py",
     ("docs/testing.md", "AssertionError: "): "the output of pytest: test_testing.py",
+    ("docs/policies.md", "x-hookgate-budget"): "a header: test_limits_policy.py",
     ("docs/receipts.md", "{"): "a receipt, abbreviated: test_commands.py",
 }
 """The blocks that nothing reads, by page and beginning, each with the reason."""

@@ -219,11 +219,11 @@ async def test_the_records_of_a_call_are_listed_shown_exported_and_verified() ->
     assert [name for name in summary if f'"{name}":' not in shown] == []
     for line in block_of("docs/audit.md", "hookgate audit list").text.splitlines():
         command = line.replace("2026-05-01", "2020-01-01").replace("2026-06-01", "2100-01-01")
-        for part in (" [-f]", "[", "]", " WORD:VALUE …"):
+        for part in (" [-f]", "[", "]", " WORD:VALUE …", " --by NAME"):
             command = command.replace(part, "")
         ended = await hookgate(command.replace(" ID", f" {call}"))
         assert ended.code == 0, (command, ended)
-        about_calls = not any(part in command for part in (" > ", "verify", "changes", "report"))
+        about_calls = not any(part in command for part in (" > ", "verify", "restored", "changes", "report"))
         assert call in ended.out or not about_calls, (command, ended)
     assert call in read("audit.jsonl")
     assert json.loads(read("heads.json"))

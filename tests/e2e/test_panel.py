@@ -365,6 +365,23 @@ async def test_the_page_of_a_call_tells_where_something_was_found(browser: Brows
             await expect(row).to_contain_text(re.compile("HG_EMAIL_[0-9a-f]{16}"))
 
 
+async def test_an_admin_acts_on_a_call(browser: Browser, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, HOOKS, audit={}) as gateway:
+        receipt = (await called(gateway)).headers["x-hookgate-receipt"]
+        async with browsing(browser, gateway.link) as page:
+            await go(page, f"#/calls/{receipt}")
+            await page.get_by_role("button", name="Stop the session").click()
+            await page.get_by_role("button", name="Cancel").click()
+            assert "You said" in (await called(gateway)).body.decode()
+            await page.get_by_role("button", name="Stop the session").click()
+            assert await violations(page) == []
+            await page.get_by_role("button", name="Yes").click()
+            await expect(page.locator(".result")).to_contain_text("in place of an answer")
+            assert "has stopped this session" in (await called(gateway)).body.decode()
+            await page.get_by_role("button", name="Only observe: guard").click()
+            await expect(page.get_by_role("dialog")).to_contain_text("binds all gateways")
+
+
 async def test_content_stored_redacted_is_not_said_to_have_passed_unchanged(
     browser: Browser, tmp_path: Path
 ) -> None:

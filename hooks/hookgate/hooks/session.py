@@ -71,6 +71,25 @@ class ExpectedUse:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitUse:
+    """How much of a limit was used when a call was checked, including what is held for other calls."""
+
+    measure: str
+    """What is limited: `requests`, `tokens` or `cost`."""
+    used: float
+    most: float
+    window: str
+    """The calendar window: `minute`, `day` or `month`."""
+    per: str
+    """Whose usage is added up, such as `team`."""
+
+    @property
+    def share(self) -> float:
+        """The share of the limit that is used."""
+        return self.used / self.most
+
+
+@dataclass(frozen=True, slots=True)
 class CallEnd:
     """The end of a model call, or of a part of a Live session: what it has used.
 
@@ -165,6 +184,8 @@ class CallState:
     """
     rerouted: Mapping[str, str] = field(default_factory=dict)
     """The models that answered the latest calls to other models, by the names of these."""
+    limits: dict[Any, LimitUse] = field(default_factory=dict)
+    """How much is used of the limits that apply to the call, by the count that each of them limits."""
     expected: ExpectedUse = ExpectedUse()
     """What the call is expected to use; nothing if it uses no tokens, or if that is unknown."""
     turns: RequestTurns = NO_TURNS

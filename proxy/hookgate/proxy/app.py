@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import ceil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hookgate.hooks.engine_reloader import EngineReloader
@@ -35,7 +34,7 @@ from hookgate.proxy.server.descriptors import Budget, descriptors_for, descripto
 from hookgate.proxy.server.listener import CLIENTS, accepting, bind_listeners, url_of
 from hookgate.proxy.server.tls import Certificate
 from hookgate.proxy.sessions.interactions import KnownInteractions
-from hookgate.proxy.sessions.sessions import LocalSessions, Sessions
+from hookgate.proxy.sessions.opening import open_sessions_of
 from hookgate.proxy.store import Store
 from hookgate.proxy.upstream.access_tokens import PolicyTokens
 from hookgate.proxy.upstream.client import Upstreams
@@ -145,6 +144,7 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
                 pushed=parts.pushed,
                 record=None if admin.audit is None else admin.audit.record_change,
                 readiness=admin.readiness,
+                sessions=gateway.sessions,
             ) as admin.panel,
             serve_on(gateway.handle, *address, parts.limits, certificate) as url,
         ):
@@ -203,7 +203,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener, worker: int = 0) ->
         holding_retention(config.exports, parts.store_url, state) as first_needed,
         open_audit_trail(config.audit, parts.store_url, state, first_needed) as audit,
         running_exports(config.exports, parts.store_url, state) as exports,
-        _open_sessions(config, parts.store_url, state) as sessions,
+        open_sessions_of(config, parts.store_url, state) as sessions,
         _open_issued_keys(parts) as issued_keys,
         _open_alerting(parts, audit, worker),
     ):
@@ -232,26 +232,6 @@ async def _open_gateway(parts: _Parts, admin: AdminListener, worker: int = 0) ->
             reloader.watchers.append(audit.record_policy)
         metrics.expose_exports(exports)
         yield gateway
-
-
-@asynccontextmanager
-async def _open_sessions(config: Config, url: str | None, state: Path) -> AsyncIterator[Sessions]:
-    """Open the sessions: in the database if several processes share them, else in memory.
-
-    Raises StoreError if the database cannot be opened.
-    """
-    if not config.store.is_server and config.listen.workers == 1:
-        yield LocalSessions()
-        return
-    # Imported only if there is a database.
-    from hookgate.proxy.sessions.shared import SharedSessions  # noqa: PLC0415  # see above
-    from hookgate.proxy.sessions.table import open_session_store  # noqa: PLC0415  # see above
-
-    store = await asyncio.to_thread(open_session_store, url, state, config.store.session_hours)
-    try:
-        yield SharedSessions(store)
-    finally:
-        await store.close()
 
 
 @asynccontextmanager

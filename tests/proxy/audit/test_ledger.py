@@ -218,7 +218,7 @@ def test_records_of_a_server_that_are_committed_late_are_not_missing(
 
         total: list[int] = []
         if exported:
-            monkeypatch.setattr(commands, "progress", lambda *_: nullcontext(commit))
+            monkeypatch.setattr(commands, "progress", lambda *_, quiet: nullcontext(commit))
             export_records(database, None, None, lines := BytesIO())
             report = verify_lines(lines.getvalue().splitlines(), lambda _: None)
         else:

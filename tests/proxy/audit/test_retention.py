@@ -62,6 +62,7 @@ def test_records_that_are_too_old_are_removed(tmp_path: Path, monkeypatch: pytes
         ({"retention_days": 3}, Retention(3, None)),
         ({"retention_bytes": 10**8}, Retention(None, 10**8)),
         ({"retention_days": 3, "retention_bytes": 10**8}, Retention(3, 10**8)),
+        ({"content_days": 2}, Retention(content_days=2)),
     ],
 )
 async def test_either_limit_is_applied(
@@ -412,3 +413,51 @@ def test_a_changed_column_is_found(column: str, tmp_path: Path, monkeypatch: pyt
         statement = f"UPDATE audit_records SET {column} = {value} WHERE position = 4"  # noqa: S608  # our own
         connection.execute(statement)
     assert not report_of(tmp_path).sound
+
+
+def write_with_content(ledger: Ledger, calls: int, monkeypatch: pytest.MonkeyPatch, days_ago: float) -> None:
+    at = chain.now() - int(days_ago * DAY)
+    with monkeypatch.context() as patch:
+        patch.setattr(chain, "now", lambda: at)
+        entries = entries_of(*(record_of(number) for number in range(calls)))
+        ledger.write([entry._replace(content={"at": days_ago}) for entry in entries])
+
+
+def contents(database: Database) -> int:
+    with database.engine.begin() as connection:
+        return int(connection.execute(text("SELECT count(*) FROM audit_content")).scalar_one())
+
+
+def test_old_content_is_removed_without_its_records(
+    url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "_BATCH", 7)
+    kept = Retention(content_days=2)
+    with opened(tmp_path, url) as database, ledger_in(database, tmp_path) as ledger:
+        write_with_content(ledger, 10, monkeypatch, days_ago=3)
+        write_with_content(ledger, 5, monkeypatch, days_ago=1)
+        before = positions(database)
+        steps = 1
+        while ledger.retain(kept):
+            steps += 1
+        assert (steps, contents(database)) == (3, 10)
+        assert positions(database) == before + 3  # the records about the removals
+        assert ledger.retain(kept) is False
+        assert positions(database) == before + 3
+        ledger.close()
+    report = report_of(tmp_path, url)
+    assert (report.problems, report.without_content) == ([], 20)
+
+
+def test_content_and_records_have_limits_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        for days in (9, 3, 1):
+            write_with_content(ledger, 5, monkeypatch, days_ago=days)
+        while ledger.retain(Retention(days=5, content_days=2)):
+            pass
+        assert contents(database) == 10
+        ledger.close()
+    report = report_of(tmp_path)
+    assert (report.problems, report.without_content, report.removed) == ([], 10, 1)

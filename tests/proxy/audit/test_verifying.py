@@ -495,3 +495,19 @@ def test_a_hundred_problems_are_listed_and_the_others_counted() -> None:
     for number in range(MAX_PROBLEMS + 2):
         report.add_problem(f"problem {number}")
     assert (len(report.problems), report.more, report.sound) == (100, 2, False)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"event": "retention", "tips": 5, "gone": []},
+        {"event": "content_removed", "records": {"1": 5}},
+        {"event": "content_removed", "records": {"1": [[1]]}},
+        {"event": "content_removed"},
+        {"event": "change", "change": "audit.restored", "by": "ops", "gaps": [{"writer": "a"}]},
+    ],
+)
+def test_an_event_that_cannot_be_read_is_a_problem(body: dict[str, Any]) -> None:
+    [chain] = chains("a")
+    report = checked(chain.add("event", **body))
+    assert report.problems == ["writer a, record 1: what it says about other records cannot be read"]

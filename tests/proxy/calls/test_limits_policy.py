@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -90,6 +91,37 @@ async def test_a_call_over_a_limit_is_denied_and_never_sent(target: str, tmp_pat
         in denial(answers[2])
     )
     assert len(running.generated) == 3
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "streamed"])
+async def test_a_caller_is_warned_before_a_limit_is_reached(target: str, tmp_path: Path) -> None:
+    """The header names the limit of which most is used."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text(f'currency = "USD\\n€"\n{PRICES}')
+    rules = [
+        {"per": "everyone", "window": "day", "cost": 1000},
+        {"per": "key", "window": "month", "requests": 5},
+    ]
+    async with gateway(tmp_path, limits(*rules), prices=prices) as running:
+        answers = [await post(running.url, target, HI, KEY) for _ in range(6)]
+        other = await post(running.url, target, HI, OTHER)
+    budgets = [answer.headers.get("x-hookgate-budget") for answer in [*answers, other]]
+    assert budgets == [
+        *(None,) * 4,
+        "requests 80% of 5 per month; by key",
+        "requests 100% of 5 per month; by key",  # with the denial
+        None,
+    ]
+
+
+async def test_a_budget_in_money_is_shown_in_its_currency(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text(f'currency = "USD\\n€"\n{PRICES.replace("1", "100000")}')
+    rule = limits({"name": "the team's", "per": "team", "window": "day", "cost": 0.01})
+    async with gateway(tmp_path, rule, prices=prices) as running:
+        answers = [await post(running.url, UNARY, HI, KEY) for _ in range(2)]
+    assert [answer.status for answer in answers] == [200, 403]
+    assert re.fullmatch(r"cost \d{3,}% of 0.01 USD per day; by team", answers[1].headers["x-hookgate-budget"])
 
 
 async def test_a_hook_that_edits_before_does_not_have_the_call_counted_twice(tmp_path: Path) -> None:

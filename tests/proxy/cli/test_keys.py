@@ -18,9 +18,10 @@ from hookgate.proxy.keys.secrets import create_key
 KEY = re.compile(r"hgk_[a-z2-7]{10}_[0-9A-Za-z]{49}")
 
 
-async def keys(*words: str, state: Path, url: str | None = None, code: int = 0) -> Ended:
+async def keys(*words: str, state: Path, url: str | None = None, code: int = 0, stdin: bytes = b"") -> Ended:
     """A command about the keys in `state`, or at the database's URL."""
-    ended = await run("keys", *words, "--state", str(state), env={"HOOKGATE_STORE__URL": url or ""})
+    env = {"HOOKGATE_STORE__URL": url or ""}
+    ended = await run("keys", *words, "--state", str(state), env=env, stdin=stdin)
     assert ended.code == code, ended.err
     return ended
 
@@ -75,6 +76,8 @@ async def test_a_whole_key_is_revoked_by_its_id(tmp_path: Path) -> None:
     other = json.loads((await keys("create", "bob", "--json", state=tmp_path)).out)
     revoked = await keys("revoke", first["key"], state=tmp_path)
     assert revoked.out == f"Revoked {first['id']} of alice.\n"
+    piped = await keys("revoke", "-", state=tmp_path, stdin=f"{other['key']}\n".encode())
+    assert piped.out == f"Revoked {other['id']} of bob.\n"
     again = await keys("revoke", first["key"], state=tmp_path, code=1)
     assert again.complaint == f"hookgate: the key {first['id']} of alice was revoked before"
     cut = await keys("revoke", other["key"][:-1], state=tmp_path, code=1)

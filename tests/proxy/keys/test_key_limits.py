@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.gateway.counted import Counted
 from support.gateway.keys import (
     ACCEPTING,
     denial_reason,
@@ -128,6 +129,17 @@ async def test_cost_is_limited_by_the_model_that_a_body_names(
         await gateway.keys.flush()
     with key_table(tmp_path) as table:
         assert table.usage()[id_of(key)].cost > 0.2
+
+
+async def test_a_caller_is_warned_before_a_limit_of_the_key_is_reached(tmp_path: Path) -> None:
+    key = issue(tmp_path, None, limited(requests=5))
+    async with issuing_gateway(tmp_path) as gateway:
+        answers = [await post(gateway.url, UNARY, HI, key_header(key)) for _ in range(6)]
+        scraped = gateway.metrics
+    budgets = [answer.headers.get("x-hookgate-budget") for answer in answers]
+    assert budgets[3:] == [None, "requests 80% of 5 per month; by key", None]  # the last one is denied
+    near = {"measure": "requests", "window": "month", "team": "search"}
+    assert Counted(scraped.page()).total("hookgate_calls_near_limits_total", **near) == 1
 
 
 async def test_a_limit_for_some_models_counts_calls_whose_body_names_one(tmp_path: Path) -> None:

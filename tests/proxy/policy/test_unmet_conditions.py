@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.gateway.keys import UPSTREAM_KEY, issue, revoke
 from support.hooks.settings import command, one_group, write_file
 from support.programs.program import run, serving
 
@@ -100,6 +101,39 @@ async def test_a_start_a_check_and_the_doctor_report_it(tmp_path: Path) -> None:
         async with serving("serve", *words, *more, env=state) as gateway:
             while expected not in gateway.log:
                 assert await gateway.next_line(), gateway.log
+
+
+async def test_a_check_knows_the_teams_of_issued_keys(url: str | None, tmp_path: Path) -> None:
+    """A budget for a team that nobody is in would never be used up."""
+    issue(tmp_path / "state", url, owner="alice", team="search")
+    revoked = issue(tmp_path / "state", url, owner="bob", team="sales")
+    revoke(tmp_path / "state", revoked, url)
+    budget = {"rules": [{"per": "team", "window": "month", "tokens": 5}]}
+    hook = {"type": "builtin", "builtin": "limits", "options": budget}
+    file = write_file(tmp_path, one_group({**hook, "name": "one", "when": {"teams": ["s*rch", "sales"]}}))
+    words = ("--hooks", str(file), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    env = {
+        "HOOKGATE_CLIENTS__ISSUED_KEYS": "true",
+        "HOOKGATE_UPSTREAM__GEMINI_KEY": UPSTREAM_KEY,
+        "HOOKGATE_STORE__URL": (url or "").replace("+psycopg", ""),
+        "HOOKGATE_STATE": str(tmp_path / "state"),
+    }
+    checked = await run("config", "check", *words, env=env)
+    assert (checked.code, checked.out.count("never matches")) == (0, 1), checked
+    assert "when.teams: 'sales' never matches: no team in [keys] of hookgate.toml, or issued," in checked.out
+
+
+async def test_a_check_without_a_database_of_keys_creates_none(tmp_path: Path) -> None:
+    file = write_file(tmp_path, one_group(command(name="one", when={"teams": "sales"})))
+    words = ("--hooks", str(file), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    env = {
+        "HOOKGATE_CLIENTS__ISSUED_KEYS": "true",
+        "HOOKGATE_UPSTREAM__GEMINI_KEY": UPSTREAM_KEY,
+        "HOOKGATE_STATE": str(tmp_path / "state"),
+    }
+    checked = await run("config", "check", *words, env=env)
+    assert (checked.code, "never matches" in checked.out) == (0, False)
+    assert not (tmp_path / "state" / "keys.db").exists()  # a local file
 
 
 def test_issued_keys_may_have_any_name(tmp_path: Path) -> None:

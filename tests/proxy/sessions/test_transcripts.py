@@ -1,7 +1,9 @@
 """Transcripts: the file at `transcript_path`."""
 
 import json
+import os
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +90,16 @@ async def test_a_large_one_is_set_aside_and_one_that_cannot_be_written_fails_no_
         for _ in range(2):
             assert (await post(gateway.url, UNARY, {"contents": [HI]})).status == 200
     assert caplog.text.count("transcripts cannot be written") == 1
+
+
+async def test_old_transcripts_are_removed(tmp_path: Path) -> None:
+    old, recent = (tmp_path / "bob" / name for name in ("old.jsonl", "recent.jsonl"))
+    old.parent.mkdir()
+    for file, days in ((old, 8), (recent, 6)):
+        file.write_text("{}\n")
+        os.utime(file, (time.time() - days * 24 * 3600,) * 2)
+    async with running_gateway(
+        {}, {"rules": [{"answer": {"text": "hi"}}]}, kept_in(tmp_path, days=7)
+    ) as gateway:
+        await post(gateway.url, f"/s/s-1{UNARY}", {"contents": [HI]})
+    assert names(old.parent) == ["recent.jsonl"]

@@ -21,6 +21,7 @@ from hookgate.proxy.config import Config, EffectiveConfig
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.store import Store
 
 TOKEN = "a-token-of-some-length"  # noqa: S105  # of gateways that end with their tests
@@ -59,6 +60,8 @@ async def panel_gateway(
     policy_file: Path | None = None,
     store_url: str | None = None,
     store: bool = False,
+    clients: dict[str, Any] | None = None,
+    pushed: PushedPolicy | None = None,
 ) -> AsyncIterator[Paneled]:
     """The gateway with hooks per event. `admin` and those after it are sections of its configuration.
 
@@ -70,6 +73,7 @@ async def panel_gateway(
         "admin": {"token": TOKEN} if admin is None else admin,
         "audit": {"enabled": False} if audit is None else audit,
         "alerts": alerts or {},
+        "clients": clients or {},
         "keys": keys or {},
         "logs": logs or {},
         "prices": prices or {},
@@ -99,8 +103,10 @@ async def panel_gateway(
                 gateway.receipts,
                 store_url,
                 admin_url,
+                pushed=pushed,
                 record=audit_trail.record_change if audit_trail else None,
                 readiness=operated.readiness,
+                sessions=gateway.sessions,
             ) as operated.panel,
             serve_on(gateway.handle, "127.0.0.1", 0) as url,
         ):

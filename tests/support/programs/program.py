@@ -45,7 +45,10 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 async def run(
-    *arguments: str, env: Mapping[str, str] | None = None, descriptors: tuple[int, int] | None = None
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    descriptors: tuple[int, int] | None = None,
+    stdin: bytes = b"",
 ) -> Ended:
     """Run a command to its end; `descriptors` are the soft and the hard limit that it is started with."""
     with tempfile.TemporaryDirectory() as state:
@@ -53,7 +56,7 @@ async def run(
         process = await _start(arguments, {**own, **(env or {})}, descriptors)
         try:
             async with asyncio.timeout(90):
-                out, err = await process.communicate()
+                out, err = await process.communicate(stdin)
         finally:
             await _end(process)
     return Ended(process.returncode or 0, out.decode(), err.decode())

@@ -24,7 +24,7 @@ from hookgate.hooks.policies.counters import (
 from hookgate.hooks.policies.estimates import estimate_output, priced_model
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policy_environment import Counters, Policy, PolicyEnvironment, PriceTable
-from hookgate.hooks.session import CallEnd, ExpectedUse, SessionContext
+from hookgate.hooks.session import CallEnd, ExpectedUse, LimitUse, SessionContext
 
 log = logging.getLogger("hookgate.hooks")
 
@@ -139,10 +139,17 @@ class Account:
         for place in others:
             own = self._held[place.key].amount if place.key in self._held else 0
             used, total = found.get(place.count.key, 0), sum(found.get(key, 0) for key in place.keys) - own
+            self._note_use(place.count, total)
             if _is_reached(total, place.count.most):
                 return Full(place.count, total, total - used)
             place.elsewhere = sum(found.get(key, 0) for key in place.keys if key != place.key)
         return None
+
+    def _note_use(self, count: Count, used: float) -> None:
+        rule = count.rule
+        self._session.call_state.limits[count.key] = LimitUse(
+            count.measure, used, count.most, rule.window, rule.per
+        )
 
     async def _add(self, holder: object, places: Iterable[Place]) -> Full | None:
         """Add the call to its counts, and return the first one that others have filled meanwhile.
@@ -308,6 +315,15 @@ def _format_amount(measure: Measure, amount: float) -> str:
         return f"{amount:,.0f}"
     small = 0 < amount < 1  # two significant digits, so that a few cheap calls are not shown as 0.00
     return f"{amount:,.{1 - floor(log10(amount)) if small else 2}f}"
+
+
+def describe_use(use: LimitUse, currency: str) -> str:
+    """Return how much of a limit is used, in ASCII for a header: `cost 82% of 10.00 USD per day; by team`."""
+    most = f"{use.most:.0f}"
+    if use.measure == "cost":
+        unit = "".join(character for character in currency if " " <= character <= "~")
+        most = f"{use.most:.2f} {unit}".rstrip()
+    return f"{use.measure} {int(100 * use.share)}% of {most} per {use.window}; by {use.per}"
 
 
 def _denial(rule: LimitRule, message: str) -> dict[str, Any]:

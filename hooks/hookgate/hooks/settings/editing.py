@@ -5,7 +5,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,20 +198,39 @@ def with_switch(text: str, on: bool) -> str:
     return text if current is on else put(text, place, on)
 
 
+def has_hook(text: str, name: str) -> bool:
+    """Return whether a settings text has a hook with this name."""
+    return any(fields.get("name") == name for *_, fields in _configured_hooks(text))
+
+
+def with_mode(text: str, name: str, mode: str) -> str:
+    """Set the mode of all hooks with this name."""
+    for event, at, number, fields in _configured_hooks(text):
+        if fields.get("name") == name and fields.get("mode", "enforce") != mode:
+            text = put(text, ["hooks", event, at, "hooks", number, "mode"], mode)
+    return text
+
+
 def with_allowed(text: str, names: Collection[str | None], finding: str) -> str:
     """Add a finding's hash to the option `allow` of the hooks with these names that use the policy `redact`.
 
     A hook without a name has the name None.
     """
+    for event, at, number, fields in _configured_hooks(text):
+        if fields.get("builtin") != "redact" or fields.get("name") not in names:
+            continue
+        if finding not in (fields.get("options") or {}).get("allow", ()):
+            text = append(text, ["hooks", event, at, "hooks", number, "options", "allow"], [finding])
+    return text
+
+
+def _configured_hooks(text: str) -> Iterator[tuple[str, int, int, dict[str, Any]]]:
+    """Yield each hook of a settings text with its event, and the numbers of its group and of itself there."""
     for event, groups in _member(text, ["hooks"], {}).items():
         for at, group in enumerate(groups if isinstance(groups, list) else ()):
             for number, hook in enumerate(hooks_of(group)):
-                fields = hook if isinstance(hook, dict) else {}
-                if fields.get("builtin") != "redact" or fields.get("name") not in names:
-                    continue
-                if finding not in (fields.get("options") or {}).get("allow", ()):
-                    text = append(text, ["hooks", event, at, "hooks", number, "options", "allow"], [finding])
-    return text
+                if isinstance(hook, dict):
+                    yield event, at, number, hook
 
 
 def rewrite(path: Path, change: TextChange) -> bool:

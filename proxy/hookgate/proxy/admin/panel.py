@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from yarl import URL
 
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
+from hookgate.proxy.admin.acting import Actions, PlanAction
 from hookgate.proxy.admin.alerts import AlertPanel
 from hookgate.proxy.admin.api import Answer, Download, PanelApi, PanelRequest, Readiness
 from hookgate.proxy.admin.budgets import Budgets
@@ -30,14 +32,17 @@ from hookgate.proxy.config import Config, SignInSettings
 from hookgate.proxy.config.reading import EffectiveConfig, Sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError, StoreError, only_get
+from hookgate.proxy.keys.table import KeyTable
 from hookgate.proxy.observe.metrics import Traffic
 from hookgate.proxy.observe.record import Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import PushedPolicy
+from hookgate.proxy.policy.pushed import check_pushed
 from hookgate.proxy.server.bodies import read_request
 from hookgate.proxy.server.connection import error_response
 from hookgate.proxy.server.listener import address_of
-from hookgate.proxy.store.database import FAILURES, open_alerts, open_audit, reason
+from hookgate.proxy.sessions.sessions import Sessions
+from hookgate.proxy.store.database import FAILURES, open_alerts, open_audit, open_keys, reason
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 
@@ -110,6 +115,7 @@ class Panel:
         invitation: str = "",
         sign_in: "SignIn | None" = None,
         record: RecordChange | None = None,
+        actions: Actions | None = None,
     ) -> None:
         self.access = access
         self.invitation = invitation
@@ -132,6 +138,7 @@ class Panel:
             "POST /api/sign-out": self._sign_out,
             "POST /api/hooks/switch": self._switch,
             "POST /api/alerts/silence": self._silence,
+            **{route: self._acting(plan) for route, plan in (actions.plans() if actions else {}).items()},
         }
         """The handler of each route. `ROUTES` says which role it needs."""
 
@@ -295,6 +302,18 @@ class Panel:
         await alerts.silence(rule, seconds, asked.person.name)
         return _json({"rules": await alerts.rows()})
 
+    def _acting(self, plan: PlanAction) -> Handler:
+        """Return the handler of a route that makes a change, which is recorded before."""
+
+        async def handle(request: web.BaseRequest, asked: PanelRequest | None) -> web.StreamResponse:
+            if asked is None:
+                raise RuntimeError("a change needs somebody who makes it")
+            action = await plan(await read_request(request), asked.person)
+            await self._note(request, asked, action.name, action.about)
+            return _json(await action.make())
+
+        return handle
+
     async def _note(
         self, request: web.BaseRequest, asked: PanelRequest | None, change: str, about: JsonObject
     ) -> None:
@@ -330,6 +349,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
     pushed: PushedPolicy | None = None,
     reload: ReloadSettings | None = None,
     record: RecordChange | None = None,
+    sessions: Sessions | None = None,
     *,
     readiness: Readiness,
 ) -> AsyncIterator[Panel | None]:
@@ -337,6 +357,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
 
     `readiness` is what the overview reports, as `/readyz` does. `reload` applies changed settings of hooks,
     by default to `reloader` only. `record` records changes.
+    With `sessions`, those of calls, admins can act on calls.
 
     Raises ConfigError if a file with a token or a secret is invalid, and StoreError if the audit cannot be
     read.
@@ -360,7 +381,23 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         stack.push_async_callback(asyncio.to_thread, budgets.close)
         alerts = await _alerts(stack, config, store_url, sources.state)
         api = PanelApi(hooks, calls, receipts, traffic, effective, prices, budgets, readiness, pushed, alerts)
-        yield Panel(access, api, events, invitation, _sign_in(config.sign_in, access.sessions), record)
+        signing_in = _sign_in(config.sign_in, access.sessions)
+        actions = None
+        if sessions is not None:
+            keys = await _issued_keys(stack, config, store_url, sources.state)
+            check = partial(check_pushed, sources.state, prices)
+            actions = Actions(sessions, keys, pushed, check)
+        yield Panel(access, api, events, invitation, signing_in, record, actions)
+
+
+async def _issued_keys(
+    stack: AsyncExitStack, config: Config, url: str | None, state: Path
+) -> KeyTable | None:
+    if not config.clients.issued_keys:
+        return None
+    table = KeyTable(await asyncio.to_thread(open_keys, url, state))
+    stack.push_async_callback(asyncio.to_thread, table.close)
+    return table
 
 
 def _sign_in(settings: SignInSettings, sessions: PanelSessions) -> "SignIn | None":

@@ -70,6 +70,10 @@ ROUTES: Mapping[str, Role | None] = {
     "POST /api/sign-out": None,
     "POST /api/hooks/switch": "admin",
     "POST /api/alerts/silence": "admin",
+    "POST /api/keys/revoke": "admin",
+    "POST /api/sessions/stop": "admin",
+    "POST /api/policy/allow": "admin",
+    "POST /api/policy/hook": "admin",
 }
 """All routes of the admin listener with the role that they need; those with None are open to everyone.
 

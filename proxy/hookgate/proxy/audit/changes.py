@@ -6,11 +6,15 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hookgate.proxy.audit.chain import audit_entry
 from hookgate.proxy.config.models import AuditSettings
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import FAILURES, reason
+
+if TYPE_CHECKING:
+    from hookgate.proxy.audit.ledger import Ledger
 
 _LONGEST_NAME = 100
 
@@ -46,23 +50,31 @@ def recording_changes(
     if not settings.enabled:
         yield lambda name, **about: None
         return
+    with own_chain(settings, url, state) as ledger:
+        yield lambda name, **about: record_own_change(ledger, name, by, **about)
+
+
+@contextmanager
+def own_chain(settings: AuditSettings, url: str | None, state: Path) -> Iterator["Ledger"]:
+    """Open a chain for one command, and close it after the block. Raises StoreError."""
     jsonl = None if settings.jsonl is None else str(settings.jsonl)
     if jsonl == "-":  # the stdout of the gateway, not that of a command
         jsonl = None
     # Imported only for a change: most commands only read.
     from hookgate.proxy.audit.ledger import open_ledger  # noqa: PLC0415  # see above
 
-    with open_ledger(url, state, jsonl, settings.deadline) as (ledger, database):
-
-        def record(name: str, **about: object) -> None:
-            try:
-                ledger.write([audit_entry("change", change=name, by=by, **about)])
-            except FAILURES as error:
-                problem = f"the audit {database.name} cannot be written: {reason(error)}"
-                raise StoreError(f"{name} was done, but could not be recorded: {problem}") from None
-
+    with open_ledger(url, state, jsonl, settings.deadline) as (ledger, _):
         try:
-            yield record
+            yield ledger
         finally:
             with contextlib.suppress(*FAILURES):  # a gateway closes the chain later
                 ledger.close()
+
+
+def record_own_change(ledger: "Ledger", name: str, by: str, **about: object) -> None:
+    """Record a change that a command has made. Raises StoreError if that fails."""
+    try:
+        ledger.write([audit_entry("change", change=name, by=by, **about)])
+    except FAILURES as error:
+        problem = f"the audit cannot be written: {reason(error)}"
+        raise StoreError(f"{name} was done, but could not be recorded: {problem}") from None

@@ -23,10 +23,11 @@ from hookgate.proxy.audit.chain import (
     now,
     registration,
 )
+from hookgate.proxy.audit.content_removal import content_removed
 from hookgate.proxy.audit.heads import Head, HeadsFile
 from hookgate.proxy.audit.journal import FOLDER, Journal
 from hookgate.proxy.audit.jsonl import Lines
-from hookgate.proxy.audit.retention import Retention
+from hookgate.proxy.audit.retention import Removed, Retention
 from hookgate.proxy.audit.stored import chain_tip, insert_records, note_ends
 from hookgate.proxy.errors import StoreError, describe_os_error
 from hookgate.proxy.store.database import FAILURES, Database, open_audit, reason
@@ -201,7 +202,7 @@ class Ledger:
         self._unsaved: list[NewRecord] = []
         self._save_failed = False
         self._attempt: list[NewRecord] = []
-        self._removing_until = 0
+        self._removing_until = self._contents_from = 0
         self.writer = secrets.token_hex(8)
         self.number = 0
         self._seq, self._tip, self._registration = 0, NO_HASH, NO_HASH
@@ -318,18 +319,44 @@ class Ledger:
 
     def retain(self, retention: Retention) -> bool:
         """Apply retention, and record what was removed. Returns True if there is more to remove."""
-        self.save()
-        self.adopt_committed_attempt()  # of an earlier removal
-        with self._transaction() as connection:
+        more_records, more_contents = self._retain_records(retention), self._retain_contents(retention)
+        return more_records or more_contents
+
+    def _retain_records(self, retention: Retention) -> bool:
+        removed: Removed | None = None
+
+        def step(connection: Connection) -> list[Entry]:
+            nonlocal removed
             removed = retention.remove(connection, self._database.is_file, self._removing_until)
-            if removed is None:
-                self._removing_until = 0
-                return False
-            entries = [audit_entry("retention", **removed.record_body())]
-            insert_records(connection, self.number, self._next_records(entries))
-        self._advance()
-        self._removing_until = removed.next_until
-        return bool(removed.next_until)
+            return [] if removed is None else [audit_entry("retention", **removed.record_body())]
+
+        self.write_about(step)
+        self._removing_until = removed.next_until if removed else 0
+        return bool(self._removing_until)
+
+    def _retain_contents(self, retention: Retention) -> bool:
+        begin, more = self._contents_from, False
+
+        def step(connection: Connection) -> list[Entry]:
+            nonlocal begin, more
+            places, begin, more = retention.remove_content(connection, begin)
+            return [content_removed(places, "retention")] if places else []
+
+        if retention.content_days is not None:
+            self.write_about(step)
+        self._contents_from = begin
+        return more
+
+    def write_about(self, step: Callable[[Connection], Sequence[Entry]]) -> None:
+        """Run a step on the database, and write the entries that it returns in the same transaction."""
+        self.save()
+        self.adopt_committed_attempt()  # of an earlier step
+        with self._transaction() as connection:
+            entries = step(connection)
+            if entries:
+                insert_records(connection, self.number, self._next_records(entries))
+        if entries:
+            self._advance()
 
     def close(self) -> None:
         """Close the chain and release its lock."""

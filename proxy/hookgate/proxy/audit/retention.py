@@ -8,6 +8,8 @@ from sqlalchemy import Connection, delete, select, text
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.chain import now
+from hookgate.proxy.audit.content_removal import Place, remove_content
+from hookgate.proxy.audit.ranges import ranges_of
 from hookgate.proxy.audit.stored import first_since, position_bounds, record_body
 from hookgate.proxy.store.models import audit_content, audit_records
 from hookgate.translator.fields import JsonObject
@@ -64,18 +66,7 @@ class Removed:
         """Return the body of the record about the removal."""
         tips = {number: tip for number, tip in self.tips.items() if int(number) not in self.gone}
         body: JsonObject = {"records": self.count, "until": utc_text(self.last_at / 1000), "tips": tips}
-        return {**body, "gone": _ranges(sorted(self.gone))}
-
-
-def _ranges(numbers: list[int]) -> list[list[int]]:
-    """Return sorted numbers as ranges: pairs of the first and the last of consecutive numbers."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return ranges
+        return {**body, "gone": ranges_of(sorted(self.gone))}
 
 
 FirstNeeded = Callable[[Connection], int | None]
@@ -88,11 +79,15 @@ def nothing_needed(_: Connection) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The limits in days and in bytes for the records that are kept; None means no limit."""
+    """The limits in days and in bytes for the records that are kept; None means no limit.
+
+    `content_days` is the limit for the content of records, which is removed without them.
+    """
 
     days: float | None = None
     size: int | None = None
     first_needed: FirstNeeded = nothing_needed
+    content_days: float | None = None
 
     def remove(self, connection: Connection, is_file: bool, until: int = 0) -> Removed | None:
         """Remove records beyond the limits, at most `_BATCH` at once. Returns None if there are none.
@@ -105,13 +100,34 @@ class Retention:
             _shrink(connection)
         return removed
 
+    def remove_content(self, connection: Connection, begin: int) -> tuple[list[Place], int, bool]:
+        """Remove old content of the records from the position `begin` on, of at most `_BATCH` positions.
+
+        Returns the records that had any, where to begin the next time, and whether there is more to look at.
+        """
+        bounds = position_bounds(connection)
+        if self.content_days is None or bounds is None:
+            return [], begin, False
+        until = self._first_recent_position(connection, bounds[1], self.content_days)
+        begin = max(begin, bounds[0])
+        end = min(until, begin + _BATCH)
+        if end <= begin:
+            return [], begin, False
+        query = select(audit_records.c.writer, audit_records.c.seq).where(
+            audit_records.c.position >= begin,
+            audit_records.c.position < end,
+            audit_records.c.content_sha256.is_not(None),
+        )
+        places = [(row.writer, row.seq) for row in connection.execute(query)]
+        return remove_content(connection, places) if places else [], end, end < until
+
     def _remove_excess(self, connection: Connection, is_file: bool, until: int) -> Removed | None:
         bounds = position_bounds(connection)
         if bounds is None:
             return None
         first, last = bounds
         until = until or max(
-            self._first_recent_position(connection, last),
+            self._first_recent_position(connection, last, self.days),
             self._first_fitting_position(connection, is_file, first, last),
         )
         if until > first and (needed := self.first_needed(connection)) is not None:
@@ -121,11 +137,11 @@ class Retention:
         end = min(until, first + _BATCH)
         return _remove(connection, end, until if end < until else 0)
 
-    def _first_recent_position(self, connection: Connection, last: int) -> int:
-        """Return the first position whose record is recent enough to be kept."""
-        if self.days is None:
+    def _first_recent_position(self, connection: Connection, last: int, days: float | None) -> int:
+        """Return the first position whose record is at most so many days old."""
+        if days is None:
             return 0
-        position = first_since(connection, now() - int(self.days * _DAY))
+        position = first_since(connection, now() - int(days * _DAY))
         return last + 1 if position is None else position
 
     def _first_fitting_position(self, connection: Connection, is_file: bool, first: int, last: int) -> int:

@@ -262,6 +262,7 @@ def _contents(content: Literal["off", "redacted", "full"]) -> "Contents | None":
 
 
 def _retention(settings: Settings, first_needed: FirstNeeded) -> Retention | None:
-    if settings.retention_days is None and settings.retention_bytes is None:
+    limits = (settings.retention_days, settings.retention_bytes, settings.content_days)
+    if limits == (None, None, None):
         return None
-    return Retention(settings.retention_days, settings.retention_bytes, first_needed)
+    return Retention(settings.retention_days, settings.retention_bytes, first_needed, settings.content_days)

@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from hookgate.proxy.audit.chain import NO_HASH, chain_hash, content_hash, entry_columns
 from hookgate.proxy.audit.heads import CheckSignature, Head, parse_heads
+from hookgate.proxy.audit.ranges import add_number, numbers_outside
 from hookgate.proxy.audit.stored import StoredRecord, position_bounds, registrations, walk_records, whole_view
 from hookgate.proxy.store.database import Database
 from hookgate.translator.fields import BodyError, JsonObject
@@ -15,6 +16,39 @@ from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
 
 MAX_PROBLEMS = 100
 """Problems that are listed; further ones are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The last records of a writer, which are missing. Hashes are 64 hex digits."""
+
+    writer: str
+    number: int
+    registration: str
+    """The hash of its registration, which is missing, too, if `first` is 0."""
+    first: int
+    last: int
+    hash: str
+    """The hash of the last one."""
+    before: str
+    """The hash of the record before them, or of the registration."""
+
+    def explains(self, writer: str, head: Head) -> bool:
+        """Return whether a head that was saved before is missing because of this gap."""
+        is_within = self.first <= head.seq < self.last or (head.seq, head.hash) == (self.last, self.hash)
+        return is_within and (writer, head.registration) == (self.writer, self.registration)
+
+    def __str__(self) -> str:
+        """Return what is missing."""
+        if not self.first:
+            return (
+                f"writer {self.writer}: its registration and all its records, up to {self.last}, are missing"
+            )
+        return f"writer {self.writer}: {_span(self.first, self.last)} missing"
+
+
+ACCEPTED = "audit.restored"
+"""The name of the change by which somebody accepts gaps after a restore."""
 
 
 @dataclass(slots=True)
@@ -36,11 +70,30 @@ class VerificationReport:
     problems: list[str] = field(default_factory=list)
     more: int = 0
     """Problems beyond those that are listed."""
+    without_content: int = 0
+    """Records whose content was removed, as the audit has recorded."""
+    accepted: list[str] = field(default_factory=list)
+    """What is missing since the audit was restored from a backup, and who accepted that, as text."""
+    lost: list["Gap"] = field(default_factory=list)
+    """What later records than the last ones are missing. Each of them is also a problem."""
 
     @property
     def sound(self) -> bool:
         """True if nothing is missing or changed."""
         return not self.problems
+
+    @property
+    def is_earlier_state(self) -> bool:
+        """True if nothing is wrong except that last records are missing, as after a restore from a backup."""
+        return bool(self.lost) and not self.more and len(self.problems) == len(self.lost)
+
+    def gaps(self) -> list["Gap"]:
+        """Return what is lost, one gap for each writer, which reaches up to the last known record."""
+        longest: dict[str, Gap] = {}
+        for gap in self.lost:
+            if gap.writer not in longest or longest[gap.writer].last <= gap.last:
+                longest[gap.writer] = gap
+        return list(longest.values())
 
     def add_problem(self, problem: str) -> None:
         """Add a problem."""
@@ -96,6 +149,11 @@ class Checker:
         self._confirmed: set[tuple[str, int, str]] = set()
         # The last records according to the expected heads: writer, sequence number and hash.
         self._awaited = {(writer, head.seq, head.hash) for writer, head in self._expected}
+        # The gaps that somebody has accepted after a restore.
+        self._gaps: list[Gap] = []
+        # The records without their content, by writer, and those whose content was removed, by its number.
+        self._without_content: dict[str, list[list[int]]] = {}
+        self._content_removed: dict[int, list[list[int]]] = {}
         # The heads that are named in the lines of an export.
         self._named: list[dict[str, Head]] = []
 
@@ -107,11 +165,16 @@ class Checker:
             self.report.add_problem(f"{place}: it was changed")
         self._follow(document, own_hash, place)
         expected = document["content_sha256"]
-        if (content_hash(content) if content is not None else None) != expected:
-            self.report.add_problem(f"{place}: its content was {'removed' if content is None else 'changed'}")
+        if content is None and expected is not None:
+            add_number(self._without_content.setdefault(document["writer"], []), document["seq"])
+        elif content is not None and content_hash(content) != expected:
+            self.report.add_problem(f"{place}: its content was changed")
         self._pair(document, place)
         if document["type"] == "event" and isinstance(document["body"], dict):
-            self._note_event(document)
+            try:
+                self._note_event(document)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                self.report.add_problem(f"{place}: what it says about other records cannot be read")
 
     def unreadable(self, writer: str, seq: int, own_hash: str, problem: str) -> None:
         """Note that the next record cannot be read."""
@@ -156,6 +219,17 @@ class Checker:
             case "retention":
                 self._tips |= {int(number): (tip[0], tip[1]) for number, tip in body["tips"].items()}
                 self._gone |= {number for low, high in body["gone"] for number in range(low, high + 1)}
+            case "content_removed":
+                for number, ranges in body["records"].items():
+                    removed = [[int(first), int(last)] for first, last in ranges]
+                    self._content_removed.setdefault(int(number), []).extend(removed)
+            case "change" if body.get("change") == ACCEPTED:
+                self._accept(body["by"], document["at"], [Gap(**gap) for gap in body["gaps"]])
+
+    def _accept(self, by: str, at: str, gaps: list[Gap]) -> None:
+        """Note that somebody has accepted gaps after a restore."""
+        self._gaps += gaps
+        self.report.accepted += [f"{gap} since a restore, which {by} has accepted at {at}" for gap in gaps]
 
     def heads(self, document: JsonObject) -> None:
         """Note the line of an export that names the first and last record of each writer.
@@ -185,6 +259,9 @@ class Checker:
             self.report.add_problem(f"writer {writer}: its registration is missing")
         for writer, number in numbers.items():
             self._check_chain(writer, number, hashes[writer], ended.get(number, ""))
+        self._check_contents(numbers)
+        if self._whole:
+            self._check_gaps()
         self._check_expected(numbers, hashes)
         self._check_named()
         self._describe_chains(numbers)
@@ -199,20 +276,60 @@ class Checker:
                 self.report.add_problem(problem)
         return self.report
 
+    def _check_contents(self, numbers: Mapping[str, int]) -> None:
+        """Check that the audit itself has recorded each removal of content."""
+        for writer, ranges in self._without_content.items():
+            removed = self._content_removed.get(numbers.get(writer, 0), [])
+            problems = numbers_outside(ranges, removed)
+            for seq in problems:
+                self.report.add_problem(f"writer {writer}, record {seq}: its content was removed")
+            self.report.without_content += sum(last - first + 1 for first, last in ranges) - len(problems)
+
     def _check_expected(self, numbers: Mapping[str, int], hashes: Mapping[str, str]) -> None:
-        """Compare with the heads that were saved elsewhere, except for what retention removed since."""
+        """Compare with the heads that were saved elsewhere, except for what retention removed since.
+
+        What is missing because of a restore that somebody has accepted is not a problem.
+        """
         for writer, head in sorted(self._expected, key=lambda pair: (pair[1].number, pair[1].seq)):
-            if hashes.get(writer) != head.registration:
+            if any(gap.explains(writer, head) for gap in self._gaps):
+                continue
+            number, registered = numbers.get(writer, head.number), hashes.get(writer)
+            if registered != head.registration:
+                if registered is None:
+                    self._note_lost(writer, head, 0, "")
                 self.report.add_problem(
                     f"writer {writer}: its registration, which was there before, is missing"
                 )
                 continue
-            number = numbers[writer]
             removed = number in self._gone or self._tips.get(number, (0, ""))[0] >= head.seq
             if head.seq and (writer, head.seq, head.hash) not in self._confirmed and not removed:
+                last, tip = self._last_of(writer, number, head.registration)
+                if last < head.seq:
+                    self._note_lost(writer, head, last + 1, tip)
                 self.report.add_problem(
                     f"writer {writer}: its records up to {head.seq}, which were there before, "
                     "are missing or changed"
+                )
+
+    def _note_lost(self, writer: str, head: Head, first: int, before: str) -> None:
+        gap = Gap(writer, head.number, head.registration, first, head.seq, head.hash, before)
+        self.report.lost.append(gap)
+
+    def _last_of(self, writer: str, number: int, registration: str) -> tuple[int, str]:
+        """Return the number and the hash of a writer's last record, even if retention has removed it."""
+        if chain := self._chains.get(writer):
+            return chain.last, chain.tip
+        return self._tips.get(number, (0, registration))
+
+    def _check_gaps(self) -> None:
+        """Check that what was there when a gap was accepted still is, unless retention removed it."""
+        for gap in self._gaps:
+            there = gap.first - 1, gap.before
+            is_gone = gap.first == 0 or gap.number in self._gone
+            if not is_gone and self._last_of(gap.writer, gap.number, gap.registration) != there:
+                self.report.add_problem(
+                    f"writer {gap.writer}: its records up to {gap.first - 1}, which were there after the "
+                    "restore, are missing or changed"
                 )
 
     def _check_named(self) -> None:

@@ -79,6 +79,7 @@ class Call:
         self._admission = await services.issued_keys.admit(issued, self.route, refusal, services.rerouted)
         if self._admission is not None:
             self.record.at_use, self.record.at_end = self._admission.at_use, self._admission.end
+            self.record.key_limits = self._admission.limits
         self.route = route
 
     async def name_model(self, model: str) -> None:

@@ -10,6 +10,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import Engine, EngineSource
 from hookgate.hooks.dialects import DIALECTS
+from hookgate.hooks.policies.limits import describe_use
 from hookgate.proxy.calls.agent_events import AgentEvents
 from hookgate.proxy.calls.batches import READS, read_batch
 from hookgate.proxy.calls.call import Call
@@ -35,7 +36,7 @@ from hookgate.proxy.keys.callers import (
 )
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
-from hookgate.proxy.observe.record import NO_RECEIPT, RECEIPT_HEADER, CallRecord, Receipts
+from hookgate.proxy.observe.record import BUDGET_HEADER, NO_RECEIPT, RECEIPT_HEADER, CallRecord, Receipts
 from hookgate.proxy.observe.tracing import Traces
 from hookgate.proxy.routes.cross_origin import allow_call, allowed_origin, is_preflight, readable_by
 from hookgate.proxy.routes.table import GUARDRAIL, Route, Routes, without_prefix
@@ -177,6 +178,9 @@ class Gateway:
         if self._services.audit is not None:
             await self._services.audit.ensure_start_recorded(record, response.status)
         response.headers[RECEIPT_HEADER] = record.id
+        if (use := record.nearest_limit()) is not None:
+            prices = self._services.prices
+            response.headers[BUDGET_HEADER] = describe_use(use, prices.currency if prices else "")
         response.headers.update(readable_by(origin))
         record.first_seconds = record.elapsed()
 

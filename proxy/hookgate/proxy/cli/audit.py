@@ -6,18 +6,17 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import BinaryIO
 
 from hookgate.proxy.audit.chain import canonical_json
+from hookgate.proxy.audit.changes import recording_changes
+from hookgate.proxy.audit.erasing import removals_of_content
 from hookgate.proxy.audit.heads import (
-    HEADS_FILE,
-    CheckSignature,
     Head,
     SignHeads,
     heads_document,
-    load_heads,
     read_heads,
 )
 from hookgate.proxy.audit.index.building import CallIndex, open_index
@@ -34,7 +33,9 @@ from hookgate.proxy.audit.stored import (
     walk_records,
     whole_view,
 )
-from hookgate.proxy.audit.verifying import VerificationReport, count_records, verify_database, verify_lines
+from hookgate.proxy.audit.verifying import (
+    count_records,
+)
 from hookgate.proxy.cli.audit_queries import (
     add_list_flags,
     add_query_flags,
@@ -42,12 +43,19 @@ from hookgate.proxy.cli.audit_queries import (
     bring_up_to_date,
     run_query,
 )
+from hookgate.proxy.cli.audit_verifying import (
+    accept_restore,
+    expected_heads,
+    print_verification,
+    signatures_module,
+    verified_database,
+    verified_file,
+)
 from hookgate.proxy.cli.flags import add_state_flags, whole_number
 from hookgate.proxy.cli.tables import print_call, print_calls, print_changes
-from hookgate.proxy.cli.terminal import progress
+from hookgate.proxy.cli.terminal import add_quiet_flag, progress
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
-from hookgate.proxy.errors import describe_os_error, pluralize
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import AUDIT_FILE, FAILURES, Database, open_audit, reason
 
@@ -101,6 +109,12 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="require that FILE's last line, and the heads to expect, are signed with this key's private key",
     )
+    restored = commands.add_parser(
+        "restored", help="accept that the last records are missing, after a restore from a backup"
+    )
+    restored.add_argument("--expect", type=Path, metavar="HEADS", help="earlier heads, or an earlier export")
+    restored.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    restored.add_argument("--by", metavar="NAME", help="who accepts it, as recorded (default: USER@HOST)")
     heads = commands.add_parser(
         "heads", help="print the last record of each writer, to keep on another machine"
     )
@@ -116,7 +130,9 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
         )
     for command in (listed, report, shown, tail, changes):
         command.add_argument("--json", action="store_true", help="print JSON, for programs")
-    for command in (listed, report, shown, tail, changes, export, verify, heads):
+    for command in (listed, report, changes, export, verify, restored):
+        add_quiet_flag(command)
+    for command in (listed, report, shown, tail, changes, export, verify, restored, heads):
         add_state_flags(command)
 
 
@@ -129,10 +145,10 @@ _POLL_SECONDS = 0.5
 async def run_audit(given: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
     if given.audit_command == "verify":
-        check = None if given.public_key is None else _signatures().check_with_file(given.public_key)
-        expected = _expected(given.expect, check)
+        check = None if given.public_key is None else signatures_module().check_with_file(given.public_key)
+        expected = expected_heads(given.expect, check)
         if given.file is not None:
-            return _print_report(_verified_file(given.file, expected, check))
+            return print_verification(verified_file(given.file, expected, check, quiet=given.quiet))
         if check is not None and given.expect is None:
             raise ValueError("--public-key needs the file that is signed: an export, or heads with --expect")
     config = read_config(vars(given)).config
@@ -144,28 +160,41 @@ async def run_audit(given: argparse.Namespace) -> int:
     try:
         _save_journals(database, state)
         match given.audit_command:
-            case "list" | "report":
+            case "verify":
+                return print_verification(verified_database(database, expected, state, quiet=given.quiet))
+            case "restored":
+                expected = expected_heads(given.expect)
+                report = verified_database(database, expected, state, quiet=given.quiet)
+                chain = partial(recording_changes, config.audit, url, state)
+                code = accept_restore(report, chain if config.audit.enabled else None, given)
                 with open_index(database, url, state) as index:
-                    return run_query(database, index, given)
-            case "show":
-                return _show(database, given)
-            case "tail":
-                return await _tail(database, given)
-            case "changes":
+                    index.clear()  # it may contain calls that are missing now
+                return code
+            case "list" | "report" | "changes":
                 with open_index(database, url, state) as index:
-                    return _list_changes(database, index, given)
-            case "export":
-                until = parse_moment(given.until, "--until")
-                since, out = parse_moment(given.since), sys.stdout.buffer
-                return export_records(database, since, until, out, _signer(given))
-            case "heads":
-                return _heads(database, _signer(given))
+                    is_query = given.audit_command != "changes"
+                    return (run_query if is_query else _list_changes)(database, index, given)
             case _:
-                return _verify(database, expected, state)
+                return await _run_on_records(database, given)
     except FAILURES as error:
         raise StoreError(f"the audit {database.name} cannot be read: {reason(error)}") from None
     finally:
         database.close()
+
+
+async def _run_on_records(database: Database, given: argparse.Namespace) -> int:
+    """Run a command that needs nothing but the records."""
+    match given.audit_command:
+        case "show":
+            return _show(database, given)
+        case "tail":
+            return await _tail(database, given)
+        case "export":
+            until = parse_moment(given.until, "--until")
+            since, out = parse_moment(given.since), sys.stdout.buffer
+            return export_records(database, since, until, out, _signer(given), quiet=given.quiet)
+        case _:
+            return _heads(database, _signer(given))
 
 
 def _save_journals(database: Database, state: Path) -> None:
@@ -190,7 +219,7 @@ def parse_moment(text: str | None, flag: str = "--since") -> int | None:
 
 def _list_changes(database: Database, index: CallIndex, given: argparse.Namespace) -> int:
     since = parse_moment(given.since)
-    bring_up_to_date(index)
+    bring_up_to_date(index, quiet=given.quiet)
     positions = CallSearch(index).changes(since, given.limit)
     changes = AuditReader(database).changes_at(positions)
     print_changes(changes, as_json=given.json)
@@ -222,21 +251,10 @@ async def _tail(database: Database, given: argparse.Namespace) -> int:
     return 0
 
 
-def _signatures() -> ModuleType:
-    """Return the module for signatures. Raises ValueError if the package that it needs is missing."""
-    try:
-        from hookgate.proxy.audit import signatures  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise ValueError(
-            f"signatures need a package that is missing ({error}); install hookgate with its extra signing"
-        ) from None
-    return signatures
-
-
 def _signer(given: argparse.Namespace) -> SignHeads | None:
     if given.sign_key is None and given.sign_command is None:
         return None
-    signatures = _signatures()
+    signatures = signatures_module()
     sign: SignHeads = (
         signatures.sign_with_program(given.sign_command)
         if given.sign_key is None
@@ -245,8 +263,14 @@ def _signer(given: argparse.Namespace) -> SignHeads | None:
     return sign
 
 
-def export_records(
-    database: Database, since: int | None, until: int | None, out: BinaryIO, sign: SignHeads | None = None
+def export_records(  # noqa: PLR0913  # the flags of the command
+    database: Database,
+    since: int | None,
+    until: int | None,
+    out: BinaryIO,
+    sign: SignHeads | None = None,
+    *,
+    quiet: bool = True,
 ) -> int:
     """Write all writers, and the records from `since` until `until`, as lines of JSON.
 
@@ -261,16 +285,23 @@ def export_records(
             for each in registrations(connection):
                 heads[str(each.document.get("writer"))] = Head(each.number, each.hash, 0, 0, each.hash)
                 out.write(registration_line(each.document))
+        lacks_content = False
         if first is not None:
-            with progress("exporting", count_records(database, first, end)) as more:
+            with progress("exporting", count_records(database, first, end), "records", quiet=quiet) as more:
                 for page in walk_records(begin, first, end):
                     for stored in page:
                         if (since is None or stored.record.at >= since) and (
                             until is None or stored.record.at < until
                         ):
-                            out.write(stored_record_line(stored))
-                            _note(heads, stored)
+                            _write(heads, stored, out)
+                            lacks_content |= (
+                                stored.content is None and stored.record.content_sha256 is not None
+                            )
                     more(len(page))
+        if lacks_content and until is not None:  # they show that it was removed, and nobody has tampered
+            with begin() as connection:
+                for stored in removals_of_content(connection, until):
+                    _write(heads, stored, out)
     out.write(_heads_line(heads, sign) + b"\n")
     out.flush()
     return 0
@@ -281,22 +312,13 @@ def _heads_line(heads: Mapping[str, Head], sign: SignHeads | None) -> bytes:
     return canonical_json(document if sign is None else sign(document))
 
 
-def _note(heads: dict[str, Head], stored: StoredRecord) -> None:
-    """Note that a record was exported. Writers that have registered since it began are not in the export."""
+def _write(heads: dict[str, Head], stored: StoredRecord, out: BinaryIO) -> None:
+    """Write a record, and note that. Records of writers that have registered since are not in the export."""
     known = heads.get(stored.record.writer)
     if known is not None:
+        out.write(stored_record_line(stored))
         first, seq = known.first or stored.record.seq, stored.record.seq
         heads[stored.record.writer] = replace(known, first=first, seq=seq, hash=stored.hash)
-
-
-def _expected(file: Path | None, check: CheckSignature | None) -> dict[str, Head]:
-    """Return the heads in a file, or none without a file. Raises ValueError."""
-    if file is None:
-        return {}
-    try:
-        return load_heads(file, check)
-    except OSError as error:
-        raise ValueError(f"{file}: cannot be read: {describe_os_error(error)}; check the path") from None
 
 
 def _heads(database: Database, sign: SignHeads | None) -> int:
@@ -304,63 +326,3 @@ def _heads(database: Database, sign: SignHeads | None) -> int:
         heads = read_heads(connection)
     print(_heads_line(heads, sign).decode())
     return 0
-
-
-def _verify(database: Database, expected: dict[str, Head], state: Path) -> int:
-    kept = state / HEADS_FILE
-    own = load_heads(kept) if kept.exists() else {}  # before the records, as more may be written
-    with progress("verifying", count_records(database)) as more:
-        report = verify_database(database, more, [*own.items(), *expected.items()])
-    return _print_report(report)
-
-
-def _verified_file(file: Path, expected: dict[str, Head], check: CheckSignature | None) -> VerificationReport:
-    """Verify a file. Raises ValueError if it cannot be read, or if it contains no records."""
-    try:
-        with file.open("rb") as lines, progress("verifying", file.stat().st_size) as more:
-            report = verify_lines(lines, more, expected.items(), check)
-    except OSError as error:
-        raise ValueError(f"{file}: cannot be read: {describe_os_error(error)}; check the path") from None
-    if not report.records and not report.writers:
-        raise ValueError(f"{file}: contains no records; create an export with: hookgate audit export > FILE")
-    return report
-
-
-def _conclusion(report: VerificationReport) -> str:
-    """Return what is proved about records without problems, and what is not."""
-    match report.proves_begin, report.proves_end:
-        case True, True:
-            return "nothing is missing or changed"
-        case True, False:
-            span, other, limit = "up to the last one", "later", "end (see: hookgate audit heads)"
-        case False, True:
-            span, other, limit = "from the first one on", "earlier", "begin (the last line of an export does)"
-        case _:
-            span, other = "between the first and the last one", "earlier or later"
-            limit = "begin and end (see: hookgate audit heads)"
-    return (
-        f"none is changed, and of each writer, none is missing {span}; whether {other} ones are missing is "
-        f"not proved, because nothing says where the records {limit}"
-    )
-
-
-def _print_report(report: VerificationReport) -> int:
-    """Print the report. Returns 1 if records are missing or changed, else 0."""
-    for problem in report.problems:
-        print(problem)
-    if report.more:
-        print(f"and {report.more} more")
-    if report.removed:
-        of = pluralize(report.removed, "writer")
-        print(f"Of {of}, retention has removed the first records; the others continue the chain.")
-    if report.running and report.proves_end:
-        print(f"{pluralize(report.running, 'call has', 'calls have')} not ended yet.")
-    elif report.running:
-        print(f"{pluralize(report.running, 'call has', 'calls have')} no end among these records.")
-    for chain in report.chains[-_CHAINS:]:
-        print(f"{chain}.")
-    if len(report.chains) > _CHAINS:
-        print(f"{pluralize(len(report.chains) - _CHAINS, 'more writer')} before these.")
-    what = _conclusion(report) if report.sound else "records are missing or changed"
-    print(f"{pluralize(report.records, 'record')} of {pluralize(report.writers, 'writer')}: {what}.")
-    return 0 if report.sound else 1

@@ -68,16 +68,16 @@ def run_query(records: Database, index: CallIndex, given: argparse.Namespace) ->
         raise ValueError(f"--{error}" if is_flag else str(error)) from None
     if given.json and given.csv:
         raise ValueError("--csv: cannot be given together with --json; use either")
-    bring_up_to_date(index)
+    bring_up_to_date(index, quiet=given.quiet)
     if given.audit_command == "report":
         return _report(index, query, given)
     return _list(records, index, query, given)
 
 
-def bring_up_to_date(index: CallIndex) -> None:
+def bring_up_to_date(index: CallIndex, *, quiet: bool) -> None:
     """Index what is not indexed yet, and show the progress."""
     left = index.backlog()
-    with progress("indexing calls", left) as more:
+    with progress("indexing", left, "records", quiet=quiet) as more:
         while not index.update(_SHOWN_SECONDS):
             done = index.backlog()
             more(left - done)

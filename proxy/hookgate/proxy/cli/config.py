@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import Configuration, SettingsError
@@ -27,7 +28,7 @@ from hookgate.proxy.config.reading import (
 )
 from hookgate.proxy.config.sources import ConfigError
 from hookgate.proxy.exports.receivers import ExportsError, read_access
-from hookgate.proxy.keys.callers import KeysError, load_named_keys
+from hookgate.proxy.keys.callers import KeyOwner, KeysError, load_named_keys
 from hookgate.proxy.observe.usage import SHIPPED_PRICES, Prices, read_prices
 from hookgate.proxy.policy import describe_hooks, hook_warnings
 from hookgate.proxy.policy.unmet_conditions import unmet_conditions
@@ -113,7 +114,8 @@ async def every_problem(found: ValueError, effective: EffectiveConfig) -> Config
 async def _hooks(effective: EffectiveConfig, prices: Prices) -> list[str]:
     config = effective.config
     # Only the URL is checked, unless a policy is in the database, because the gateway creates the database.
-    Store(config.store, find_sources(config.hooks).state).url()
+    state = find_sources(config.hooks).state
+    url = Store(config.store, state).url()
     sources = policy.read_all_sources(config)
     reloader = policy.load_policy(sources, prices=prices, access_tokens=PolicyTokens(config.credentials))
     await reloader.close()
@@ -123,9 +125,21 @@ async def _hooks(effective: EffectiveConfig, prices: Prices) -> list[str]:
     return [
         describe_hooks(configuration),
         *hook_warnings(configuration),
-        *unmet_conditions(configuration, config),
+        *unmet_conditions(configuration, config, _issued(config, url, state)),
         *settings_warnings(effective),
     ]
+
+
+def _issued(config: Config, url: str | None, state: Path) -> list[KeyOwner] | None:
+    """Return the names of issued keys and their teams, or None if they are unknown or not accepted."""
+    if not config.clients.issued_keys:
+        return None
+    # Imported only where keys are issued: it imports the database.
+    from hookgate.proxy.store.checking import issued_names  # noqa: PLC0415  # see above
+    from hookgate.proxy.store.database import KEYS_FILE  # noqa: PLC0415  # see above
+
+    names = issued_names(url, state / KEYS_FILE)
+    return None if names is None else [KeyOwner(owner, team) for owner, team in sorted(names)]
 
 
 def _broken_commands(configuration: Configuration) -> Iterator[Problem]:

@@ -89,7 +89,7 @@ def add_keys(parser: argparse.ArgumentParser) -> None:
         command.add_argument(
             "key",
             metavar="ID",
-            help="the ID of the key, the whole key, or its owner if there is only one key",
+            help="the ID of the key, the whole key, or its owner if it is the only one; - reads stdin",
         )
     usage.add_argument("key", nargs="?", metavar="ID", help="only the key with this ID, or of this owner")
     for command in (create, rotate, revoke):
@@ -142,9 +142,9 @@ def _change(  # noqa: PLR0913, PLR0917  # what a change needs
             _create(table, _pepper(table, config, state), description, given.json, record)
             _print_conditions(config, state, given)
         case "rotate":
-            _rotate(table, _pepper(table, config, state), given, record)
+            _rotate(table, _pepper(table, config, state), _key_text(given.key), given, record)
         case _:
-            _revoke(table, given.key, record)
+            _revoke(table, _key_text(given.key), record)
 
 
 def _pepper(table: KeyTable, config: Config, state: Path) -> Pepper:
@@ -250,9 +250,16 @@ def _print_conditions(config: Config, state: Path, given: argparse.Namespace) ->
 # ---- rotate, revoke
 
 
-def _rotate(table: KeyTable, pepper: Pepper, given: argparse.Namespace, record: RecordOwnChange) -> None:
+def _key_text(text: str) -> str:
+    """Return the ID, key or owner that was given, or for `-` the one on stdin, which nobody else sees."""
+    return _text_on_stdin("key: ") if text == "-" else text
+
+
+def _rotate(
+    table: KeyTable, pepper: Pepper, text: str, given: argparse.Namespace, record: RecordOwnChange
+) -> None:
     now = int(time.time())
-    stored, overlap = _found(table, given.key), _seconds(given.overlap, "--overlap")
+    stored, overlap = _found(table, text), _seconds(given.overlap, "--overlap")
     if _state(stored, now) != "valid":
         raise ValueError(f"the key {stored.id} is {_state(stored, now)}; issue a new one")
     key, _ = create_key(stored.id)
@@ -421,11 +428,16 @@ def _moment(text: str, flag: str, now: int, *, past: bool = False) -> int:
     return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
 
 
+def _text_on_stdin(prompt: str) -> str:
+    """Return the text on stdin. On a terminal it is asked for, and not shown."""
+    text = getpass(prompt) if sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
+    return text.strip()
+
+
 def run_key_hash(_: argparse.Namespace) -> int:
     """Print the hash of the key on stdin. On a terminal the input is not shown."""
-    text = getpass("API key: ") if sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
     try:
-        print(hash_single_key(text.strip()))
+        print(hash_single_key(_text_on_stdin("API key: ")))
     except ValueError as error:
         raise ValueError(f"stdin {error}") from None
     return 0

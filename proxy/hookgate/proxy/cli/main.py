@@ -98,6 +98,12 @@ COMMANDS = (
         "hookgate.proxy.cli.keys:add_keys",
     ),
     Command(
+        "data",
+        "find, export and erase what is stored about a person",
+        "hookgate.proxy.cli.data.command:run_data",
+        "hookgate.proxy.cli.data.command:add_data",
+    ),
+    Command(
         "policy",
         "push the policy of all gateways, show its revisions, and roll back",
         "hookgate.proxy.cli.policy:run_policy",

@@ -5,7 +5,6 @@ import difflib
 import json
 import re
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,7 +21,7 @@ from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import describe_hooks, hook_warnings
 from hookgate.proxy.policy.pushed import check_policy
-from hookgate.proxy.policy.table import PolicyRevision, PolicyTable, document_hash
+from hookgate.proxy.policy.table import PolicyRevision, PolicyTable
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import POLICY_FILE, open_policies
 
@@ -158,16 +157,7 @@ def _expected_newest(table: PolicyTable, expected: str | None) -> PolicyRevision
 def _next(newest: PolicyRevision | None, document: str, given: argparse.Namespace) -> PolicyRevision:
     if not given.message.isprintable() or len(given.message) > _LONGEST_MESSAGE:
         raise ValueError(f"--message: must be at most {_LONGEST_MESSAGE} printable characters")
-    parent = newest.number if newest else 0
-    return PolicyRevision(
-        number=parent + 1,
-        parent=parent,
-        sha256=document_hash(document),
-        document=document,
-        pushed=int(time.time()),
-        pushed_by=operator_name(given.by),
-        message=given.message,
-    )
+    return PolicyRevision.after(newest, document, operator_name(given.by), given.message)
 
 
 def _add(
@@ -176,20 +166,10 @@ def _add(
     url, by = Store(config.store, state).url(), revision.pushed_by
     with recording_changes(config.audit, url, state, by) as record:
         table.add(revision)
-        record(f"policy.{given.policy_command}", **_facts(revision))
+        record(f"policy.{given.policy_command}", **revision.facts())
     _tell(revision, "was pushed; gateways use it within 5 seconds", given.json)
     if not config.hooks.database:
         print("hookgate: gateways use it once they have hooks.database = true", file=sys.stderr)
-
-
-def _facts(revision: PolicyRevision) -> dict[str, Any]:
-    return {
-        "number": revision.number,
-        "parent": revision.parent,
-        "sha256": revision.sha256.hex(),
-        "restores": revision.restores,
-        "message": revision.message,
-    }
 
 
 def _tell(revision: PolicyRevision, what: str, as_json: bool) -> None:
@@ -244,7 +224,7 @@ def _show(table: PolicyTable, given: argparse.Namespace) -> None:
 
 def _revision_fields(revision: PolicyRevision) -> dict[str, Any]:
     when = utc_text(revision.pushed, "seconds")
-    return {**_facts(revision), "pushed": when, "pushed_by": revision.pushed_by}
+    return {**revision.facts(), "pushed": when, "pushed_by": revision.pushed_by}
 
 
 def _diff(table: PolicyTable, given: argparse.Namespace) -> None:

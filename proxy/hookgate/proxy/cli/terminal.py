@@ -1,9 +1,12 @@
 """What commands print for people, and ask them: tables of text, progress, and a confirmation."""
 
+import argparse
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
+from datetime import timedelta
+from shutil import get_terminal_size
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -18,38 +21,61 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     print(*table_lines([columns, *rows]), sep="\n")
 
 
+def add_quiet_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag of commands that show their progress."""
+    parser.add_argument("--quiet", action="store_true", help="do not show progress on the terminal")
+
+
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show the progress on a terminal while the block runs.
+def progress(what: str, total: int, unit: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Show the progress on a terminal while the block runs: the share, the rate, and the time that is left.
 
-    Yields a function to call with the amount of work that was done since its last call, of `total`.
+    Yields a function to call with the number of units that were done since its last call, of `total`.
     """
-    if not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty():
         yield lambda done: None
-    elif find_spec("rich") is None:
-        yield _Plain(what, total).more
-        print(file=sys.stderr)
-    else:
-        from rich.console import Console  # noqa: PLC0415  # an extra has it
-        from rich.progress import Progress  # noqa: PLC0415  # an extra has it
-
-        with Progress(console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(what, total=total)
-            yield lambda done: bar.update(task, advance=done)
+        return
+    line = _ProgressLine(what, total, unit)
+    try:
+        yield line.advance
+    finally:
+        line.clear()
 
 
-class _Plain:
-    """A line that is overwritten at each percent."""
+_REDRAW_SECONDS = 0.1
 
-    def __init__(self, what: str, total: int) -> None:
-        self._what, self._total, self._done, self._shown = what, max(total, 1), 0, -1
 
-    def more(self, done: int) -> None:
+class _ProgressLine:
+    """A line that is overwritten."""
+
+    def __init__(self, what: str, total: int, unit: str) -> None:
+        self._what, self._total, self._unit = what, max(total, 1), unit
+        self._done, self._began, self._draw_at = 0, time.monotonic(), 0.0
+
+    def advance(self, done: int) -> None:
         self._done += done
-        percent = min(100, 100 * self._done // self._total)
-        if percent != self._shown:
-            self._shown = percent
-            print(f"\rhookgate: {self._what}: {percent} %", end="", file=sys.stderr, flush=True)
+        now = time.monotonic()
+        if now >= self._draw_at:
+            self._draw_at = now + _REDRAW_SECONDS
+            line = describe_progress(self._what, self._done, self._total, self._unit, now - self._began)
+            self._write(line[: get_terminal_size().columns - 1])
+
+    def clear(self) -> None:
+        self._write("")
+
+    def _write(self, line: str) -> None:
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+
+def describe_progress(what: str, done: int, total: int, unit: str, seconds: float) -> str:
+    """Return the line about work of which a part is done after some seconds."""
+    done = min(done, total)
+    line = f"{what}: {100 * done // total} %"
+    if not done or seconds <= 0:
+        return line
+    rate = done / seconds
+    left = timedelta(seconds=round((total - done) / rate))
+    return f"{line}, {rate:,.0f} {unit}/s, {left} left"
 
 
 def confirm(question: str, *, yes: bool) -> bool:

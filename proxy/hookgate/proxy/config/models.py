@@ -556,6 +556,9 @@ class TranscriptSettings(Section):
     max_bytes: Count = 10 * 1024 * 1024
     """Maximum size of a file in bytes. A full file is renamed to `.jsonl.1`, replacing an older one."""
 
+    days: Positive | None = None
+    """Days after which a file is removed that nothing was written to. By default they are kept."""
+
 
 class StoreSettings(Section):
     """The database for the counters of limits, for interactions, for the audit, and for sessions that several
@@ -611,6 +614,10 @@ class AuditSettings(Section):
 
     retention_bytes: Count | None = None
     """Maximum size of the records in the database in bytes. The oldest records are removed first."""
+
+    content_days: Positive | None = None
+    """Days after which the content of calls is removed. Their records stay, and the audit can still be
+    verified. By default, content is kept as long as its record."""
 
     deadline: Positive = 5
     """Seconds that a call waits for its record to be on disk before it is refused."""

@@ -316,6 +316,8 @@ class Admission:
         self._account = keys.account(subject) if scope.limits else None
         self.at_use = subject.call_state.at_end
         """Callbacks for what the call uses, which may be called several times."""
+        self.limits = subject.call_state.limits
+        """How much is used of the key's limits."""
         self._model: str | None = None
         self._expected = ExpectedUse()
 

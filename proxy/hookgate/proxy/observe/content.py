@@ -3,6 +3,8 @@
 import fcntl
 import logging
 import os
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -135,13 +137,21 @@ class CallContent(CallObserver):
             self.edits.append({"event": event, "hook": hook.name, "mode": hook.config.mode, "edit": edit})
 
 
+_SWEEP_SECONDS = 600.0
+_DAY_SECONDS = 24 * 3600
+
+
 class Transcripts:
     """The transcripts of all sessions."""
 
-    def __init__(self, folder: Path, max_bytes: int) -> None:
-        """Transcripts are files in `folder`. A file of more than `max_bytes` is continued in a new one."""
-        self._folder, self._max_bytes = folder, max_bytes
+    def __init__(self, folder: Path, max_bytes: int, days: float | None = None) -> None:
+        """Transcripts are files in `folder`. A file of more than `max_bytes` is continued in a new one.
+
+        Files to which nothing was written for some `days` are removed.
+        """
+        self._folder, self._max_bytes, self._days = folder, max_bytes, days
         self._failing = False
+        self._sweep_at = 0.0
 
     def located(self, session: SessionContext) -> SessionContext:
         """Return the session with the path of its transcript, unless it has one already."""
@@ -165,11 +175,23 @@ class Transcripts:
                 self._rotate(path, len(line))
             with open(path, "ab", opener=_private) as file:
                 file.write(line)
+            self._sweep()
             self._failing = False
         except OSError as error:
             if not self._failing:
                 log.error("transcripts cannot be written: %s; free disk space, or disable transcripts", error)
             self._failing = True
+
+    def _sweep(self) -> None:
+        """Remove files that are too old, every few minutes."""
+        if self._days is None or time.monotonic() < self._sweep_at:
+            return
+        self._sweep_at = time.monotonic() + _SWEEP_SECONDS
+        oldest = time.time() - self._days * _DAY_SECONDS
+        for file in self._folder.glob("*/*.jsonl*"):
+            with suppress(FileNotFoundError):  # another process was faster
+                if file.stat().st_mtime < oldest:
+                    file.unlink()
 
     def _is_full(self, path: Path, room: int) -> bool:
         return path.exists() and path.stat().st_size + room > self._max_bytes
@@ -189,7 +211,7 @@ def open_transcripts(settings: Settings, state: Path) -> Transcripts | None:
     """Return the transcripts that the settings enable, by default in the state folder, or None."""
     if not settings.enabled:
         return None
-    return Transcripts(settings.folder or state / "transcripts", settings.max_bytes)
+    return Transcripts(settings.folder or state / "transcripts", settings.max_bytes, settings.days)
 
 
 def _private(path: str, flags: int) -> int:

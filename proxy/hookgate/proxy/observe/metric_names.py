@@ -113,6 +113,12 @@ DENIALS = MetricName(
     "Calls that hooks denied or stopped, or of which they blocked tool calls or answers.",
     ("outcome", "team"),
 )
+NEAR_LIMITS = MetricName(
+    "hookgate_calls_near_limits_total",
+    "counter",
+    "Calls that were checked when 80 % or more of a limit was used.",
+    ("measure", "window", "team"),
+)
 HOOK_DURATION = MetricName(
     "hookgate_hook_duration_seconds",
     "histogram",
@@ -223,6 +229,7 @@ METRICS = (
     HOOK_EDITS,
     FINDINGS,
     DENIALS,
+    NEAR_LIMITS,
     HOOK_DURATION,
     HOOKS_WAITING,
     HOOK_DEGRADED,
@@ -248,6 +255,8 @@ METRICS = (
 )
 
 LABELS = {
+    "measure": "what a limit counts: `requests`, `tokens` or `cost`",
+    "window": "the window of a limit: `minute`, `day` or `month`",
     "route": "`judged`, `forwarded`, `live`, `tunnel`, `event`, `receipt`, or `none` for a refused path",
     "status_class": "`2xx` … `5xx`, `left` if the client disconnected first, or `interrupted` "
     "if the gateway stopped; for requests to the upstream "

@@ -235,6 +235,7 @@ class Metrics:
         self._findings = self._totals(metric_names.FINDINGS)
         self._kinds: set[str] = set()
         self._denials = self._totals(metric_names.DENIALS)
+        self._near_limits = self._totals(metric_names.NEAR_LIMITS)
         self._hook_duration = self._histograms(metric_names.HOOK_DURATION)
         self._tokens = self._totals(metric_names.TOKENS)
         self._cost = self._totals(metric_names.COST)
@@ -269,6 +270,8 @@ class Metrics:
         team = (record.session.team if record.session else "") or NONE
         if record.outcome in ("denied", "stopped", "blocked"):
             _add(self._denials, (record.outcome, team))
+        if (use := record.nearest_limit()) is not None:
+            _add(self._near_limits, (use.measure, use.window, team))
         for tally in record.hooks.values():
             self._add_hook(tally, team)
         self._add_usage(record, *model, team)

@@ -15,7 +15,7 @@ from typing import Self
 
 from hookgate.hooks import CallEnd, CallState, Run, SessionContext, Verdict
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
-from hookgate.hooks.session import UNREADABLE_MODEL, ExpectedUse
+from hookgate.hooks.session import UNREADABLE_MODEL, ExpectedUse, LimitUse
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
@@ -288,6 +288,8 @@ class CallRecord:
     """Called when the call has ended, with all that it has used."""
     at_use: list[Callable[[CallEnd], None]] = field(default_factory=list)
     """Called with what the call has used since they were last called: at its end, or after each turn."""
+    key_limits: Mapping[object, LimitUse] = field(default_factory=dict)
+    """How much is used of the limits of the caller's key, if a gateway has issued it."""
     in_background: bool = False
     """Whether the model goes on after the answer, in which case a later call reports what was used."""
     call_state: CallState | None = None
@@ -432,6 +434,12 @@ class CallRecord:
         """Note that a call belongs to this session."""
         self.session, self.call_state = session, session.call_state
 
+    def nearest_limit(self) -> LimitUse | None:
+        """Return the limit of which most is used, if that is so much that the caller is warned."""
+        own = self.call_state.limits if self.call_state is not None else {}
+        uses = [use for use in (*own.values(), *self.key_limits.values()) if use.share >= _NEAR]
+        return max(uses, key=lambda use: use.share, default=None)
+
     def note_answered_by(self, model: str) -> None:
         """Note the model that an answer of the upstream names as its own."""
         if model != UNREADABLE_MODEL:
@@ -506,6 +514,12 @@ class CallRecord:
                 _count(found, kind, count)
         return found
 
+
+BUDGET_HEADER = "x-hookgate-budget"
+"""The header that warns a caller of whose limit most is used."""
+
+_NEAR = 0.8
+"""The share of a limit from which on callers are warned."""
 
 RECEIPT_HEADER = "x-hookgate-receipt"
 

@@ -58,10 +58,7 @@ class PushedPolicy:
     def __init__(self, table: "PolicyTable") -> None:
         """Read the newest revision. Raises StoreError if the database cannot be read or has none."""
         self._table = table
-        name = table.newest()
-        revision = table.find(name.number) if name else None
-        if revision is None:
-            raise StoreError(f"hooks.database: {_NONE}")
+        revision = self.read_newest()
         self.revision = revision
         """The revision that is in force."""
         self._offered = revision  # while it is being applied, it is not in force yet
@@ -70,6 +67,18 @@ class PushedPolicy:
         self._unreadable = self._refusal = ""
         self._refused: RevisionName | None = None
         self._refused_at = 0.0
+
+    def read_newest(self) -> "PolicyRevision":
+        """Return the newest revision. Raises StoreError."""
+        name = self._table.newest()
+        revision = self._table.find(name.number) if name else None
+        if revision is None:
+            raise StoreError(f"hooks.database: {_NONE}")
+        return revision
+
+    def add(self, revision: "PolicyRevision") -> None:
+        """Store a revision; all gateways follow it. Raises StoreError, for example if others were faster."""
+        self._table.add(revision)
 
     @property
     def state(self) -> PolicyState:
@@ -192,6 +201,11 @@ def read_all_sources(config: Config, default_project: Path | None = None) -> Sou
     found = find_sources(config.hooks, default_project)
     with open_pushed_policy(config, found) as (sources, _):
         return sources
+
+
+def check_pushed(state: Path, prices: PriceTable | None, text: str) -> None:
+    """Raise SettingsError for a policy that a gateway on this machine could not use."""
+    check_policy(Path("<policy>"), text, state, prices, scripts_elsewhere=False)
 
 
 def check_policy(

@@ -1,6 +1,7 @@
 """The table of the pushed policy's revisions. Every function is one short transaction, and may block."""
 
 import hashlib
+import time
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.execution import StoredTable
 from hookgate.proxy.store.models import policy_revisions
+from hookgate.translator.fields import JsonObject
 
 
 class RevisionName(NamedTuple):
@@ -40,6 +42,23 @@ class PolicyRevision:
     @property
     def name(self) -> RevisionName:
         return RevisionName(self.number, self.sha256)
+
+    @classmethod
+    def after(cls, newest: "PolicyRevision | None", document: str, by: str, message: str) -> "PolicyRevision":
+        """Return a new revision that is based on the newest one, if there is one."""
+        parent = newest.number if newest else 0
+        digest = document_hash(document)
+        return cls(parent + 1, parent, digest, document, int(time.time()), by, message)
+
+    def facts(self) -> JsonObject:
+        """Return what the audit records about a push."""
+        return {
+            "number": self.number,
+            "parent": self.parent,
+            "sha256": self.sha256.hex(),
+            "restores": self.restores,
+            "message": self.message,
+        }
 
 
 class StaleRevisionError(StoreError):

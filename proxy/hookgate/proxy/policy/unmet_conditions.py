@@ -11,35 +11,43 @@ from hookgate.hooks.errors import Problem
 from hookgate.hooks.settings import BuiltinConfig, Hook
 from hookgate.hooks.settings.files import closest_name
 from hookgate.proxy.config import Config
-from hookgate.proxy.keys.callers import KeysError, load_named_keys, short_key_name
+from hookgate.proxy.keys.callers import KeyOwner, KeysError, load_named_keys, short_key_name
 
 log = logging.getLogger("hookgate")
 
 _DIGITS = len(short_key_name("0" * 64))
 
 
-def unmet_conditions(configuration: Configuration, config: Config) -> list[str]:
+def unmet_conditions(
+    configuration: Configuration, config: Config, issued: Collection[KeyOwner] | None = None
+) -> list[str]:
     """Return a warning for each name of a key or team, in a hook that is on, that no caller can have.
 
     The `[keys]` are not in the hooks' own files, and a key may have been removed there for good reasons, so
-    these are never errors. The names of issued keys are in a database and change at any time, so with such
-    keys there are no warnings.
+    these are never errors. The names of issued keys are in a database and change at any time. `issued` are
+    those of now; if they are not known, or if tokens contain names, there are no warnings.
     """
-    if config.clients.issued_keys:
+    if config.clients.issued_keys and (issued is None or config.tokens.issuer):
         return []
+    where = "in [keys] of hookgate.toml" if issued is None else "in [keys] of hookgate.toml, or issued,"
     keys = config.keys
     try:
         named = {short_key_name(digest): owner.name for digest, owner in load_named_keys(keys).items()}
     except KeysError:
         return []  # the check of the keys reports this
-    teams = sorted({key.team for key in keys.values() if key.team})
+    owners = {each.name for each in issued or ()}
+    all_teams = {*(key.team for key in keys.values()), *(each.team for each in issued or ())}
+    teams = sorted(team for team in all_teams if team)
     found = []
     for hook in configuration.hooks():
         for place, condition in _conditions(hook):
             mistakes = [
-                *((f"{place}.keys", _key_mistake(name, named)) for name in _names(condition, "keys")),
                 *(
-                    (f"{place}.teams", _name_mistake(name, teams, "team"))
+                    (f"{place}.keys", _key_mistake(name, named, owners, where))
+                    for name in _names(condition, "keys")
+                ),
+                *(
+                    (f"{place}.teams", _name_mistake(name, teams, f"team {where}"))
                     for name in _names(condition, "teams")
                 ),
             ]
@@ -74,14 +82,17 @@ def _names(condition: Mapping[str, Any], kind: str) -> Iterable[str]:
     return [names] if isinstance(names, str) else names if isinstance(names, list | tuple) else []
 
 
-def _key_mistake(name: str, named: Mapping[str, str]) -> str | None:
-    """Return why no key has a name that matches, with a remedy, or None. `named` are names by digits."""
+def _key_mistake(name: str, named: Mapping[str, str], owners: Collection[str], where: str) -> str | None:
+    """Return why no key has a name that matches, with a remedy, or None.
+
+    `named` are names by digits, and `owners` are those of issued keys.
+    """
     if owner := named.get(name):
         return f"{name!r} never matches, because [keys] names this key; use {owner!r}"
     if re.fullmatch(rf"[0-9a-f]{{{_DIGITS + 1},64}}", name):
         digits = short_key_name(name)
         return f"{name!r} never matches, because a key's name has {_DIGITS} digits; use {digits!r}"
-    return None if _may_be_digits(name) else _name_mistake(name, named.values(), "key")
+    return None if _may_be_digits(name) else _name_mistake(name, {*named.values(), *owners}, f"key {where}")
 
 
 def _name_mistake(name: str, known: Collection[str], what: str) -> str | None:
@@ -91,7 +102,7 @@ def _name_mistake(name: str, known: Collection[str], what: str) -> str | None:
     listed = ", ".join(sorted(map(repr, known)))
     near = closest_name(name, known)
     remedy = f"did you mean {near!r}?" if near else f"known are {listed}" if listed else "add one"
-    return f"{name!r} never matches: no {what} in [keys] of hookgate.toml has this name; {remedy}"
+    return f"{name!r} never matches: no {what} has this name; {remedy}"
 
 
 def _may_be_digits(name: str) -> bool:

@@ -60,7 +60,7 @@ class SessionState:
     stopped: str | None = None
     """The reason why hooks stopped the session, until a new turn or session begins."""
     refused: str | None = None
-    """The reason why hooks refused to let the session start, until it starts again."""
+    """The reason why hooks refused to let the session start, or an admin ended it, until it starts again."""
     pending_context: str = ""
     """Context that hooks added for the model, for agents that cannot pass it on."""
     memory: ConversationMemory = field(default_factory=ConversationMemory)

@@ -62,6 +62,11 @@ class ChangeMarks:
         self._memory.close()
 
 
+def mark_everything(state: Path) -> None:
+    """Mark all names in the state folder, because sessions were removed. Raises OSError."""
+    ChangeMarks(state / _MARKS_FILE).close()
+
+
 def _index(name: str) -> int:
     return zlib.crc32(name.encode(errors="surrogatepass")) % _NUMBERS
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import URL, create_engine
+from sqlalchemy import URL, Engine, create_engine, select
 
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import (
@@ -19,6 +19,7 @@ from hookgate.proxy.store.database import (
     reason,
     server_engine,
 )
+from hookgate.proxy.store.models import issued_keys
 
 _BLOCK = bytes(4096)
 """The data to write as a check of a folder: a full disk still accepts empty files."""
@@ -52,12 +53,7 @@ def check_database(url: str | None, path: Path) -> str:
     """
     if url is None and not path.exists():
         return f"the database {path} does not exist yet; the gateway creates it"
-    file = {"mode": "ro", "uri": "true"}
-    engine = (
-        server_engine(url)
-        if url
-        else create_engine(URL.create("sqlite", database=f"file:{quote(str(path))}", query=file))
-    )
+    engine = _reading_engine(url, path)
     name = Database(engine).name if url else str(path)
     try:
         with engine.connect() as connection:
@@ -67,6 +63,30 @@ def check_database(url: str | None, path: Path) -> str:
     finally:
         engine.dispose()
     return f"the database {name} {_describe_version(name, version)}"
+
+
+def _reading_engine(url: str | None, path: Path) -> Engine:
+    """Return an engine that changes nothing in a file, and does not create it."""
+    if url:
+        return server_engine(url)
+    file = {"mode": "ro", "uri": "true"}
+    return create_engine(URL.create("sqlite", database=f"file:{quote(str(path))}", query=file))
+
+
+def issued_names(url: str | None, path: Path) -> set[tuple[str, str]] | None:
+    """Return owners and teams of the issued keys that are not revoked, or None if they cannot be read.
+
+    The database at the URL, or else the file, is not changed, and its tables are not upgraded.
+    """
+    engine = _reading_engine(url, path)
+    query = select(issued_keys.c.owner, issued_keys.c.team).where(issued_keys.c.revoked.is_(None))
+    try:
+        with engine.connect() as connection:
+            return {(row.owner, row.team) for row in connection.execute(query)}
+    except FAILURES:
+        return None
+    finally:
+        engine.dispose()
 
 
 def _describe_version(name: str, version: str | None) -> str:

@@ -199,6 +199,18 @@ class Database:
 
         return postgresql.insert(table)
 
+    def wipe_log(self) -> None:
+        """Empty a file's write-ahead log, which contains pages as they were before rows were removed.
+
+        Where other processes read, the log is overwritten later.
+        """
+        if self.is_file:
+            connection = self.engine.raw_connection()
+            try:
+                connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                connection.close()
+
     def close(self) -> None:
         """Close its connections."""
         self.engine.dispose()

@@ -29,6 +29,7 @@ from hookgate.proxy.observe.record import Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
 from hookgate.proxy.server.listener import CLIENTS, bind_listeners, url_of
+from hookgate.proxy.sessions.opening import open_sessions_of
 from hookgate.proxy.store import Store
 from hookgate.proxy.upstream.access_tokens import PolicyTokens
 from hookgate.proxy.workers.interrupts import catch_interrupts
@@ -230,6 +231,7 @@ async def _supervise(
         async with (
             policy.running_policy(reloader, sources.state, pushed),
             _running_admin(config, reloader, processes) as admin,
+            open_sessions_of(config, url, sources.state) as sessions,
             open_panel(
                 effective,
                 sources,
@@ -240,6 +242,7 @@ async def _supervise(
                 pushed,
                 group.reload,
                 record,
+                sessions,
                 readiness=admin.readiness,
             ) as admin.panel,
         ):

@@ -1,8 +1,8 @@
 // One call: its receipt, what hooks did, and its content if the audit stores it.
 
-import { get } from "./api.js";
+import { get, post } from "./api.js";
 import { content } from "./content.js";
-import { el, svg } from "./dom.js";
+import { el, fill, svg } from "./dom.js";
 import { bytes, count, ms, when } from "./format.js";
 import { badge, facts, heading, note, section, sessionLink } from "./parts.js";
 import { table } from "./table.js";
@@ -41,6 +41,7 @@ export async function showCall({ parts: [id], person }) {
     node: [
       heading(name, badge(call.outcome)),
       el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons), blocked(call)), section("Time", timeline(call.timings))),
+      ...acts(call, person),
       section("Hooks", call.hooks?.length ? table("What each hook did", HOOKS, call.hooks) : note("No hook ran for this call.")),
       ...findings(call.hooks ?? []),
       told.content ? content(told.content, call.upstream_requests) : section("Content", note(person.role === "viewer"
@@ -48,6 +49,46 @@ export async function showCall({ parts: [id], person }) {
         : "The content of this call is not stored. Set audit.content to redacted or full to store it; it is off by default.")),
     ],
   };
+}
+
+/** Return what an admin can do about the call, each with a question before it. */
+function acts(call, person) {
+  if (person.role !== "admin") return [];
+  const { session, issued_key: key, hooks = [] } = call;
+  const names = [...new Set(hooks.map(({ hook }) => hook))];
+  const found = new Map(hooks.flatMap(({ hook, found: listed = [] }) => listed.filter(({ hash }) => hash).map(({ hash, kind }) => [`${hook} ${hash}`, { hook, hash, kind }])));
+  const acts = [
+    session?.id && ["Stop the session", "sessions/stop", { session: session.id, key: session.key }, "Its calls get a reason in place of an answer, until the session starts again."],
+    key && [`Revoke the key ${key}`, "keys/revoke", { id: key }, "All gateways refuse the key within seconds. This cannot be undone."],
+    ...names.flatMap((hook) => [["observe", "Only observe"], ["off", "Switch off"]].map(([state, title]) => [`${title}: ${hook}`, "policy/hook", { hook, state }, "A revision of the pushed policy with this change binds all gateways."])),
+    ...[...found.values()].map(({ hook, hash, kind }) => [`Let ${kind} stay: ${hash.slice(-6)}`, "policy/allow", { hook, hash }, `${hook} lets ${hash} stay from then on. A revision of the pushed policy with this change binds all gateways.`]),
+  ].filter(Boolean);
+  if (acts.length === 0) return [];
+  const result = el("div", { class: "result", role: "status" });
+  const act = async (path, body) => {
+    const told = await post(path, body).then(({ messages }) => messages, (failure) => failure);
+    fill(result, el("div", { class: told instanceof Error ? "message error" : "message" }, el("p", {}, told instanceof Error ? told.message : told.join(" "))));
+  };
+  return [section("Act", el("div", { class: "buttons" }, acts.map(([title, path, body, text]) =>
+    el("button", { type: "button", on: { click: () => asked(title, text, () => act(path, body)) } }, title))), result,
+  note("Each of these is recorded with who did it."))];
+}
+
+/** Ask before something is done. `go` is called if the user agrees. */
+function asked(title, text, go) {
+  const dialog = el("dialog", { class: "card", "aria-labelledby": "ask-title", "aria-describedby": "ask-text" },
+    el("h2", { id: "ask-title" }, `${title}?`),
+    el("p", { id: "ask-text" }, text),
+    el("form", { method: "dialog", class: "buttons" }, el("button", { value: "no" }, "Cancel"), el("button", { value: "yes", class: "danger" }, "Yes")));
+  const leave = () => dialog.close("no"); // the question is about the view that was left
+  addEventListener("hashchange", leave);
+  dialog.addEventListener("close", () => {
+    removeEventListener("hashchange", leave);
+    dialog.remove();
+    if (dialog.returnValue === "yes") go();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
 }
 
 /** Return what was found, where, and the hashes with which `hookgate redact allow` lets it stay. */

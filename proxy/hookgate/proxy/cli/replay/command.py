@@ -17,7 +17,7 @@ from hookgate.hooks.policies.limits import limits_policy
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall, read_export
 from hookgate.proxy.cli.replay.replaying import Replay, ReplayClock
-from hookgate.proxy.cli.terminal import progress
+from hookgate.proxy.cli.terminal import add_quiet_flag, progress
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.proxy.observe.usage import read_prices
@@ -181,6 +181,7 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
         help="a price table, for limits on cost (default: the one that comes with hookgate)",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON, for programs")
+    add_quiet_flag(parser)
     parser.add_argument(
         "export",
         type=Path,
@@ -220,7 +221,7 @@ async def run_replay(given: argparse.Namespace) -> int:
     )
     engine = Engine(configuration, runners)
     try:
-        with progress("replaying", sum(map(_size, exports))) as read:
+        with progress("replaying", sum(map(_size, exports)), "bytes", quiet=given.quiet) as read:
             records = chain.from_iterable(read_export(path, read) for path in exports)
             report = await _replay(Replay(engine, clock, prices), records)
     finally:

@@ -1,0 +1,1 @@
+"""`hookgate data`: finds, exports and erases what is stored about a person."""
