@@ -7,7 +7,7 @@ from hypothesis import given
 from support.bodies.generate_content import responses
 
 from hookgate.translator import BodyError, check_request, check_response, read_inputs
-from hookgate.translator.answer_types import check_prototypes
+from hookgate.translator.answer_types import check_prototypes, check_types
 from hookgate.translator.checks import MAX_CANDIDATES
 from hookgate.translator.live.server import ServerMessage
 from hookgate.translator.strictjson import loads
@@ -256,7 +256,7 @@ TEXT = {"content": {"role": "model", "parts": [{"text": "x"}]}}
 def test_fields_of_answers_have_their_documented_types(body: dict[str, Any], place: str) -> None:
     """AI SDK leaves out an event with other types, and LiteLLM one with a blockReason, and both go on."""
     with pytest.raises(BodyError) as raised:
-        check_response(body)
+        check_types(check_response(body))
     assert raised.value.path == place
 
 
