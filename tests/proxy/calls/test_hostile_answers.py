@@ -586,11 +586,6 @@ KEPT = {
         INPUT,
         interactions.sse([interactions.CREATED, *(interactions.stopped(index) for index in range(600))]),
     ),
-    "many calls": (
-        CHAT,
-        MESSAGES,
-        chat.sse([each for index in range(200) for each in (*chat.called(["{}"], index), chat.ended())]),
-    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 import re
 from abc import abstractmethod
+from itertools import chain
 from typing import Any, ClassVar
 
 import orjson
@@ -74,9 +75,9 @@ class JoinedEvents(HeldEvents):
         self._check_end(done=False)
         return [*frames, *self._release()]
 
-    def _received(self, frame: Frame) -> Frame:
-        """Return a frame as it is judged and sent; the same object if it needs no change."""
-        return _repaired(frame)
+    def _received(self, frame: Frame) -> list[Frame]:
+        """Return a frame as it is judged and sent: as several if clients would leave out some of it."""
+        return [_repaired(frame)]
 
     @abstractmethod
     def _is_continued(self, data: bytes) -> bool:
@@ -88,7 +89,7 @@ class JoinedEvents(HeldEvents):
 
     def _joined(self, frames: list[Frame]) -> list[Frame]:
         out: list[Frame] = []
-        for frame in map(self._received, frames):
+        for frame in chain.from_iterable(map(self._received, frames)):
             if frame.data.strip() == DONE:
                 self._check_end(done=True)
                 out += [*self._release(), Frame(frame.raw, b"")]
