@@ -61,7 +61,7 @@ from hookgate.proxy.server.bodies import (
     work_of_lines,
 )
 from hookgate.translator import BodyError, Frame, Framing, check_response, join_events, split_edit
-from hookgate.translator.answer_types import check_prototypes, check_types
+from hookgate.translator.answer_types import check_prototypes, typed_answer
 from hookgate.translator.checks import MAX_CANDIDATES, check_items
 from hookgate.translator.citations import with_moved_citations
 from hookgate.translator.fields import (
@@ -413,7 +413,7 @@ class AnswerPipeline:
                 self._order.note(adapter.text_sources(body))
             check_response(response, self._candidates)
             if isinstance(adapter, GenerateContent):  # other dialects have other fields beside the texts
-                check_types(response)
+                response = typed_answer(response)
             return Piece(frame, body, response, adapter, work)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None

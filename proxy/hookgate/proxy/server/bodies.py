@@ -21,7 +21,7 @@ from hookgate.proxy.server.memory import BodyMemory, MemoryLease
 from hookgate.proxy.server.turn_memory import TurnMemory
 from hookgate.proxy.server.turns import SharedThread, Turn
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
-from hookgate.translator.answer_types import check_types
+from hookgate.translator.answer_types import typed_answer
 from hookgate.translator.checks import check_items
 from hookgate.translator.fields import JsonObject, is_larger
 from hookgate.translator.known_turns import RequestTurns, parse_turns, totals_of
@@ -486,7 +486,7 @@ def read_answer(data: bytes, body_worker: BodyWorker) -> JsonObject:
 def checked_answer(body: JsonObject) -> JsonObject:
     """Return the response in an answer. Raises ApiError (502) if it cannot be shown to hooks."""
     try:
-        check_types(check_response(body))
+        typed_answer(check_response(body))
         return body
     except BodyError as error:
         raise unreadable_answer(str(error)) from None
