@@ -26,6 +26,8 @@ from hookgate.translator.fields import (
     same_items,
 )
 from hookgate.translator.openai.fields import check_openai_fields
+from hookgate.translator.streaming.events import TextChannel
+from hookgate.translator.streaming.sources import TextSources
 
 _TAKEN = frozenset({"candidates", "chunks", "usageMetadata"})
 _OF_CANDIDATE = frozenset({"content", "finishMessage", "finishReason", "logprobsResult"})
@@ -164,15 +166,17 @@ def _decode_parts(message: JsonObject, path: str) -> list[tuple[_Place, JsonObje
     return parts
 
 
-def completion_sources(body: JsonObject) -> Iterator[tuple[int, str]]:
-    """Yield the sources of the texts in a completion, in a chunk, or in joined chunks; not of thoughts."""
+def completion_sources(body: JsonObject) -> TextSources:
+    """Yield the sources of the texts in a completion, in a chunk, or in joined chunks."""
     joined = "chunks" in body and "choices" not in body
     for chunk in read_list(body, "chunks") if joined else [body]:
         for choice in read_list(chunk, "choices"):
             index = choice.get("index") or 0
             for field in ("message", "delta"):
                 message = read_object(choice, field)
-                yield from ((index, f"{field}.{key}") for key in ("content", "refusal") if message.get(key))
+                for key in (*REASONING, "content", "refusal"):
+                    if message.get(key):
+                        yield TextChannel(index, thought=key in REASONING), f"{field}.{key}"
 
 
 # ---- calls in pieces
