@@ -70,8 +70,9 @@ from hookgate.translator.fields import (
     read_list,
 )
 from hookgate.translator.streaming.edits import LONG_EDIT
+from hookgate.translator.streaming.framing import with_whole_text
 from hookgate.translator.streaming.sources import TextOrder
-from hookgate.translator.strictjson import loads, with_whole_characters
+from hookgate.translator.strictjson import loads
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -388,10 +389,10 @@ class AnswerPipeline:
             except TooLargeError:
                 raise
             except BodyError:
-                if (data := with_whole_characters(frame.data)) is frame.data:
+                if (whole := with_whole_text(frame)) is frame:
                     raise
-                frame = Frame(with_whole_characters(frame.raw), data)
-                body = loads(data, bounds)
+                frame = whole
+                body = loads(frame.data, bounds)
             if len(frame.data) > self._worker.limits.items:
                 check_items(body, self._worker.limits.items, TOO_MANY)
             if type(body) is not dict:

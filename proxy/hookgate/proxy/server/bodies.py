@@ -47,7 +47,8 @@ R = TypeVar("R")
 
 def work_of(data: bytes) -> int:
     """Return an estimate of the work of a JSON text. It is too high if strings contain commas or brackets."""
-    return len(data) + VALUE_BYTES * (data.count(b",") + data.count(b"[") + data.count(b"{"))
+    work = len(data) + VALUE_BYTES * (data.count(b",") + data.count(b"[") + data.count(b"{"))
+    return work + VALUE_BYTES * (data.count(b"\\ud") + data.count(b"\\uD"))  # each surrogate is looked at
 
 
 def work_of_lines(data: bytes) -> int:

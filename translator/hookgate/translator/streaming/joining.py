@@ -8,8 +8,15 @@ from typing import Any, ClassVar
 import orjson
 
 from hookgate.translator.fields import BodyError, JsonObject
-from hookgate.translator.streaming.framing import KEPT_ITEM, MAX_EVENT, Frame, Framing, ServerSentEvents
-from hookgate.translator.strictjson import encode_answer, with_whole_characters
+from hookgate.translator.streaming.framing import (
+    KEPT_ITEM,
+    MAX_EVENT,
+    Frame,
+    Framing,
+    ServerSentEvents,
+    with_whole_text,
+)
+from hookgate.translator.strictjson import encode_answer
 
 DONE = b"[DONE]"
 """The data of the event after the last one."""
@@ -108,7 +115,7 @@ def _repaired(frame: Frame) -> Frame:
     data = frame.data
     if len(data) > _MAX_REPAIRED or not _SURROGATE.search(data) or read_frame(data):
         return frame
-    return Frame(with_whole_characters(frame.raw), with_whole_characters(data))
+    return with_whole_text(frame)
 
 
 def read_frame(data: bytes) -> JsonObject:
