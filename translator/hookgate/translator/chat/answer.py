@@ -61,7 +61,7 @@ def decode_completion(body: JsonObject) -> JsonObject:
     chunks = body["chunks"]
     if not isinstance(chunks, list) or len(body) != 1:
         raise BodyError("chunks", "the chunks must be a list")
-    whole = with_whole_calls(chunks)
+    whole = with_joined_calls(chunks)
     check_message_arguments(_messages_in(whole), "chunks")
     return _joined([_decode_one(chunk) for chunk in whole])
 
@@ -195,7 +195,7 @@ def _is_piece(call: Any) -> bool:
     return not name
 
 
-def with_whole_calls(chunks: Sequence[Any]) -> list[JsonObject]:
+def with_joined_calls(chunks: Sequence[Any]) -> list[JsonObject]:
     """Return the chunks with the pieces of each call in the chunk in which it begins. Raises BodyError.
 
     Chunks that have nothing but pieces of calls are left out. If all calls are whole, none is changed.
@@ -329,7 +329,7 @@ def encode_completion(body: JsonObject, response: JsonObject) -> JsonObject:
     if "chunks" not in body or "choices" in body:
         [new] = _with_reasons([body], [_encode_one(body, was, response)])
         return new
-    chunks = with_whole_calls(body["chunks"])
+    chunks = with_joined_calls(body["chunks"])
     responses = [_decode_one(chunk) for chunk in chunks]
     edited = _split(responses, was, response)
     encoded = [

@@ -10,7 +10,7 @@ Therefore each call is sent whole, in one chunk, and the calls of a choice are n
 from collections import Counter
 from typing import Any
 
-from hookgate.translator.chat.answer import completion_chunks, with_whole_calls
+from hookgate.translator.chat.answer import completion_chunks, with_joined_calls
 from hookgate.translator.chat.envelope import split_chunk
 from hookgate.translator.fields import BodyError, JsonObject, read_list, read_object, same_items
 from hookgate.translator.streaming.framing import Frame
@@ -111,7 +111,7 @@ class CompletionChunks(JoinedEvents):
             return super().encode(frame, data)
         value = read_frame(data)
         chunks = value["chunks"] if "chunks" in value and "choices" not in value else [value]
-        kept = [chunk for chunk in with_whole_calls(chunks) if not (hides and _is_usage(chunk))]
+        kept = [chunk for chunk in with_joined_calls(chunks) if not (hides and _is_usage(chunk))]
         new = [self._numbered(chunk) for chunk in kept]
         if data is frame.data and same_items(new, chunks):
             return super().encode(frame, data)
