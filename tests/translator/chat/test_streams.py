@@ -164,6 +164,11 @@ class Choice(Strict):
     logprobs: dict[str, list[Token] | None] | None = None
 
 
+class Usage(Strict):
+    prompt_tokens: float | None = None
+    completion_tokens_details: dict[str, float | None] | None = None
+
+
 class TextChunk(Strict):
     id: str | None = None
     object: Literal["chat.completion.chunk"]
@@ -171,7 +176,7 @@ class TextChunk(Strict):
     model: str | None = None
     service_tier: str | None = None
     choices: list[Choice]
-    usage: dict[str, float | dict[str, float | None] | None] | None = None
+    usage: Usage | None = None
 
 
 def test_a_text_has_nothing_beside_it_for_which_a_client_would_leave_it_out() -> None:

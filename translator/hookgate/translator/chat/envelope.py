@@ -12,7 +12,7 @@ from hookgate.translator.chat.messages import REASONING
 from hookgate.translator.fields import BodyError, JsonObject, read_list
 
 _KIND = "chat.completion.chunk"
-_TEXT, _NUMBER = (str, NoneType), (int, float, NoneType)
+_TEXT, _NUMBER, _EMPTY = (str, NoneType), (int, float, NoneType), (NoneType,)
 
 _Types = Mapping[str, tuple[type, ...]]
 
@@ -26,12 +26,12 @@ _TOP: _Types = {
     "system_fingerprint": _TEXT,
     "service_tier": _TEXT,
 }
-_CHOICE: _Types = {"index": (int,), "delta": (dict,), "finish_reason": _TEXT, "logprobs": (NoneType,)}
+_CHOICE: _Types = {"index": (int,), "delta": (dict,), "finish_reason": _TEXT, "logprobs": _EMPTY}
 _DELTA: _Types = {
     **dict.fromkeys(("role", "content", "refusal", *REASONING), _TEXT),
     "tool_calls": (list, NoneType),
     "extra_content": (dict, NoneType),
-    **dict.fromkeys(("function_call", "audio", "annotations"), (NoneType,)),
+    **dict.fromkeys(("function_call", "audio", "annotations"), _EMPTY),
 }
 _CALL: _Types = {
     "index": (int, NoneType),
@@ -128,10 +128,12 @@ def _fits_top(chunk: JsonObject) -> bool:
 
 
 def _fits_usage(usage: JsonObject) -> bool:
-    """Return whether a usage has numbers, and objects with numbers, alone."""
-    for value in usage.values():
-        counts = value.values() if type(value) is dict else (value,)
-        if any(type(count) not in _NUMBER for count in counts):
+    """Return whether a usage has numbers, and details with numbers, alone."""
+    for key, value in usage.items():
+        if key.endswith("_details") and type(value) is dict:
+            if any(type(count) not in _NUMBER for count in value.values()):
+                return False
+        elif type(value) not in (_EMPTY if key.endswith("_details") else _NUMBER):
             return False
     return True
 
