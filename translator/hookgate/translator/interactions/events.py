@@ -486,6 +486,10 @@ def with_deltas(event: JsonObject) -> list[JsonObject]:
     contents = step.get("content")
     if step.get("type") != "model_output" or not isinstance(contents, list) or not contents:
         return [event]
+    if not all(isinstance(content, dict) and content.keys() == {"type", "text"} for content in contents):
+        return [event]  # as a delta, another content could mean something else
+    if any(content["type"] != "text" for content in contents):
+        return [event]
     at: JsonObject = {"event_type": "step.delta", "index": event.get("index")}
     begun = {**event, "step": without(step, "content")}
     return [begun, *({**at, "delta": content} for content in contents)]
