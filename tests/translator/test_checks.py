@@ -1,13 +1,16 @@
 """Answers that hooks could not read are refused, with the place."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args
 
+import pydantic
 import pytest
+from google.genai import types
 from hypothesis import given
 from support.bodies.generate_content import responses
 
 from hookgate.translator import BodyError, check_request, check_response, read_inputs
-from hookgate.translator.answer_types import check_prototypes
+from hookgate.translator.answer_types import _ANSWER, _Object, check_prototypes, typed_answer
 from hookgate.translator.checks import MAX_CANDIDATES
 from hookgate.translator.live.server import ServerMessage
 from hookgate.translator.strictjson import loads
@@ -256,8 +259,85 @@ TEXT = {"content": {"role": "model", "parts": [{"text": "x"}]}}
 def test_fields_of_answers_have_their_documented_types(body: dict[str, Any], place: str) -> None:
     """AI SDK leaves out an event with other types, and LiteLLM one with a blockReason, and both go on."""
     with pytest.raises(BodyError) as raised:
-        check_response(body)
+        typed_answer(check_response(body))
     assert raised.value.path == place
+
+
+def grounded(chunk: dict[str, Any]) -> dict[str, Any]:
+    return {"candidates": [{**TEXT, "groundingMetadata": {"groundingChunks": [chunk]}}]}
+
+
+def in_part(part: dict[str, Any]) -> dict[str, Any]:
+    return {"candidates": [{"content": {"parts": [part]}}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "whole"),
+    [
+        (grounded({"web": {"title": "a"}}), grounded({"web": {"title": "a", "uri": ""}})),
+        (grounded({"web": {"uri": None}}), grounded({"web": {"uri": ""}})),
+        (grounded({"image": {}}), grounded({"image": {"sourceUri": "", "imageUri": ""}})),
+        (
+            grounded({"retrievedContext": {"customMetadata": [{}]}}),
+            grounded({"retrievedContext": {"customMetadata": [{"key": ""}]}}),
+        ),
+        (
+            in_part({"executableCode": {}}),
+            in_part({"executableCode": {"language": "LANGUAGE_UNSPECIFIED", "code": ""}}),
+        ),
+        (
+            in_part({"codeExecutionResult": {"output": "1"}}),
+            in_part({"codeExecutionResult": {"output": "1", "outcome": "OUTCOME_UNSPECIFIED"}}),
+        ),
+        (
+            {"usage_metadata": {"prompt_tokens_details": [{"token_count": 1}]}},
+            {
+                "usage_metadata": {
+                    "prompt_tokens_details": [{"token_count": 1, "modality": "MODALITY_UNSPECIFIED"}]
+                }
+            },
+        ),
+        (
+            {"candidates": [{**TEXT, "groundingMetadata": {"searchEntryPoint": {}}}]},
+            {"candidates": [{**TEXT, "groundingMetadata": {"searchEntryPoint": {"renderedContent": ""}}}]},
+        ),
+    ],
+)
+def test_a_missing_field_without_which_clients_leave_out_an_event_gets_its_default(
+    body: dict[str, Any], whole: dict[str, Any]
+) -> None:
+    assert typed_answer(body) == whole
+    assert typed_answer(whole) is whole
+
+
+FREE = {"args", "response", "nullValue", "functionResponse", "logprobsResult", "avgLogprobs", "index", "name"}
+"""Fields that have any type, or are checked elsewhere. Numbers of logarithms may be "NaN"."""
+NOT_RECEIVED = {"sdkHttpResponse", "automaticFunctionCallingHistory", "parsed", "text", "audioTranscription"}
+MORE = {"mediaProcessing"}
+
+
+def known_fields(model: Any) -> Iterator[tuple[str, Any]]:
+    for name, field in model.model_fields.items():
+        inner = [field.annotation, *get_args(field.annotation)]
+        inner += [each for one in inner for each in get_args(one)]
+        models = [each for each in inner if isinstance(each, type) and issubclass(each, pydantic.BaseModel)]
+        yield field.alias or name, models[0] if models else None
+
+
+def unknown_to_answers(model: Any, shape: Any, path: str) -> Iterator[str]:
+    while isinstance(shape, list | _Object):
+        shape = shape[0]
+    for name, inner in known_fields(model):
+        if name in FREE | NOT_RECEIVED | MORE:
+            continue
+        if name not in shape:
+            yield f"{path}.{name}"
+        elif inner is not None:
+            yield from unknown_to_answers(inner, shape[name], f"{path}.{name}")
+
+
+def test_the_types_of_all_fields_that_google_documents_are_known() -> None:
+    assert list(unknown_to_answers(types.GenerateContentResponse, _ANSWER, "")) == []
 
 
 @pytest.mark.parametrize(

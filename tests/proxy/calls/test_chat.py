@@ -109,6 +109,25 @@ async def test_tokens_of_a_stream_are_counted_and_reported_only_to_a_client_that
     assert all(each["choices"] for each in chunks_of(answer)) is not asks
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_usage_with_details_passes_hooks(streamed: bool) -> None:
+    usage = {
+        **USAGE,
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0},
+    }
+    if streamed:
+        data = STREAM_HEAD + sse([text_chunk("hello"), ended(), {**ended(), "choices": [], "usage": usage}])
+    else:
+        data = ok(json.dumps({**ANSWER, "usage": usage}).encode())
+    body = {**HI, "stream": streamed, **({"stream_options": {"include_usage": True}} if streamed else {})}
+    async with peer(data) as upstream, gateway_before(upstream.url, {"AfterModel": [REDACT]}) as url:
+        answer = await post(url, PATH, body, KEY)
+    assert answer.status == 200
+    last = chunks_of(answer)[-1] if streamed else answer.json
+    assert last["usage"] == usage
+
+
 # ---- answers in the model's place
 
 
@@ -180,7 +199,8 @@ async def test_a_stream_with_as_many_choices_as_the_request_asks_for_passes() ->
     hooks = {"BeforeTool": [listens([])]}
     async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, PATH, {**HI, "stream": True, "n": 2}, KEY)
-    assert answer.body == data
+    choices = [choice for each in chunks_of(answer) for choice in each["choices"]]
+    assert [choice["index"] for choice in choices if choice["delta"].get("tool_calls")] == [0, 1]
 
 
 async def test_a_refused_call_is_reported_to_the_model_which_answers_again() -> None:

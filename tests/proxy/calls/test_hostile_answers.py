@@ -494,6 +494,77 @@ async def test_events_that_some_clients_read_otherwise_are_refused(name: str) ->
     assert b"shell" not in answer.body
 
 
+def of_thought(text: str, kind: str) -> tuple[str, dict[str, Any]]:
+    """An event with a piece of a thought of a response."""
+    number = "summary_index" if "summary" in kind else "content_index"
+    return kind, {"type": kind, "item_id": "r", "output_index": 0, number: 0, "delta": text}
+
+
+SUMMARY, RAW = "response.reasoning_summary_text.delta", "response.reasoning_text.delta"
+REASONING = {"type": "reasoning", "id": "r", "summary": []}
+HALVES = SECRET[:10], SECRET[10:]
+
+
+def in_step(kind: str, text: str, index: int) -> list[tuple[str, dict[str, Any]]]:
+    """The events of a step of an interaction with a text."""
+    events = [interactions.started({"type": kind}, index), interactions.delta(text, index)]
+    return [(event["event_type"], event) for event in (*events, interactions.stopped(index))]
+
+
+BETWEEN = {
+    "a thought of another kind": (
+        "/v1beta/openai/responses",
+        {**responses.HI, "store": False},
+        [
+            ("response.output_item.added", responses.added(REASONING)),
+            of_thought(HALVES[0], SUMMARY),
+            of_thought("~", RAW),
+            of_thought(HALVES[1], SUMMARY),
+        ],
+    ),
+    "a thought of another name": (
+        CHAT,
+        MESSAGES,
+        [
+            ("", chat.chunk({key: text}))
+            for key, text in (
+                ("reasoning_content", HALVES[0]),
+                ("reasoning", "~"),
+                ("reasoning_content", HALVES[1]),
+            )
+        ],
+    ),
+    **{
+        f"a text in a step {kind}": (
+            interactions.PATH,
+            interactions.HI,
+            [
+                *in_step("model_output", HALVES[0], 0),
+                *in_step(kind, "~", 1),
+                *in_step("model_output", HALVES[1], 2),
+            ],
+        )
+        for kind in ("thought", "user_input", "google_search_result", "future")
+    },
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+async def test_what_clients_leave_out_between_two_texts_hides_no_secret(name: str) -> None:
+    target, body, events = BETWEEN[name]
+    stream = "".join(
+        f"event: {kind}\ndata: {json.dumps(event)}\n\n" if kind else f"data: {json.dumps(event)}\n\n"
+        for kind, event in events
+    )
+    async with (
+        peer(STREAM_HEAD + stream.encode()) as upstream,
+        gateway_before(upstream.url, REDACT) as url,
+    ):
+        answer = await post(url, target, {**body, "stream": True})
+    assert b"which some clients leave out" in answer.body
+    assert HALVES[1].encode() not in answer.body
+
+
 async def test_events_have_the_name_of_their_type() -> None:
     events = [("response.completed", {**responses.state("in_progress"), "type": "response.future"})]
     stream = "".join(f"event: {kind}\ndata: {json.dumps(event)}\n\n" for kind, event in events)
@@ -585,11 +656,6 @@ KEPT = {
         INTERACTIONS,
         INPUT,
         interactions.sse([interactions.CREATED, *(interactions.stopped(index) for index in range(600))]),
-    ),
-    "many calls": (
-        CHAT,
-        MESSAGES,
-        chat.sse([each for index in range(200) for each in (*chat.called(["{}"], index), chat.ended())]),
     ),
 }
 

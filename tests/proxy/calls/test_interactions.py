@@ -278,7 +278,8 @@ async def test_a_secret_in_any_field_of_an_answer_does_not_reach_the_client() ->
         after = [stopped()] if event["event_type"] == "step.start" else []
         if event.get("delta", {}).get("type") == "arguments_delta":
             continue  # a piece of JSON, as above
-        stream = streamed([CREATED, {**event, "index": 0}, *after])
+        before = [started({"type": "model_output"})] if event["event_type"] == "step.delta" else []
+        stream = streamed([CREATED, *before, {**event, "index": 0}, *after])
         async with (
             peer(*stream) as upstream,
             gateway_before(upstream.url, {"AfterModel": [REDACT]}) as url,

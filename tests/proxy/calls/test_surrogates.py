@@ -1,6 +1,7 @@
 """Half of a surrogate pair in JSON, which models write now and then: hooks see what is sent."""
 
 import json
+import threading
 import tracemalloc
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.bodies.chat import HI as CHAT_HI
-from support.gateway.loopback import gateway_before, listens
+from support.bodies.chat import text_chunk
+from support.gateway.loopback import gateway_before, listens, says
 from support.hooks.policies import CARD
-from support.wire import SSE, STREAM_HEAD, UNARY, ok, peer, post, spoken
+from support.wire import SSE, STREAM_HEAD, UNARY, ok, peer, post, prompt, spoken
 
+from hookgate.translator.streaming import framing
 from hookgate.translator.strictjson import Bounds, parse, with_whole_characters
 
 Json = dict[str, Any]
@@ -93,7 +96,7 @@ async def test_a_history_with_a_lone_surrogate_is_sent_as_hooks_see_it() -> None
 
 
 async def test_a_streamed_completion_with_a_lone_surrogate_passes_repaired() -> None:
-    chunk = {"choices": [{"index": 0, "delta": {"content": "a \ud800"}, "finish_reason": None}]}
+    chunk = text_chunk("a \ud800")
     data = b"data: " + json.dumps(chunk).encode() + b"\n\ndata: [DONE]\n\n"
     async with (
         peer(STREAM_HEAD, data) as upstream,
@@ -101,3 +104,22 @@ async def test_a_streamed_completion_with_a_lone_surrogate_passes_repaired() -> 
     ):
         answer = await post(url, CHAT, {**CHAT_HI, "stream": True}, {"Authorization": "Bearer k"})
     assert json.dumps("a \ufffd").encode() in answer.body
+
+
+async def test_many_lone_surrogates_are_replaced_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace, in_event_loop = framing.with_whole_characters, [0]
+
+    def noted(data: bytes) -> bytes:
+        if threading.current_thread() is threading.main_thread():
+            in_event_loop.append(data.count(b"\\ud800"))
+        return replace(data)
+
+    monkeypatch.setattr(framing, "with_whole_characters", noted)
+    event = json.dumps(spoken("~")).replace("~", "\\ud800" * 5_000)
+    async with (
+        peer(STREAM_HEAD + f"data: {event}\r\n\r\n".encode()) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [says()]}) as url,
+    ):
+        answer = await post(url, SSE, prompt("hi"))
+    assert answer.body.count("\ufffd".encode()) + answer.body.count(b"\\ufffd") == 5_000
+    assert sum(in_event_loop) == 0

@@ -1,13 +1,15 @@
 """Streamed completions: bytes stay as they came, calls are judged whole, and edits become chunks."""
 
 import json
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
+from pydantic import BaseModel, ConfigDict
 from support.bodies.chat import MODEL, called, chunk, completions, ended, sse, text_chunk, tool_call
 from support.bodies.interactions import Json, copied
 from support.gateway.dialects import PIECES, SECRET, decided, redacted_stream
@@ -68,8 +70,139 @@ def test_unchanged_chunks_keep_their_bytes_wherever_they_are_split(
     texts: list[str], arguments: list[str], cuts: list[int]
 ) -> None:
     pieces = ['{"a": ', *(json.dumps("".join(arguments))[i : i + 3] for i in range(0, 99, 3)), "}"]
-    data = sse([*map(text_chunk, texts), *called(pieces), *called(["{}"], 1), ended("tool_calls"), USAGE])
+    data = sse([*map(text_chunk, texts), begun(0, "a", "".join(pieces)), ended("tool_calls"), USAGE])
     assert streamed(data, copied, tuple(cuts)) == data
+
+
+@given(PIECES, st.lists(st.integers(0, 10_000), max_size=4))
+def test_a_call_in_pieces_is_sent_whole_because_clients_leave_out_different_pieces(
+    pieces: list[str], cuts: tuple[int, ...]
+) -> None:
+    arguments = json.dumps("".join(pieces))
+    parts = ['{"a": ', *(arguments[i : i + 3] for i in range(0, len(arguments), 3)), "}"]
+    data = sse([*called(parts), *called(["{}"], 1), ended("tool_calls"), USAGE])
+    first, second, *rest = chunks_of(streamed(data, copied, tuple(cuts)))
+    [call] = first["choices"][0]["delta"]["tool_calls"]
+    assert call["function"]["arguments"] == "".join(parts)
+    assert second["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert rest == [ended("tool_calls"), USAGE]
+
+
+@pytest.mark.parametrize("name", [{}, [], 0, False, 1])
+def test_a_name_of_a_function_that_is_no_string_is_refused(name: Any) -> None:
+    first, rest = called(['{"a": 1}'])
+    rest["choices"][0]["delta"]["tool_calls"][0]["function"]["name"] = name
+    with pytest.raises(BodyError, match="name of a function must be a string"):
+        streamed(sse([first, rest, ended("tool_calls")]))
+
+
+@pytest.mark.parametrize("arguments", ["{}", '{"a": "b"}'])
+def test_calls_are_numbered_as_they_are_sent(arguments: str) -> None:
+    """openai-python fails if the first call that it receives has another index than 0."""
+    data = sse([begun(5, "shell", arguments), begun(7, "ls", arguments, "c2"), ended("tool_calls")])
+    sent = [call["index"] for delta in deltas_of(streamed(data)) for call in delta.get("tool_calls", ())]
+    assert sent == [0, 1]
+    refused = streamed(data, decided("not allowed", {"b": 1}))
+    assert [call["index"] for delta in deltas_of(refused) for call in delta.get("tool_calls", ())] == [0]
+
+
+# ---- what some clients leave out
+
+
+def mutations(value: Any, path: tuple[Any, ...] = ()) -> list[Any]:
+    """Copies of a JSON value, each with another value, or none, in one place."""
+    changed: list[Any] = []
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in list(items):
+        others = [*JUNK, *mutations(item, (*path, key))]
+        for other in others:
+            copy = dict(value) if isinstance(value, dict) else list(value)
+            copy[key] = other
+            changed.append(copy)
+        if isinstance(value, dict):
+            changed.append({name: each for name, each in value.items() if name != key})
+    return changed
+
+
+JUNK = [None, {}, [], "x", 5, True, [{}], ["x"], [5], 1.5, -1]
+TEXT = {
+    **text_chunk("xyzzy ", role="assistant", annotations=[], reasoning_content=None),
+    "created": 1,
+    "service_tier": "default",
+    "future": 1,
+    "error": None,
+    "usage": {"prompt_tokens": 1, "completion_tokens_details": {"reasoning_tokens": 0}},
+}
+TEXT["choices"][0]["delta"]["extra_content"] = {"google": {"thought": False}}
+TEXT["choices"][0]["logprobs"] = {"content": [{"token": "x", "logprob": -0.1, "top_logprobs": []}]}
+
+
+class Strict(BaseModel):
+    """An object without other fields, and with nothing but these types, as in clients that check them."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Delta(Strict):
+    role: Literal["assistant"] | None = None
+    content: str | None = None
+    reasoning_content: str | None = None
+    extra_content: dict[Literal["google"], dict[Literal["thought"], bool | None]] | None = None
+    annotations: None = None
+
+
+class Token(Strict):
+    token: str
+    logprob: float
+    top_logprobs: list[Any]
+
+
+class Choice(Strict):
+    index: int
+    delta: Delta
+    finish_reason: str | None = None
+    logprobs: dict[str, list[Token] | None] | None = None
+
+
+class Usage(Strict):
+    prompt_tokens: float | None = None
+    completion_tokens_details: dict[str, float | None] | None = None
+
+
+class TextChunk(Strict):
+    id: str | None = None
+    object: Literal["chat.completion.chunk"]
+    created: float | None = None
+    model: str | None = None
+    service_tier: str | None = None
+    choices: list[Choice]
+    usage: Usage | None = None
+
+
+def test_a_text_has_nothing_beside_it_for_which_a_client_would_leave_it_out() -> None:
+    texts = 0
+    for change in mutations(TEXT):
+        try:
+            out = chunks_of(streamed(sse([change])))
+        except BodyError:
+            continue
+        for each in out:
+            if b"xyzzy" in dumps(each):
+                TextChunk.model_validate(each)
+                texts += 1
+    assert texts > 100
+
+
+def test_what_stands_beside_a_text_is_sent_after_it() -> None:
+    odd = chunk({"content": "a", "annotations": [{"type": "b"}]}, "stop", future=1)
+    first, second = chunks_of(streamed(sse([odd])))
+    assert first == chunk({"content": "a"}, "stop")
+    assert (second["future"], second["choices"][0]["delta"]) == (1, {"annotations": [{"type": "b"}]})
+
+
+def test_an_error_beside_a_text_is_refused() -> None:
+    with pytest.raises(BodyError, match="beside choices"):
+        streamed(sse([{**text_chunk("a"), "error": {"message": "b"}}]))
 
 
 def test_text_flows_while_it_is_judged_and_a_call_is_held_until_it_is_complete() -> None:
@@ -90,7 +223,8 @@ def test_a_call_is_held_back_until_it_is_complete_in_every_spelling(spelling: st
     rest["choices"][0]["delta"]["tool_calls"][0]["function"]["name"] = ""
     seen: list[Json] = []
     data = sse([first, rest, ended("stop")]).replace(b"tool_calls", spelling.encode())
-    assert streamed(data, lambda response: seen.append(response) or response) == data
+    out = streamed(data, lambda response: seen.append(response) or response)
+    assert calls_of(out) == [("read_file", '{"path": "/etc/passwd"}')]
     [part] = [part for each in seen for part in each["candidates"][0]["content"]["parts"]]
     assert part["functionCall"]["args"] == {"path": "/etc/passwd"}
 
@@ -113,7 +247,10 @@ def test_a_completion_can_be_streamed_in_chunks(body: Json) -> None:
         # Chunks from the first call on are sent without log probabilities.
         body = {**body, "choices": [{**choice, "logprobs": None} for choice in choices]}
     data = sse(completion_chunks(body))
-    assert streamed(data, copied) == data
+    out = streamed(data, copied)
+    for index in range(len(choices)):
+        assert (text_of(out, index), calls_of(out, index)) == (text_of(data, index), calls_of(data, index))
+    assert sorted(set(re.findall(rb"<\d+>", out))) == sorted(set(re.findall(rb"<\d+>", data)))
 
 
 # ---- redaction
@@ -178,7 +315,7 @@ def test_calls_whose_pieces_alternate_are_judged_whole() -> None:
         return response
 
     data = sse([*mixed, ended("tool_calls")])
-    assert streamed(data, note) == data
+    assert calls_of(streamed(data, note)) == [("read_file", '{"a": 1}'), ("shell", '{"b": 2}')]
     assert [(call["name"], call["args"]) for call in seen] == [("read_file", {"a": 1}), ("shell", {"b": 2})]
 
 
@@ -217,7 +354,7 @@ def test_other_fields_of_chunks_stay_when_a_call_is_edited() -> None:
     first, *rest = called(['{"a": 1}'])
     data = sse([{**first, "future": 1}, *rest, {**ended("tool_calls"), "usage": USAGE["usage"]}])
     out = chunks_of(streamed(data, decided({"a": 2})))
-    assert out[0]["future"] == 1
+    assert any(each.get("future") == 1 for each in out)
     assert out[-1]["usage"] == USAGE["usage"]
 
 

@@ -140,6 +140,22 @@ def test_an_event_that_is_not_a_piece_of_a_step_may_not_have_a_delta(event: Json
         decode_event({**event, "delta": {"type": "text", "text": SECRET}})
 
 
+@pytest.mark.parametrize(
+    "odd", [{"index": index} for index in (None, "0", 0.0, True, -1, 7)] + [{"event_id": 5}], ids=str
+)
+def test_a_piece_that_clients_leave_out_is_refused(odd: Json) -> None:
+    """The AI SDK ignores pieces of steps that have not begun, and joins those around them."""
+    events = [started(TEXT), delta("a"), {**delta("b"), **odd}, delta("c"), stopped()]
+    with pytest.raises(BodyError):
+        streamed(whole(events))
+
+
+def test_a_text_at_the_beginning_of_an_output_is_sent_as_a_delta_because_clients_leave_it_out() -> None:
+    begun = {**TEXT, "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    out = streamed(whole([started(begun), delta("c"), stopped()]))
+    assert events_of(out) == events_of(whole([started(TEXT), delta("a"), delta("b"), delta("c"), stopped()]))
+
+
 def test_several_texts_of_a_delta_and_a_file_in_it_are_shown() -> None:
     contents = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     several = {"event_type": "step.delta", "index": 0, "delta": {"type": "future", "content": contents}}

@@ -118,6 +118,7 @@ def test_unchanged_events_keep_their_bytes_wherever_they_are_split(
 
 @given(responses())
 def test_a_response_can_be_streamed_in_events(body: Json) -> None:
+    body = {**body, "output": [{"id": f"i{n}", **item} for n, item in enumerate(body.get("output") or ())]}
     data = sse(response_events(body), counted=False)
     assert streamed(data, copied) == data
     assert final(data)["output"] == body["output"]
@@ -146,6 +147,33 @@ def test_text_flows_while_it_is_judged_and_a_call_is_held_until_it_is_complete()
 
     assert [released(each) for each in text_events(["a", "b"])[0]] == [1] * 7
     assert [released(each) for each in called(['{"a": ', "1}"], 1)[0]] == [0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("id_", [None, 5, "", "another"])
+def test_a_piece_of_a_text_has_the_id_of_its_item_because_clients_leave_out_others(id_: Any) -> None:
+    events = whole(text_events(["a", "b"]))
+    changed = [{**event, "item_id": id_} if "item_id" in event else event for event in events]
+    assert events_of(streamed(sse(changed))) == events_of(streamed(sse(events)))
+
+
+def test_an_item_without_an_id_gets_one() -> None:
+    events, item = text_events(["a"])
+    bare = json.loads(json.dumps(whole((events, item))))
+    for event in bare:
+        for holder in (event.get("item"), *event.get("response", {}).get("output", ())):
+            if holder:
+                del holder["id"]
+    out = events_of(streamed(sse(bare)))
+    ids = {event.get("item_id", event.get("item", {}).get("id")) for event in out if "output_index" in event}
+    assert ids == {"item_0"}
+
+
+def test_a_text_does_not_go_on_after_the_next_one_of_its_item() -> None:
+    events, item = text_events(["a", "b"], kind="summary_text")
+    at = next(n for n, event in enumerate(events) if event["type"].endswith("text.delta"))
+    other = {**events[at], "summary_index": 1, "delta": "~"}
+    with pytest.raises(BodyError, match="goes on after the next one"):
+        streamed(sse(whole(([*events[: at + 1], other, *events[at + 1 :]], item))))
 
 
 def test_unknown_events_pass_and_are_shown() -> None:

@@ -2,99 +2,184 @@
 
 Some clients leave out an event with a field of another type, and join the texts before and after it, while
 hooks have read the text in between. Fields that are not known here may have any type.
+
+They do the same if one of some fields is missing, because it has its default. These get it here.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from hookgate.translator.fields import BodyError, JsonObject, camel, snake
+from hookgate.translator.fields import BodyError, JsonObject, camel, read, same_items, snake, spelling
 
 _NUMBER = (int, float)
 
-_RATINGS = [{"category": str, "probability": str, "severity": str, "blocked": bool}]
-_DETAILS = [{"modality": str, "tokenCount": _NUMBER}]
-_PAGE = {"uri": str, "title": str, "domain": str, "text": str}
-_CITATIONS = [{"startIndex": _NUMBER, "endIndex": _NUMBER, "uri": str, "title": str, "license": str}]
+
+class _Object(NamedTuple):
+    """An object that clients read only if it has some of its fields."""
+
+    fields: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    """The values of fields that must not be missing."""
+
+
+_RATINGS = [
+    {
+        **dict.fromkeys(("category", "probability", "severity", "overwrittenThreshold"), str),
+        **dict.fromkeys(("probabilityScore", "severityScore"), _NUMBER),
+        "blocked": bool,
+    }
+]
+_DETAILS = [
+    _Object({"modality": str, "tokenCount": _NUMBER}, {"modality": "MODALITY_UNSPECIFIED", "tokenCount": 0})
+]
+_CITATIONS = [
+    {
+        **dict.fromkeys(("uri", "title", "license"), str),
+        **dict.fromkeys(("startIndex", "endIndex"), _NUMBER),
+        "publicationDate": dict.fromkeys(("day", "month", "year"), _NUMBER),
+    }
+]
+
+_USAGE = {
+    **dict.fromkeys(("cachedContentTokenCount", "candidatesTokenCount", "promptTokenCount"), _NUMBER),
+    **dict.fromkeys(("thoughtsTokenCount", "toolUsePromptTokenCount", "totalTokenCount"), _NUMBER),
+    **dict.fromkeys(("cacheTokensDetails", "candidatesTokensDetails", "promptTokensDetails"), _DETAILS),
+    "toolUsePromptTokensDetails": _DETAILS,
+    **dict.fromkeys(("serviceTier", "trafficType"), str),
+}
+
+_SNIPPET = {
+    "authorAttribution": dict.fromkeys(("displayName", "photoUri", "uri"), str),
+    **dict.fromkeys(("flagContentUri", "googleMapsUri", "relativePublishTimeDescription"), str),
+    **dict.fromkeys(("review", "reviewId", "title"), str),
+}
+_MAPS = {
+    **dict.fromkeys(("uri", "title", "text", "placeId"), str),
+    "placeAnswerSources": {
+        "flagContentUri": str,
+        "reviewSnippet": [_SNIPPET],
+        "reviewSnippets": [_SNIPPET],
+    },
+    "route": {"distanceMeters": _NUMBER, "duration": str, "encodedPolyline": str},
+}
+_RETRIEVED = {
+    **dict.fromkeys(("uri", "title", "text", "documentName", "fileSearchStore", "mediaId"), str),
+    "pageNumber": _NUMBER,
+    "customMetadata": [
+        _Object(
+            {
+                **dict.fromkeys(("key", "stringValue"), str),
+                "numericValue": _NUMBER,
+                "stringListValue": {"values": [str]},
+            },
+            {"key": ""},
+        )
+    ],
+    "ragChunk": {
+        **dict.fromkeys(("text", "chunkId", "fileId"), str),
+        "pageSpan": dict.fromkeys(("firstPage", "lastPage"), _NUMBER),
+    },
+}
+_GROUNDING = {
+    **{key: [str] for key in ("webSearchQueries", "imageSearchQueries", "retrievalQueries")},
+    "googleMapsWidgetContextToken": str,
+    "retrievalMetadata": dict.fromkeys(
+        ("googleSearchDynamicRetrievalScore", "webDynamicRetrievalScore"), _NUMBER
+    ),
+    "searchEntryPoint": _Object(
+        dict.fromkeys(("renderedContent", "sdkBlob"), str),
+        {"renderedContent": ""},
+    ),
+    "sourceFlaggingUris": [dict.fromkeys(("flagContentUri", "sourceId"), str)],
+    "groundingChunks": [
+        {
+            "web": _Object(dict.fromkeys(("uri", "title", "domain"), str), {"uri": ""}),
+            "maps": _MAPS,
+            "image": _Object(
+                dict.fromkeys(("sourceUri", "imageUri", "title", "domain"), str),
+                {"sourceUri": "", "imageUri": ""},
+            ),
+            "retrievedContext": _RETRIEVED,
+        }
+    ],
+    "groundingSupports": [
+        {
+            "segment": {**dict.fromkeys(("startIndex", "endIndex", "partIndex"), _NUMBER), "text": str},
+            **{key: [_NUMBER] for key in ("groundingChunkIndices", "confidenceScores", "renderedParts")},
+            # Vertex AI had other names for them.
+            **{key: [_NUMBER] for key in ("supportChunkIndices", "confidenceScore")},
+            "segmentText": str,
+        }
+    ],
+}
+
+_OFFSETS = dict.fromkeys(("startOffset", "endOffset"), str)
+_PART = {
+    "thought": bool,
+    "thoughtSignature": str,
+    "functionCall": {
+        "id": str,
+        "willContinue": bool,
+        "partialArgs": [
+            {
+                **dict.fromkeys(("jsonPath", "stringValue"), str),
+                "numberValue": _NUMBER,
+                **dict.fromkeys(("boolValue", "willContinue"), bool),
+            }
+        ],
+    },
+    "inlineData": _Object(
+        dict.fromkeys(("mimeType", "data", "displayName"), str), {"mimeType": "", "data": ""}
+    ),
+    "fileData": dict.fromkeys(("mimeType", "fileUri", "displayName"), str),
+    "executableCode": _Object(
+        dict.fromkeys(("language", "code", "id"), str), {"language": "LANGUAGE_UNSPECIFIED", "code": ""}
+    ),
+    "codeExecutionResult": _Object(
+        dict.fromkeys(("outcome", "output", "id"), str), {"outcome": "OUTCOME_UNSPECIFIED"}
+    ),
+    "toolCall": _Object(
+        dict.fromkeys(("toolType", "id"), str), {"toolType": "TOOL_TYPE_UNSPECIFIED", "id": ""}
+    ),
+    "toolResponse": _Object(
+        dict.fromkeys(("toolType", "id"), str), {"toolType": "TOOL_TYPE_UNSPECIFIED", "id": ""}
+    ),
+    "mediaResolution": {"level": str, "numTokens": _NUMBER},
+    "videoMetadata": {**_OFFSETS, "fps": _NUMBER, "contentLayers": [str]},
+    "audioMetadata": _OFFSETS,
+    "documentMetadata": {
+        **dict.fromkeys(("startPage", "endPage"), _NUMBER),
+        "contentLayers": [str],
+    },
+    "spreadsheetMetadata": {"visibleCells": str, "sheetIndex": _NUMBER, "contentLayers": [str]},
+    "speechMetadata": dict.fromkeys(("speaker", "style"), str),
+    "partMetadata": {},
+}
 
 _ANSWER: Mapping[str, Any] = {
-    "responseId": str,
-    "modelVersion": str,
-    "createTime": str,
-    "promptFeedback": {"blockReason": str, "blockReasonMessage": str, "safetyRatings": _RATINGS},
-    "usageMetadata": {
-        "cachedContentTokenCount": _NUMBER,
-        "candidatesTokenCount": _NUMBER,
-        "promptTokenCount": _NUMBER,
-        "thoughtsTokenCount": _NUMBER,
-        "toolUsePromptTokenCount": _NUMBER,
-        "totalTokenCount": _NUMBER,
-        "cacheTokensDetails": _DETAILS,
-        "candidatesTokensDetails": _DETAILS,
-        "promptTokensDetails": _DETAILS,
-        "toolUsePromptTokensDetails": _DETAILS,
-        "serviceTier": str,
-        "trafficType": str,
+    **dict.fromkeys(("responseId", "modelVersion", "createTime"), str),
+    "promptFeedback": {
+        **dict.fromkeys(("blockReason", "blockReasonMessage"), str),
+        "safetyRatings": _RATINGS,
     },
+    "usageMetadata": _USAGE,
+    "modelStatus": dict.fromkeys(("message", "modelStage", "retirementTime"), str),
     "candidates": [
         {
-            "finishReason": str,
-            "finishMessage": str,
-            "continuationToken": str,
+            **dict.fromkeys(("finishReason", "finishMessage", "continuationToken"), str),
+            "tokenCount": _NUMBER,
             "safetyRatings": _RATINGS,
             "citationMetadata": {"citationSources": _CITATIONS, "citations": _CITATIONS},
-            "groundingMetadata": {
-                "webSearchQueries": [str],
-                "imageSearchQueries": [str],
-                "retrievalQueries": [str],
-                "retrievalMetadata": {},
-                "searchEntryPoint": {"renderedContent": str},
-                "groundingChunks": [
-                    {
-                        "web": _PAGE,
-                        "maps": {**_PAGE, "placeId": str},
-                        "image": {**_PAGE, "imageUri": str, "sourceUri": str},
-                        "retrievedContext": {**_PAGE, "fileSearchStore": str},
-                    }
-                ],
-                "groundingSupports": [
-                    {
-                        "segment": {
-                            "startIndex": _NUMBER,
-                            "endIndex": _NUMBER,
-                            "partIndex": _NUMBER,
-                            "text": str,
-                        },
-                        "groundingChunkIndices": [_NUMBER],
-                        "confidenceScores": [_NUMBER],
-                    }
-                ],
-            },
-            "urlContextMetadata": {"urlMetadata": [{"retrievedUrl": str, "urlRetrievalStatus": str}]},
-            "content": {
-                "parts": [
-                    {
-                        "thoughtSignature": str,
-                        "functionCall": {
-                            "id": str,
-                            "willContinue": bool,
-                            "partialArgs": [
-                                {
-                                    "jsonPath": str,
-                                    "stringValue": str,
-                                    "numberValue": _NUMBER,
-                                    "boolValue": bool,
-                                    "willContinue": bool,
-                                }
-                            ],
-                        },
-                        "inlineData": {"mimeType": str, "data": str},
-                        "executableCode": {"language": str, "code": str},
-                        "codeExecutionResult": {"outcome": str, "output": str},
-                        "toolCall": {"toolType": str, "id": str},
-                        "toolResponse": {"toolType": str, "id": str},
-                    }
+            "groundingMetadata": _GROUNDING,
+            "urlContextMetadata": {
+                "urlMetadata": [
+                    _Object(
+                        dict.fromkeys(("retrievedUrl", "urlRetrievalStatus"), str),
+                        {"retrievedUrl": "", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_UNSPECIFIED"},
+                    )
                 ]
             },
+            "content": {"role": str, "parts": [_PART]},
         }
     ],
 }
@@ -109,6 +194,8 @@ _NAMES: Mapping[Any, str] = {
 
 def _by_spelling(expected: Any) -> Any:
     """Return expected fields by both spellings of their names. The types of a value are a set."""
+    if isinstance(expected, _Object):
+        return _Object(_by_spelling(expected.fields), expected.defaults)
     if isinstance(expected, list):
         return [_by_spelling(each) for each in expected]
     if isinstance(expected, Mapping):
@@ -120,16 +207,21 @@ def _by_spelling(expected: Any) -> Any:
 _ANSWER_BY_SPELLING = _by_spelling(_ANSWER)
 
 
-def check_types(answer: JsonObject) -> None:
-    """Check the types of the known fields of an answer, or of an event of a stream. Raises BodyError."""
-    if not _fits(answer, _ANSWER_BY_SPELLING):
-        _check(answer, _ANSWER, "")
+def typed_answer(answer: JsonObject) -> JsonObject:
+    """Return an answer, or an event of a stream, with the fields without which clients would leave it out.
+
+    Returns the same object if none is missing. Raises BodyError if a known field has another type.
+    """
+    if _fits(answer, _ANSWER_BY_SPELLING):
+        return answer
+    typed: JsonObject = _typed(answer, _ANSWER, "")
+    return typed
 
 
 def _fits(value: Any, expected: Any) -> bool:
-    """Return whether the known fields have exactly the types that the API documents.
+    """Return whether the known fields have exactly the types that the API documents, and none is missing.
 
-    This is true of nearly all answers, and takes a third of the time of `_check`, which knows the place of a
+    This is true of nearly all answers, and takes a third of the time of `_typed`, which knows the place of a
     mistake.
     """
     if type(expected) is list:
@@ -138,6 +230,10 @@ def _fits(value: Any, expected: Any) -> bool:
         return type(value) in expected
     if type(value) is not dict:
         return False
+    if type(expected) is _Object:
+        if any(read(value, name) is None for name in expected.defaults):
+            return False
+        expected = expected.fields
     for name, item in value.items():
         field = expected.get(name)
         if field is None or item is None:
@@ -171,21 +267,40 @@ def check_prototypes(data: bytes, value: Any) -> None:
         level = below
 
 
-def _check(value: Any, expected: Any, path: str) -> None:
+def _typed(value: Any, expected: Any, path: str) -> Any:
     if value is None:
-        return
+        return value
     if isinstance(expected, list):
         if not isinstance(value, list):
             raise BodyError(path, "it must be a list")
-        for at, item in enumerate(value):
-            if item is None:
-                raise BodyError(f"{path}[{at}]", "it must not be null")
-            _check(item, expected[0], f"{path}[{at}]")
-    elif isinstance(expected, dict):
+        items = [_item(item, expected[0], f"{path}[{at}]") for at, item in enumerate(value)]
+        return value if same_items(items, value) else items
+    if isinstance(expected, dict | _Object):
         if not isinstance(value, dict):
             raise BodyError(path, "it must be an object")
-        for name, item in value.items():
-            if (field := expected.get(camel(name))) is not None and item is not None:
-                _check(item, field, f"{path}.{name}" if path else name)
-    elif not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+        return _typed_fields(value, expected, path)
+    if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
         raise BodyError(path, f"it must be {_NAMES[expected]}")
+    return value
+
+
+def _item(item: Any, expected: Any, path: str) -> Any:
+    if item is None:
+        raise BodyError(path, "it must not be null")
+    return _typed(item, expected, path)
+
+
+def _typed_fields(value: JsonObject, expected: Mapping[str, Any] | _Object, path: str) -> JsonObject:
+    fields = expected.fields if isinstance(expected, _Object) else expected
+    changed: JsonObject = {}
+    for name, item in value.items():
+        field = fields.get(camel(name))
+        if field is not None and item is not None:
+            typed = _typed(item, field, f"{path}.{name}" if path else name)
+            if typed is not item:
+                changed[name] = typed
+    if isinstance(expected, _Object):
+        for name, default in expected.defaults.items():
+            if read(value, name) is None:
+                changed[spelling(value, name)] = default
+    return {**value, **changed} if changed else value

@@ -5,7 +5,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hookgate.translator.answer_types import check_types
 from hookgate.translator.fields import (
     BodyError,
     JsonObject,
@@ -365,10 +364,9 @@ def check_response(body: Any, most: int = MAX_CANDIDATES) -> JsonObject:
             raise
     if candidates and len(candidates) > 1 and len(set(indexes(candidates))) < len(candidates):
         raise BodyError("candidates", _SAME_INDEX)
-    check_types(body)
     feedback = read(body, "promptFeedback")
     if (
-        feedback is not None
+        isinstance(feedback, dict)
         and any(camel(name) == "blockReason" for name in feedback)
         and _has_text(candidates)
     ):

@@ -61,7 +61,7 @@ from hookgate.proxy.server.bodies import (
     work_of_lines,
 )
 from hookgate.translator import BodyError, Frame, Framing, check_response, join_events, split_edit
-from hookgate.translator.answer_types import check_prototypes
+from hookgate.translator.answer_types import check_prototypes, typed_answer
 from hookgate.translator.checks import MAX_CANDIDATES, check_items
 from hookgate.translator.citations import with_moved_citations
 from hookgate.translator.fields import (
@@ -70,8 +70,9 @@ from hookgate.translator.fields import (
     read_list,
 )
 from hookgate.translator.streaming.edits import LONG_EDIT
+from hookgate.translator.streaming.framing import with_whole_text
 from hookgate.translator.streaming.sources import TextOrder
-from hookgate.translator.strictjson import loads, with_whole_characters
+from hookgate.translator.strictjson import loads
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -388,10 +389,10 @@ class AnswerPipeline:
             except TooLargeError:
                 raise
             except BodyError:
-                if (data := with_whole_characters(frame.data)) is frame.data:
+                if (whole := with_whole_text(frame)) is frame:
                     raise
-                frame = Frame(with_whole_characters(frame.raw), data)
-                body = loads(data, bounds)
+                frame = whole
+                body = loads(frame.data, bounds)
             if len(frame.data) > self._worker.limits.items:
                 check_items(body, self._worker.limits.items, TOO_MANY)
             if type(body) is not dict:
@@ -411,7 +412,10 @@ class AnswerPipeline:
                 raise BodyError("error", _ERROR_BESIDE)
             if type(adapter) is not GenerateContent:
                 self._order.note(adapter.text_sources(body))
-            return Piece(frame, body, check_response(response, self._candidates), adapter, work)
+            check_response(response, self._candidates)
+            if isinstance(adapter, GenerateContent):  # other dialects have other fields beside the texts
+                response = typed_answer(response)
+            return Piece(frame, body, response, adapter, work)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
 

@@ -14,13 +14,17 @@ from hookgate.proxy.errors import request_refused
 from hookgate.proxy.server.websocket_frames import MAX_MESSAGE, Receive
 from hookgate.proxy.upstream.client import to_upstream
 from hookgate.proxy.upstream.key_mask import KeyMask
+from hookgate.proxy.upstream.websockets import leave
 
 _NO_CODE = 1005
 _CLOSE_CODES = range(1000, 5000)
+_LONGEST_FAREWELL = 1.0
+"""The seconds in which the client may answer that the WebSocket is closed. What it sends is discarded."""
 _MAX_PINGS = 100
 """The number of pings of one side that are remembered until they are answered."""
 
-Socket = aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]
+UpstreamSocket = aiohttp.ClientWebSocketResponse[bool]
+Socket = UpstreamSocket | web.WebSocketResponse[bool]
 
 Close = tuple[int, bytes]
 """The code and the reason with which a WebSocket is closed."""
@@ -40,7 +44,7 @@ async def tunnel(call: Call) -> web.StreamResponse:
 @asynccontextmanager
 async def open_sockets(
     call: Call, *, offers_protocols: bool
-) -> AsyncIterator[tuple[web.WebSocketResponse[bool], Socket, KeyMask | None]]:
+) -> AsyncIterator[tuple[web.WebSocketResponse[bool], UpstreamSocket, KeyMask | None]]:
     """Yield the WebSocket of the client and that to the upstream, with the mask for what the latter sends.
 
     `offers_protocols` says whether the client's offers of subprotocols, which could be any text, are passed
@@ -60,6 +64,7 @@ async def open_sockets(
             mask,
         ):
             client = web.WebSocketResponse(
+                timeout=_LONGEST_FAREWELL,
                 protocols=[upstream.protocol] if upstream.protocol else (),
                 autoclose=False,
                 autoping=False,
@@ -74,7 +79,7 @@ async def open_sockets(
 
 
 async def run_until_closed(
-    call: Call, client: Socket, upstream: Socket, *directions: Coroutine[Any, Any, Close]
+    call: Call, client: Socket, upstream: UpstreamSocket, *directions: Coroutine[Any, Any, Close]
 ) -> None:
     """Run both directions until one of them ends, then close both sides with its code.
 
@@ -91,7 +96,7 @@ async def run_until_closed(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    await asyncio.gather(*(side.close(code=code, message=reason) for side in (client, upstream)))
+    await asyncio.gather(client.close(code=code, message=reason), leave(upstream, code, reason))
 
 
 async def _withdrawal(call: Call) -> Close:

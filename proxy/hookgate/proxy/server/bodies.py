@@ -21,6 +21,7 @@ from hookgate.proxy.server.memory import BodyMemory, MemoryLease
 from hookgate.proxy.server.turn_memory import TurnMemory
 from hookgate.proxy.server.turns import SharedThread, Turn
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
+from hookgate.translator.answer_types import typed_answer
 from hookgate.translator.checks import check_items
 from hookgate.translator.fields import JsonObject, is_larger
 from hookgate.translator.known_turns import RequestTurns, parse_turns, totals_of
@@ -46,7 +47,8 @@ R = TypeVar("R")
 
 def work_of(data: bytes) -> int:
     """Return an estimate of the work of a JSON text. It is too high if strings contain commas or brackets."""
-    return len(data) + VALUE_BYTES * (data.count(b",") + data.count(b"[") + data.count(b"{"))
+    work = len(data) + VALUE_BYTES * (data.count(b",") + data.count(b"[") + data.count(b"{"))
+    return work + VALUE_BYTES * (data.count(b"\\ud") + data.count(b"\\uD"))  # each surrogate is looked at
 
 
 def work_of_lines(data: bytes) -> int:
@@ -485,7 +487,8 @@ def read_answer(data: bytes, body_worker: BodyWorker) -> JsonObject:
 def checked_answer(body: JsonObject) -> JsonObject:
     """Return the response in an answer. Raises ApiError (502) if it cannot be shown to hooks."""
     try:
-        return check_response(body)
+        typed_answer(check_response(body))
+        return body
     except BodyError as error:
         raise unreadable_answer(str(error)) from None
 

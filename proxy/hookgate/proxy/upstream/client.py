@@ -67,6 +67,14 @@ _TO_CLIENT = frozenset(
     }
 )
 _BOTH_WAYS = ("x-goog-", "x-gemini-", "x-vertex-ai-")
+_WITH_JUDGED_BODY = frozenset(
+    {
+        "x-gemini-service-tier",
+        "x-goog-upload-chunk-granularity",
+        "x-goog-upload-size-received",
+        "x-goog-upload-status",
+    }
+)
 _TYPES = frozenset({"content-type", "x-goog-upload-header-content-type"})
 _PREFIXES_TO_UPSTREAM = (*_BOTH_WAYS, "x-android-", "x-ios-")
 """With `referer`, these prove that a restricted API key is used by its app or website."""
@@ -102,8 +110,15 @@ def to_client(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_judged_body(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the upstream's headers to forward to the client with a judged body, which is in UTF-8."""
-    return in_utf8(to_client(headers))
+    """Return the upstream's headers to forward to the client with a judged body, which is in UTF-8.
+
+    Of headers that are the service's own, only those are included that clients read: no hook judges them.
+    """
+    return {
+        name: value
+        for name, value in in_utf8(to_client(headers)).items()
+        if (low := name.lower()) in _WITH_JUDGED_BODY or not low.startswith(_BOTH_WAYS)
+    }
 
 
 def in_utf8(headers: Mapping[str, str]) -> dict[str, str]:

@@ -1,9 +1,10 @@
 """WebSockets to the upstreams, with aiohttp's client. Errors are converted to those of `pool`."""
 
+import asyncio
 import errno
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import aiohttp
 from yarl import URL
@@ -68,7 +69,21 @@ class WebSockets:
         try:
             yield socket
         finally:
-            await socket.close(code=aiohttp.WSCloseCode.GOING_AWAY)  # does nothing if it is closed already
+            await leave(socket, aiohttp.WSCloseCode.GOING_AWAY)  # does nothing if it is closed already
+
+
+_LONGEST_FAREWELL = 0.05
+"""The seconds in which the upstream may answer that the WebSocket is closed."""
+
+
+async def leave(socket: aiohttp.ClientWebSocketResponse[bool], code: int, message: bytes = b"") -> None:
+    """Close a WebSocket to the upstream, which may go on sending instead of answering.
+
+    aiohttp would read these messages as long as they arrive, without a pause.
+    """
+    with suppress(TimeoutError):  # the connection is closed then, too
+        async with asyncio.timeout(_LONGEST_FAREWELL):
+            await socket.close(code=code, message=message)
 
 
 def as_os_error(error: Exception) -> OSError:

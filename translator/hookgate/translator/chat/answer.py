@@ -23,8 +23,11 @@ from hookgate.translator.fields import (
     read_object,
     renamed,
     same,
+    same_items,
 )
 from hookgate.translator.openai.fields import check_openai_fields
+from hookgate.translator.streaming.events import TextChannel
+from hookgate.translator.streaming.sources import TextSources
 
 _TAKEN = frozenset({"candidates", "chunks", "usageMetadata"})
 _OF_CANDIDATE = frozenset({"content", "finishMessage", "finishReason", "logprobsResult"})
@@ -58,7 +61,7 @@ def decode_completion(body: JsonObject) -> JsonObject:
     chunks = body["chunks"]
     if not isinstance(chunks, list) or len(body) != 1:
         raise BodyError("chunks", "the chunks must be a list")
-    whole = _with_whole_calls(chunks)
+    whole = with_joined_calls(chunks)
     check_message_arguments(_messages_in(whole), "chunks")
     return _joined([_decode_one(chunk) for chunk in whole])
 
@@ -118,7 +121,7 @@ def _decode_choice(choice: Any, path: str) -> JsonObject:
 
 
 def _check_index(choice: JsonObject, path: str) -> None:
-    if not isinstance(choice.get("index"), int | None):
+    if type(index := choice.get("index")) is not int and index is not None:
         raise BodyError(f"{path}.index", "an index must be an integer")
 
 
@@ -163,53 +166,91 @@ def _decode_parts(message: JsonObject, path: str) -> list[tuple[_Place, JsonObje
     return parts
 
 
-def completion_sources(body: JsonObject) -> Iterator[tuple[int, str]]:
-    """Yield the sources of the texts in a completion, in a chunk, or in joined chunks; not of thoughts."""
+def completion_sources(body: JsonObject) -> TextSources:
+    """Yield the sources of the texts in a completion, in a chunk, or in joined chunks."""
     joined = "chunks" in body and "choices" not in body
     for chunk in read_list(body, "chunks") if joined else [body]:
         for choice in read_list(chunk, "choices"):
             index = choice.get("index") or 0
             for field in ("message", "delta"):
                 message = read_object(choice, field)
-                yield from ((index, f"{field}.{key}") for key in ("content", "refusal") if message.get(key))
+                for key in (*REASONING, "content", "refusal"):
+                    if message.get(key):
+                        yield TextChannel(index, thought=key in REASONING), f"{field}.{key}"
 
 
 # ---- calls in pieces
 
 
-def is_piece(call: Any) -> bool:
-    """Return whether an item of a delta's tool calls continues a call that an earlier one began."""
-    return isinstance(call, dict) and not read_object(call, "function").get("name")
+def _is_piece(call: Any) -> bool:
+    """Return whether an item of a delta's tool calls continues a call that an earlier one began.
+
+    Raises BodyError if its name has another type, for which each client has a rule of its own.
+    """
+    if not isinstance(call, dict):
+        return False
+    name = read_object(call, "function").get("name")
+    if not isinstance(name, str | None):
+        raise BodyError("tool_calls.function.name", "the name of a function must be a string")
+    return not name
 
 
-def _with_whole_calls(chunks: Sequence[Any]) -> list[JsonObject]:
-    """Return the chunks with the pieces of each call in the chunk in which it begins. Raises BodyError."""
+def with_joined_calls(chunks: Sequence[Any]) -> list[JsonObject]:
+    """Return the chunks with the pieces of each call in the chunk in which it begins. Raises BodyError.
+
+    Chunks that have nothing but pieces of calls are left out. If all calls are whole, none is changed.
+    """
     merged: list[JsonObject] = []
-    begun: dict[tuple[Any, Any], tuple[JsonObject, list[str]]] = {}  # by choice and call: its last one
+    begun: dict[tuple[Any, Any], _BegunCall] = {}  # by choice and call: the last one
+    calls: list[_BegunCall] = []
     for number, chunk in enumerate(chunks):
         check_openai_fields(chunk, f"chunks[{number}]")
         if not isinstance(chunk.get("choices"), list | None):
             raise BodyError(f"chunks[{number}].choices", "the choices must be a list")
-        choices = []
-        for choice in read_list(chunk, "choices"):
-            new = choice
-            delta = read_object(choice, "delta") if isinstance(choice, dict) else {}
-            calls = delta.get("tool_calls")
-            if isinstance(calls, list) and calls:
-                _check_index(choice, f"chunks[{number}].choices")
-                whole = [_begun(call, choice.get("index"), begun, number) for call in calls]
-                kept = [call for call in whole if call is not None]
-                new = {**choice, "delta": {**delta, "tool_calls": kept}}
-            choices.append(new)
-        merged.append({**chunk, "choices": choices} if "choices" in chunk else chunk)
-    for call, pieces in begun.values():
+        choices = read_list(chunk, "choices")
+        new = [_with_begun_calls(choice, begun, calls, number) for choice in choices]
+        kept = [choice for choice in new if choice is not None]
+        if same_items(kept, choices):
+            merged.append(chunk)
+        elif kept or not chunk.keys() <= _OF_CHUNK:
+            merged.append({**chunk, "choices": kept})
+    if all(len(pieces) == 1 for _, pieces in calls):
+        return list(chunks)
+    for call, pieces in calls:
         call["function"]["arguments"] = "".join(pieces)
     return merged
 
 
+_BegunCall = tuple[JsonObject, list[str]]
+"""A copy of a call that begins, and the pieces of its arguments."""
+
+_OF_CHUNK = frozenset({"choices", "created", "id", "model", "object", "service_tier", "system_fingerprint"})
+"""Fields that all chunks of a completion have."""
+
+
+def _with_begun_calls(
+    choice: Any, begun: dict[tuple[Any, Any], _BegunCall], started: list[_BegunCall], number: int
+) -> Any:
+    """Return a choice with the calls that begin in it; None if it has nothing but pieces of others."""
+    delta = read_object(choice, "delta") if isinstance(choice, dict) else {}
+    calls = delta.get("tool_calls")
+    if not isinstance(calls, list) or not calls:
+        return choice
+    _check_index(choice, f"chunks[{number}].choices")
+    new = [each for call in calls if (each := _begun(call, choice.get("index"), begun, number)) is not None]
+    started += new
+    if new:
+        return {**choice, "delta": {**delta, "tool_calls": [call for call, _ in new]}}
+    left = {key: value for key, value in delta.items() if key != "tool_calls"}
+    is_empty = left.keys() <= {"role", "content"} and not left.get("content")
+    if is_empty and all(value is None for key, value in choice.items() if key not in ("index", "delta")):
+        return None
+    return {**choice, "delta": left}
+
+
 def _begun(
-    call: Any, choice: Any, begun: dict[tuple[Any, Any], tuple[JsonObject, list[str]]], number: int
-) -> JsonObject | None:
+    call: Any, choice: Any, begun: dict[tuple[Any, Any], _BegunCall], number: int
+) -> _BegunCall | None:
     """Return a copy of a call that begins here, or None for a piece of one, which is added to it."""
     path = f"chunks[{number}].tool_calls"
     check_openai_fields(call, path)
@@ -219,7 +260,7 @@ def _begun(
         raise BodyError(f"{path}.index", "an index must be an integer")
     if not isinstance(piece, str | None):
         raise BodyError(f"{path}.function.arguments", "a piece of arguments must be a string")
-    if is_piece(call):
+    if _is_piece(call):
         if (choice, index) not in begun:
             raise BodyError(path, "a piece of arguments needs the call that it belongs to")
         if any(value is not None for value in _unshown(call, function)):
@@ -231,12 +272,9 @@ def _begun(
             raise BodyError(f"{path}.id", "a piece of arguments has the ID of another call")
         pieces.append(piece or "")
         return None
-    if (choice, index) in begun:
-        first, pieces = begun[choice, index]
-        first["function"]["arguments"] = "".join(pieces)
     new = {**call, "function": dict(function)}
     begun[choice, index] = new, [piece or ""]
-    return new
+    return begun[choice, index]
 
 
 def _unshown(call: JsonObject, function: JsonObject) -> Iterator[Any]:
@@ -291,7 +329,7 @@ def encode_completion(body: JsonObject, response: JsonObject) -> JsonObject:
     if "chunks" not in body or "choices" in body:
         [new] = _with_reasons([body], [_encode_one(body, was, response)])
         return new
-    chunks = _with_whole_calls(body["chunks"])
+    chunks = with_joined_calls(body["chunks"])
     responses = [_decode_one(chunk) for chunk in chunks]
     edited = _split(responses, was, response)
     encoded = [

@@ -3,59 +3,22 @@
 The chunks of a function call are joined to one frame, from its first piece to the end of its choice, because
 a call is judged with all of its arguments. Other chunks pass one by one.
 
-Clients join calls that have the same index, each in its own way: the names, the arguments, or both. Therefore
-each call gets an index of its own, also in later chunks.
+Clients join calls that have the same index, and leave out chunks that they cannot read, each in its own way.
+Therefore each call is sent whole, in one chunk, and the calls of a choice are numbered as they are sent.
 """
 
+from collections import Counter
 from typing import Any
 
-from hookgate.translator.chat.answer import completion_chunks, is_piece
+from hookgate.translator.chat.answer import completion_chunks, with_joined_calls
+from hookgate.translator.chat.envelope import split_chunk
 from hookgate.translator.fields import BodyError, JsonObject, read_list, read_object, same_items
-from hookgate.translator.streaming.framing import KEPT_ITEM, Frame
+from hookgate.translator.streaming.framing import Frame
 from hookgate.translator.streaming.joining import DONE, JoinedEvents, read_frame
 from hookgate.translator.strictjson import encode_answer, may_contain
 
 _END = b"data: %b\n\n" % DONE
 _CALLS, _USAGE, _LOGPROBS = b'"tool_calls"', b'"usage"', b'"logprobs"'
-
-
-class _CallIndexes:
-    """The indexes that the client receives for the calls of one answer; each call of a choice has its own."""
-
-    def __init__(self) -> None:
-        self._next: dict[int, int] = {}  # by choice: the next free index
-        self._indexes: dict[tuple[int, Any], int] = {}  # by choice and the upstream's index: of the last call
-
-    def __len__(self) -> int:
-        return len(self._indexes)
-
-    def apply_to(self, chunk: JsonObject) -> JsonObject:
-        """Return a chunk with these indexes; the same object if it has them. Raises BodyError."""
-        choices = read_list(chunk, "choices")
-        new = [self._apply_to_choice(choice) for choice in choices]
-        return chunk if same_items(new, choices) else {**chunk, "choices": new}
-
-    def _apply_to_choice(self, choice: Any) -> Any:
-        if not isinstance(choice, dict):
-            return choice
-        delta = read_object(choice, "delta")
-        calls = read_list(delta, "tool_calls")
-        new = [self._with_index(call, _choice_index(choice)) for call in calls]
-        return choice if same_items(new, calls) else {**choice, "delta": {**delta, "tool_calls": new}}
-
-    def _with_index(self, call: Any, choice: int) -> Any:
-        if not isinstance(call, dict):
-            return call
-        given = call.get("index")
-        if type(given) is not int and given is not None:
-            raise BodyError("tool_calls.index", "an index must be an integer")
-        if is_piece(call):
-            index = self._indexes.get((choice, given))
-        else:
-            free = self._next.get(choice, 0)
-            index = free if given is None else max(given, free)
-            self._indexes[choice, given], self._next[choice] = index, index + 1
-        return call if index in (None, given) else {**call, "index": index}
 
 
 def _without_logprobs(choice: Any) -> Any:
@@ -81,16 +44,11 @@ class CompletionChunks(JoinedEvents):
         self._hides_usage = False
         self._choices = 1
         self._calling: set[int] = set()  # the indexes of choices with a call that may continue
-        self._call_indexes = _CallIndexes()
+        self._sent_calls: Counter[int] = Counter()  # by choice
 
     def reset_decoder(self) -> None:
         super().reset_decoder()
         self._calling = set()
-        self._call_indexes = _CallIndexes()
-
-    @property
-    def kept_bytes(self) -> int:
-        return super().kept_bytes + KEPT_ITEM * len(self._call_indexes)
 
     def expect_choices(self, number: int) -> None:
         """Set the number of choices, by default one, for which the request asks. No others may have calls."""
@@ -107,13 +65,13 @@ class CompletionChunks(JoinedEvents):
             raise BodyError("", "it ends in the middle of a function call")
         self._calling.clear()
 
-    def _received(self, frame: Frame) -> Frame:
-        frame = super()._received(frame)
-        if not may_contain(frame.data, _CALLS):
-            return frame
+    def _received(self, frame: Frame) -> list[Frame]:
+        [frame] = super()._received(frame)
         chunk = read_frame(frame.data)
-        new = self._call_indexes.apply_to(chunk)
-        return frame if new is chunk else Frame(_framed(new), encode_answer(new))
+        chunks = split_chunk(chunk)
+        if len(chunks) == 1 and chunks[0] is chunk:
+            return [frame]
+        return [Frame(_framed(each), encode_answer(each)) for each in chunks]
 
     def _hold(self, frame: Frame) -> None:
         """Hold a chunk without its log probabilities, whose tokens hooks could not judge as one text."""
@@ -149,18 +107,36 @@ class CompletionChunks(JoinedEvents):
 
     def encode(self, frame: Frame, data: bytes) -> bytes:
         hides = self._hides_usage and may_contain(data, _USAGE)
-        if data is frame.data and not hides:
+        if data is frame.data and not hides and not may_contain(data, _CALLS):
             return super().encode(frame, data)
         value = read_frame(data)
         chunks = value["chunks"] if "chunks" in value and "choices" not in value else [value]
-        kept = [chunk for chunk in chunks if not (hides and _is_usage(chunk))]
-        if data is frame.data and len(kept) == len(chunks):
+        kept = [chunk for chunk in with_joined_calls(chunks) if not (hides and _is_usage(chunk))]
+        new = [self._numbered(chunk) for chunk in kept]
+        if data is frame.data and same_items(new, chunks):
             return super().encode(frame, data)
-        return self._missing_end() + b"".join(map(_framed, kept))
+        return self._missing_end() + b"".join(map(_framed, new))
+
+    def _numbered(self, chunk: JsonObject) -> JsonObject:
+        """Return a chunk that is sent, with its calls numbered; the same object if they are."""
+        choices = read_list(chunk, "choices")
+        new = [self._with_indexes(choice) for choice in choices]
+        return chunk if same_items(new, choices) else {**chunk, "choices": new}
+
+    def _with_indexes(self, choice: JsonObject) -> JsonObject:
+        delta = read_object(choice, "delta")
+        calls = read_list(delta, "tool_calls")
+        index = _choice_index(choice)
+        new = [
+            call if type(call.get("index")) is int and call["index"] == number else {**call, "index": number}
+            for number, call in enumerate(calls, self._sent_calls[index])
+        ]
+        self._sent_calls[index] += len(calls)
+        return choice if same_items(new, calls) else {**choice, "delta": {**delta, "tool_calls": new}}
 
     def event(self, data: bytes) -> bytes:
         """Return the bytes of all chunks of a whole completion, and of their end."""
-        chunks = completion_chunks(read_frame(data))
+        chunks = map(self._numbered, completion_chunks(read_frame(data)))
         return self._missing_end() + b"".join(map(_framed, chunks)) + _END
 
 

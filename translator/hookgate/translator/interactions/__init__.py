@@ -14,13 +14,14 @@ from hookgate.translator.interactions.answer import (
     without_unfinished,
 )
 from hookgate.translator.interactions.contents import check_names
-from hookgate.translator.interactions.events import decode_event, encode_event, interaction_sources
+from hookgate.translator.interactions.events import InteractionSources, decode_event, encode_event
 from hookgate.translator.interactions.framing import InteractionEvents, first_event
 from hookgate.translator.interactions.request import InteractionRequest
 
 __all__ = [
     "InteractionEvents",
     "InteractionRequest",
+    "InteractionSources",
     "check_names",
     "decode_event",
     "decode_interaction",
@@ -28,7 +29,6 @@ __all__ = [
     "encode_interaction",
     "first_event",
     "has_ended",
-    "interaction_sources",
     "new_interaction",
     "without_unfinished",
 ]

@@ -5,7 +5,7 @@ A function call is judged whole: `InteractionEvents` joins its events to `{"even
 one response with the complete call.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,8 @@ from hookgate.translator.interactions.steps import (
     is_call_of_client,
 )
 from hookgate.translator.openai.calls import check_argument_values
+from hookgate.translator.streaming.events import TextChannel
+from hookgate.translator.streaming.sources import TextSources
 from hookgate.translator.strictjson import dumps, loads
 
 NEXT = -1
@@ -65,38 +67,64 @@ def decode_event(event: JsonObject) -> JsonObject:
     return response
 
 
-def interaction_sources(body: JsonObject) -> Iterator[tuple[int, str]]:
-    """Yield the sources of the texts in an interaction, in an event, or in joined events; not of thoughts."""
-    events = read_list(body, "events") if "events" in body and "event_type" not in body else [body]
-    for event in events:
-        kind = event.get("event_type")
-        for step in [*read_list(event, "steps"), read_object(event, "step")]:
-            if step.get("type") not in _NO_TEXT:
-                yield from _content_sources(read_list(step, "content"), step.get("type"), "model_output")
-        delta = event.get("delta")
-        if isinstance(delta, dict) and delta.get("type") != "thought_summary":
-            inner = delta.get("content")
-            contents = inner if isinstance(inner, list) else [delta, inner]
-            yield from _content_sources(contents, kind, "step.delta", of=str(delta.get("type")))
+class InteractionSources:
+    """The sources of the texts of one interaction: what a text is, and the step in which it is.
 
-
-_NO_TEXT = ("thought", "user_input")
-
-
-def _content_sources(
-    contents: Sequence[Any], kind: Any, usual: str, of: str | None = None
-) -> Iterator[tuple[int, str]]:
-    """Yield the sources of the texts among contents.
-
-    `kind` is the type of the step or event that has them, and `usual` that of those which clients know. `of`
-    is the type of the delta that has them.
+    Clients know the texts of some steps only.
     """
-    for content in contents:
-        if isinstance(content, str) and content:
-            yield 0, of or str(kind)
-        elif isinstance(content, dict) and is_text(content) and content["text"]:
-            own = of or str(content.get("type", "text"))
-            yield 0, own if kind == usual else str(kind)
+
+    def __init__(self) -> None:
+        self._steps: dict[Any, str] = {}  # the types of steps that have begun, by their indexes
+
+    def of(self, body: JsonObject) -> TextSources:
+        """Yield the sources of the texts in an interaction, in an event, or in joined events."""
+        events = read_list(body, "events") if "events" in body and "event_type" not in body else [body]
+        for event in events:
+            for step in read_list(event, "steps"):
+                yield from _step_sources(step, "")
+            if _has_a_step(event):
+                kind = str(read_object(event, "step").get("type"))
+                if len(self._steps) < _MOST_STEPS:
+                    self._steps[event.get("index")] = kind
+                yield from _step_sources(read_object(event, "step"), " at its beginning")
+            delta = event.get("delta")
+            if isinstance(delta, dict):
+                own = self._steps.get(event.get("index"), "")
+                where = "" if event.get("event_type") == "step.delta" else f" of {event.get('event_type')}"
+                yield from _delta_sources(delta, f"{own}{where}")
+
+
+_MOST_STEPS = 10_000
+
+
+def _has_a_step(event: JsonObject) -> bool:
+    return isinstance(event.get("step"), dict)
+
+
+def _step_sources(step: JsonObject, where: str) -> TextSources:
+    kind = str(step.get("type"))
+    for name, thought in (("summary", True), ("content", kind == "thought")):
+        for content in read_list(step, name):
+            if text_type := _text_type(content):
+                yield TextChannel(0, thought), f"{text_type} in {kind}{where}"
+
+
+def _delta_sources(delta: JsonObject, step: str) -> TextSources:
+    kind = str(delta.get("type"))
+    inner = delta.get("content")
+    for content in inner if isinstance(inner, list) else [delta, inner]:
+        if text_type := _text_type(content, kind):
+            of = kind if text_type == kind else f"{kind} with {text_type}"
+            yield TextChannel(0, thought=kind == "thought_summary"), f"{of} in {step}"
+
+
+def _text_type(content: Any, of_string: str = "") -> str:
+    """Return the type of a content with a text; nothing if it has none."""
+    if isinstance(content, str) and content:
+        return of_string or "text"
+    if isinstance(content, dict) and is_text(content) and content["text"]:
+        return str(content.get("type", "text"))
+    return ""
 
 
 def _decoded(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:
@@ -448,6 +476,23 @@ def step_events(step: JsonObject, index: int) -> list[JsonObject]:
         *({"event_type": "step.delta", "index": index, "delta": delta} for delta in deltas),
         {"event_type": "step.stop", "index": index},
     ]
+
+
+def with_deltas(event: JsonObject) -> list[JsonObject]:
+    """Return an event; if an output begins with contents, which not all clients read, it and their deltas."""
+    step = event.get("step")
+    if event.get("event_type") != "step.start" or not isinstance(step, dict):
+        return [event]
+    contents = step.get("content")
+    if step.get("type") != "model_output" or not isinstance(contents, list) or not contents:
+        return [event]
+    if not all(isinstance(content, dict) and content.keys() == {"type", "text"} for content in contents):
+        return [event]  # as a delta, another content could mean something else
+    if any(content["type"] != "text" for content in contents):
+        return [event]
+    at: JsonObject = {"event_type": "step.delta", "index": event.get("index")}
+    begun = {**event, "step": without(step, "content")}
+    return [begun, *({**at, "delta": content} for content in contents)]
 
 
 def interaction_events(body: JsonObject) -> list[JsonObject]:

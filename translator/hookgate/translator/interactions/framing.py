@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hookgate.translator.fields import BodyError, JsonObject, read_object
-from hookgate.translator.interactions.events import NEXT, interaction_events
+from hookgate.translator.interactions.events import NEXT, interaction_events, with_deltas
 from hookgate.translator.interactions.steps import is_call_of_client
 from hookgate.translator.streaming.framing import Frame, ServerSentEvents
 from hookgate.translator.streaming.joining import (
@@ -19,6 +19,7 @@ from hookgate.translator.streaming.joining import (
     with_names,
     with_own_name,
 )
+from hookgate.translator.strictjson import encode_answer
 
 _END = b"event: done\ndata: %b\n\n" % DONE
 _NAMES = rb"event: ?(?:interaction\.[a-z_]+|step\.[a-z_]+|error|done)[ \t]*"
@@ -83,6 +84,12 @@ class InteractionEvents(JoinedEvents):
     def _joined(self, frames: list[Frame]) -> list[Frame]:
         return super()._joined([_checked(frame) for frame in frames])
 
+    def _received(self, frame: Frame) -> list[Frame]:
+        [frame] = super()._received(frame)
+        event = read_frame(frame.data)
+        events = with_deltas(event)
+        return [frame] if events[0] is event else [Frame(_framed(e), encode_answer(e)) for e in events]
+
     def _check_end(self, *, done: bool) -> None:
         if any(self._open.values()):
             raise BodyError("", "it ends in the middle of a function call")
@@ -98,7 +105,11 @@ class InteractionEvents(JoinedEvents):
             self._passed.add(hash(id_))
             self._reached = id_ == self._after
         kind, index = event.get("event_type"), event.get("index")
-        if type(index) is not int:
+        if not isinstance(event.get("event_id"), str | None):
+            raise BodyError("event_id", "the ID of an event must be a string")
+        if type(index) is not int or index < 0:
+            if kind in ("step.start", "step.delta"):
+                raise BodyError("index", "an index must be an integer, and not negative")
             return
         if kind == "step.delta" and index in self._stopped:
             raise BodyError("index", "a step continues after its end")
@@ -106,8 +117,8 @@ class InteractionEvents(JoinedEvents):
             step = read_object(event, "step")
             self._open[index] = str(step.get("type")).endswith("_call")
             self._called = self._called or is_call_of_client(step)
-        elif kind == "step.delta" and index not in self._open:  # as in a stream that was resumed
-            self._open[index] = read_object(event, "delta").get("type") == "arguments_delta"
+        elif kind == "step.delta" and index not in self._open:
+            raise BodyError("index", "a step continues before its beginning")
         elif kind == "step.stop":
             self._open.pop(index, None)
             self._stopped.add(index)

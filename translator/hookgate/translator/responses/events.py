@@ -6,12 +6,12 @@ gives them the texts that the client has received. A function call is judged who
 events to `{"events": […]}`, which is shown as one response with the complete call.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hookgate.translator.conversation.candidates import candidate_of, group_parts, parts_of_answer
-from hookgate.translator.fields import BodyError, JsonObject, read_list, read_object, same
+from hookgate.translator.fields import BodyError, JsonObject, is_text, read_list, read_object, same
 from hookgate.translator.responses.answer import (
     check_response_fields,
     metadata_as_usage,
@@ -26,6 +26,8 @@ from hookgate.translator.responses.items import (
     encode_items,
     type_of_item,
 )
+from hookgate.translator.streaming.events import TextChannel
+from hookgate.translator.streaming.sources import TextSources
 
 NEXT = -1
 """The output index of an item that hooks have added: the framing replaces it with the next free one."""
@@ -132,30 +134,34 @@ def is_joined(event: JsonObject) -> bool:
     return "events" in event and "type" not in event
 
 
-def response_sources(body: JsonObject) -> Iterator[tuple[int, str]]:
-    """Yield the sources of the texts in a response, in an event, or in joined events; not of thoughts."""
+def response_sources(body: JsonObject) -> TextSources:
+    """Yield the sources of the texts in a response, in an event, or in joined events."""
     events = read_list(body, "events") if "events" in body and "type" not in body else [body]
     for event in events:
         kind = event.get("type")
         if not isinstance(kind, str):
             yield from (source for item in read_list(event, "output") for source in _item_sources(item))
-        elif isinstance(event.get("delta"), str) and event["delta"] and kind != ARGUMENTS:
+        elif isinstance(event.get("delta"), str) and event["delta"] and kind.endswith(".delta"):
             source = KIND_OF_DELTA[kind].content if kind in KIND_OF_DELTA else kind
-            if source not in _THOUGHTS and kind.endswith(".delta"):
-                yield 0, source
+            if kind != ARGUMENTS:
+                yield TextChannel(0, thought=source in _THOUGHTS), source
 
 
 _THOUGHTS = ("reasoning_text", "summary_text")
 
 
-def _item_sources(item: JsonObject) -> Iterator[tuple[int, str]]:
+def _item_sources(item: JsonObject) -> TextSources:
     """Yield the sources of the texts in an item of a response."""
-    for content in read_list(item, "content"):
+    for content in [*read_list(item, "summary"), *read_list(item, "content")]:
         kind = content.get("type") if isinstance(content, dict) else None
-        if kind not in _THOUGHTS and (is_content_text(content) or isinstance(content.get("text"), str)):
-            yield 0, str(kind if item.get("type") == "message" else item.get("type"))
+        has_text = is_content_text(content) or (isinstance(content, dict) and is_text(content))
+        if kind in _THOUGHTS and has_text and content["text"]:
+            yield TextChannel(0, thought=True), kind
+        elif kind not in _THOUGHTS and has_text:
+            own = kind if item.get("type") == "message" else item.get("type")
+            yield TextChannel(0, thought=False), str(own)
     if isinstance(item.get("text"), str):
-        yield 0, str(item.get("type"))
+        yield TextChannel(0, thought=False), str(item.get("type"))
 
 
 def _decoded(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:

@@ -50,10 +50,11 @@ class ReceivedItems:
     """The items of one answer, as far as the upstream has streamed them."""
 
     def __init__(self) -> None:
-        self._items: dict[int, object] = {}  # the ID of each item, by its index
+        self._items: dict[int, str] = {}  # the ID of each item, by its index
         self._ids: dict[str, int] = {}
         self._id_bytes = 0
         self._texts: dict[TextPlace, StreamedText] = {}
+        self._latest: dict[tuple[int, str], int] = {}  # by item and list: the number of the last text
         self._ended: set[tuple[str, TextPlace]] = set()  # texts whose end was repeated, by the event's type
         self._ended_items: set[int] = set()
         self._size = 0
@@ -79,7 +80,7 @@ class ReceivedItems:
         if kind in BEGINNINGS:
             return [_without_output(event)]
         if kind in (BEGUN, ENDED):
-            return self._begin_item(event) if kind == BEGUN else [*self._end_item(event), event]
+            return self._begin_item(event) if kind == BEGUN else self._end_item(event)
         if kind in ENDINGS:
             self._has_ended = True
             return [*self._end(read_object(event, "response")), event]
@@ -101,7 +102,14 @@ class ReceivedItems:
         elif kind == ALL_ARGUMENTS:
             place = self._end_place(kind, TextPlace(read_index(event), _ARGUMENTS, 0))
             missing = self._missing(place, CALL, event.get("arguments"))
-        return [*missing, event]
+        else:
+            return [event]
+        return [*missing, self._with_id(event)]
+
+    def _with_id(self, event: JsonObject) -> JsonObject:
+        """Return an event of a text with the ID of its item, without which some clients leave it out."""
+        id_ = self._items[read_index(event)]
+        return event if event.get("item_id") == id_ else {**event, "item_id": id_}
 
     # ---- items
 
@@ -111,10 +119,11 @@ class ReceivedItems:
             raise BodyError("item", "an item must be an object")
         if index in self._items:
             raise BodyError("output_index", "an item begins twice")
-        self._items[index], self._open[index] = item.get("id"), item.get("type") == CALL
-        if isinstance(id_ := item.get("id"), str):
-            self._ids[id_] = index
-            self._id_bytes += len(id_)
+        if (named := _with_own_id(item, index)) is not item:
+            event, item = {**event, "item": named}, named
+        id_ = item["id"]
+        self._items[index], self._open[index], self._ids[id_] = id_, item.get("type") == CALL, index
+        self._id_bytes += len(id_)
         for name, number, _ in texts_of_item(item):
             self._texts[TextPlace(index, name, number)] = StreamedText()
         bare = bare_item(item)
@@ -122,7 +131,7 @@ class ReceivedItems:
         return [begun, *self._missing_in(index, item)]
 
     def _end_item(self, event: JsonObject) -> list[JsonObject]:
-        """Return the events that are missing before the end of an item."""
+        """Return the event with which an item ends, after those that are missing before it."""
         index, item = read_index(event), event.get("item")
         if not isinstance(item, dict):
             raise BodyError("item", "an item must be an object")
@@ -135,7 +144,8 @@ class ReceivedItems:
         missing = self._missing_in(index, item)
         self._ended_items.add(index)
         self._open.pop(index, None)
-        return [*begun, *missing]
+        named = _with_own_id(item, index)
+        return [*begun, *missing, event if named is item else {**event, "item": named}]
 
     def _end(self, response: JsonObject) -> list[JsonObject]:
         """Return the events that are missing before the end of a response."""
@@ -154,7 +164,7 @@ class ReceivedItems:
                     raise BodyError(f"response.output[{position}]", _DIFFERS)
                 continue
             ended: JsonObject = {"type": ENDED, "output_index": index, "item": item}
-            events += [*self._end_item(ended), ended]
+            events += self._end_item(ended)
         return events
 
     # ---- texts
@@ -169,6 +179,7 @@ class ReceivedItems:
             raise BodyError("part", "a content begins twice")
         if begins:
             self._texts[place] = StreamedText()
+        event = self._with_id(event)
         if not isinstance(part, dict) or not is_content_text(part):
             return [event]
         missing = self._missing(place, part["type"], content_text(part))
@@ -233,9 +244,25 @@ class ReceivedItems:
     def _add(self, place: TextPlace, piece: object) -> None:
         if not isinstance(piece, str | None):
             raise BodyError("delta", "it must be a string, since hooks cannot inspect other types")
+        if piece:
+            latest = self._latest.get(place[:2], 0)
+            if place.number < latest:
+                raise BodyError(place.list_name, "a text goes on after the next one")
+            self._latest[place[:2]] = place.number
         self._size += self._texts.setdefault(place, StreamedText()).append(piece or "")
         if self._size > MAX_EVENT:
             raise BodyError("", f"its texts are larger than {MAX_EVENT} bytes")
+
+
+def _with_own_id(item: JsonObject, index: int) -> JsonObject:
+    """Return an item with an ID, without which clients leave it out; the same object if it has one.
+
+    Raises BodyError if the ID is not a string.
+    """
+    id_ = item.get("id")
+    if not isinstance(id_, str | None):
+        raise BodyError("item.id", "an ID must be a string")
+    return item if id_ else {**item, "id": f"item_{index}"}
 
 
 def _without_output(event: JsonObject) -> JsonObject:

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from hookgate.translator.fields import BodyError, JsonObject
+from hookgate.translator.strictjson import with_whole_characters
 
 MAX_EVENT = 16 * 1024 * 1024
 """The maximum size of an event in bytes, including its framing. Inline images may have a few megabytes."""
@@ -33,6 +34,15 @@ class Frame:
     """Whether `raw` is `data: `, the data on one line, and a blank line, as in nearly all events."""
     is_bare: bool = field(default=False, compare=False)
     """Whether it is an error without any framing, which is sent without framing, too."""
+
+
+def with_whole_text(frame: Frame) -> Frame:
+    """Return a frame with U+FFFD in place of each lone surrogate; the same object if there are none."""
+    if (data := with_whole_characters(frame.data)) is frame.data:
+        return frame
+    if frame.data in frame.raw:  # as in nearly all frames: looking for surrogates takes long
+        return Frame(frame.raw.replace(frame.data, data, 1), data)
+    return Frame(with_whole_characters(frame.raw), data)
 
 
 class Framing(ABC):

@@ -2,13 +2,21 @@
 
 import re
 from abc import abstractmethod
+from itertools import chain
 from typing import Any, ClassVar
 
 import orjson
 
 from hookgate.translator.fields import BodyError, JsonObject
-from hookgate.translator.streaming.framing import KEPT_ITEM, MAX_EVENT, Frame, Framing, ServerSentEvents
-from hookgate.translator.strictjson import encode_answer, with_whole_characters
+from hookgate.translator.streaming.framing import (
+    KEPT_ITEM,
+    MAX_EVENT,
+    Frame,
+    Framing,
+    ServerSentEvents,
+    with_whole_text,
+)
+from hookgate.translator.strictjson import encode_answer
 
 DONE = b"[DONE]"
 """The data of the event after the last one."""
@@ -74,9 +82,9 @@ class JoinedEvents(HeldEvents):
         self._check_end(done=False)
         return [*frames, *self._release()]
 
-    def _received(self, frame: Frame) -> Frame:
-        """Return a frame as it is judged and sent; the same object if it needs no change."""
-        return _repaired(frame)
+    def _received(self, frame: Frame) -> list[Frame]:
+        """Return a frame as it is judged and sent: as several if clients would leave out some of it."""
+        return [_repaired(frame)]
 
     @abstractmethod
     def _is_continued(self, data: bytes) -> bool:
@@ -88,7 +96,7 @@ class JoinedEvents(HeldEvents):
 
     def _joined(self, frames: list[Frame]) -> list[Frame]:
         out: list[Frame] = []
-        for frame in map(self._received, frames):
+        for frame in chain.from_iterable(map(self._received, frames)):
             if frame.data.strip() == DONE:
                 self._check_end(done=True)
                 out += [*self._release(), Frame(frame.raw, b"")]
@@ -107,7 +115,7 @@ def _repaired(frame: Frame) -> Frame:
     data = frame.data
     if len(data) > _MAX_REPAIRED or not _SURROGATE.search(data) or read_frame(data):
         return frame
-    return Frame(with_whole_characters(frame.raw), with_whole_characters(data))
+    return with_whole_text(frame)
 
 
 def read_frame(data: bytes) -> JsonObject:

@@ -38,7 +38,7 @@ class DialectAdapter(Protocol):
         """Return the GenerateContentResponse."""
 
     def text_sources(self, body: JsonObject) -> TextSources:
-        """Return the sources of the texts of an answer or event, in order, except those of thoughts."""
+        """Return the sources of the texts of an answer or event, in order."""
 
     def encode_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         """Return the body with the given response."""

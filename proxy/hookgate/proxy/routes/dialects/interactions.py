@@ -10,12 +10,12 @@ from hookgate.translator.fields import JsonObject, read, snake
 from hookgate.translator.interactions import (
     InteractionEvents,
     InteractionRequest,
+    InteractionSources,
     check_names,
     decode_event,
     decode_interaction,
     encode_event,
     encode_interaction,
-    interaction_sources,
     new_interaction,
 )
 from hookgate.translator.streaming.sources import TextSources
@@ -33,6 +33,7 @@ class Interactions:
         self._earlier = earlier
         self._request: InteractionRequest | None = None
         self._model = ""
+        self._sources = InteractionSources()
 
     def decode_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         self._request = InteractionRequest(body, self._earlier)
@@ -61,7 +62,7 @@ class Interactions:
         return decode_event(body) if "event_type" in body or "events" in body else decode_interaction(body)
 
     def text_sources(self, body: JsonObject) -> TextSources:
-        return interaction_sources(body)
+        return self._sources.of(body)
 
     def encode_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         is_event = "event_type" in body or "events" in body

@@ -1,0 +1,190 @@
+"""The envelope of a chunk with text or calls: fields of which clients know the types, and nothing else.
+
+Some clients leave out a chunk with a field of another type, and join the texts before and after it, while
+hooks have read the text in between. Therefore everything else comes in a chunk of its own, without text.
+"""
+
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any
+
+from hookgate.translator.chat.messages import REASONING
+from hookgate.translator.fields import BodyError, JsonObject, read_list
+
+_KIND = "chat.completion.chunk"
+_TEXT, _NUMBER, _EMPTY = (str, NoneType), (int, float, NoneType), (NoneType,)
+
+_Types = Mapping[str, tuple[type, ...]]
+
+_TOP: _Types = {
+    "id": _TEXT,
+    "object": (str,),
+    "created": _NUMBER,
+    "model": _TEXT,
+    "choices": (list, NoneType),
+    "usage": (dict, NoneType),
+    "system_fingerprint": _TEXT,
+    "service_tier": _TEXT,
+}
+_CHOICE: _Types = {"index": (int,), "delta": (dict,), "finish_reason": _TEXT, "logprobs": _EMPTY}
+_DELTA: _Types = {
+    **dict.fromkeys(("role", "content", "refusal", *REASONING), _TEXT),
+    "tool_calls": (list, NoneType),
+    "extra_content": (dict, NoneType),
+    **dict.fromkeys(("function_call", "audio", "annotations"), _EMPTY),
+}
+_CALL: _Types = {
+    "index": (int, NoneType),
+    "id": _TEXT,
+    "type": _TEXT,
+    "function": (dict,),
+    "extra_content": (dict, NoneType),
+}
+_FUNCTION: _Types = {"name": _TEXT, "arguments": _TEXT}
+_OF_GOOGLE: _Types = {"thought": (bool, NoneType), "thought_signature": _TEXT}
+_TOKEN: _Types = {
+    "token": (str,),
+    "logprob": (int, float),
+    "bytes": (list, NoneType),
+    "top_logprobs": (list,),
+}
+
+_SHOWN = ("content", "refusal", "tool_calls", *REASONING)
+"""The fields of a delta that hooks are shown as parts."""
+
+
+def split_chunk(chunk: JsonObject) -> list[JsonObject]:
+    """Return the chunk alone if clients cannot leave it out, or else its texts and calls, and then the rest.
+
+    Raises BodyError if it has an error beside its choices.
+    """
+    choices = read_list(chunk, "choices")
+    if not any(map(_has_text, choices)):
+        return [chunk]
+    if chunk.get("error") is not None:
+        raise BodyError("error", "it stands beside choices; some clients show only one of them")
+    if _fits_top(chunk) and all(map(_fits_choice, choices)):
+        return [chunk]
+    top = {key: value for key, value in chunk.items() if _is_of(_TOP, key, value)}
+    usage = top.get("usage")
+    if usage is not None and not _fits_usage(usage):
+        del top["usage"]
+    top["object"] = _KIND
+    shared = {key: value for key, value in top.items() if key != "usage"}
+    more = {key: value for key, value in chunk.items() if key not in (*_TOP, "error")}
+    if usage is not None and "usage" not in top:
+        more["usage"] = usage
+    shown, others = [], []
+    for number, choice in enumerate(choices):
+        own, other = _split_choice(choice, number)
+        shown.append(own)
+        others += other
+    rest = [{**shared, **more, "choices": others}] if others or more else []
+    return [{**top, "choices": shown}, *rest]
+
+
+def _split_choice(choice: Any, number: int) -> tuple[Any, list[Any]]:
+    """Return what a choice shows, and a choice with the rest, if there is any."""
+    if not isinstance(choice, dict) or not isinstance(choice.get("delta"), dict):
+        return choice, []
+    delta = choice["delta"]
+    own = {key: value for key, value in delta.items() if key in _SHOWN or _fits_delta(key, value)}
+    if "tool_calls" in own and not _fits_calls(own["tool_calls"]) and _has_text(choice, besides_calls=True):
+        del own["tool_calls"]
+    index = choice.get("index")
+    new: JsonObject = {"index": number if index is None else index, "delta": own}
+    new |= {key: choice[key] for key in ("finish_reason",) if key in choice}
+    if "logprobs" in choice:
+        new["logprobs"] = choice["logprobs"] if _fits_logprobs(choice["logprobs"]) else None
+    more = {key: value for key, value in choice.items() if key not in _CHOICE}
+    rest = {key: value for key, value in delta.items() if key not in own and key != "role"}
+    if not more and not rest:
+        return new, []
+    return new, [{"index": new["index"], "delta": rest, **more}]
+
+
+def _has_text(choice: Any, *, besides_calls: bool = False) -> bool:
+    delta = choice.get("delta") if isinstance(choice, dict) else None
+    if not isinstance(delta, dict):
+        return False
+    return any(delta.get(key) for key in _SHOWN if not (besides_calls and key == "tool_calls"))
+
+
+def _is_of(types: _Types, key: str, value: Any) -> bool:
+    return type(value) in types.get(key, ())
+
+
+def _fits(obj: Any, types: _Types) -> bool:
+    """Return whether an object has nothing but fields with these types."""
+    if type(obj) is not dict:
+        return False
+    return all(type(value) in types.get(key, ()) for key, value in obj.items())
+
+
+def _fits_top(chunk: JsonObject) -> bool:
+    if not _fits(chunk, _TOP) or chunk.get("object") != _KIND:
+        return False
+    return (usage := chunk.get("usage")) is None or _fits_usage(usage)
+
+
+def _fits_usage(usage: JsonObject) -> bool:
+    """Return whether a usage has numbers, and details with numbers, alone."""
+    for key, value in usage.items():
+        if key.endswith("_details") and type(value) is dict:
+            if any(type(count) not in _NUMBER for count in value.values()):
+                return False
+        elif type(value) not in (_EMPTY if key.endswith("_details") else _NUMBER):
+            return False
+    return True
+
+
+def _fits_choice(choice: Any) -> bool:
+    if type(choice) is not dict or type(choice.get("index")) is not int:
+        return False
+    for key, value in choice.items():
+        if not _is_of(_CHOICE, key, value) and not (key == "logprobs" and _fits_logprobs(value)):
+            return False
+    return all(_fits_delta(key, value) for key, value in choice.get("delta", {}).items())
+
+
+def _fits_delta(key: str, value: Any) -> bool:
+    if not _is_of(_DELTA, key, value):
+        return False
+    if key == "role":
+        return value in ("assistant", None)
+    if key == "tool_calls":
+        return _fits_calls(value)
+    return key != "extra_content" or _fits_extra(value)
+
+
+def _fits_calls(calls: Any) -> bool:
+    for call in calls or ():
+        if not _fits(call, _CALL) or not _fits(call.get("function"), _FUNCTION):
+            return False
+        if not _fits_extra(call.get("extra_content")):
+            return False
+    return True
+
+
+def _fits_extra(extra: JsonObject | None) -> bool:
+    """Return whether an extra content is what Gemini has: whether a text is a thought, and a signature."""
+    return not extra or (extra.keys() == {"google"} and _fits(extra["google"], _OF_GOOGLE))
+
+
+def _fits_logprobs(logprobs: Any) -> bool:
+    if logprobs is None:
+        return True
+    if type(logprobs) is not dict or not logprobs.keys() <= {"content", "refusal"}:
+        return False
+    for tokens in logprobs.values():
+        if tokens is None:
+            continue
+        if type(tokens) is not list or not all(map(_fits_token, tokens)):
+            return False
+    return True
+
+
+def _fits_token(token: Any) -> bool:
+    if not _fits(token, _TOKEN) or not {"token", "logprob", "top_logprobs"} <= token.keys():
+        return False
+    return all(_fits(each, _TOKEN) and {"token", "logprob"} <= each.keys() for each in token["top_logprobs"])
