@@ -9,8 +9,8 @@ from yarl import URL
 
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.policies.options import Options
-from hookgate.hooks.policies.redact.redaction import SCOPES, Scope
 from hookgate.hooks.policies.services.texts import Text, find_texts, find_values, with_texts_at
+from hookgate.hooks.policies.speakers import SCOPES, Scope
 from hookgate.hooks.runners.service_client import ServiceClient, read_json_object
 from hookgate.hooks.session import SessionContext
 from hookgate.translator.fields import JsonObject
