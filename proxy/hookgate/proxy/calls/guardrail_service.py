@@ -10,6 +10,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeTool, BeforeToolSelection, Engine, Verdict
+from hookgate.hooks.errors import first_mistake
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.session import CallState
 from hookgate.proxy.calls.call import Call
@@ -68,11 +69,8 @@ def _read(body: JsonObject) -> Check:
     try:
         return Check.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ApiError(
-            400, f"Invalid check of a guardrail: {place}: {first['msg']}", "EVENT_REFUSED"
-        ) from None
+        problem = f"Invalid check of a guardrail: {first_mistake(error, 'the check')}"
+        raise ApiError(400, problem, "EVENT_REFUSED") from None
 
 
 async def _decide(judge: Judge, check: Check) -> JsonObject:
