@@ -9,12 +9,14 @@ from hookgate.hooks.dialects.dialect import (
     Json,
     fields,
     parts,
+    read_notification,
+    read_prompt,
     read_reason,
     read_trigger,
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import Tools, as_object, result_text
+from hookgate.hooks.dialects.tools import Tools, as_object, failed_result, result_text
 from hookgate.hooks.settings import claude_names
 from hookgate.translator.strictjson import dumps
 
@@ -42,15 +44,7 @@ def read_result(document: Json) -> Json:
 
 def read_failure(document: Json) -> Json:
     """Return the fields of a failed tool's result."""
-    error = text(document, "error")
-    return {**read_tool(document), "tool_response": {"llmContent": error, "error": error}}
-
-
-def read_prompt(document: Json) -> Json:
-    """Return the prompt. Raises ValueError."""
-    if not isinstance(document.get("prompt"), str):
-        raise ValueError("prompt: must be a string")
-    return {"prompt": document["prompt"]}
+    return {**read_tool(document), "tool_response": failed_result(text(document, "error"))}
 
 
 def read_final_answer(document: Json) -> Json:
@@ -62,14 +56,6 @@ def read_final_answer(document: Json) -> Json:
 def read_start(document: Json) -> Json:
     """Return the source of a session."""
     return {"source": {"compact": "compress"}.get(source := text(document, "source"), source) or "startup"}
-
-
-def _read_notification(document: Json) -> Json:
-    kind = text(document, "notification_type")
-    return {
-        "notification_type": {"permission_prompt": "ToolPermission"}.get(kind, kind),
-        "message": text(document, "message"),
-    }
 
 
 def _common_fields(decided: Decided) -> Json:
@@ -188,9 +174,7 @@ CLAUDE_CODE = Dialect(
         "SessionStart": EventRow("SessionStart", read_start, _write_block, _BLOCK),
         "SessionEnd": EventRow("SessionEnd", read_reason, write_nothing),
         "PreCompact": EventRow("PreCompress", read_trigger, _write_block, _ADVICE),
-        "Notification": EventRow(
-            "Notification", _read_notification, _write_block, _ADVICE | parts("context")
-        ),
+        "Notification": EventRow("Notification", read_notification, _write_block, _ADVICE | parts("context")),
     },
     base,
     claude_names.KNOWN_EVENTS,

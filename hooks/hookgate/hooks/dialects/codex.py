@@ -6,7 +6,6 @@ Codex ignores the whole output of a hook if it has a key that its schema lacks, 
 from hookgate.hooks.dialects.claude_code import (
     base,
     read_final_answer,
-    read_prompt,
     read_start,
     with_specific,
 )
@@ -17,6 +16,7 @@ from hookgate.hooks.dialects.dialect import (
     Json,
     fields,
     parts,
+    read_prompt,
     read_reason,
     read_trigger,
     write_nothing,

@@ -1,6 +1,5 @@
 """The dialect of GitHub Copilot's hooks, with its own event names (camelCase), as GitHub documents them."""
 
-from hookgate.hooks.dialects.claude_code import read_prompt
 from hookgate.hooks.dialects.dialect import (
     Decided,
     Dialect,
@@ -8,12 +7,14 @@ from hookgate.hooks.dialects.dialect import (
     Json,
     fields,
     parts,
+    read_notification,
+    read_prompt,
     read_reason,
     read_trigger,
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import AgentTool, Tools, result_text
+from hookgate.hooks.dialects.tools import AgentTool, Tools, failed_result, result_text
 
 _TOOLS = Tools(
     {
@@ -57,8 +58,7 @@ def _read_result(document: Json) -> Json:
 
 
 def _read_failure(document: Json) -> Json:
-    error = text(document, "error")
-    return {**_read_tool(document), "tool_response": {"llmContent": error, "error": error}}
+    return {**_read_tool(document), "tool_response": failed_result(text(document, "error"))}
 
 
 def _read_final_answer(document: Json) -> Json:
@@ -69,14 +69,6 @@ def _read_final_answer(document: Json) -> Json:
 def _read_start(document: Json) -> Json:
     source = text(document, "source")
     return {"source": {"new": "startup"}.get(source, source) or "startup"}
-
-
-def _read_notification(document: Json) -> Json:
-    kind = text(document, "notification_type")
-    return {
-        "notification_type": {"permission_prompt": "ToolPermission"}.get(kind, kind),
-        "message": text(document, "message"),
-    }
 
 
 def _write_permission(name: str, document: Json, decided: Decided) -> Json:
@@ -127,8 +119,8 @@ COPILOT = Dialect(
         "sessionStart": EventRow("SessionStart", _read_start, _write_context, _CONTEXT),
         "sessionEnd": EventRow("SessionEnd", read_reason, write_nothing),
         "preCompact": EventRow("PreCompress", read_trigger, write_nothing),
-        "notification": EventRow("Notification", _read_notification, _write_context, _CONTEXT),
-        "Notification": EventRow("Notification", _read_notification, _write_context, _CONTEXT),
+        "notification": EventRow("Notification", read_notification, _write_context, _CONTEXT),
+        "Notification": EventRow("Notification", read_notification, _write_context, _CONTEXT),
     },
     _base,
     ("errorOccurred", "permissionRequest", "subagentStart", "userPromptTransformed"),

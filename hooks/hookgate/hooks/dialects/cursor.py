@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from hookgate.hooks.dialects.claude_code import read_prompt
 from hookgate.hooks.dialects.dialect import (
     Decided,
     Dialect,
@@ -12,11 +11,12 @@ from hookgate.hooks.dialects.dialect import (
     first_path,
     parts,
     read_nothing,
+    read_prompt,
     read_reason,
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import AgentTool, Tools, result_text
+from hookgate.hooks.dialects.tools import AgentTool, Tools, failed_result, result_text
 
 _TOOLS = Tools(
     {
@@ -77,8 +77,7 @@ def _read_result(document: Json) -> Json:
 
 
 def _read_failure(document: Json) -> Json:
-    error = text(document, "error_message")
-    return {**_read_tool(document), "tool_response": {"llmContent": error, "error": error}}
+    return {**_read_tool(document), "tool_response": failed_result(text(document, "error_message"))}
 
 
 def _read_compaction(document: Json) -> Json:

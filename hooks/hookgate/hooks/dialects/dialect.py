@@ -228,6 +228,22 @@ def read_trigger(document: Json) -> Json:
     return fields(trigger=text(document, "trigger"))
 
 
+def read_prompt(document: Json) -> Json:
+    """Return the prompt. Raises ValueError."""
+    if not isinstance(document.get("prompt"), str):
+        raise ValueError("prompt: must be a string")
+    return {"prompt": document["prompt"]}
+
+
+def read_notification(document: Json) -> Json:
+    """Return the type and the text of a notification."""
+    kind = text(document, "notification_type")
+    return {
+        "notification_type": {"permission_prompt": "ToolPermission"}.get(kind, kind),
+        "message": text(document, "message"),
+    }
+
+
 def write_nothing(name: str, document: Json, decided: Decided) -> Json:
     """Return an empty answer."""
     return {}

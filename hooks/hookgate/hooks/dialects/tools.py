@@ -87,6 +87,11 @@ def as_object(value: Any) -> JsonObject | None:
     return value if isinstance(value, dict) else None
 
 
+def failed_result(error: str) -> Json:
+    """Return the result of a tool that has failed."""
+    return {"llmContent": error, "error": error}
+
+
 def result_text(result: Json) -> str:
     """Return the text of a result for the model, as JSON if it is not a text."""
     content = result.get("llmContent", "")
