@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 from aiohttp import web
 
 from hookgate.hooks import AfterTool, BeforeTool, Engine, Event, SessionContext, Verdict
-from hookgate.hooks.dialects import DIALECTS, Dialect
-from hookgate.hooks.dialects.dialect import AgentAnswer
+from hookgate.hooks.agents import AGENT_DIALECTS, AgentDialect
+from hookgate.hooks.agents.dialect import AgentAnswer
 from hookgate.hooks.output import Output
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.event_service import EventService, open_session
@@ -57,7 +57,7 @@ class AgentEvents:
         """
         self._events.refuse_pages(call)
         self._check_key(call)
-        dialect, document = DIALECTS[call.route.verb], dict[str, object]()
+        dialect, document = AGENT_DIALECTS[call.route.verb], dict[str, object]()
         name = parse_qs(call.route.query).get("event", [""])[-1]
         try:
             self._events.count(call)
@@ -84,7 +84,7 @@ class AgentEvents:
             raise ApiError(403, _NO_KEY, "KEY_UNKNOWN")
 
     async def _answer(
-        self, call: Call, engine: Engine, dialect: Dialect, name: str, document: JsonObject
+        self, call: Call, engine: Engine, dialect: AgentDialect, name: str, document: JsonObject
     ) -> AgentAnswer:
         """Return the answer to a posted event. Raises ApiError."""
         try:
@@ -115,14 +115,14 @@ class AgentEvents:
         return (await self._services.sessions.open(session)).state.refusal
 
 
-def _sender(dialect: Dialect, document: JsonObject) -> Dialect:
+def _sender(dialect: AgentDialect, document: JsonObject) -> AgentDialect:
     """Return the dialect of an input. Cursor runs the hooks of Claude Code's settings with its own inputs."""
-    cursor = DIALECTS["cursor"]
+    cursor = AGENT_DIALECTS["cursor"]
     is_from_cursor = "cursor_version" in document and document.get("hook_event_name") in cursor.rows
     return cursor if dialect.name == "claude-code" and is_from_cursor else dialect
 
 
-def _name(dialect: Dialect, document: JsonObject, named: str) -> str:
+def _name(dialect: AgentDialect, document: JsonObject, named: str) -> str:
     try:
         return dialect.event_of(document, named)
     except ValueError as error:
@@ -146,7 +146,7 @@ def _note_answer(record: CallRecord, event: Event, answer: AgentAnswer) -> None:
         record.note_blocked(BlockedOutput(event.name, (), reason, event.tool_name), event.tool_input)
 
 
-def _with_warning(dialect: Dialect, name: str, answer: AgentAnswer) -> AgentAnswer:
+def _with_warning(dialect: AgentDialect, name: str, answer: AgentAnswer) -> AgentAnswer:
     if answer.lost:
         log.warning("%s cannot apply to %s: %s", dialect.title, name, ", ".join(answer.lost))
     return answer

@@ -11,7 +11,7 @@ from functools import cached_property, partial, reduce
 from typing import Literal
 from urllib.parse import parse_qsl, unquote_plus
 
-from hookgate.hooks.dialects import DIALECTS
+from hookgate.hooks.agents import AGENT_DIALECTS
 from hookgate.hooks.settings import EVENTS
 from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.errors import ApiError, not_a_route, request_refused
@@ -299,7 +299,7 @@ _OWN = (
         "event",
         _POST,
         "/hookgate/v1/agents/{verb}",
-        tuple(DIALECTS),
+        tuple(AGENT_DIALECTS),
         frozenset({"event"}),
         frozenset(),
     ),

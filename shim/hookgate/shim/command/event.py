@@ -201,9 +201,9 @@ class _AgentCommand(_Command):
 
     def _answer(self, data: bytes, error: Exception, *, denies: bool) -> bytes:
         """Return the answer for an event that was not judged. Raises the error if the event is unknown."""
-        from hookgate.hooks.dialects import DIALECTS  # noqa: PLC0415  # slow to import, and rarely needed
+        from hookgate.hooks.agents import AGENT_DIALECTS  # noqa: PLC0415  # slow to import, and rarely needed
 
-        dialect, document = DIALECTS[self._agent], _object_or_empty(data)
+        dialect, document = AGENT_DIALECTS[self._agent], _object_or_empty(data)
         if self._event not in dialect.rows:
             raise error
         denial = dialect.refusal(self._event, document, _not_judged(error)) if denies else None

@@ -1,8 +1,8 @@
 """The dialect of GitHub Copilot's hooks, with its own event names (camelCase), as GitHub documents them."""
 
-from hookgate.hooks.dialects.dialect import (
+from hookgate.hooks.agents.dialect import (
+    AgentDialect,
     Decided,
-    Dialect,
     EventRow,
     Json,
     fields,
@@ -14,7 +14,7 @@ from hookgate.hooks.dialects.dialect import (
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import AgentTool, Tools, failed_result, result_text
+from hookgate.hooks.agents.tools import AgentTool, Tools, failed_result, result_text
 
 _TOOLS = Tools(
     {
@@ -104,7 +104,7 @@ def _write_answer(name: str, document: Json, decided: Decided) -> Json:
 _ENDS = parts("deny", "stop")
 _CONTEXT = parts("context")
 
-COPILOT = Dialect(
+COPILOT = AgentDialect(
     "copilot",
     "GitHub Copilot",
     {

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hookgate.hooks.dialects import DIALECTS
+from hookgate.hooks.agents import AGENT_DIALECTS
 from hookgate.hooks.settings import claude_names as names
 
 BASE = {"session_id": "s-1", "transcript_path": "/t.jsonl", "cwd": "/"}
@@ -15,7 +15,7 @@ SHELL = {
     "tool_name": "Bash",
     "tool_input": {"command": "a", "timeout": 1},
 }
-DIALECT = DIALECTS["claude-code"]
+DIALECT = AGENT_DIALECTS["claude-code"]
 
 
 def write_answer(event: str, given: Any, output: Any) -> Any:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.bodies.jsontext import json_values
 
-from hookgate.hooks.dialects import DIALECTS, antigravity, copilot, cursor
-from hookgate.hooks.dialects.tools import Tools
+from hookgate.hooks.agents import AGENT_DIALECTS, antigravity, copilot, cursor
+from hookgate.hooks.agents.tools import Tools
 
 Json = dict[str, Any]
 KEYS = [
@@ -37,7 +37,7 @@ INPUTS = st.dictionaries(
 )
 ROWS = [
     pytest.param(dialect, name, id=f"{dialect.name} {name}")
-    for dialect in DIALECTS.values()
+    for dialect in AGENT_DIALECTS.values()
     for name in dialect.rows
 ]
 OUTPUTS = st.fixed_dictionaries(

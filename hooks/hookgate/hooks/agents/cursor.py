@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from hookgate.hooks.dialects.dialect import (
+from hookgate.hooks.agents.dialect import (
+    AgentDialect,
     Decided,
-    Dialect,
     EventRow,
     Json,
     fields,
@@ -16,7 +16,7 @@ from hookgate.hooks.dialects.dialect import (
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import AgentTool, Tools, failed_result, result_text
+from hookgate.hooks.agents.tools import AgentTool, Tools, failed_result, result_text
 
 _TOOLS = Tools(
     {
@@ -144,7 +144,7 @@ def _write_message(name: str, document: Json, decided: Decided) -> Json:
 
 _TOOL = parts("deny", "message")
 
-CURSOR = Dialect(
+CURSOR = AgentDialect(
     "cursor",
     "Cursor",
     {

@@ -3,15 +3,15 @@
 Codex ignores the whole output of a hook if it has a key that its schema lacks, so no other key is written.
 """
 
-from hookgate.hooks.dialects.claude_code import (
+from hookgate.hooks.agents.claude_code import (
     base,
     read_final_answer,
     read_start,
     with_specific,
 )
-from hookgate.hooks.dialects.dialect import (
+from hookgate.hooks.agents.dialect import (
+    AgentDialect,
     Decided,
-    Dialect,
     EventRow,
     Json,
     fields,
@@ -21,7 +21,7 @@ from hookgate.hooks.dialects.dialect import (
     read_trigger,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import Tools, result_text
+from hookgate.hooks.agents.tools import Tools, result_text
 from hookgate.translator.strictjson import dumps
 
 _TOOLS = Tools({"Bash": "run_shell_command", "apply_patch": "replace"})
@@ -68,7 +68,7 @@ def _write_result(name: str, document: Json, decided: Decided) -> Json:
 
 _ENDS = parts("deny", "stop", "message")
 
-CODEX = Dialect(
+CODEX = AgentDialect(
     "codex",
     "Codex",
     {

@@ -5,9 +5,9 @@ Its inputs do not name their events.
 
 from collections.abc import Mapping
 
-from hookgate.hooks.dialects.dialect import (
+from hookgate.hooks.agents.dialect import (
+    AgentDialect,
     Decided,
-    Dialect,
     EventRow,
     Json,
     fields,
@@ -17,7 +17,7 @@ from hookgate.hooks.dialects.dialect import (
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import AgentTool, Tools, as_object
+from hookgate.hooks.agents.tools import AgentTool, Tools, as_object
 from hookgate.hooks.settings.antigravity import TOOLS as TOOL_NAMES
 
 _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
@@ -97,7 +97,7 @@ def _write_stop(name: str, document: Json, decided: Decided) -> Json:
 
 _CONTEXT = parts("context")
 
-ANTIGRAVITY = Dialect(
+ANTIGRAVITY = AgentDialect(
     "antigravity",
     "Antigravity",
     {

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from hookgate.hooks.dialects.dialect import (
+from hookgate.hooks.agents.dialect import (
+    AgentDialect,
     Decided,
-    Dialect,
     EventRow,
     Json,
     fields,
@@ -16,7 +16,7 @@ from hookgate.hooks.dialects.dialect import (
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import Tools, as_object, failed_result, result_text
+from hookgate.hooks.agents.tools import Tools, as_object, failed_result, result_text
 from hookgate.hooks.settings import claude_names
 from hookgate.translator.strictjson import dumps
 
@@ -156,7 +156,7 @@ _BLOCK = parts("deny", "stop", "context", "message")
 _ANSWER = parts("deny", "stop", "message")
 _ADVICE = parts("message")
 
-CLAUDE_CODE = Dialect(
+CLAUDE_CODE = AgentDialect(
     "claude-code",
     "Claude Code",
     {

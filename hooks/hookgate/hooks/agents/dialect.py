@@ -127,7 +127,7 @@ class AgentAnswer:
 
 
 @dataclass(frozen=True)
-class Dialect:
+class AgentDialect:
     """How one agent posts the events of its hooks, and what it reads as an answer."""
 
     name: str
