@@ -57,7 +57,7 @@ class AgentEvents:
         """
         self._events.refuse_pages(call)
         self._check_key(call)
-        dialect, document = AGENT_DIALECTS[call.route.verb], dict[str, object]()
+        dialect, document = AGENT_DIALECTS[call.route.agent], dict[str, object]()
         name = parse_qs(call.route.query).get("event", [""])[-1]
         try:
             self._events.count(call)
