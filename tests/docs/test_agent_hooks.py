@@ -9,7 +9,7 @@ from support.places import PROJECT
 
 from hookgate.hooks import BeforeTool, Engine, load_settings
 from hookgate.hooks.agents import AGENT_DIALECTS
-from hookgate.hooks.agents.dialect import _PARTS
+from hookgate.hooks.agents.dialect import _ASPECTS
 from hookgate.hooks.settings.editing import value_of
 from hookgate.shim.command.edits import AGENTS
 
@@ -37,7 +37,7 @@ def test_tables_say_what_answers_can_express(name: str) -> None:
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     assert rows == [
         f"| `{event}` | {row.event or 'no event'} | "
-        f"{', '.join(part for part in _PARTS if part in row.can) or 'nothing'} |"
+        f"{', '.join(aspect for aspect in _ASPECTS if aspect in row.expressible) or 'nothing'} |"
         for event, row in AGENT_DIALECTS[name].rows.items()
     ]
 

@@ -474,10 +474,10 @@ def test_every_event_has_an_answer_to_every_decision(dialect: Any) -> None:
         for output in decisions:
             answer = dialect.answer(name, {}, output)
             json.dumps(answer.document)
-            if output.get("decision") == "deny" and "deny" in row.can:
+            if output.get("decision") == "deny" and "deny" in row.expressible:
                 assert answer.document
                 assert not answer.lost
             elif output.get("decision") == "deny":
                 assert "the denial" in answer.lost
         if row.event == "BeforeTool":
-            assert "deny" in row.can
+            assert "deny" in row.expressible

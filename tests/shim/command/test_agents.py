@@ -160,5 +160,7 @@ def test_answer_is_denied_only_where_agents_can() -> None:
     for dialect in AGENT_DIALECTS.values():
         for name, row in dialect.rows.items():
             denial = dialect.refusal(name, {}, "r")
-            assert (denial is not None) == (row.event not in ADVISORY and bool(row.can & {"deny", "stop"}))
+            assert (denial is not None) == (
+                row.event not in ADVISORY and bool(row.expressible & {"deny", "stop"})
+            )
             assert dialect.refusal("PreLunch", {}, "r") is None

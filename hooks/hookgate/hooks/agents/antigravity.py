@@ -10,9 +10,9 @@ from hookgate.hooks.agents.dialect import (
     Decided,
     EventRow,
     Json,
+    aspects,
     fields,
     first_path,
-    parts,
     read_nothing,
     text,
     write_nothing,
@@ -72,9 +72,9 @@ def _write_permission(name: str, document: Json, decided: Decided) -> Json:
         return {"decision": "deny", "reason": decided.reason}
     answer = {"decision": "force_ask" if decided.asks else "ask", **fields(reason=decided.reason)}
     if decided.arguments is not None:
-        given = as_object(_call(document).get("args")) or {}
+        sent = as_object(_call(document).get("args")) or {}
         changed = TOOLS.agent_arguments(_call(document).get("name"), decided.arguments)
-        answer["overwrite"] = {key: value for key, value in changed.items() if given.get(key) != value}
+        answer["overwrite"] = {key: value for key, value in changed.items() if sent.get(key) != value}
     return answer
 
 
@@ -95,14 +95,14 @@ def _write_stop(name: str, document: Json, decided: Decided) -> Json:
     return {"decision": "continue", "reason": decided.reason} if decided.denied else {}
 
 
-_CONTEXT = parts("context")
+_CONTEXT = aspects("context")
 
 ANTIGRAVITY = AgentDialect(
     "antigravity",
     "Antigravity",
     {
         "PreToolUse": EventRow(
-            "BeforeTool", _read_tool, _write_permission, parts("deny", "ask", "arguments")
+            "BeforeTool", _read_tool, _write_permission, aspects("deny", "ask", "arguments")
         ),
         "PostToolUse": EventRow("AfterTool", _read_result, write_nothing),
         # The first invocation of a turn begins the turn; its input has no prompt.
@@ -113,8 +113,10 @@ ANTIGRAVITY = AgentDialect(
             _CONTEXT,
             lambda d: d.get("invocationNum", 0) == 0,
         ),
-        "PostInvocation": EventRow(None, read_nothing, _write_termination, parts("stop")),
-        "Stop": EventRow("AfterAgent", lambda d: {"prompt_response": ""}, _write_stop, parts("deny", "stop")),
+        "PostInvocation": EventRow(None, read_nothing, _write_termination, aspects("stop")),
+        "Stop": EventRow(
+            "AfterAgent", lambda d: {"prompt_response": ""}, _write_stop, aspects("deny", "stop")
+        ),
         "SessionStart": EventRow("SessionStart", read_nothing, _write_start, _CONTEXT),
     },
     _base,

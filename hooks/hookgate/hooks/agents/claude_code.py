@@ -7,8 +7,8 @@ from hookgate.hooks.agents.dialect import (
     Decided,
     EventRow,
     Json,
+    aspects,
     fields,
-    parts,
     read_notification,
     read_prompt,
     read_reason,
@@ -151,10 +151,10 @@ def _contract_result(response: Any) -> Json:
     return {"llmContent": response if isinstance(response, str) else dumps(response).decode()}
 
 
-_TOOL = parts("deny", "stop", "ask", "arguments", "context", "message")
-_BLOCK = parts("deny", "stop", "context", "message")
-_ANSWER = parts("deny", "stop", "message")
-_ADVICE = parts("message")
+_TOOL = aspects("deny", "stop", "ask", "arguments", "context", "message")
+_BLOCK = aspects("deny", "stop", "context", "message")
+_ANSWER = aspects("deny", "stop", "message")
+_ADVICE = aspects("message")
 
 CLAUDE_CODE = AgentDialect(
     "claude-code",
@@ -163,10 +163,10 @@ CLAUDE_CODE = AgentDialect(
         "PreToolUse": EventRow("BeforeTool", read_tool, _write_permission, _TOOL),
         # Commands in the text of a skill. Claude Code does not run one whose arguments are changed.
         "PreSkillShellCommand": EventRow(
-            "BeforeTool", read_tool, _write_permission, _TOOL - parts("arguments", "context", "ask")
+            "BeforeTool", read_tool, _write_permission, _TOOL - aspects("arguments", "context", "ask")
         ),
-        "PostToolUse": EventRow("AfterTool", read_result, _write_result, _BLOCK | parts("result")),
-        "PostToolUseFailure": EventRow("AfterTool", read_failure, _write_block, _BLOCK - parts("deny")),
+        "PostToolUse": EventRow("AfterTool", read_result, _write_result, _BLOCK | aspects("result")),
+        "PostToolUseFailure": EventRow("AfterTool", read_failure, _write_block, _BLOCK - aspects("deny")),
         "UserPromptSubmit": EventRow("BeforeAgent", read_prompt, _write_block, _BLOCK),
         "UserPromptExpansion": EventRow("BeforeAgent", read_prompt, _write_block, _BLOCK),
         "Stop": EventRow("AfterAgent", read_final_answer, _write_block, _ANSWER),
@@ -174,7 +174,9 @@ CLAUDE_CODE = AgentDialect(
         "SessionStart": EventRow("SessionStart", read_start, _write_block, _BLOCK),
         "SessionEnd": EventRow("SessionEnd", read_reason, write_nothing),
         "PreCompact": EventRow("PreCompress", read_trigger, _write_block, _ADVICE),
-        "Notification": EventRow("Notification", read_notification, _write_block, _ADVICE | parts("context")),
+        "Notification": EventRow(
+            "Notification", read_notification, _write_block, _ADVICE | aspects("context")
+        ),
     },
     base,
     claude_names.KNOWN_EVENTS,

@@ -5,8 +5,8 @@ from hookgate.hooks.agents.dialect import (
     Decided,
     EventRow,
     Json,
+    aspects,
     fields,
-    parts,
     read_notification,
     read_prompt,
     read_reason,
@@ -101,17 +101,19 @@ def _write_answer(name: str, document: Json, decided: Decided) -> Json:
     return {"decision": "block", "reason": decided.reason} if decided.denied else {}
 
 
-_ENDS = parts("deny", "stop")
-_CONTEXT = parts("context")
+_ENDS = aspects("deny", "stop")
+_CONTEXT = aspects("context")
 
 COPILOT = AgentDialect(
     "copilot",
     "GitHub Copilot",
     {
         "preToolUse": EventRow(
-            "BeforeTool", _read_tool, _write_permission, parts("deny", "ask", "arguments")
+            "BeforeTool", _read_tool, _write_permission, aspects("deny", "ask", "arguments")
         ),
-        "postToolUse": EventRow("AfterTool", _read_result, _write_result, parts("deny", "result", "context")),
+        "postToolUse": EventRow(
+            "AfterTool", _read_result, _write_result, aspects("deny", "result", "context")
+        ),
         "postToolUseFailure": EventRow("AfterTool", _read_failure, _write_context, _CONTEXT),
         "userPromptSubmitted": EventRow("BeforeAgent", read_prompt, write_nothing),
         "agentStop": EventRow("AfterAgent", _read_final_answer, _write_answer, _ENDS),
