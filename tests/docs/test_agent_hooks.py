@@ -8,7 +8,7 @@ from support.pages import ALL_BLOCKS, block_of
 from support.places import PROJECT
 
 from hookgate.hooks import BeforeTool, Engine, load_settings
-from hookgate.hooks.agents import AGENT_DIALECTS
+from hookgate.hooks.agents import AGENT_DIALECTS, EventRow
 from hookgate.hooks.agents.dialect import _ASPECTS
 from hookgate.hooks.settings.editing import value_of
 from hookgate.shim.command.edits import AGENTS
@@ -36,10 +36,17 @@ def test_tables_say_what_answers_can_express(name: str) -> None:
     section = TEXT.partition(f"\n## {AGENT_DIALECTS[name].title}\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     assert rows == [
-        f"| `{event}` | {row.event or 'no event'} | "
-        f"{', '.join(aspect for aspect in _ASPECTS if aspect in row.expressible) or 'nothing'} |"
+        f"| `{event}` | {row.event or 'no event'} | {_expressible(row)} |"
         for event, row in AGENT_DIALECTS[name].rows.items()
     ]
+
+
+def _expressible(row: EventRow) -> str:
+    always, also = (
+        ", ".join(aspect for aspect in _ASPECTS if aspect in aspects)
+        for aspects in (row.expressible, row.also_expressible)
+    )
+    return (always or "nothing") + (f"; for MCP servers' tools also {also}" if also else "")
 
 
 async def test_hooks_json_of_antigravity_runs(tmp_path: Path) -> None:

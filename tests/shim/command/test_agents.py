@@ -164,3 +164,5 @@ def test_answer_is_denied_only_where_agents_can() -> None:
                 row.event not in ADVISORY and bool(row.expressible & {"deny", "stop"})
             )
             assert dialect.refusal("PreLunch", {}, "r") is None
+    result = {"tool_name": "MCP:query"}
+    assert AGENT_DIALECTS["cursor"].refusal("postToolUse", result, "r") == {"updated_mcp_tool_output": "r"}

@@ -162,7 +162,8 @@ CURSOR = AgentDialect(
             _read_result,
             _write_result,
             aspects("context"),
-            also_expressible=lambda d: aspects("deny", "result") if _is_mcp(d) else aspects(),
+            also_expressible=aspects("deny", "result"),
+            has_more=_is_mcp,
         ),
         "postToolUseFailure": EventRow("AfterTool", _read_failure, _write_context, aspects("context")),
         "beforeSubmitPrompt": EventRow(

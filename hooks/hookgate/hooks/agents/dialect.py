@@ -112,8 +112,14 @@ class EventRow:
     """What the answer can express."""
     applies: Callable[[Json], bool] = lambda document: True
     """Whether an input is one of the contract's event; if not, no hook judges it."""
-    also_expressible: Callable[[Json], frozenset[Aspect]] = lambda document: frozenset()
-    """What else the answer to an input can express."""
+    also_expressible: frozenset[Aspect] = frozenset()
+    """What else the answers to some inputs can express."""
+    has_more: Callable[[Json], bool] = lambda document: False
+    """Whether an input is one of these."""
+
+    def expressible_for(self, document: Json) -> frozenset[Aspect]:
+        """Return what the answer to an input can express."""
+        return self.expressible | (self.also_expressible if self.has_more(document) else frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +168,7 @@ class AgentDialect:
     def answer(self, name: str, document: Json, output: Json) -> AgentAnswer:
         """Return the answer for the combined output of all hooks."""
         row = self.rows[name]
-        expressible = row.expressible | row.also_expressible(document)
+        expressible = row.expressible_for(document)
         decided_by_hooks = Decided.from_output(output)
         decided = self._with_denials(row.event, expressible, decided_by_hooks)
         instead = decided.reason if decided.ends and not decided_by_hooks.ends else None
@@ -173,7 +179,7 @@ class AgentDialect:
     def refusal(self, name: str, document: Json, reason: str) -> Json | None:
         """Return the answer that denies an event that was not judged; None if the event cannot be denied."""
         row = self.rows.get(name)
-        if row is None or row.event in ADVISORY or not row.expressible & {"deny", "stop"}:
+        if row is None or row.event in ADVISORY or not row.expressible_for(document) & {"deny", "stop"}:
             return None
         # After a denial of the answer, the agent would answer again, and that could not be judged either.
         stop = {"continue": False, "stopReason": reason}
