@@ -41,6 +41,7 @@ TOOLS = Tools({name: AgentTool(ours, _ARGUMENTS.get(name, {})) for name, ours in
 def _base(document: Json) -> Json:
     name = text(document, "conversationId")
     return {
+        # Names of sessions begin with a letter or digit. In bodies of calls, too, negative IDs are prefixed.
         "session_id": f"session{name}" if name.startswith("-") else name,
         "transcript_path": text(document, "transcriptPath"),
         "cwd": first_path(document, "workspacePaths"),
