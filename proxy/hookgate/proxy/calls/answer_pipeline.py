@@ -61,8 +61,7 @@ from hookgate.proxy.server.bodies import (
     work_of_lines,
 )
 from hookgate.translator import BodyError, Frame, Framing, check_response, join_events, split_edit
-from hookgate.translator.answer_types import check_prototypes
-from hookgate.translator.checks import MAX_CANDIDATES, check_items
+from hookgate.translator.checks import MAX_CANDIDATES, check_items, check_prototypes
 from hookgate.translator.citations import with_moved_citations
 from hookgate.translator.fields import (
     JsonObject,
