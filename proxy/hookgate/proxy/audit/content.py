@@ -233,7 +233,7 @@ def _joined(kept: KeptBytes, route: Route) -> Any:
 
 def _events(data: bytes, route: Route) -> list[Any]:
     adapter = ADAPTERS[route.dialect]()
-    framing = adapter.begin(route)
+    framing = adapter.framing_for(route)
     if framing is None or data.lstrip().startswith(b"{"):  # an error before a stream starts has no framing
         body = loads(data)
         return [body if body.keys() == {"error"} else adapter.decode_answer(body)]
