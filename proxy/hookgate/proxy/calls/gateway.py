@@ -229,7 +229,7 @@ class Gateway:
         record.issued_key = call.caller.issued.id if call.caller.issued else ""
         record.streamed = route.streamed
         record.request_bytes = call.steps.work = request.content_length or 0
-        self._services.begin_audit(record, request.method, route)
+        self._services.decide_whether_audited(record, request.method, route)
         if record.content is not None:
             call.observers.append(record.content)
         if record.trace is not None:
