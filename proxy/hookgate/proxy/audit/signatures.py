@@ -56,7 +56,7 @@ def file_signer(path: Path) -> SignHeads:
     return partial(_signed, key.sign)
 
 
-def sign_with_program(command: str) -> SignHeads:
+def program_signer(command: str) -> SignHeads:
     """Return what signs with a program, such as the client of a cloud's key service.
 
     The shell runs `command` with the data as its input. The program prints the signature, as 64 bytes or in

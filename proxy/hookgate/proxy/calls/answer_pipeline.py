@@ -218,9 +218,10 @@ class AnswerPipeline:
 
     def begin_stream(self, framing: Framing, meter: AnswerMeter | None = None) -> None:
         """Prepare for a streamed answer with this framing. `meter`, if given, reads its events."""
-        self._framing, self._meter = framing, meter
-        modes = self._plan.stream_modes.items()
-        self._build_stages([stage for mode, window in modes for stage in self._hook_stages(mode, window)])
+        self._framing, self._meter, modes = framing, meter, self._plan.stream_modes
+        self._screens = self._judge.screens(self._plan) if "held" in modes else []
+        stages = [stage for mode, window in modes.items() for stage in self._hook_stages(mode, window)]
+        self._build_stages(stages)
 
     def _build_stages(self, hook_stages: Sequence[AnswerStage], *, is_whole: bool = False) -> None:
         """Set the stages of the answer, in order. A whole answer is a stream of one piece."""
@@ -248,7 +249,6 @@ class AnswerPipeline:
         run_hooks = partial(self._fire, mode=mode, plan=self._plan_for(mode))
         match mode:
             case "held":
-                self._screens = self._judge.screens(self._plan)
                 return [ScreenStage(screen, self._judge) for screen in self._screens]
             case "event":
                 return [EventStage(run_hooks)]

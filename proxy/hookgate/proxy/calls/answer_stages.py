@@ -145,7 +145,7 @@ class GateStage(HoldingStage):
                 many = len(self._held) > MANY_PIECES
                 whole = await self._steps.run_long(self._whole) if many else self._whole()
                 self._take_held()
-                if end := await self._decide(whole, passed):
+                if end := await self._pass_through_gate(whole, passed):
                     return end
         return passed
 
@@ -164,7 +164,7 @@ class GateStage(HoldingStage):
             raise unreadable_answer("it ends in the middle of a function call")
         return self._take_held()
 
-    async def _decide(self, pieces: Sequence[Piece], passed: list[Piece]) -> EarlyEnd | None:
+    async def _pass_through_gate(self, pieces: Sequence[Piece], passed: list[Piece]) -> EarlyEnd | None:
         """Judge pieces whose calls are whole, and append the judged ones to `passed`.
 
         Returns the end of the answer if it ends here. If the model is asked again, what has passed is sent.
@@ -173,7 +173,7 @@ class GateStage(HoldingStage):
             if self._gate.note_if_text(piece.response):
                 passed.append(piece)
                 continue
-            response = await self._gate.judge(piece.response)
+            response = await self._gate.judge_response(piece.response)
             if isinstance(response, AskAgain):
                 return EarlyEnd(passed, response)
             if isinstance(response, Ended):

@@ -98,11 +98,11 @@ class ScreenStage:
 
     async def _screen_pieces(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> Passed:
         try:
-            return await self._release(batch, last=last, cut_off=cut_off)
+            return await self._pass_through_screen(batch, last=last, cut_off=cut_off)
         except Withheld as withheld:
             return EarlyEnd([], denied_answer(withheld, self._judge))
 
-    async def _release(self, batch: list[Piece], *, last: bool, cut_off: bool) -> list[Piece]:
+    async def _pass_through_screen(self, batch: list[Piece], *, last: bool, cut_off: bool) -> list[Piece]:
         answers: list[Piece] = []
         others: list[Piece] = []
         for piece in batch:

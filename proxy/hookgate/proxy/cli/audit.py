@@ -256,7 +256,7 @@ def _signer(given: argparse.Namespace) -> SignHeads | None:
         return None
     signatures = signatures_module()
     sign: SignHeads = (
-        signatures.sign_with_program(given.sign_command)
+        signatures.program_signer(given.sign_command)
         if given.sign_key is None
         else signatures.file_signer(given.sign_key)
     )
