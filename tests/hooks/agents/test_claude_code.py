@@ -20,7 +20,7 @@ DIALECT = AGENT_DIALECTS["claude-code"]
 
 def write_answer(event: str, given: Any, output: Any) -> Any:
     answer = DIALECT.answer(event, given, output)
-    assert answer.lost == ()
+    assert answer.not_applied == ()
     return answer.document
 
 
@@ -213,7 +213,7 @@ def test_denied_result_is_hidden_with_its_other_fields() -> None:
 
 
 def test_answer_that_could_not_be_judged_ends_the_turn() -> None:
-    denial = DIALECT.refusal("Stop", BASE, "Unreachable.")
+    denial = DIALECT.denial("Stop", BASE, "Unreachable.")
     assert denial == {
         "continue": False,
         "stopReason": "Unreachable.",

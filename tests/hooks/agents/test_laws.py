@@ -77,7 +77,7 @@ def test_denial_and_stop_are_in_every_answer_or_named(
     answer = dialect.answer(name, document, output)
     json.dumps(answer.document)
     if output.get("decision") == "deny" or output.get("continue") is False:
-        named = {"the denial", "the stop"} & {*answer.lost}
+        named = {"the denial", "the stop"} & {*answer.not_applied}
         changed = answer.document != dialect.answer(name, document, {}).document
         ends_anyway = dialect.rows[name].event == "AfterAgent" and output.get("continue") is False
         assert named or changed or ends_anyway

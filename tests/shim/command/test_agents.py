@@ -159,10 +159,10 @@ def test_forms_of_settings_are_those_of_the_agents() -> None:
 def test_answer_is_denied_only_where_agents_can() -> None:
     for dialect in AGENT_DIALECTS.values():
         for name, row in dialect.rows.items():
-            denial = dialect.refusal(name, {}, "r")
+            denial = dialect.denial(name, {}, "r")
             assert (denial is not None) == (
                 row.event not in ADVISORY and bool(row.expressible & {"deny", "stop"})
             )
-            assert dialect.refusal("PreLunch", {}, "r") is None
+            assert dialect.denial("PreLunch", {}, "r") is None
     result = {"tool_name": "MCP:query"}
-    assert AGENT_DIALECTS["cursor"].refusal("postToolUse", result, "r") == {"updated_mcp_tool_output": "r"}
+    assert AGENT_DIALECTS["cursor"].denial("postToolUse", result, "r") == {"updated_mcp_tool_output": "r"}

@@ -127,7 +127,7 @@ class AgentAnswer:
     """An agent's answer, and what of the hooks' decision it cannot express."""
 
     document: Json
-    lost: tuple[str, ...] = ()
+    not_applied: tuple[str, ...] = ()
     denied_instead: str | None = None
     """The reason of a denial in place of another decision, which the answer cannot express."""
 
@@ -172,11 +172,11 @@ class AgentDialect:
         decided_by_hooks = Decided.from_output(output)
         decided = self._with_denials(row.event, expressible, decided_by_hooks)
         instead = decided.reason if decided.ends and not decided_by_hooks.ends else None
-        missing = decided.decided_aspects - expressible
-        lost = [shown for aspect, shown in _ASPECTS.items() if aspect in missing]
-        return AgentAnswer(row.write(name, document, decided), (*lost, *decided.others), instead)
+        inexpressible = decided.decided_aspects - expressible
+        not_applied = [shown for aspect, shown in _ASPECTS.items() if aspect in inexpressible]
+        return AgentAnswer(row.write(name, document, decided), (*not_applied, *decided.others), instead)
 
-    def refusal(self, name: str, document: Json, reason: str) -> Json | None:
+    def denial(self, name: str, document: Json, reason: str) -> Json | None:
         """Return the answer that denies an event that was not judged; None if the event cannot be denied."""
         row = self.rows.get(name)
         if row is None or row.event in ADVISORY or not row.expressible_for(document) & {"deny", "stop"}:
