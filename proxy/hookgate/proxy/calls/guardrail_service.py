@@ -9,7 +9,7 @@ from collections.abc import Callable
 from aiohttp import web
 from pydantic import ValidationError
 
-from hookgate.hooks import AfterModel, BeforeModel, BeforeTool, BeforeToolSelection, Engine, Verdict
+from hookgate.hooks import AfterModel, BeforeModel, BeforeTool, Engine, Verdict
 from hookgate.hooks.errors import first_mistake
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.session import CallState
@@ -97,11 +97,7 @@ async def _judge_request(judge: Judge, check: Check) -> JsonObject:
     judge.raise_if_ended(outcome.verdict, BeforeModel.name)
     if outcome.event.model != model:
         raise CheckBlocked(CANNOT_APPLY.format(what="the model"))
-    selected = await judge.fire(BeforeToolSelection(model, outcome.event.body))
-    judge.raise_if_ended(selected.verdict, BeforeToolSelection.name)
-    new = outcome.event.body
-    if selected.verdict.selects_tools:
-        new = await steps.run(selected.verdict.apply_selection, new)
+    new = await judge.select_tools_or_raise(model, outcome.event.body)
     return await steps.run(edited_request, check, body, new)
 
 
