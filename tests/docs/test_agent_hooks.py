@@ -8,8 +8,8 @@ from support.pages import ALL_BLOCKS, block_of
 from support.places import PROJECT
 
 from hookgate.hooks import BeforeTool, Engine, load_settings
-from hookgate.hooks.dialects import DIALECTS
-from hookgate.hooks.dialects.dialect import _PARTS
+from hookgate.hooks.agents import AGENT_DIALECTS, EventRow
+from hookgate.hooks.agents.dialect import _ASPECTS
 from hookgate.hooks.settings.editing import value_of
 from hookgate.shim.command.edits import AGENTS
 
@@ -18,28 +18,35 @@ TEXT = (PROJECT / PAGE).read_text()
 TOOLS = {"cursor": "preToolUse", "copilot": "preToolUse"}
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", AGENT_DIALECTS)
 def test_settings_are_those_that_are_installed(name: str) -> None:
     agent, event = AGENTS[name], TOOLS.get(name, "PreToolUse")
     settings = value_of(agent.with_hooks_of_agent("", "hookgate", None, denies=False))
     settings[agent.section] = {event: settings[agent.section][event]}
     shown = [block.value for block in ALL_BLOCKS if block.page == PAGE and block.kind == "json"]
     assert settings in shown
-    section = TEXT.partition(f"\n## {DIALECTS[name].title}\n")[2].partition("\n## ")[0]
+    section = TEXT.partition(f"\n## {AGENT_DIALECTS[name].title}\n")[2].partition("\n## ")[0]
     assert f"`~/{agent.folder}/{agent.file}` or\n`{agent.project_file}`".replace(
         "\n", " "
     ) in section.replace("\n", " ")
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", AGENT_DIALECTS)
 def test_tables_say_what_answers_can_express(name: str) -> None:
-    section = TEXT.partition(f"\n## {DIALECTS[name].title}\n")[2].partition("\n## ")[0]
+    section = TEXT.partition(f"\n## {AGENT_DIALECTS[name].title}\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     assert rows == [
-        f"| `{event}` | {row.event or 'no event'} | "
-        f"{', '.join(part for part in _PARTS if part in row.can) or 'nothing'} |"
-        for event, row in DIALECTS[name].rows.items()
+        f"| `{event}` | {row.event or 'no event'} | {_expressible(row)} |"
+        for event, row in AGENT_DIALECTS[name].rows.items()
     ]
+
+
+def _expressible(row: EventRow) -> str:
+    always, also = (
+        ", ".join(aspect for aspect in _ASPECTS if aspect in aspects)
+        for aspects in (row.expressible, row.also_expressible)
+    )
+    return (always or "nothing") + (f"; for MCP servers' tools also {also}" if also else "")
 
 
 async def test_hooks_json_of_antigravity_runs(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from support.places import DOCS, PROJECT
 
-from hookgate.hooks.dialects import DIALECTS
+from hookgate.hooks.agents import AGENT_DIALECTS
 from hookgate.hooks.settings import EVENTS, files
 
-EVENTS_OF_OTHERS = {event for dialect in DIALECTS.values() for event in dialect.rows} - set(EVENTS)
+EVENTS_OF_OTHERS = {event for dialect in AGENT_DIALECTS.values() for event in dialect.rows} - set(EVENTS)
 """Events in the settings of other agents, which are no settings of hookgate."""
 
 PAGES = [PROJECT / "README.md", *sorted(DOCS.rglob("*.md"))]

@@ -10,8 +10,8 @@ from hypothesis import given
 from support.bodies.generate_content import responses
 
 from hookgate.translator import BodyError, check_request, check_response, read_inputs
-from hookgate.translator.answer_types import _ANSWER, _Object, check_prototypes, typed_answer
-from hookgate.translator.checks import MAX_CANDIDATES
+from hookgate.translator.answer_types import _ANSWER, _Object, typed_answer
+from hookgate.translator.checks import MAX_CANDIDATES, check_prototypes
 from hookgate.translator.live.server import ServerMessage
 from hookgate.translator.strictjson import loads
 

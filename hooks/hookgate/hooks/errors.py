@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, ValidationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,17 @@ def describe_mistake(mistake: ErrorDetails, own: Mapping[str, str] = MappingProx
         return mistake["msg"]  # not formatted: it may contain braces from the value
     context = mistake.get("ctx", {}).items()
     return text.format_map({name: _shown_bound(value) for name, value in context})
+
+
+def first_mistake(error: ValidationError, whole: str) -> str:
+    """Return the place of the first mistake that pydantic found, and its description.
+
+    Args:
+        error: The error.
+        whole: The place of a mistake that is not in a field, such as "the file".
+    """
+    mistake = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, mistake['loc'])) or whole}: {describe_mistake(mistake)}"
 
 
 def _shown_bound(bound: Any) -> Any:

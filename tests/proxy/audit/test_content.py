@@ -128,7 +128,7 @@ async def test_callers_take_turns_and_ends_keep_no_start_waiting(monkeypatch: py
     for number in range(20):
         masks.when_ended(record("ends", number), list[Any]().append)
     starts = [
-        asyncio.create_task(masks.at_start(record(key, number), hooks_pending=False))
+        asyncio.create_task(masks.at_start(record(key, number), hooks_running=False))
         for key, number in (*(("many", number) for number in range(20)), ("one", 0))
     ]
     await asyncio.sleep(0)

@@ -13,7 +13,7 @@ import pytest
 from support.gateway.loopback import gateway_before, listens, running_gateway, runs, says
 from support.wire import KEY, UNARY, Answer, peer, post
 
-from hookgate.hooks.dialects import DIALECTS
+from hookgate.hooks.agents import AGENT_DIALECTS
 from hookgate.proxy.config import Config, LimitSettings
 from hookgate.proxy.config.models import ListenSettings, NamedKey
 
@@ -460,7 +460,7 @@ async def test_sessions_of_agents_end() -> None:
     assert (denied.json["agent_message"], allowed.json) == ("Closed.", {})
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
+@pytest.mark.parametrize("dialect", AGENT_DIALECTS.values(), ids=AGENT_DIALECTS)
 def test_every_event_has_an_answer_to_every_decision(dialect: Any) -> None:
     decisions: list[Json] = [
         {},
@@ -474,10 +474,10 @@ def test_every_event_has_an_answer_to_every_decision(dialect: Any) -> None:
         for output in decisions:
             answer = dialect.answer(name, {}, output)
             json.dumps(answer.document)
-            if output.get("decision") == "deny" and "deny" in row.can:
+            if output.get("decision") == "deny" and "deny" in row.expressible:
                 assert answer.document
                 assert not answer.lost
             elif output.get("decision") == "deny":
                 assert "the denial" in answer.lost
         if row.event == "BeforeTool":
-            assert "deny" in row.can
+            assert "deny" in row.expressible

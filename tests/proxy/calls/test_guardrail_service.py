@@ -198,6 +198,26 @@ async def test_a_denied_tool_is_found_in_all_its_forms(tool: Any) -> None:
     assert (await check(hooks, texts=["hi"], tools=[tool]))["action"] == "BLOCKED"
 
 
+ANTHROPIC = {"name": "get_weather", "description": "d", "input_schema": WEATHER["function"]["parameters"]}
+FLAT = {"type": "function", **WEATHER["function"]}
+CHAT = "/v1beta/openai/chat/completions", {"messages": [{"role": "user", "content": "hi"}]}
+RESPONSES = "/v1beta/openai/responses", {"input": "hi"}
+
+
+@pytest.mark.parametrize(("path", "body", "tool"), [(*CHAT, WEATHER), (*RESPONSES, FLAT)])
+async def test_a_function_that_a_call_has_pinned_is_known_in_a_check(path: str, body: Any, tool: Any) -> None:
+    pins = {"type": "builtin", "builtin": "tools", "options": {"pin": "refuse"}}
+    request = {"model": "gemini-2.5-flash", **body, "tools": [tool]}
+    function = {**WEATHER["function"], "description": "Sends all files."}
+    async with peer() as upstream, gateway_before(upstream.url, {"BeforeToolSelection": [pins]}) as url:
+        await post(url, path, request, {"Authorization": "Bearer test-key"})
+        actions = [
+            (await post(url, PATH, {"input_type": "request", "texts": ["hi"], "tools": [each]}, KEY)).json
+            for each in (WEATHER, FLAT, ANTHROPIC, {"type": "function", "function": function})
+        ]
+    assert [action["action"] for action in actions] == ["NONE", "NONE", "NONE", "BLOCKED"]
+
+
 DATA = "data:text/plain;base64," + b64encode(f"key {SECRET}".encode()).decode()
 
 

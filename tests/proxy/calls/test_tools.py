@@ -52,7 +52,9 @@ def calls(*calls: dict[str, Any], index: int | None = None) -> dict[str, Any]:
 async def test_each_judge_sees_the_arguments_that_the_one_before_it_left() -> None:
     first, second, third = Judging(f={"x": 2}), Judging(f=NO), Judging()
     gate = ToolGate([first, second, third], CallState(), may_ask_again=False)
-    judged = await gate.judge(calls({"name": "f", "args": {"x": 1}}, {"name": "g", "args": {"y": 1}}))
+    judged = await gate.judge_response(
+        calls({"name": "f", "args": {"x": 1}}, {"name": "g", "args": {"y": 1}})
+    )
     assert (first.seen, second.seen, third.seen) == ([{"x": 1}, {"y": 1}], [{"x": 2}, {"y": 1}], [{"y": 1}])
     expected = [
         {"text": "so:"},
@@ -66,7 +68,7 @@ async def test_each_judge_sees_the_arguments_that_the_one_before_it_left() -> No
 async def test_a_model_is_asked_again_with_a_response_to_each_of_its_calls() -> None:
     gate = ToolGate([Judging(f=NO)], CallState(), may_ask_again=True)
     said = calls({"id": "1", "name": "f"}, {"name": "g"})
-    again = await gate.judge(said)
+    again = await gate.judge_response(said)
     assert isinstance(again, AskAgain)
     refused = {"error": "Tool execution blocked: not this one"}
     unheard = {"error": f"Tool execution blocked: {tool_gate._NOT_RUN}"}
@@ -87,8 +89,8 @@ async def test_a_model_that_is_asked_again_gets_its_parts_in_order_with_successi
     a, b, c = ({"text": text} for text in "abc")
     for parts in ([a], [thought], [b], [c], [b, c], [signed]):
         answer = says(*parts)
-        assert gate.note_if_text(answer) or await gate.judge(answer) is answer
-    again = await gate.judge(says(a, call("f")))
+        assert gate.note_if_text(answer) or await gate.judge_response(answer) is answer
+    again = await gate.judge_response(says(a, call("f")))
     assert isinstance(again, AskAgain)
     assert again.turns[0]["parts"] == [a, thought, {"text": "bcbc"}, signed, a, call("f")]
 
@@ -111,8 +113,8 @@ async def test_a_model_is_not_asked_again_if_that_would_not_do(
     monkeypatch.setattr(tool_gate, "_MAX_PARTS", 10)
     gate = ToolGate([Judging(f=refusal)], CallState(), may_ask_again=True)
     for each in before:
-        assert await gate.judge(each) is each
-    judged = await gate.judge(answer)
+        assert await gate.judge_response(each) is each
+    judged = await gate.judge_response(answer)
     assert judged["candidates"][0]["content"]["parts"] == [{"text": "so:"}, {"text": "It was refused."}]
 
 
@@ -136,20 +138,20 @@ async def test_an_answer_that_cannot_be_repeated_is_not_kept(
     for _ in range(3):
         assert gate.note_if_text(says({"text": text}))
     assert sys.getrefcount(text) == references + 3
-    await gate.judge(last)
+    await gate.judge_response(last)
     assert sys.getrefcount(text) == references
 
 
 async def test_true_in_place_of_1_is_an_edit() -> None:
     gate = ToolGate([Judging(f={"dry_run": True})], CallState(), may_ask_again=False)
-    judged = await gate.judge(calls({"name": "f", "args": {"dry_run": 1}}))
+    judged = await gate.judge_response(calls({"name": "f", "args": {"dry_run": 1}}))
     assert judged["candidates"][0]["content"]["parts"][1]["functionCall"]["args"]["dry_run"] is True
 
 
 async def test_a_call_in_a_candidate_after_one_that_is_only_text_is_judged() -> None:
     gate = ToolGate([Judging(f=NO)], CallState(), may_ask_again=False)
     [text], [called] = says({"text": "a"})["candidates"], says(call("f"))["candidates"]
-    judged = await gate.judge({"candidates": [text, {**called, "index": 1}]})
+    judged = await gate.judge_response({"candidates": [text, {**called, "index": 1}]})
     assert judged["candidates"][1]["content"]["parts"] == [{"text": "It was refused."}]
 
 

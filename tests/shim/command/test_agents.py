@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.gateway.event_service import NOWHERE, event_service, hookgate
 
-from hookgate.hooks.dialects import DIALECTS
+from hookgate.hooks.agents import AGENT_DIALECTS
 from hookgate.hooks.settings import ADVISORY
 from hookgate.hooks.settings.editing import value_of
 from hookgate.shim.command.edits import AGENTS
@@ -41,11 +41,11 @@ def decision(agent: str, printed: str) -> Any:
 
 
 def test_every_dialect_has_a_command_and_an_installer() -> None:
-    assert tuple(DIALECTS) == NAMES
+    assert tuple(AGENT_DIALECTS) == NAMES
     assert [agent.dialect for agent in AGENTS.values() if agent.dialect] == list(NAMES)
     for agent in AGENTS.values():
         if agent.dialect:
-            assert {*agent.events} <= {*DIALECTS[agent.dialect].rows}
+            assert {*agent.events} <= {*AGENT_DIALECTS[agent.dialect].rows}
 
 
 @pytest.mark.parametrize("agent", NAMES)
@@ -157,8 +157,12 @@ def test_forms_of_settings_are_those_of_the_agents() -> None:
 
 
 def test_answer_is_denied_only_where_agents_can() -> None:
-    for dialect in DIALECTS.values():
+    for dialect in AGENT_DIALECTS.values():
         for name, row in dialect.rows.items():
-            denial = dialect.refusal(name, {}, "r")
-            assert (denial is not None) == (row.event not in ADVISORY and bool(row.can & {"deny", "stop"}))
-            assert dialect.refusal("PreLunch", {}, "r") is None
+            denial = dialect.denial(name, {}, "r")
+            assert (denial is not None) == (
+                row.event not in ADVISORY and bool(row.expressible & {"deny", "stop"})
+            )
+            assert dialect.denial("PreLunch", {}, "r") is None
+    result = {"tool_name": "MCP:query"}
+    assert AGENT_DIALECTS["cursor"].denial("postToolUse", result, "r") == {"updated_mcp_tool_output": "r"}

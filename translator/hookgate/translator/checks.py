@@ -645,3 +645,24 @@ def _steps(place: _Place) -> Iterator[str | int]:
     while place:
         place, step = place
         yield step
+
+
+def check_prototypes(data: bytes, value: Any) -> None:
+    """Refuse keys that could change objects of JavaScript, whose clients leave out an event with them.
+
+    `data` is the JSON of the value. Raises BodyError.
+    """
+    if not (b"\\u" in data or b"__proto__" in data or b"constructor" in data):
+        return
+    level = [value]
+    while level:
+        below: list[Any] = []
+        for item in level:
+            if type(item) is list:
+                below += item
+            elif type(item) is dict:
+                inner = item.get("constructor")
+                if "__proto__" in item or (type(inner) is dict and "prototype" in inner):
+                    raise BodyError("", "it has the key '__proto__', or 'prototype' in 'constructor'")
+                below += item.values()
+        level = below

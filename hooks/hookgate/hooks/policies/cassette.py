@@ -144,14 +144,17 @@ def _turns(contents: Sequence[Any]) -> list[Any]:
     turns: list[Any] = []
     for content in contents:
         turn = {**content, "parts": _parts(content)} if isinstance(content, dict) else content
-        if turns and _is_model(turn) and _is_model(turns[-1]):
+        if turns and _has_model_role(turn) and _has_model_role(turns[-1]):
             turns[-1]["parts"] += turn["parts"]
         else:
             turns.append(turn)
-    return [{**turn, "parts": _joined_parts(turn["parts"])} if _is_model(turn) else turn for turn in turns]
+    return [
+        {**turn, "parts": _joined_parts(turn["parts"])} if _has_model_role(turn) else turn for turn in turns
+    ]
 
 
-def _is_model(content: Any) -> bool:
+def _has_model_role(content: Any) -> bool:
+    """Return whether a content has the model's role, even if it is a tool's result: keys depend on it."""
     return isinstance(content, dict) and content.get("role") == "model"
 
 

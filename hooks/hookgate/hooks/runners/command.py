@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from hookgate.hooks.clock import StallClock
-from hookgate.hooks.dialects.antigravity_hooks import hook_input, hook_output
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import DENY_EXIT_CODE, Output, read_output, read_process, shorten_stderr
+from hookgate.hooks.runners.antigravity import hook_input, hook_output
 from hookgate.hooks.runners.process import Program, finish_process, spawn
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import CommandConfig, Hook

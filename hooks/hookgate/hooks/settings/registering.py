@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hookgate.hooks.errors import SettingsError
+from hookgate.hooks.errors import SettingsError, first_mistake
 from hookgate.hooks.settings.configs import RuntimeConfig
 from hookgate.hooks.settings.configuration import Configuration, Group, Hook, Matcher
 from hookgate.hooks.settings.event_names import EVENTS
@@ -74,9 +74,7 @@ def _config(about: str, function: Callable[..., Any], options: dict[str, Any]) -
     try:
         return RuntimeConfig.model_validate({**options, "type": "runtime", "action": action})
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise SettingsError(f"{about}: {place}: {first['msg']}") from None
+        raise SettingsError(f"{about}: {first_mistake(error, 'the options')}") from None
 
 
 def _matcher(about: str, event: str, pattern: str | None) -> Matcher:

@@ -61,15 +61,15 @@ class Contents:
         judged = route.kind == "judged" and (route.verb in _SCANNED or self._scanner is None)
         return CallContent(route) if judged or route.kind == "event" else None
 
-    async def at_start(self, record: CallRecord, *, hooks_pending: bool) -> JsonObject | None:
+    async def at_start(self, record: CallRecord, *, hooks_running: bool) -> JsonObject | None:
         """Return the content to store with a start, or None if there is none.
 
-        If hooks still run (`hooks_pending`), what they will let through is stored with the end.
+        If hooks still run (`hooks_running`), what they will let through is stored with the end.
         """
         content = record.content
         if content is None:
             return None
-        if hooks_pending and self._scanner is not None:
+        if hooks_running and self._scanner is not None:
             content.request_awaited = True
             return None
         return await self._in_turn(_start, record)
@@ -233,7 +233,7 @@ def _joined(kept: KeptBytes, route: Route) -> Any:
 
 def _events(data: bytes, route: Route) -> list[Any]:
     adapter = ADAPTERS[route.dialect]()
-    framing = adapter.begin(route)
+    framing = adapter.framing_for(route)
     if framing is None or data.lstrip().startswith(b"{"):  # an error before a stream starts has no framing
         body = loads(data)
         return [body if body.keys() == {"error"} else adapter.decode_answer(body)]

@@ -44,7 +44,7 @@ def check_signature(public_key: Ed25519PublicKey, document: JsonObject) -> None:
         raise ValueError("its signature does not match it, or was made with another key") from None
 
 
-def sign_with_file(path: Path) -> SignHeads:
+def file_signer(path: Path) -> SignHeads:
     """Return what signs with the private key in a PEM file. Raises ValueError if there is none."""
     data = _read(path)
     try:
@@ -56,7 +56,7 @@ def sign_with_file(path: Path) -> SignHeads:
     return partial(_signed, key.sign)
 
 
-def sign_with_program(command: str) -> SignHeads:
+def program_signer(command: str) -> SignHeads:
     """Return what signs with a program, such as the client of a cloud's key service.
 
     The shell runs `command` with the data as its input. The program prints the signature, as 64 bytes or in
@@ -88,7 +88,7 @@ def sign_with_program(command: str) -> SignHeads:
     return partial(_signed, sign)
 
 
-def check_with_file(path: Path) -> CheckSignature:
+def file_checker(path: Path) -> CheckSignature:
     """Return what checks signatures with the public key in a PEM file. Raises ValueError if there is none."""
     data = _read(path)
     try:

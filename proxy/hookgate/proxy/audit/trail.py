@@ -97,8 +97,8 @@ class Audit:
             raise ApiError(403, _UNREADABLE, "AUDIT_UNAVAILABLE") from None
         return None
 
-    def begin(self, record: CallRecord, method: str, route: Route) -> None:
-        """Begin to audit a call, if calls of its route are audited; its content, too, if that is stored."""
+    def decide_whether_audited(self, record: CallRecord, method: str, route: Route) -> None:
+        """Decide whether a call is audited, as its route says; and its content, if that is stored."""
         is_listing = route.kind == "forwarded" and method == "GET" and not route.unhooked
         if route.kind == "receipt" or is_listing:
             record.advance_audit(AuditState.NOT_AUDITED)
@@ -115,13 +115,13 @@ class Audit:
             and self._contents is None
         ):
             with contextlib.suppress(AuditError):  # `record_start` tries again
-                self._starts[record.id] = self.writer.begin(start_entry(record))
+                self._starts[record.id] = self.writer.queue(start_entry(record))
 
     async def record_start(self, record: CallRecord) -> None:
         """Wait until a call's start is on disk. Raises ApiError (403) if it cannot be written."""
         try:
             if record.audit_state is AuditState.PENDING:
-                await self._write_start(record, hooks_pending=False)
+                await self._wait_for_start(record, hooks_running=False)
             if record.audit_state is AuditState.START_FAILED:
                 raise AuditError("its start could not be written")  # attempted when its answer began
         except AuditError as error:
@@ -153,8 +153,8 @@ class Audit:
                 await self.record_event(record, status)
             elif record.audit_state is AuditState.PENDING:
                 # Without an outcome or error, this is a stream that begins before hooks have decided.
-                await self._write_start(
-                    record, hooks_pending=record.outcome is None and status == HTTPStatus.OK
+                await self._wait_for_start(
+                    record, hooks_running=record.outcome is None and status == HTTPStatus.OK
                 )
 
     def record_policy(self, changes: Changes) -> None:
@@ -192,16 +192,16 @@ class Audit:
                 ),
             )
 
-    async def _write_start(self, record: CallRecord, *, hooks_pending: bool) -> None:
+    async def _wait_for_start(self, record: CallRecord, *, hooks_running: bool) -> None:
         """Wait until a call's start is on disk. If this is cancelled, a queued start is still written."""
         try:
             if record.id not in self._starts:
                 contents = self._contents
                 content = (
-                    None if contents is None else await contents.at_start(record, hooks_pending=hooks_pending)
+                    None if contents is None else await contents.at_start(record, hooks_running=hooks_running)
                 )
                 if record.id not in self._starts:  # otherwise the headers of a stream have begun it
-                    self._starts[record.id] = self.writer.begin(start_entry(record, content))
+                    self._starts[record.id] = self.writer.queue(start_entry(record, content))
             await self.writer.wait_for(self._starts[record.id])
         except AuditError:
             if record.audit_state is AuditState.PENDING:

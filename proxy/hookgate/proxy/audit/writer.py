@@ -45,7 +45,7 @@ class PendingRecords:
 
     entries: tuple[Entry, ...]
     loop: asyncio.AbstractEventLoop | None = None
-    """The event loop of the call that waits for the records; None if none does."""
+    """The event loop of the call that waits for the records, or will do so; None if none does."""
     ended: bool = False
     """Whether the records are on disk or have failed with `error`. Only the event loop changes it."""
     error: AuditError | None = None
@@ -53,6 +53,11 @@ class PendingRecords:
     writing: bool = False
     withdrawn: bool = False
     waiters: list["asyncio.Future[None]"] = field(default_factory=list)
+
+    @property
+    def is_for_call(self) -> bool:
+        """Whether a call waits for these records, or will do so."""
+        return self.loop is not None
 
     @property
     def is_awaited(self) -> bool:
@@ -110,7 +115,7 @@ class Queue:
                 return False
             self._waiting.append(pending)
             self._count += len(pending.entries)
-            if self._idle and pending.loop is None:
+            if self._idle and not pending.is_for_call:
                 self._condition.notify()
         return True
 
@@ -160,7 +165,7 @@ class Queue:
                 self.batch.append(pending)
                 room -= len(pending.entries)
             check_requested, self._check_requested = self._check_requested, False
-            self._call_waits = any(pending.loop is not None for pending in self._waiting)
+            self._call_waits = any(pending.is_for_call for pending in self._waiting)
         return check_requested
 
     def _wait(self, within: float) -> None:
@@ -265,10 +270,10 @@ class Writer:
 
         If the caller is cancelled, the records are still written.
         """
-        await self.wait_for(self.begin(*entries))
+        await self.wait_for(self.queue(*entries))
 
-    def begin(self, *entries: Entry) -> PendingRecords:
-        """Begin to write records together. Pass the result to `wait_for`.
+    def queue(self, *entries: Entry) -> PendingRecords:
+        """Queue records that are written together. Pass the result to `wait_for`.
 
         Raises AuditError if the records cannot be queued.
         """

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 from aiohttp import web
 
 from hookgate.hooks import AfterTool, BeforeTool, Engine, Event, SessionContext, Verdict
-from hookgate.hooks.dialects import DIALECTS, Dialect
-from hookgate.hooks.dialects.dialect import AgentAnswer
+from hookgate.hooks.agents import AGENT_DIALECTS, AgentDialect
+from hookgate.hooks.agents.dialect import AgentAnswer
 from hookgate.hooks.output import Output
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.event_service import EventService, open_session
@@ -28,7 +28,7 @@ from hookgate.translator.strictjson import encode_answer
 
 log = logging.getLogger("hookgate.events")
 
-LOST_HEADER = "x-hookgate-not-applied"
+NOT_APPLIED_HEADER = "x-hookgate-not-applied"
 """What of the hooks' decision the agent cannot apply."""
 
 _NO_KEY = (
@@ -57,7 +57,8 @@ class AgentEvents:
         """
         self._events.refuse_pages(call)
         self._check_key(call)
-        dialect, document = DIALECTS[call.route.verb], dict[str, object]()
+        dialect = AGENT_DIALECTS[call.route.agent]
+        document: JsonObject = {}
         name = parse_qs(call.route.query).get("event", [""])[-1]
         try:
             self._events.count(call)
@@ -68,11 +69,11 @@ class AgentEvents:
         except ConnectionError:
             raise  # the agent has disconnected
         except Exception as error:
-            refusal = _as_refusal(error)
-            denial = dialect.refusal(name, document, refusal.message)
+            api_error = _as_api_error(error)
+            denial = dialect.denial(name, document, api_error.message)
             if denial is None:
                 raise
-            self._services.note_error(call.record, refusal)
+            self._services.note_error(call.record, api_error)
             return _response(AgentAnswer(denial))
         return _response(answer)
 
@@ -84,7 +85,7 @@ class AgentEvents:
             raise ApiError(403, _NO_KEY, "KEY_UNKNOWN")
 
     async def _answer(
-        self, call: Call, engine: Engine, dialect: Dialect, name: str, document: JsonObject
+        self, call: Call, engine: Engine, dialect: AgentDialect, name: str, document: JsonObject
     ) -> AgentAnswer:
         """Return the answer to a posted event. Raises ApiError."""
         try:
@@ -95,11 +96,11 @@ class AgentEvents:
             observer.on_request(body)
         event_name = dialect.contract_event(name, document)
         if event_name is None:
-            reason = await self._refusal(open_session(call, body))
+            reason = await self._reason_of_refusal(open_session(call, body))
             output: Output = {} if reason is None else {"continue": False, "stopReason": reason}
             return _with_warning(dialect, name, await call.steps.run(dialect.answer, name, document, output))
         event, session = await self._events.read(call, event_name, body)
-        reason = await self._refusal(session) if isinstance(event, BeforeTool) else None
+        reason = await self._reason_of_refusal(session) if isinstance(event, BeforeTool) else None
         if reason is None:
             output = await self._events.judge(call, engine, event, session, body, from_hooks=True)
         else:  # the agent may not have been able to apply the decision about its session or turn
@@ -110,26 +111,26 @@ class AgentEvents:
         await self._services.record_event(call.record)
         return _with_warning(dialect, name, answer)
 
-    async def _refusal(self, session: SessionContext) -> str | None:
+    async def _reason_of_refusal(self, session: SessionContext) -> str | None:
         """Return why hooks have stopped the session or refused it, or None. Raises ApiError."""
         return (await self._services.sessions.open(session)).state.refusal
 
 
-def _sender(dialect: Dialect, document: JsonObject) -> Dialect:
+def _sender(dialect: AgentDialect, document: JsonObject) -> AgentDialect:
     """Return the dialect of an input. Cursor runs the hooks of Claude Code's settings with its own inputs."""
-    cursor = DIALECTS["cursor"]
+    cursor = AGENT_DIALECTS["cursor"]
     is_from_cursor = "cursor_version" in document and document.get("hook_event_name") in cursor.rows
     return cursor if dialect.name == "claude-code" and is_from_cursor else dialect
 
 
-def _name(dialect: Dialect, document: JsonObject, named: str) -> str:
+def _name(dialect: AgentDialect, document: JsonObject, named: str) -> str:
     try:
         return dialect.event_of(document, named)
     except ValueError as error:
         raise ApiError(400, f"{error}.", "EVENT_REFUSED") from None
 
 
-def _as_refusal(error: Exception) -> ApiError:
+def _as_api_error(error: Exception) -> ApiError:
     if isinstance(error, ApiError):
         return error
     log.exception("an event failed inside hookgate; please report this")
@@ -138,7 +139,7 @@ def _as_refusal(error: Exception) -> ApiError:
 
 def _note_answer(record: CallRecord, event: Event, answer: AgentAnswer) -> None:
     """Record what the agent is told, if that differs from what hooks have decided."""
-    record.not_applied = answer.lost
+    record.not_applied = answer.not_applied
     if (reason := answer.denied_instead) is None:
         return
     record.note_verdict(event.name, Verdict("deny", reason=reason))
@@ -146,12 +147,12 @@ def _note_answer(record: CallRecord, event: Event, answer: AgentAnswer) -> None:
         record.note_blocked(BlockedOutput(event.name, (), reason, event.tool_name), event.tool_input)
 
 
-def _with_warning(dialect: Dialect, name: str, answer: AgentAnswer) -> AgentAnswer:
-    if answer.lost:
-        log.warning("%s cannot apply to %s: %s", dialect.title, name, ", ".join(answer.lost))
+def _with_warning(dialect: AgentDialect, name: str, answer: AgentAnswer) -> AgentAnswer:
+    if answer.not_applied:
+        log.warning("%s cannot apply to %s: %s", dialect.title, name, ", ".join(answer.not_applied))
     return answer
 
 
 def _response(answer: AgentAnswer) -> web.Response:
-    headers = {LOST_HEADER: ", ".join(answer.lost)} if answer.lost else {}
+    headers = {NOT_APPLIED_HEADER: ", ".join(answer.not_applied)} if answer.not_applied else {}
     return web.Response(body=encode_answer(answer.document), content_type="application/json", headers=headers)

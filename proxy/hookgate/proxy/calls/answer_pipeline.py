@@ -61,8 +61,8 @@ from hookgate.proxy.server.bodies import (
     work_of_lines,
 )
 from hookgate.translator import BodyError, Frame, Framing, check_response, join_events, split_edit
-from hookgate.translator.answer_types import check_prototypes, typed_answer
-from hookgate.translator.checks import MAX_CANDIDATES, check_items
+from hookgate.translator.answer_types import typed_answer
+from hookgate.translator.checks import MAX_CANDIDATES, check_items, check_prototypes
 from hookgate.translator.citations import with_moved_citations
 from hookgate.translator.fields import (
     JsonObject,
@@ -220,9 +220,10 @@ class AnswerPipeline:
 
     def begin_stream(self, framing: Framing, meter: AnswerMeter | None = None) -> None:
         """Prepare for a streamed answer with this framing. `meter`, if given, reads its events."""
-        self._framing, self._meter = framing, meter
-        modes = self._plan.stream_modes.items()
-        self._build_stages([stage for mode, window in modes for stage in self._hook_stages(mode, window)])
+        self._framing, self._meter, modes = framing, meter, self._plan.stream_modes
+        self._screens = self._judge.screens(self._plan) if "held" in modes else []
+        stages = [stage for mode, window in modes.items() for stage in self._hook_stages(mode, window)]
+        self._build_stages(stages)
 
     def _build_stages(self, hook_stages: Sequence[AnswerStage], *, is_whole: bool = False) -> None:
         """Set the stages of the answer, in order. A whole answer is a stream of one piece."""
@@ -250,7 +251,6 @@ class AnswerPipeline:
         run_hooks = partial(self._fire, mode=mode, plan=self._plan_for(mode))
         match mode:
             case "held":
-                self._screens = self._judge.screens(self._plan)
                 return [ScreenStage(screen, self._judge) for screen in self._screens]
             case "event":
                 return [EventStage(run_hooks)]

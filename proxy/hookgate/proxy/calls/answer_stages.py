@@ -12,6 +12,7 @@ from hookgate.hooks.session import Steps
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.calls.pieces import (
+    MANY_PIECES,
     EarlyEnd,
     HoldingStage,
     Passed,
@@ -33,9 +34,6 @@ from hookgate.translator.response import is_json_answer
 from hookgate.translator.streaming.partial_calls import UnfinishedCalls, with_whole_calls
 
 log = logging.getLogger("hookgate.gateway")
-
-_MANY_PIECES = 100
-"""If more pieces are held, they are judged or made whole in a thread."""
 
 RunHooks = Callable[[list[Piece]], Awaitable[Passed]]
 """Runs hooks on pieces, and returns them with the hooks' edits."""
@@ -144,10 +142,10 @@ class GateStage(HoldingStage):
                 continue
             self._hold([piece])
             if not self._unfinished_calls.note(piece.response):
-                many = len(self._held) > _MANY_PIECES
+                many = len(self._held) > MANY_PIECES
                 whole = await self._steps.run_long(self._whole) if many else self._whole()
                 self._take_held()
-                if end := await self._decide(whole, passed):
+                if end := await self._pass_through_gate(whole, passed):
                     return end
         return passed
 
@@ -166,7 +164,7 @@ class GateStage(HoldingStage):
             raise unreadable_answer("it ends in the middle of a function call")
         return self._take_held()
 
-    async def _decide(self, pieces: Sequence[Piece], passed: list[Piece]) -> EarlyEnd | None:
+    async def _pass_through_gate(self, pieces: Sequence[Piece], passed: list[Piece]) -> EarlyEnd | None:
         """Judge pieces whose calls are whole, and append the judged ones to `passed`.
 
         Returns the end of the answer if it ends here. If the model is asked again, what has passed is sent.
@@ -175,7 +173,7 @@ class GateStage(HoldingStage):
             if self._gate.note_if_text(piece.response):
                 passed.append(piece)
                 continue
-            response = await self._gate.judge(piece.response)
+            response = await self._gate.judge_response(piece.response)
             if isinstance(response, AskAgain):
                 return EarlyEnd(passed, response)
             if isinstance(response, Ended):

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from hookgate.hooks import BeforeAgent, BeforeTool, Engine, Event, Outcome, SessionContext, SessionStart
 from hookgate.hooks.engine import combined_output
+from hookgate.hooks.errors import first_mistake
 from hookgate.hooks.events import INPUTS
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.output import Output
@@ -209,9 +210,8 @@ def _event(name: str, body: JsonObject) -> Event:
         INPUTS[name].model_validate({**_BASE, **body, "hook_event_name": name})
         return read_event(name, body)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ApiError(400, f"Invalid {name} input: {place}: {first['msg']}", "EVENT_REFUSED") from None
+        problem = f"Invalid {name} input: {first_mistake(error, 'the input')}"
+        raise ApiError(400, problem, "EVENT_REFUSED") from None
     except (ValueError, TypeError, AttributeError) as error:
         raise ApiError(400, f"Invalid {name} input: {error}", "EVENT_REFUSED") from None
 

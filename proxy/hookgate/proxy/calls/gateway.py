@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from aiohttp import hdrs, web
 
 from hookgate.hooks import Engine, EngineSource
-from hookgate.hooks.dialects import DIALECTS
 from hookgate.hooks.policies.limits import describe_use
 from hookgate.proxy.calls.agent_events import AgentEvents
 from hookgate.proxy.calls.batches import READS, read_batch
@@ -230,7 +229,7 @@ class Gateway:
         record.issued_key = call.caller.issued.id if call.caller.issued else ""
         record.streamed = route.streamed
         record.request_bytes = call.steps.work = request.content_length or 0
-        self._services.begin_audit(record, request.method, route)
+        self._services.decide_whether_audited(record, request.method, route)
         if record.content is not None:
             call.observers.append(record.content)
         if record.trace is not None:
@@ -247,8 +246,8 @@ class Gateway:
         if call.route.verb == GUARDRAIL:
             return self._guardrail.run(call, engine)
         if call.route.kind == "event":
-            own = call.route.verb in DIALECTS
-            return self._agent_events.run(call, engine) if own else self._events.run(call, engine)
+            events = self._agent_events if call.route.agent else self._events
+            return events.run(call, engine)
         if call.route.kind == "live":
             return LiveSession(call, engine).run()
         if call.route.verb == UPLOAD:

@@ -66,7 +66,7 @@ class GenerationCall:
         call, adapter = self._call, self._adapter
         if call.route.body_chooses_stream:
             await self._read_choice_of_stream()
-        reply = Reply(call.request, adapter.begin(call.route), adapter, call.observers)
+        reply = Reply(call.request, adapter.framing_for(call.route), adapter, call.observers)
         async with answering(call, reply):
             if ended := await self._judge_request() or await self._ask_model(reply):
                 await end_call(call, reply, ended)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from hookgate.translator import BodyError, callable_names
 from hookgate.translator.fields import JsonObject, camel, read_list, same
-from hookgate.translator.openai.calls import check_argument_values
+from hookgate.translator.openai.calls import check_argument_values, declare_function
 from hookgate.translator.strictjson import dumps, loads
 
 CANNOT_APPLY = "A hook changes {what} of this call, which this gateway cannot pass on to the one that asks."
@@ -249,7 +249,7 @@ def _shown_tool(tool: Mapping[str, Any]) -> JsonObject:
     if isinstance(function, dict):
         if kind not in (None, "function") or not tool.keys() <= _BESIDE_FUNCTION:
             raise unreadable
-        return _declaration(function)
+        return declare_function(function)
     if "function" in tool:
         raise unreadable
     if kind is None and len(tool) == 1:  # as Google writes it
@@ -261,7 +261,9 @@ def _shown_tool(tool: Mapping[str, Any]) -> JsonObject:
     custom = settings.pop("custom", None)
     flat = {**settings, **(custom if isinstance(custom, dict) else {})}
     if isinstance(flat.get("name"), str):  # as in Responses, or as Anthropic writes it
-        return _declaration(flat)
+        if "input_schema" in flat and "parameters" not in flat:
+            flat["parameters"] = flat.pop("input_schema")
+        return declare_function(flat)
     if not isinstance(kind, str) or kind == "function":
         raise unreadable
     return {camel(kind): settings}
@@ -269,14 +271,6 @@ def _shown_tool(tool: Mapping[str, Any]) -> JsonObject:
 
 def _hosted_kind(name: str) -> str | None:
     return next((kind for begins, kind in _HOSTED if begins.match(name)), None)
-
-
-def _declaration(function: Mapping[str, Any]) -> JsonObject:
-    schema = next((key for key in ("parameters", "input_schema") if key in function), None)
-    declared = {key: value for key, value in function.items() if key != schema}
-    if schema:
-        declared["parametersJsonSchema"] = function[schema]
-    return {"functionDeclarations": [declared]}
 
 
 def _new_tools(check: Check, body: JsonObject) -> list[JsonObject] | None:

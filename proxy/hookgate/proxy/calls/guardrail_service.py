@@ -9,7 +9,8 @@ from collections.abc import Callable
 from aiohttp import web
 from pydantic import ValidationError
 
-from hookgate.hooks import AfterModel, BeforeModel, BeforeTool, BeforeToolSelection, Engine, Verdict
+from hookgate.hooks import AfterModel, BeforeModel, BeforeTool, Engine, Verdict
+from hookgate.hooks.errors import first_mistake
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.session import CallState
 from hookgate.proxy.calls.call import Call
@@ -68,11 +69,8 @@ def _read(body: JsonObject) -> Check:
     try:
         return Check.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ApiError(
-            400, f"Invalid check of a guardrail: {place}: {first['msg']}", "EVENT_REFUSED"
-        ) from None
+        problem = f"Invalid check of a guardrail: {first_mistake(error, 'the check')}"
+        raise ApiError(400, problem, "EVENT_REFUSED") from None
 
 
 async def _decide(judge: Judge, check: Check) -> JsonObject:
@@ -99,11 +97,7 @@ async def _judge_request(judge: Judge, check: Check) -> JsonObject:
     judge.raise_if_ended(outcome.verdict, BeforeModel.name)
     if outcome.event.model != model:
         raise CheckBlocked(CANNOT_APPLY.format(what="the model"))
-    selected = await judge.fire(BeforeToolSelection(model, outcome.event.body))
-    judge.raise_if_ended(selected.verdict, BeforeToolSelection.name)
-    new = outcome.event.body
-    if selected.verdict.selects_tools:
-        new = await steps.run(selected.verdict.apply_selection, new)
+    new = await judge.select_tools_or_raise(model, outcome.event.body)
     return await steps.run(edited_request, check, body, new)
 
 

@@ -95,7 +95,7 @@ class ItemsCall:
             await call.steps.pause()
             try:
                 with call.steps.judging(item.request):
-                    model, request = await self._judge_item(item)
+                    model, request = await self._check_and_judge(item)
             except ApiError as error:
                 raise error.at(item.path) from None
             requests.append(request)
@@ -111,8 +111,8 @@ class ItemsCall:
             observer.on_upstream_request(model, body, body)
         return model, await call.steps.run(dumps, body)
 
-    async def _judge_item(self, item: RequestItem) -> tuple[str, JsonObject]:
-        """Return the model and one request after its hooks. Raises ApiError if it is refused."""
+    async def _check_and_judge(self, item: RequestItem) -> tuple[str, JsonObject]:
+        """Return the model and one request after checks and its hooks. Raises ApiError if it is refused."""
         call, judge, route = self._call, self._judge, self._call.route
         model = named_model(route, item.holder)
         check_model(route, model, item.holder)

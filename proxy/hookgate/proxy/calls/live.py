@@ -28,7 +28,7 @@ from hookgate.proxy.calls.tools import (
     BlockedCall,
     ToolCallEvents,
     ToolCallRule,
-    decide_tool_call,
+    apply_rules,
 )
 from hookgate.proxy.calls.websockets import (
     Close,
@@ -496,7 +496,7 @@ class LiveSession:
         blocked: list[tuple[JsonObject, str]] = []
         for tool_call in calls:
             await self._call.steps.pause()
-            decided = _going_on(await decide_tool_call(self._rules, tool_call))
+            decided = _going_on(await apply_rules(self._rules, tool_call))
             if isinstance(decided, BlockedCall):
                 blocked.append((tool_call, BLOCKED.format(decided.reason)))
             else:

@@ -16,6 +16,9 @@ from hookgate.translator.fields import JsonObject, read, read_list
 from hookgate.translator.streaming.events import TextChannel, join_texts
 from hookgate.translator.strictjson import encode_answer
 
+MANY_PIECES = 100
+"""If a stage holds more pieces, they are judged or made whole in a thread."""
+
 _PIECE_MEMORY = 512  # estimated bytes of a piece besides its text and values
 
 

@@ -12,7 +12,15 @@ from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.endings import Ended
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.pieces import EarlyEnd, Passed, Piece, check_memory, memory_of, received_bytes
+from hookgate.proxy.calls.pieces import (
+    MANY_PIECES,
+    EarlyEnd,
+    Passed,
+    Piece,
+    check_memory,
+    memory_of,
+    received_bytes,
+)
 from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.server.bodies import SMALL_BODY, unreadable_answer, work_of
 from hookgate.translator import BodyError
@@ -27,9 +35,6 @@ _QUICK_BYTES = 2 * 1024
 
 _PORTION_BYTES = 8 * 1024
 """After so many bytes of smaller pieces, other calls may run."""
-
-_MANY_PIECES = 100
-"""If more pieces are held, they are judged or made whole in a thread."""
 
 T = TypeVar("T")
 
@@ -93,11 +98,11 @@ class ScreenStage:
 
     async def _screen_pieces(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> Passed:
         try:
-            return await self._release(batch, last=last, cut_off=cut_off)
+            return await self._pass_through_screen(batch, last=last, cut_off=cut_off)
         except Withheld as withheld:
             return EarlyEnd([], denied_answer(withheld, self._judge))
 
-    async def _release(self, batch: list[Piece], *, last: bool, cut_off: bool) -> list[Piece]:
+    async def _pass_through_screen(self, batch: list[Piece], *, last: bool, cut_off: bool) -> list[Piece]:
         answers: list[Piece] = []
         others: list[Piece] = []
         for piece in batch:
@@ -112,7 +117,7 @@ class ScreenStage:
         self._memory += sum(map(memory_of, batch))
         size = received_bytes(answers)
         # A piece may release all that are held.
-        takes_long = self._screen.slow or len(self._held) > _MANY_PIECES or size > _THREAD_BYTES
+        takes_long = self._screen.slow or len(self._held) > MANY_PIECES or size > _THREAD_BYTES
         release = partial(self._screen.feed, last=last, cut_off=cut_off)
         if takes_long:
             released = await self._steps.run_long(release, [piece.response for piece in answers])

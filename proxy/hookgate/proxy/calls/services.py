@@ -151,12 +151,12 @@ class GatewayServices:
         note_cause(UPSTREAM_BROKE)
         log.warning("the upstream failed during its answer: %s", failure)
 
-    def begin_audit(self, record: CallRecord, method: str, route: Route) -> None:
-        """Start auditing a call, if calls of its route are audited."""
+    def decide_whether_audited(self, record: CallRecord, method: str, route: Route) -> None:
+        """Decide whether a call is audited, as the configuration and its route say."""
         if self.audit is None:
             record.advance_audit(AuditState.NOT_AUDITED)
         else:
-            self.audit.begin(record, method, route)
+            self.audit.decide_whether_audited(record, method, route)
 
     async def record_start(self, record: CallRecord) -> None:
         """Wait until the start of a call is on disk. Raises ApiError if that fails."""

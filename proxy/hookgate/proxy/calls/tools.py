@@ -131,16 +131,16 @@ class ToolGate:
             self._so_far = None
         return True
 
-    async def judge(self, body: JsonObject) -> JsonObject | Ended | AskAgain:
+    async def judge_response(self, body: JsonObject) -> JsonObject | Ended | AskAgain:
         """Return the judged response, or the same object if unchanged, or what ends the answer."""
-        applied = await self._apply_rules(body)
+        applied = await self._judge_calls(body)
         if isinstance(applied, Ended):
             return applied
-        judged, found = applied
-        asks_again = any(isinstance(decided, BlockedCall) and decided.asks_again for _, decided in found)
+        judged, decided_calls = applied
+        asks_again = any(isinstance(each, BlockedCall) and each.asks_again for _, each in decided_calls)
         if self._filter.passed and not asks_again:
             self._so_far = None  # the agent gets a call: another answer could not take it back
-        if self._so_far is not None and not self._so_far.add(body, found):
+        if self._so_far is not None and not self._so_far.add(body, decided_calls):
             self._so_far = None
         if self._so_far is not None and asks_again:
             return AskAgain(await self._state.steps.run(self._so_far.turns_to_append))
@@ -148,16 +148,16 @@ class ToolGate:
 
     async def judge_without_retry(self, body: JsonObject) -> JsonObject | Ended:
         """Return the judged response, or what ends the answer, where the model cannot be asked again."""
-        applied = await self._apply_rules(body)
+        applied = await self._judge_calls(body)
         return applied if isinstance(applied, Ended) else applied[0]
 
-    async def _apply_rules(self, body: JsonObject) -> "tuple[JsonObject, list[_DecidedCall]] | Ended":
+    async def _judge_calls(self, body: JsonObject) -> "tuple[JsonObject, list[_DecidedCall]] | Ended":
         """Return the judged response, and its calls with the decisions on them, or what ends the answer."""
         decided: list[_DecidedCall] = []
         for tool_call in self._filter.starting_calls(body):
             await self._state.steps.pause()
             with self._state.steps.judging(tool_call):
-                decision = await decide_tool_call(self._rules, tool_call)
+                decision = await apply_rules(self._rules, tool_call)
             if isinstance(decision, Ended):
                 return decision
             decided.append((tool_call, decision))
@@ -227,7 +227,7 @@ class _AnswerSoFar:
             self._texts = []
 
 
-async def decide_tool_call(
+async def apply_rules(
     rules: Sequence[ToolCallRule], tool_call: JsonObject
 ) -> BlockedCall | JsonObject | Ended:
     """Return the arguments with which a call may be made, after all rules in turn, or why it may not.

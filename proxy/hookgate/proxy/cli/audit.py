@@ -145,7 +145,7 @@ _POLL_SECONDS = 0.5
 async def run_audit(given: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
     if given.audit_command == "verify":
-        check = None if given.public_key is None else signatures_module().check_with_file(given.public_key)
+        check = None if given.public_key is None else signatures_module().file_checker(given.public_key)
         expected = expected_heads(given.expect, check)
         if given.file is not None:
             return print_verification(verified_file(given.file, expected, check, quiet=given.quiet))
@@ -256,9 +256,9 @@ def _signer(given: argparse.Namespace) -> SignHeads | None:
         return None
     signatures = signatures_module()
     sign: SignHeads = (
-        signatures.sign_with_program(given.sign_command)
+        signatures.program_signer(given.sign_command)
         if given.sign_key is None
-        else signatures.sign_with_file(given.sign_key)
+        else signatures.file_signer(given.sign_key)
     )
     return sign
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks.claude_code import Migration, migrate, read_claude
+from hookgate.hooks.claude_migration import Migration, migrate, read_claude
 from hookgate.hooks.settings import EVENTS, Hook
 from hookgate.hooks.settings.editing import rewrite, with_hooks, with_switch
 from hookgate.hooks.settings.schema import settings_schema

@@ -11,7 +11,7 @@ from functools import cached_property, partial, reduce
 from typing import Literal
 from urllib.parse import parse_qsl, unquote_plus
 
-from hookgate.hooks.dialects import DIALECTS
+from hookgate.hooks.agents import AGENT_DIALECTS
 from hookgate.hooks.settings import EVENTS
 from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.errors import ApiError, not_a_route, request_refused
@@ -291,6 +291,8 @@ GUARDRAIL = "checkGuardrail"
 GUARDRAIL_PATH = "/hookgate/v1/guardrail"
 """What those gateways are configured with: they add the rest of the path."""
 
+_AGENT_EVENTS = "/hookgate/v1/agents/{verb}"
+
 _OWN = (
     Row(None, "gemini", "event", _POST, "/hookgate/v1/events/{verb}", EVENTS, alts=frozenset()),
     Row(
@@ -298,8 +300,8 @@ _OWN = (
         "gemini",
         "event",
         _POST,
-        "/hookgate/v1/agents/{verb}",
-        tuple(DIALECTS),
+        _AGENT_EVENTS,
+        tuple(AGENT_DIALECTS),
         frozenset({"event"}),
         frozenset(),
     ),
@@ -345,6 +347,11 @@ class Route:
     @property
     def streamed(self) -> bool:
         return self.verb in _STREAMED_VERBS
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent that posts an event of its own hooks; empty for other requests."""
+        return self.verb if self.template == _AGENT_EVENTS else ""
 
     @property
     def own_model(self) -> str:

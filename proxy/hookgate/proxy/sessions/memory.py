@@ -7,14 +7,14 @@ agents compress their history. A result that was forgotten is judged again befor
 
 import logging
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from hookgate.hooks.policies.speakers import is_model_turn, last_model_turn
 from hookgate.translator import BodyError
 from hookgate.translator.fields import (
     JsonObject,
-    has_part,
     joined_text,
     read,
     read_list,
@@ -170,19 +170,6 @@ def tool_results(contents: list[JsonObject]) -> list[Result]:
     return results
 
 
-def last_model_turn(contents: list[JsonObject], end: int | None = None) -> int:
-    """Return the index of the model's last turn before the turn to answer, or -1 if there is none.
-
-    With `end`, only the turns before that index count.
-    """
-    return next((index for index, turn in _backwards(contents, end) if _is_model_turn(turn)), -1)
-
-
-def _is_model_turn(turn: JsonObject) -> bool:
-    """Return whether the model wrote a turn. Antigravity sends tool results under its role, too."""
-    return turn.get("role") == "model" and not has_part(turn, "functionResponse")
-
-
 def turn_of(contents: list[JsonObject], end: int | None = None) -> tuple[str, list[str]]:
     """Return the ID and the texts of the user's turn that the model is to answer, without tool results.
 
@@ -208,7 +195,7 @@ def user_turns(contents: list[JsonObject]) -> list[tuple[str, int]]:
     return [
         (turn_of(contents, at + 1)[0], at)
         for at, content in enumerate(contents)
-        if content.get("role") != "model" and (at + 1 == len(contents) or _is_model_turn(contents[at + 1]))
+        if content.get("role") != "model" and (at + 1 == len(contents) or is_model_turn(contents[at + 1]))
     ]
 
 
@@ -239,17 +226,6 @@ def prompt_of(contents: list[JsonObject]) -> str:
         if texts:
             return "\n".join(texts)
     return ""
-
-
-def _backwards(contents: list[JsonObject], end: int | None) -> Iterator[tuple[int, JsonObject]]:
-    """Iterate backwards from the last turn that is not the model's.
-
-    Model turns at the end are a prefilled answer, not a turn of the model's own.
-    """
-    end = len(contents) if end is None else end
-    while end and _is_model_turn(contents[end - 1]):
-        end -= 1
-    return ((index, contents[index]) for index in reversed(range(end)))
 
 
 class _OpenCalls:

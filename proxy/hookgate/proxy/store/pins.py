@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import Connection, delete, func, select, text
 
+from hookgate.hooks.errors import first_mistake
 from hookgate.hooks.policies.pins import PinnedTool
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import ANSWER_SECONDS, Database
@@ -85,9 +86,7 @@ class SqlPins:
         except FileNotFoundError:
             return
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"])) or "the file"
-            raise StoreError(f"{path}: {place}: {first['msg']}; repair or remove it") from None
+            raise StoreError(f"{path}: {first_mistake(error, 'the file')}; repair or remove it") from None
         except OSError as error:
             raise StoreError(
                 f"{path}: cannot be imported: {error.strerror}; change its owner or mode"

@@ -195,18 +195,18 @@ class _AgentCommand(_Command):
             return self._print(self._answer(data, error, denies=True))
         except GatewayUnreachable as error:
             return self._print(self._answer(data, error, denies=self._denies))
-        if lost := response.headers.get("x-hookgate-not-applied"):
-            print(f"hookgate event: {self._agent} cannot apply {lost}", file=sys.stderr)
+        if not_applied := response.headers.get("x-hookgate-not-applied"):
+            print(f"hookgate event: {self._agent} cannot apply {not_applied}", file=sys.stderr)
         return self._print(response.body)
 
     def _answer(self, data: bytes, error: Exception, *, denies: bool) -> bytes:
         """Return the answer for an event that was not judged. Raises the error if the event is unknown."""
-        from hookgate.hooks.dialects import DIALECTS  # noqa: PLC0415  # slow to import, and rarely needed
+        from hookgate.hooks.agents import AGENT_DIALECTS  # noqa: PLC0415  # slow to import, and rarely needed
 
-        dialect, document = DIALECTS[self._agent], _object_or_empty(data)
+        dialect, document = AGENT_DIALECTS[self._agent], _object_or_empty(data)
         if self._event not in dialect.rows:
             raise error
-        denial = dialect.refusal(self._event, document, _not_judged(error)) if denies else None
+        denial = dialect.denial(self._event, document, _not_judged(error)) if denies else None
         if denial is not None:
             return to_json(denial)
         print(f"hookgate event: {error}; the event is allowed without being judged", file=sys.stderr)

@@ -10,7 +10,8 @@ from support.conversation import model_turn, user_turn
 from hookgate.hooks.policies.redact import Scanner, pattern_detector
 from hookgate.hooks.policies.redact.fields import redacted_request
 from hookgate.hooks.policies.redact.known import CleanDigests, RememberedParts
-from hookgate.hooks.policies.redact.redaction import SCOPES, Redaction, Scope, Search
+from hookgate.hooks.policies.redact.redaction import Redaction, Search
+from hookgate.hooks.policies.speakers import SCOPES, Scope
 from hookgate.hooks.session import Withheld
 from hookgate.translator.known_turns import Known, RequestTurns, parse_turns
 from hookgate.translator.strictjson import Bounds, dumps

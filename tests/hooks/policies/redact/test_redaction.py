@@ -11,13 +11,12 @@ from support.texts.secrets import mask, redacted
 from hookgate.hooks.policies.redact import DETECTORS, Detector, Scanner, fields, pattern_detector
 from hookgate.hooks.policies.redact.fields import redacted_data
 from hookgate.hooks.policies.redact.redaction import (
-    SCOPES,
     CleanCheck,
     Redaction,
-    Scope,
     Search,
 )
 from hookgate.hooks.policies.redact.scanner import TakesLong
+from hookgate.hooks.policies.speakers import SCOPES, Scope
 from hookgate.hooks.session import Withheld
 
 WORDS = Scanner([pattern_detector("WORD", "secret"), pattern_detector("DIGITS", "[0-9]{8}")])

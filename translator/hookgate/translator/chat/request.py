@@ -18,6 +18,7 @@ from hookgate.translator.fields import BodyError, JsonObject, camel, read_list, 
 from hookgate.translator.openai.calls import (
     MODES,
     check_function_name,
+    declare_function,
     encode_selection,
 )
 from hookgate.translator.openai.fields import (
@@ -236,7 +237,7 @@ def _decode_tool(tool: Any, path: str) -> JsonObject:
         raise BodyError(f"{path}.function", "it must be an object, since hooks cannot inspect other types")
     read_string(function, "name", f"{path}.function")
     rest = {key: value for key, value in tool.items() if key not in ("function", "type")}
-    return {**rest, "functionDeclarations": [function]}
+    return {**rest, **declare_function(function)}
 
 
 def _encode_tool(tool: JsonObject) -> list[JsonObject]:

@@ -1,4 +1,4 @@
-"""The arguments of function calls, which are JSON in strings, and the choice among functions."""
+"""Functions: their declarations, the arguments of their calls, which are JSON in strings, and the choice."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
@@ -50,6 +50,14 @@ def check_function_name(name: str, path: str) -> None:
     """Refuse a name that would be repeated in too many characters. Raises BodyError."""
     if len(name) > _MAX_NAME:
         raise BodyError(path, f"the name of a function can have at most {_MAX_NAME} characters")
+
+
+def declare_function(function: JsonObject) -> JsonObject:
+    """Return the tool as which hooks are shown a function, whichever of OpenAI's APIs has declared it.
+
+    Its schema is still called `parameters`. Pins contain this form, so another one would change all of them.
+    """
+    return {"functionDeclarations": [function]}
 
 
 def decode_arguments(text: Any, path: str) -> JsonObject:

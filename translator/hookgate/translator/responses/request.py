@@ -16,6 +16,7 @@ from hookgate.translator.fields import BodyError, JsonObject, camel, read_list, 
 from hookgate.translator.openai.calls import (
     MODES,
     check_function_name,
+    declare_function,
     encode_selection,
 )
 from hookgate.translator.openai.fields import (
@@ -246,7 +247,7 @@ def _decode_tool(tool: Any, path: str) -> JsonObject:
     if tool.get("type") != "function":
         raise BodyError(f"{path}.type", "hooks judge functions only; use type 'function'")
     read_string(tool, "name", path)
-    return {"functionDeclarations": [{key: value for key, value in tool.items() if key != "type"}]}
+    return declare_function({key: value for key, value in tool.items() if key != "type"})
 
 
 def _encode_tool(tool: JsonObject) -> list[JsonObject]:

@@ -17,8 +17,9 @@ from hookgate.hooks.policies.redact.fields import (
     redacted_part,
     with_arguments,
 )
-from hookgate.hooks.policies.redact.redaction import ChunkedText, Redaction, Scope, without_small_numbers
+from hookgate.hooks.policies.redact.redaction import ChunkedText, Redaction, without_small_numbers
 from hookgate.hooks.policies.redact.report import Key
+from hookgate.hooks.policies.speakers import Scope
 from hookgate.translator.fields import (
     JsonObject,
     indexes,

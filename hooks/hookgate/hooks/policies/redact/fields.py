@@ -10,8 +10,15 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from hookgate.hooks.policies.redact.redaction import CleanCheck, Redaction, Scope
+from hookgate.hooks.policies.redact.redaction import CleanCheck, Redaction
 from hookgate.hooks.policies.redact.report import Key
+from hookgate.hooks.policies.speakers import (
+    PART_SCOPES,
+    Scope,
+    end_of_answers,
+    is_model_turn,
+    last_model_turn,
+)
 from hookgate.translator.fields import (
     JsonObject,
     camel,
@@ -136,12 +143,12 @@ def _text(redaction: Redaction, value: Any, scope: Scope) -> Any:
 
 
 def _call(redaction: Redaction, call: Any, scope: Scope) -> Any:
-    return redacted_fields(redaction, call, "tool_arguments", {"partialArgs": _each(redacted_argument)})
+    return redacted_fields(redaction, call, scope, {"partialArgs": _each(redacted_argument)})
 
 
 def _result(redaction: Redaction, result: Any, scope: Scope) -> Any:
-    media = _each(partial(_media_part, scope="tool_results"))
-    return redacted_fields(redaction, result, "tool_results", {"parts": media})
+    media = _each(partial(_media_part, scope=scope))
+    return redacted_fields(redaction, result, scope, {"parts": media})
 
 
 def _media_part(redaction: Redaction, part: Any, scope: Scope) -> Any:
@@ -152,9 +159,9 @@ def _value(redaction: Redaction, value: Any, scope: Scope) -> Any:
     return redaction.value(value) if scope in redaction.scopes else value
 
 
-def _within(scope: Scope) -> Handler:
+def _within(scope: Scope, handler: Handler) -> Handler:
     """Return a handler of a value that always has this scope."""
-    return lambda redaction, value, _: _value(redaction, value, scope)
+    return lambda redaction, value, _: handler(redaction, value, scope)
 
 
 def _each(redact: Callable[[Redaction, Any], Any]) -> Handler:
@@ -190,16 +197,13 @@ _ROLES = frozenset({"user", "model", "function", "system"})
 CONTENT: Mapping[str, Handler] = {"parts": handled_by_caller, "role": _role}
 """The fields of a content that need their own handler."""
 
+_CALLS_AND_RESULTS = {"functionCall": _call, "functionResponse": _result, "toolResponse": _result}
+
 _PART: Mapping[str, Handler] = {
     "text": _text,
     "thoughtSignature": opaque,
     "inlineData": _file,
-    "functionCall": _call,
-    "toolCall": _within("tool_arguments"),
-    "functionResponse": _result,
-    "toolResponse": _result,
-    "executableCode": _within("answers"),
-    "codeExecutionResult": _within("tool_results"),
+    **{name: _within(scope, _CALLS_AND_RESULTS.get(name, _value)) for name, scope in PART_SCOPES.items()},
 }
 """The fields of a part that need their own handler, or that have another scope than the speaker's."""
 
@@ -268,25 +272,18 @@ def newest(request: JsonObject) -> JsonObject:
     them.
     """
     contents = read_list(request, "contents")
-    answered = contents[: _end_of_answers(contents)]
-    last_answer = max((at for at, content in enumerate(answered) if _is_model(content)), default=-1)
-    return {**request, "contents": contents[last_answer + 1 :]}
-
-
-def _end_of_answers(contents: list[Any]) -> int:
-    """Return the number of contents before those at the end that claim to be the model's."""
-    return next((at for at in range(len(contents), 0, -1) if not _is_model(contents[at - 1])), 0)
+    return {**request, "contents": contents[last_model_turn(contents) + 1 :]}
 
 
 def _with_turns(
     redaction: Redaction, request: JsonObject, field: str, contents: list[Any], scope: Scope
 ) -> JsonObject:
     """Redact a field of the request that has contents, or one content."""
-    end, known = _end_of_answers(contents), redaction.known
+    end, known = end_of_answers(contents), redaction.known
     first = _start_of_run(contents[:end], known.count_clean(scope, contents[:end]))
     runs: list[tuple[Scope, list[Any]]] = [
         ("answers" if model else scope, list(run))
-        for model, run in groupby(contents[first:end], key=_is_model)
+        for model, run in groupby(contents[first:end], key=is_model_turn)
     ]
     if end < len(contents):
         runs.append((scope, contents[end:]))
@@ -304,17 +301,9 @@ def _with_turns(
 
 def _start_of_run(contents: list[Any], at: int) -> int:
     """Return the index at which a speaker's contents begin that go on at an index; this one if none do."""
-    while 0 < at < len(contents) and _is_model(contents[at - 1]) is _is_model(contents[at]):
+    while 0 < at < len(contents) and is_model_turn(contents[at - 1]) is is_model_turn(contents[at]):
         at -= 1
     return at
-
-
-def _is_model(content: Any) -> bool:
-    """Return whether a content is the model's. Some agents send tool results under its role."""
-    if not isinstance(content, dict) or content.get("role") != "model":
-        return False
-    parts = read_list(content, "parts")
-    return not any(isinstance(part, dict) and read(part, "functionResponse") is not None for part in parts)
 
 
 def _redacted_run(redaction: Redaction, contents: list[Any], *, scope: Scope, first: int | None) -> list[Any]:

@@ -16,9 +16,9 @@ from hookgate.hooks.policies.redact.detectors.numbering_plans import countries_w
 from hookgate.hooks.policies.redact.detectors.phones import PHONE, phones_of
 from hookgate.hooks.policies.redact.detectors.phrases import MAX_DISGUISED, words_detectors
 from hookgate.hooks.policies.redact.presidio import PresidioOptions
-from hookgate.hooks.policies.redact.redaction import SCOPES, Scope
 from hookgate.hooks.policies.redact.rules import GROUP, RuleSet, read_rules
 from hookgate.hooks.policies.redact.streaming import AtCap
+from hookgate.hooks.policies.speakers import SCOPES, Scope
 
 _SAID_FOR = {"UK": "GB", "EL": "GR"}
 """Codes that are not those of ISO 3166, with the latter."""

@@ -29,8 +29,9 @@ from hookgate.hooks.policies.redact.fields import newest, redacted_fields, redac
 from hookgate.hooks.policies.redact.known import CleanDigests, RememberedParts
 from hookgate.hooks.policies.redact.options import Action, RedactOptions
 from hookgate.hooks.policies.redact.presidio import load_presidio
-from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search
+from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong, is_long
+from hookgate.hooks.policies.speakers import Scope
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import Screen, SessionContext, Withheld
 from hookgate.translator.fields import JsonObject

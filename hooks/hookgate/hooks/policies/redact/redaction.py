@@ -8,7 +8,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, TypeVar
 
 from hookgate.hooks.policies.redact.json_text import JsonText, unescaped
 from hookgate.hooks.policies.redact.known import NOTHING_KNOWN, KnownParts
@@ -22,6 +22,7 @@ from hookgate.hooks.policies.redact.streaming import (
     ReplacedPiece,
     TextPiece,
 )
+from hookgate.hooks.policies.speakers import SCOPES, Scope
 from hookgate.hooks.session import Withheld
 from hookgate.translator.fields import JsonObject, same_items
 
@@ -125,11 +126,6 @@ class ChunkedText(Generic[Place]):
             self._json_text.read(part)
         self._put(place, output)
 
-
-Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers", "thoughts", "other"]
-"""The role of a text in a conversation; `other` is everything in a request but its turns."""
-
-SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
 _SECRET_NAMES = re.compile(
     r"pass|secret|token|key|credential|auth|pwd|dsn|(?:^|[_-])pat(?:$|[_-])"

@@ -71,9 +71,7 @@ class _Guardrail:
         ]
         self._client = ServiceClient({"Content-Type": "application/json", **headers})
 
-    async def judge(
-        self, texts: Sequence[Text], kind: Kind, event: Mapping[str, Any], session: SessionContext
-    ) -> Judgement:
+    async def judge(self, texts: Sequence[Text], kind: Kind, session: SessionContext) -> Judgement:
         request = {
             "input_type": kind,
             "litellm_call_id": str(uuid4()),

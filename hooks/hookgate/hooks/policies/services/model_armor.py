@@ -10,6 +10,7 @@ of the template.
 import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
@@ -88,6 +89,14 @@ def model_armor_policy(options: Mapping[str, Any], environment: PolicyEnvironmen
     return ServicePolicy(settings, _ModelArmor(settings, url, tokens))
 
 
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What Model Armor found in a text: the filters that deny it, or its de-identified text."""
+
+    denied_by: Sequence[str] = ()
+    text: str | None = None
+
+
 class _ModelArmor:
     """Model Armor, which judges with one template."""
 
@@ -95,9 +104,7 @@ class _ModelArmor:
         self._options, self._url, self._tokens = options, url, tokens
         self._client = ServiceClient({"Content-Type": "application/json"})
 
-    async def judge(
-        self, texts: Sequence[Text], kind: Kind, event: Mapping[str, Any], session: SessionContext
-    ) -> Judgement:
+    async def judge(self, texts: Sequence[Text], kind: Kind, session: SessionContext) -> Judgement:
         if self._tokens is None:
             raise HookError(_NO_GATEWAY)
         payloads = make_payloads(texts, self._options.chunk)
@@ -124,7 +131,7 @@ class _ModelArmor:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _sanitize(self, text: str, kind: Kind) -> "_Result":
+    async def _sanitize(self, text: str, kind: Kind) -> _Result:
         assert self._tokens is not None  # noqa: S101  # for the type checker
         method, field = _METHODS[kind]
         token = await self._tokens.get(self._options.credential)
@@ -132,13 +139,6 @@ class _ModelArmor:
         body = json.dumps({field: {"text": text}}).encode()
         url = self._url.with_path(f"{self._url.path}:{method}")
         return _read(await post_json(self._client, url, body, headers, [token]))
-
-
-class _Result:
-    """What Model Armor found in a text: the filters that deny it, or its de-identified text."""
-
-    def __init__(self, denied_by: Sequence[str] = (), text: str | None = None) -> None:
-        self.denied_by, self.text = denied_by, text
 
 
 def _read(answer: JsonObject) -> _Result:

@@ -9,8 +9,8 @@ from yarl import URL
 
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.policies.options import Options
-from hookgate.hooks.policies.redact.redaction import SCOPES, Scope
 from hookgate.hooks.policies.services.texts import Text, find_texts, find_values, with_texts_at
+from hookgate.hooks.policies.speakers import SCOPES, Scope
 from hookgate.hooks.runners.service_client import ServiceClient, read_json_object
 from hookgate.hooks.session import SessionContext
 from hookgate.translator.fields import JsonObject
@@ -57,9 +57,7 @@ class Judgement:
 class Service(Protocol):
     """A service that judges texts."""
 
-    async def judge(
-        self, texts: Sequence[Text], kind: Kind, event: Mapping[str, Any], session: SessionContext
-    ) -> Judgement:
+    async def judge(self, texts: Sequence[Text], kind: Kind, session: SessionContext) -> Judgement:
         """Return the service's decision. Raises HookError if it makes none that can be read."""
 
     async def close(self) -> None:
@@ -80,7 +78,7 @@ class ServicePolicy:
             return None
         if (size := sum(len(text.text) for text in texts)) > options.limit:
             return _denial(_TOO_LONG.format(size=size, limit=options.limit))
-        judgement = await self._service.judge(texts, kind, event, session)
+        judgement = await self._service.judge(texts, kind, session)
         if judgement.reason is not None:
             return _denial(options.reason or judgement.reason, judgement.findings)
         changed = {texts[at]: text for at, text in judgement.edits.items() if text != texts[at].text}

@@ -5,7 +5,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hookgate.hooks.policies.redact.redaction import Scope
+from hookgate.hooks.policies.speakers import (
+    PART_SCOPES,
+    Scope,
+    end_of_answers,
+    is_model_turn,
+    last_model_turn,
+)
 from hookgate.translator.fields import JsonObject, camel, read
 from hookgate.translator.text_files import is_media_file, show_text_file
 
@@ -20,15 +26,6 @@ _DATA = frozenset({"args", "response", "partialArgs"})
 """Fields of calls and results whose content a model or a tool has written."""
 _IDENTIFIER = re.compile(r"[\w./:+$-]{1,64}", re.ASCII)
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=_\r\n-]")
-_PART_SCOPES: Mapping[str, Scope] = {
-    "functionCall": "tool_arguments",
-    "toolCall": "tool_arguments",
-    "functionResponse": "tool_results",
-    "toolResponse": "tool_results",
-    "codeExecutionResult": "tool_results",
-    "executableCode": "answers",
-}
-"""The scopes of the fields of a part that differ from that of its speaker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +141,10 @@ class _Finder:
         if not isinstance(contents, list):
             yield from self._content(contents, place, "prompts")
             return
-        # Turns at the end that claim to be the model's are the client's: the model has not answered them.
-        answered = next((at for at in range(len(contents), 0, -1) if not _is_model(contents[at - 1])), 0)
-        first = 0
-        if self._newest:
-            first = next((at for at in range(answered, 0, -1) if _is_model(contents[at - 1])), 0)
+        end = end_of_answers(contents)
+        first = last_model_turn(contents) + 1 if self._newest else 0
         for at, content in enumerate(contents[first:], first):
-            scope: Scope = "answers" if at < answered and _is_model(content) else "prompts"
+            scope: Scope = "answers" if at < end and is_model_turn(content) else "prompts"
             yield from self._content(content, (*place, at), scope)
 
     def _content(self, content: Any, place: Place, scope: Scope) -> Iterator[Text]:
@@ -185,18 +179,7 @@ class _Finder:
         known = camel(name)
         if known == "thoughtSignature" and isinstance(value, str):
             return self._bytes(value, "", (*place, name), scope)
-        return self.value({name: value}, place, _PART_SCOPES.get(known, scope))
-
-
-def _is_model(content: Any) -> bool:
-    """Return whether a content is the model's. Some agents send tool results under its role."""
-    if not isinstance(content, dict) or content.get("role") != "model":
-        return False
-    parts = content.get("parts")
-    return not any(
-        isinstance(part, dict) and read(part, "functionResponse") is not None
-        for part in (parts if isinstance(parts, list) else ())
-    )
+        return self.value({name: value}, place, PART_SCOPES.get(known, scope))
 
 
 def with_texts_at(value: Any, new: Mapping[Place, str]) -> Any:

@@ -24,16 +24,16 @@ def allow(redacting: Sequence[Hook], finding: str, name: str | None) -> int:
             f"no hook{which} uses the policy redact; name its settings with --policy or --hooks, and trust "
             "those of a project first: hookgate hooks trust"
         )
-    elsewhere = 0
+    exit_code = 0
     for source in dict.fromkeys(hook.source for hook in chosen):
         hooks = [hook for hook in chosen if hook.source == source]
         names = ", ".join(dict.fromkeys(hook.name for hook in hooks))
         if source.is_file():
             _write(source, hooks, finding, names)
         else:
-            elsewhere = 1
+            exit_code = 1
             print(f'{source}: not a file; add "allow": ["{finding}"] to the options of {names}, and push it')
-    return elsewhere
+    return exit_code
 
 
 def _write(path: Path, hooks: Sequence[Hook], finding: str, names: str) -> None:

@@ -49,8 +49,8 @@ class DialectAdapter(Protocol):
     def failure(self, message: str) -> JsonObject:
         """Return the body that tells the client why a stream that has begun ends here."""
 
-    def begin(self, route: Route) -> Framing | None:
-        """Return the framing of a streamed answer; None for a call with one whole answer.
+    def framing_for(self, route: Route) -> Framing | None:
+        """Return the framing of the answer if it is streamed; None for a call with one whole answer.
 
         To be called before the bodies of the call are read or written, which may depend on it.
         """

@@ -72,7 +72,7 @@ class GenerateContent:
     def failure(self, message: str) -> JsonObject:
         return text_response(message)
 
-    def begin(self, route: Route) -> Framing | None:
+    def framing_for(self, route: Route) -> Framing | None:
         if not route.streamed:
             return None
         return ServerSentEvents() if route.alt == "sse" else JsonArray()

@@ -81,7 +81,7 @@ class Interactions:
         # SDKs pass an event `error` on to programs, most of which ignore it; a text is shown.
         return {**new_interaction(text_response(message), self._model), "status": "incomplete"}
 
-    def begin(self, route: Route) -> Framing | None:
+    def framing_for(self, route: Route) -> Framing | None:
         return InteractionEvents() if route.streamed else None
 
 

@@ -82,7 +82,7 @@ class OpenAIBodies(ABC):
         """Return the body of a synthetic answer, made at `created` seconds since 1970. Raises BodyError."""
 
     @abstractmethod
-    def begin(self, route: Route) -> Framing | None:
+    def framing_for(self, route: Route) -> Framing | None:
         """Return the framing of a streamed answer; None for a call with one whole answer."""
 
     # ---- DialectAdapter
@@ -165,7 +165,7 @@ class ChatCompletions(OpenAIBodies):
     def new_answer(self, inner: JsonObject, model: str, created: int) -> JsonObject:
         return new_completion(inner, model, created)
 
-    def begin(self, route: Route) -> Framing | None:
+    def framing_for(self, route: Route) -> Framing | None:
         self._framing = CompletionChunks() if route.streamed else None
         return self._framing
 
@@ -197,7 +197,7 @@ class Responses(OpenAIBodies):
     def new_answer(self, inner: JsonObject, model: str, created: int) -> JsonObject:
         return new_response(inner, model, created)
 
-    def begin(self, route: Route) -> Framing | None:
+    def framing_for(self, route: Route) -> Framing | None:
         self._streams = route.streamed
         return ResponseEvents() if route.streamed else None
 

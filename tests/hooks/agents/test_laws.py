@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.bodies.jsontext import json_values
 
-from hookgate.hooks.dialects import DIALECTS, antigravity, copilot, cursor
-from hookgate.hooks.dialects.tools import Tools
+from hookgate.hooks.agents import AGENT_DIALECTS, antigravity, copilot, cursor
+from hookgate.hooks.agents.tools import Tools
 
 Json = dict[str, Any]
 KEYS = [
@@ -37,7 +37,7 @@ INPUTS = st.dictionaries(
 )
 ROWS = [
     pytest.param(dialect, name, id=f"{dialect.name} {name}")
-    for dialect in DIALECTS.values()
+    for dialect in AGENT_DIALECTS.values()
     for name in dialect.rows
 ]
 OUTPUTS = st.fixed_dictionaries(
@@ -77,7 +77,7 @@ def test_denial_and_stop_are_in_every_answer_or_named(
     answer = dialect.answer(name, document, output)
     json.dumps(answer.document)
     if output.get("decision") == "deny" or output.get("continue") is False:
-        named = {"the denial", "the stop"} & {*answer.lost}
+        named = {"the denial", "the stop"} & {*answer.not_applied}
         changed = answer.document != dialect.answer(name, document, {}).document
         ends_anyway = dialect.rows[name].event == "AfterAgent" and output.get("continue") is False
         assert named or changed or ends_anyway

@@ -3,25 +3,25 @@
 Codex ignores the whole output of a hook if it has a key that its schema lacks, so no other key is written.
 """
 
-from hookgate.hooks.dialects.claude_code import (
+from hookgate.hooks.agents.claude_code import (
     base,
     read_final_answer,
-    read_prompt,
     read_start,
     with_specific,
 )
-from hookgate.hooks.dialects.dialect import (
+from hookgate.hooks.agents.dialect import (
+    AgentDialect,
     Decided,
-    Dialect,
     EventRow,
     Json,
+    aspects,
     fields,
-    parts,
+    read_prompt,
     read_reason,
     read_trigger,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import Tools, result_text
+from hookgate.hooks.agents.tools import Tools, result_text
 from hookgate.translator.strictjson import dumps
 
 _TOOLS = Tools({"Bash": "run_shell_command", "apply_patch": "replace"})
@@ -66,24 +66,26 @@ def _write_result(name: str, document: Json, decided: Decided) -> Json:
     return with_specific(answer, name, fields(additionalContext=decided.context))
 
 
-_ENDS = parts("deny", "stop", "message")
+_ENDS = aspects("deny", "stop", "message")
 
-CODEX = Dialect(
+CODEX = AgentDialect(
     "codex",
     "Codex",
     {
         "PreToolUse": EventRow(
-            "BeforeTool", _read_tool, _write_permission, parts("deny", "arguments", "context", "message")
+            "BeforeTool", _read_tool, _write_permission, aspects("deny", "arguments", "context", "message")
         ),
-        "PostToolUse": EventRow("AfterTool", _read_result, _write_result, _ENDS | parts("result", "context")),
-        "UserPromptSubmit": EventRow("BeforeAgent", read_prompt, _write_block, _ENDS | parts("context")),
+        "PostToolUse": EventRow(
+            "AfterTool", _read_result, _write_result, _ENDS | aspects("result", "context")
+        ),
+        "UserPromptSubmit": EventRow("BeforeAgent", read_prompt, _write_block, _ENDS | aspects("context")),
         "Stop": EventRow("AfterAgent", read_final_answer, _write_block, _ENDS),
         "SubagentStop": EventRow("AfterAgent", read_final_answer, _write_block, _ENDS),
         "SessionStart": EventRow(
-            "SessionStart", read_start, _write_block, parts("stop", "context", "message")
+            "SessionStart", read_start, _write_block, aspects("stop", "context", "message")
         ),
         "SessionEnd": EventRow("SessionEnd", read_reason, write_nothing),
-        "PreCompact": EventRow("PreCompress", read_trigger, _write_block, parts("message")),
+        "PreCompact": EventRow("PreCompress", read_trigger, _write_block, aspects("message")),
     },
     base,
     ("PermissionRequest", "PostCompact", "SubagentStart", "Interrupt", "StopFailure"),

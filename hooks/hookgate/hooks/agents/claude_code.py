@@ -2,19 +2,21 @@
 
 from typing import Any
 
-from hookgate.hooks.dialects.dialect import (
+from hookgate.hooks.agents.dialect import (
+    AgentDialect,
     Decided,
-    Dialect,
     EventRow,
     Json,
+    aspects,
     fields,
-    parts,
+    read_notification,
+    read_prompt,
     read_reason,
     read_trigger,
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import Tools, as_object, result_text
+from hookgate.hooks.agents.tools import Tools, as_object, failed_result, result_text
 from hookgate.hooks.settings import claude_names
 from hookgate.translator.strictjson import dumps
 
@@ -42,15 +44,7 @@ def read_result(document: Json) -> Json:
 
 def read_failure(document: Json) -> Json:
     """Return the fields of a failed tool's result."""
-    error = text(document, "error")
-    return {**read_tool(document), "tool_response": {"llmContent": error, "error": error}}
-
-
-def read_prompt(document: Json) -> Json:
-    """Return the prompt. Raises ValueError."""
-    if not isinstance(document.get("prompt"), str):
-        raise ValueError("prompt: must be a string")
-    return {"prompt": document["prompt"]}
+    return {**read_tool(document), "tool_response": failed_result(text(document, "error"))}
 
 
 def read_final_answer(document: Json) -> Json:
@@ -62,14 +56,6 @@ def read_final_answer(document: Json) -> Json:
 def read_start(document: Json) -> Json:
     """Return the source of a session."""
     return {"source": {"compact": "compress"}.get(source := text(document, "source"), source) or "startup"}
-
-
-def _read_notification(document: Json) -> Json:
-    kind = text(document, "notification_type")
-    return {
-        "notification_type": {"permission_prompt": "ToolPermission"}.get(kind, kind),
-        "message": text(document, "message"),
-    }
 
 
 def _common_fields(decided: Decided) -> Json:
@@ -165,22 +151,22 @@ def _contract_result(response: Any) -> Json:
     return {"llmContent": response if isinstance(response, str) else dumps(response).decode()}
 
 
-_TOOL = parts("deny", "stop", "ask", "arguments", "context", "message")
-_BLOCK = parts("deny", "stop", "context", "message")
-_ANSWER = parts("deny", "stop", "message")
-_ADVICE = parts("message")
+_TOOL = aspects("deny", "stop", "ask", "arguments", "context", "message")
+_BLOCK = aspects("deny", "stop", "context", "message")
+_ANSWER = aspects("deny", "stop", "message")
+_ADVICE = aspects("message")
 
-CLAUDE_CODE = Dialect(
+CLAUDE_CODE = AgentDialect(
     "claude-code",
     "Claude Code",
     {
         "PreToolUse": EventRow("BeforeTool", read_tool, _write_permission, _TOOL),
         # Commands in the text of a skill. Claude Code does not run one whose arguments are changed.
         "PreSkillShellCommand": EventRow(
-            "BeforeTool", read_tool, _write_permission, _TOOL - parts("arguments", "context", "ask")
+            "BeforeTool", read_tool, _write_permission, _TOOL - aspects("arguments", "context", "ask")
         ),
-        "PostToolUse": EventRow("AfterTool", read_result, _write_result, _BLOCK | parts("result")),
-        "PostToolUseFailure": EventRow("AfterTool", read_failure, _write_block, _BLOCK - parts("deny")),
+        "PostToolUse": EventRow("AfterTool", read_result, _write_result, _BLOCK | aspects("result")),
+        "PostToolUseFailure": EventRow("AfterTool", read_failure, _write_block, _BLOCK - aspects("deny")),
         "UserPromptSubmit": EventRow("BeforeAgent", read_prompt, _write_block, _BLOCK),
         "UserPromptExpansion": EventRow("BeforeAgent", read_prompt, _write_block, _BLOCK),
         "Stop": EventRow("AfterAgent", read_final_answer, _write_block, _ANSWER),
@@ -189,7 +175,7 @@ CLAUDE_CODE = Dialect(
         "SessionEnd": EventRow("SessionEnd", read_reason, write_nothing),
         "PreCompact": EventRow("PreCompress", read_trigger, _write_block, _ADVICE),
         "Notification": EventRow(
-            "Notification", _read_notification, _write_block, _ADVICE | parts("context")
+            "Notification", read_notification, _write_block, _ADVICE | aspects("context")
         ),
     },
     base,

@@ -44,21 +44,21 @@ class Tools:
         """
         if not isinstance(name, str) or not name:
             raise ValueError("the input has no tool name")
-        given = as_object(arguments)
-        if given is None:
+        sent = as_object(arguments)
+        if sent is None:
             raise ValueError(f"the arguments of the tool {name[:64]!r} are not a JSON object")
         names = self._arguments(name)
-        if both := [key for key, renamed in names.items() if key in given and renamed in given]:
+        if both := [key for key, renamed in names.items() if key in sent and renamed in sent]:
             # Hooks would see one of them, and the tool would use the other.
             raise ValueError(f"the tool {name[:64]!r} has the arguments {both[0]!r} and {names[both[0]]!r}")
         spelled = {key.lower(): key for key in (*names.values(), *names)}
-        if other := [key for key in given if spelled.get(key.lower(), key) not in (key, names.get(key))]:
+        if other := [key for key in sent if spelled.get(key.lower(), key) not in (key, names.get(key))]:
             # An agent whose parser ignores case would use it.
             meant = spelled[other[0].lower()]
             raise ValueError(f"the tool {name[:64]!r} has the argument {other[0]!r}; write {meant!r}")
         return {
             "tool_name": self.name(name),
-            "tool_input": {names.get(key, key): value for key, value in given.items()},
+            "tool_input": {names.get(key, key): value for key, value in sent.items()},
         }
 
     def agent_arguments(self, name: Any, arguments: Json) -> Json:
@@ -85,6 +85,11 @@ def as_object(value: Any) -> JsonObject | None:
     if value is None:
         return {}
     return value if isinstance(value, dict) else None
+
+
+def failed_result(error: str) -> Json:
+    """Return the result of a tool that has failed."""
+    return {"llmContent": error, "error": error}
 
 
 def result_text(result: Json) -> str:

@@ -1,19 +1,20 @@
 """The dialect of GitHub Copilot's hooks, with its own event names (camelCase), as GitHub documents them."""
 
-from hookgate.hooks.dialects.claude_code import read_prompt
-from hookgate.hooks.dialects.dialect import (
+from hookgate.hooks.agents.dialect import (
+    AgentDialect,
     Decided,
-    Dialect,
     EventRow,
     Json,
+    aspects,
     fields,
-    parts,
+    read_notification,
+    read_prompt,
     read_reason,
     read_trigger,
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import AgentTool, Tools, result_text
+from hookgate.hooks.agents.tools import AgentTool, Tools, failed_result, result_text
 
 _TOOLS = Tools(
     {
@@ -57,8 +58,7 @@ def _read_result(document: Json) -> Json:
 
 
 def _read_failure(document: Json) -> Json:
-    error = text(document, "error")
-    return {**_read_tool(document), "tool_response": {"llmContent": error, "error": error}}
+    return {**_read_tool(document), "tool_response": failed_result(text(document, "error"))}
 
 
 def _read_final_answer(document: Json) -> Json:
@@ -69,14 +69,6 @@ def _read_final_answer(document: Json) -> Json:
 def _read_start(document: Json) -> Json:
     source = text(document, "source")
     return {"source": {"new": "startup"}.get(source, source) or "startup"}
-
-
-def _read_notification(document: Json) -> Json:
-    kind = text(document, "notification_type")
-    return {
-        "notification_type": {"permission_prompt": "ToolPermission"}.get(kind, kind),
-        "message": text(document, "message"),
-    }
 
 
 def _write_permission(name: str, document: Json, decided: Decided) -> Json:
@@ -109,17 +101,19 @@ def _write_answer(name: str, document: Json, decided: Decided) -> Json:
     return {"decision": "block", "reason": decided.reason} if decided.denied else {}
 
 
-_ENDS = parts("deny", "stop")
-_CONTEXT = parts("context")
+_ENDS = aspects("deny", "stop")
+_CONTEXT = aspects("context")
 
-COPILOT = Dialect(
+COPILOT = AgentDialect(
     "copilot",
     "GitHub Copilot",
     {
         "preToolUse": EventRow(
-            "BeforeTool", _read_tool, _write_permission, parts("deny", "ask", "arguments")
+            "BeforeTool", _read_tool, _write_permission, aspects("deny", "ask", "arguments")
         ),
-        "postToolUse": EventRow("AfterTool", _read_result, _write_result, parts("deny", "result", "context")),
+        "postToolUse": EventRow(
+            "AfterTool", _read_result, _write_result, aspects("deny", "result", "context")
+        ),
         "postToolUseFailure": EventRow("AfterTool", _read_failure, _write_context, _CONTEXT),
         "userPromptSubmitted": EventRow("BeforeAgent", read_prompt, write_nothing),
         "agentStop": EventRow("AfterAgent", _read_final_answer, _write_answer, _ENDS),
@@ -127,8 +121,9 @@ COPILOT = Dialect(
         "sessionStart": EventRow("SessionStart", _read_start, _write_context, _CONTEXT),
         "sessionEnd": EventRow("SessionEnd", read_reason, write_nothing),
         "preCompact": EventRow("PreCompress", read_trigger, write_nothing),
-        "notification": EventRow("Notification", _read_notification, _write_context, _CONTEXT),
-        "Notification": EventRow("Notification", _read_notification, _write_context, _CONTEXT),
+        "notification": EventRow("Notification", read_notification, _write_context, _CONTEXT),
+        # Inputs of this event alone name it, and in this spelling.
+        "Notification": EventRow("Notification", read_notification, _write_context, _CONTEXT),
     },
     _base,
     ("errorOccurred", "permissionRequest", "subagentStart", "userPromptTransformed"),

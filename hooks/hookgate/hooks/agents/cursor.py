@@ -2,21 +2,21 @@
 
 from typing import Any
 
-from hookgate.hooks.dialects.claude_code import read_prompt
-from hookgate.hooks.dialects.dialect import (
+from hookgate.hooks.agents.dialect import (
+    AgentDialect,
     Decided,
-    Dialect,
     EventRow,
     Json,
+    aspects,
     fields,
     first_path,
-    parts,
     read_nothing,
+    read_prompt,
     read_reason,
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import AgentTool, Tools, result_text
+from hookgate.hooks.agents.tools import AgentTool, Tools, failed_result, result_text
 
 _TOOLS = Tools(
     {
@@ -77,8 +77,7 @@ def _read_result(document: Json) -> Json:
 
 
 def _read_failure(document: Json) -> Json:
-    error = text(document, "error_message")
-    return {**_read_tool(document), "tool_response": {"llmContent": error, "error": error}}
+    return {**_read_tool(document), "tool_response": failed_result(text(document, "error_message"))}
 
 
 def _read_compaction(document: Json) -> Json:
@@ -143,34 +142,39 @@ def _write_message(name: str, document: Json, decided: Decided) -> Json:
     return fields(user_message=decided.message)
 
 
-_TOOL = parts("deny", "message")
+_TOOL = aspects("deny", "message")
 
-CURSOR = Dialect(
+CURSOR = AgentDialect(
     "cursor",
     "Cursor",
     {
-        "preToolUse": EventRow("BeforeTool", _read_tool, _write_permission, _TOOL | parts("arguments")),
+        "preToolUse": EventRow("BeforeTool", _read_tool, _write_permission, _TOOL | aspects("arguments")),
         "beforeShellExecution": EventRow(
-            "BeforeTool", _read_command, _write_permission, _TOOL | parts("ask")
+            "BeforeTool", _read_command, _write_permission, _TOOL | aspects("ask")
         ),
-        "beforeMCPExecution": EventRow("BeforeTool", _read_mcp_tool, _write_permission, _TOOL | parts("ask")),
+        "beforeMCPExecution": EventRow(
+            "BeforeTool", _read_mcp_tool, _write_permission, _TOOL | aspects("ask")
+        ),
         # The content of a file before the model sees it: the result of the tool that reads it.
-        "beforeReadFile": EventRow("AfterTool", _read_file, _write_file, parts("deny")),
+        "beforeReadFile": EventRow("AfterTool", _read_file, _write_file, aspects("deny")),
         "postToolUse": EventRow(
             "AfterTool",
             _read_result,
             _write_result,
-            parts("context"),
-            can_also=lambda d: parts("deny", "result") if _is_mcp(d) else parts(),
+            aspects("context"),
+            also_expressible=aspects("deny", "result"),
+            has_more=_is_mcp,
         ),
-        "postToolUseFailure": EventRow("AfterTool", _read_failure, _write_context, parts("context")),
+        "postToolUseFailure": EventRow("AfterTool", _read_failure, _write_context, aspects("context")),
         "beforeSubmitPrompt": EventRow(
-            "BeforeAgent", read_prompt, _write_prompt, parts("deny", "context", "message")
+            "BeforeAgent", read_prompt, _write_prompt, aspects("deny", "context", "message")
         ),
-        "stop": EventRow("AfterAgent", lambda d: {"prompt_response": ""}, _write_stop, parts("deny", "stop")),
-        "sessionStart": EventRow("SessionStart", read_nothing, _write_context, parts("context")),
+        "stop": EventRow(
+            "AfterAgent", lambda d: {"prompt_response": ""}, _write_stop, aspects("deny", "stop")
+        ),
+        "sessionStart": EventRow("SessionStart", read_nothing, _write_context, aspects("context")),
         "sessionEnd": EventRow("SessionEnd", read_reason, write_nothing),
-        "preCompact": EventRow("PreCompress", _read_compaction, _write_message, parts("message")),
+        "preCompact": EventRow("PreCompress", _read_compaction, _write_message, aspects("message")),
     },
     _base,
     (

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from hookgate.hooks.dialects.antigravity import TOOLS
-from hookgate.hooks.dialects.dialect import Json, fields
+from hookgate.hooks.agents.antigravity import TOOLS
+from hookgate.hooks.agents.dialect import Json, fields
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.settings.antigravity import TOOLS as TOOL_NAMES
 

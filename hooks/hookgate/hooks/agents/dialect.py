@@ -13,16 +13,16 @@ from hookgate.hooks.settings import ADVISORY
 
 Json = dict[str, Any]
 
-Part = Literal["deny", "stop", "ask", "arguments", "result", "context", "message"]
-"""A part of what hooks decide."""
+Aspect = Literal["deny", "stop", "ask", "arguments", "result", "context", "message"]
+"""An aspect of what hooks decide."""
 
 
-def parts(*names: Part) -> frozenset[Part]:
-    """Return a set of parts."""
+def aspects(*names: Aspect) -> frozenset[Aspect]:
+    """Return a set of aspects."""
     return frozenset(names)
 
 
-_PARTS: Mapping[Part, str] = {
+_ASPECTS: Mapping[Aspect, str] = {
     "deny": "the denial",
     "stop": "the stop",
     "ask": "the question to the user",
@@ -84,9 +84,9 @@ class Decided:
         return self.denied or self.stopped
 
     @property
-    def decided_parts(self) -> set[Part]:
-        """The parts that were decided. What was changed does not matter if it does not happen."""
-        values: Mapping[Part, Any] = {
+    def decided_aspects(self) -> set[Aspect]:
+        """The aspects that were decided. What was changed does not matter if it does not happen."""
+        values: Mapping[Aspect, Any] = {
             "deny": self.denied,
             "stop": self.stopped,
             "ask": self.asks,
@@ -95,7 +95,7 @@ class Decided:
             "context": self.context,
             "message": self.message,
         }
-        return {part for part, value in values.items() if value}
+        return {aspect for aspect, value in values.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,18 @@ class EventRow:
     """Returns the fields of the contract's input. Raises ValueError for an input that cannot be read."""
     write: Callable[[str, Json, Decided], Json]
     """Returns the answer, given the event's name, its input, and what was decided."""
-    can: frozenset[Part] = frozenset()
+    expressible: frozenset[Aspect] = frozenset()
     """What the answer can express."""
     applies: Callable[[Json], bool] = lambda document: True
     """Whether an input is one of the contract's event; if not, no hook judges it."""
-    can_also: Callable[[Json], frozenset[Part]] = lambda document: frozenset()
-    """What else the answer to an input can express."""
+    also_expressible: frozenset[Aspect] = frozenset()
+    """What else the answers to some inputs can express."""
+    has_more: Callable[[Json], bool] = lambda document: False
+    """Whether an input is one of these."""
+
+    def expressible_for(self, document: Json) -> frozenset[Aspect]:
+        """Return what the answer to an input can express."""
+        return self.expressible | (self.also_expressible if self.has_more(document) else frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +127,13 @@ class AgentAnswer:
     """An agent's answer, and what of the hooks' decision it cannot express."""
 
     document: Json
-    lost: tuple[str, ...] = ()
+    not_applied: tuple[str, ...] = ()
     denied_instead: str | None = None
     """The reason of a denial in place of another decision, which the answer cannot express."""
 
 
 @dataclass(frozen=True)
-class Dialect:
+class AgentDialect:
     """How one agent posts the events of its hooks, and what it reads as an answer."""
 
     name: str
@@ -162,37 +168,38 @@ class Dialect:
     def answer(self, name: str, document: Json, output: Json) -> AgentAnswer:
         """Return the answer for the combined output of all hooks."""
         row = self.rows[name]
-        can = row.can | row.can_also(document)
+        expressible = row.expressible_for(document)
         decided_by_hooks = Decided.from_output(output)
-        decided = self._expressible(row.event, can, decided_by_hooks)
+        decided = self._with_denials(row.event, expressible, decided_by_hooks)
         instead = decided.reason if decided.ends and not decided_by_hooks.ends else None
-        lost = [shown for part, shown in _PARTS.items() if part in decided.decided_parts - can]
-        return AgentAnswer(row.write(name, document, decided), (*lost, *decided.others), instead)
+        inexpressible = decided.decided_aspects - expressible
+        not_applied = [shown for aspect, shown in _ASPECTS.items() if aspect in inexpressible]
+        return AgentAnswer(row.write(name, document, decided), (*not_applied, *decided.others), instead)
 
-    def refusal(self, name: str, document: Json, reason: str) -> Json | None:
+    def denial(self, name: str, document: Json, reason: str) -> Json | None:
         """Return the answer that denies an event that was not judged; None if the event cannot be denied."""
         row = self.rows.get(name)
-        if row is None or row.event in ADVISORY or not row.can & {"deny", "stop"}:
+        if row is None or row.event in ADVISORY or not row.expressible_for(document) & {"deny", "stop"}:
             return None
         # After a denial of the answer, the agent would answer again, and that could not be judged either.
-        key = {"continue": False, "stopReason": reason}
-        output = key if row.event == "AfterAgent" else {"decision": "deny", "reason": reason}
+        stop = {"continue": False, "stopReason": reason}
+        output = stop if row.event == "AfterAgent" else {"decision": "deny", "reason": reason}
         return self.answer(name, document, output).document
 
-    def _expressible(self, event: str | None, can: frozenset[Part], decided: Decided) -> Decided:
+    def _with_denials(self, event: str | None, expressible: frozenset[Aspect], decided: Decided) -> Decided:
         """Return what was decided, with denials in place of what the answer cannot express."""
-        ends = replace(decided, denied=True, stopped=False, asks=False)
+        denial = replace(decided, denied=True, stopped=False, asks=False)
         if decided.ends:
-            if decided.stopped and "stop" not in can:
-                return replace(ends, reason=decided.reason or _NO_REASON)
+            if decided.stopped and "stop" not in expressible:
+                return replace(denial, reason=decided.reason or _NO_REASON)
             return replace(decided, reason=decided.reason or _NO_REASON)
         if event == "BeforeTool":
-            if decided.arguments is not None and "arguments" not in can:
-                return replace(ends, reason=_NO_ARGUMENTS.format(agent=self.title))
-            if decided.asks and "ask" not in can:
-                return replace(ends, reason=decided.reason or _NO_QUESTION.format(agent=self.title))
-        if decided.result is not None and "result" not in can and "deny" in can:
-            return replace(ends, reason=_NO_RESULT.format(agent=self.title))
+            if decided.arguments is not None and "arguments" not in expressible:
+                return replace(denial, reason=_NO_ARGUMENTS.format(agent=self.title))
+            if decided.asks and "ask" not in expressible:
+                return replace(denial, reason=decided.reason or _NO_QUESTION.format(agent=self.title))
+        if decided.result is not None and "result" not in expressible and "deny" in expressible:
+            return replace(denial, reason=_NO_RESULT.format(agent=self.title))
         # Elsewhere, a question lets the agent continue.
         return decided if event == "BeforeTool" else replace(decided, asks=False)
 
@@ -208,9 +215,9 @@ def first_path(document: Json, key: str) -> str:
     return paths[0] if isinstance(paths, list) and paths and isinstance(paths[0], str) else ""
 
 
-def fields(**given: Any) -> Json:
+def fields(**values: Any) -> Json:
     """Return the fields that are neither None nor empty."""
-    return {key: value for key, value in given.items() if value not in (None, "")}
+    return {key: value for key, value in values.items() if value not in (None, "")}
 
 
 def read_nothing(document: Json) -> Json:
@@ -226,6 +233,22 @@ def read_reason(document: Json) -> Json:
 def read_trigger(document: Json) -> Json:
     """Return what triggers a compression."""
     return fields(trigger=text(document, "trigger"))
+
+
+def read_prompt(document: Json) -> Json:
+    """Return the prompt. Raises ValueError."""
+    if not isinstance(document.get("prompt"), str):
+        raise ValueError("prompt: must be a string")
+    return {"prompt": document["prompt"]}
+
+
+def read_notification(document: Json) -> Json:
+    """Return the type and the text of a notification."""
+    kind = text(document, "notification_type")
+    return {
+        "notification_type": {"permission_prompt": "ToolPermission"}.get(kind, kind),
+        "message": text(document, "message"),
+    }
 
 
 def write_nothing(name: str, document: Json, decided: Decided) -> Json:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hookgate.hooks.dialects import DIALECTS
+from hookgate.hooks.agents import AGENT_DIALECTS
 from hookgate.hooks.settings import claude_names as names
 
 BASE = {"session_id": "s-1", "transcript_path": "/t.jsonl", "cwd": "/"}
@@ -15,12 +15,12 @@ SHELL = {
     "tool_name": "Bash",
     "tool_input": {"command": "a", "timeout": 1},
 }
-DIALECT = DIALECTS["claude-code"]
+DIALECT = AGENT_DIALECTS["claude-code"]
 
 
 def write_answer(event: str, given: Any, output: Any) -> Any:
     answer = DIALECT.answer(event, given, output)
-    assert answer.lost == ()
+    assert answer.not_applied == ()
     return answer.document
 
 
@@ -213,7 +213,7 @@ def test_denied_result_is_hidden_with_its_other_fields() -> None:
 
 
 def test_answer_that_could_not_be_judged_ends_the_turn() -> None:
-    denial = DIALECT.refusal("Stop", BASE, "Unreachable.")
+    denial = DIALECT.denial("Stop", BASE, "Unreachable.")
     assert denial == {
         "continue": False,
         "stopReason": "Unreachable.",

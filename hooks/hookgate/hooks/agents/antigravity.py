@@ -5,19 +5,19 @@ Its inputs do not name their events.
 
 from collections.abc import Mapping
 
-from hookgate.hooks.dialects.dialect import (
+from hookgate.hooks.agents.dialect import (
+    AgentDialect,
     Decided,
-    Dialect,
     EventRow,
     Json,
+    aspects,
     fields,
     first_path,
-    parts,
     read_nothing,
     text,
     write_nothing,
 )
-from hookgate.hooks.dialects.tools import AgentTool, Tools, as_object
+from hookgate.hooks.agents.tools import AgentTool, Tools, as_object
 from hookgate.hooks.settings.antigravity import TOOLS as TOOL_NAMES
 
 _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
@@ -41,6 +41,7 @@ TOOLS = Tools({name: AgentTool(ours, _ARGUMENTS.get(name, {})) for name, ours in
 def _base(document: Json) -> Json:
     name = text(document, "conversationId")
     return {
+        # Names of sessions begin with a letter or digit. In bodies of calls, too, negative IDs are prefixed.
         "session_id": f"session{name}" if name.startswith("-") else name,
         "transcript_path": text(document, "transcriptPath"),
         "cwd": first_path(document, "workspacePaths"),
@@ -72,9 +73,9 @@ def _write_permission(name: str, document: Json, decided: Decided) -> Json:
         return {"decision": "deny", "reason": decided.reason}
     answer = {"decision": "force_ask" if decided.asks else "ask", **fields(reason=decided.reason)}
     if decided.arguments is not None:
-        given = as_object(_call(document).get("args")) or {}
+        sent = as_object(_call(document).get("args")) or {}
         changed = TOOLS.agent_arguments(_call(document).get("name"), decided.arguments)
-        answer["overwrite"] = {key: value for key, value in changed.items() if given.get(key) != value}
+        answer["overwrite"] = {key: value for key, value in changed.items() if sent.get(key) != value}
     return answer
 
 
@@ -95,14 +96,14 @@ def _write_stop(name: str, document: Json, decided: Decided) -> Json:
     return {"decision": "continue", "reason": decided.reason} if decided.denied else {}
 
 
-_CONTEXT = parts("context")
+_CONTEXT = aspects("context")
 
-ANTIGRAVITY = Dialect(
+ANTIGRAVITY = AgentDialect(
     "antigravity",
     "Antigravity",
     {
         "PreToolUse": EventRow(
-            "BeforeTool", _read_tool, _write_permission, parts("deny", "ask", "arguments")
+            "BeforeTool", _read_tool, _write_permission, aspects("deny", "ask", "arguments")
         ),
         "PostToolUse": EventRow("AfterTool", _read_result, write_nothing),
         # The first invocation of a turn begins the turn; its input has no prompt.
@@ -113,8 +114,10 @@ ANTIGRAVITY = Dialect(
             _CONTEXT,
             lambda d: d.get("invocationNum", 0) == 0,
         ),
-        "PostInvocation": EventRow(None, read_nothing, _write_termination, parts("stop")),
-        "Stop": EventRow("AfterAgent", lambda d: {"prompt_response": ""}, _write_stop, parts("deny", "stop")),
+        "PostInvocation": EventRow(None, read_nothing, _write_termination, aspects("stop")),
+        "Stop": EventRow(
+            "AfterAgent", lambda d: {"prompt_response": ""}, _write_stop, aspects("deny", "stop")
+        ),
         "SessionStart": EventRow("SessionStart", read_nothing, _write_start, _CONTEXT),
     },
     _base,

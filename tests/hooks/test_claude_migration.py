@@ -11,7 +11,7 @@ from support.bodies.jsontext import json_values
 from support.hooks.settings import command, write_file
 
 from hookgate.hooks import SettingsError, load_settings
-from hookgate.hooks.claude_code import Migration, migrate, read_claude
+from hookgate.hooks.claude_migration import Migration, migrate, read_claude
 from hookgate.hooks.settings import KNOWN_TOOLS, Subject, claude_names
 from hookgate.hooks.settings.editing import with_hooks
 
