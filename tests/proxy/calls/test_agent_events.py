@@ -476,8 +476,8 @@ def test_every_event_has_an_answer_to_every_decision(dialect: Any) -> None:
             json.dumps(answer.document)
             if output.get("decision") == "deny" and "deny" in row.expressible:
                 assert answer.document
-                assert not answer.lost
+                assert not answer.not_applied
             elif output.get("decision") == "deny":
-                assert "the denial" in answer.lost
+                assert "the denial" in answer.not_applied
         if row.event == "BeforeTool":
             assert "deny" in row.expressible
