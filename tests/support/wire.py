@@ -191,7 +191,10 @@ async def ask(url: str, method: str, target: str, headers: dict[str, str] | None
     """The answer to one request without a body."""
     async with connected(url) as wire:
         await wire.write(request_bytes(method, target, b"", KEY if headers is None else headers))
-        return await wire.answer()
+        if method != "HEAD":
+            return await wire.answer()
+        status, headers = await wire.head()
+        return Answer(status, headers, b"")
 
 
 # ---- the upstream's side

@@ -172,6 +172,7 @@ async def test_what_a_gateway_could_not_deliver_the_next_one_does(place: Place) 
         }
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 async def test_no_rule_fires_twice_for_three_gateways(database: str, tmp_path: Path) -> None:
     with place_in(database, tmp_path) as place:

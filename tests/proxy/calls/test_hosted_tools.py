@@ -309,16 +309,17 @@ async def test_a_hook_that_returns_one_of_several_servers_removes_the_others() -
 
 # ---- in answers
 
+RETRIEVED = {"retrievedUrl": EVIL, "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_SUCCESS"}
 ANSWERED = [
     pytest.param("codeExecution", {"parts": [{"executableCode": {"language": "PYTHON", "code": "1"}}]}, {}),
     pytest.param("codeExecution", {"parts": [{"code_execution_result": {"outcome": "OUTCOME_OK"}}]}, {}),
     pytest.param("googleMaps", {}, {"groundingMetadata": {"groundingChunks": [{"maps": {"uri": EVIL}}]}}),
     pytest.param("googleSearch", {}, {"groundingMetadata": {"webSearchQueries": ["a"]}}),
     pytest.param("googleSearch", {}, {"grounding_metadata": {"grounding_chunks": [{"web": {"uri": EVIL}}]}}),
-    pytest.param("googleSearch", {"parts": [{"toolCall": {"toolType": "GOOGLE_SEARCH_WEB"}}]}, {}),
-    pytest.param("fileSearch", {"parts": [{"toolResponse": {"toolType": "FILE_SEARCH"}}]}, {}),
-    pytest.param("urlContext", {}, {"urlContextMetadata": {"urlMetadata": [{"retrievedUrl": EVIL}]}}),
-    pytest.param("notKnownYet", {"parts": [{"toolCall": {"toolType": "NOT_KNOWN_YET"}}]}, {}),
+    pytest.param("googleSearch", {"parts": [{"toolCall": {"id": "1", "toolType": "GOOGLE_SEARCH_WEB"}}]}, {}),
+    pytest.param("fileSearch", {"parts": [{"toolResponse": {"id": "1", "toolType": "FILE_SEARCH"}}]}, {}),
+    pytest.param("urlContext", {}, {"urlContextMetadata": {"urlMetadata": [RETRIEVED]}}),
+    pytest.param("notKnownYet", {"parts": [{"toolCall": {"id": "1", "toolType": "NOT_KNOWN_YET"}}]}, {}),
 ]
 
 

@@ -22,6 +22,8 @@ from hookgate.proxy.audit.chain import canonical_json
 from hookgate.proxy.audit.stored import walk_records
 from hookgate.proxy.audit.verifying import verify_lines
 
+pytestmark = pytest.mark.e2e
+
 PATIENCE = 90
 """Seconds within which records must arrive once nothing is in their way: longer than an export is held."""
 

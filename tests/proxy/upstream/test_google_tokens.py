@@ -177,7 +177,7 @@ async def test_a_token_is_in_no_record_hook_trace_metric_or_answer(target: str, 
             text = json.dumps({"candidates": [{"content": {"parts": [{"text": f"you are {call.secret}!"}]}}]})
             body = f"data: {text}\r\n\r\n" if "stream" in call.path else text
             kind = "text/event-stream" if "stream" in call.path else "application/json"
-            return web.Response(text=body, content_type=kind, headers={"X-Goog-Debug": call.secret})
+            return web.Response(text=body, content_type=kind, headers={"X-Gemini-Service-Tier": call.secret})
 
         cloud.answer = quotes
         gateway_for = issuing_gateway(
@@ -198,7 +198,7 @@ async def test_a_token_is_in_no_record_hook_trace_metric_or_answer(target: str, 
             page = gateway.metrics.page()
     assert cloud.secrets == [f"{TOKEN}-1"]
     assert b"you are ******" in answer.body
-    assert answer.headers["x-goog-debug"] == "*" * len(f"{TOKEN}-1")
+    assert answer.headers["x-gemini-service-tier"] == "*" * len(f"{TOKEN}-1")
     (span,) = collector.named("upstream")
     assert span.attributes["hookgate.credential"] == "cloud"
     assert len(seen) >= 2

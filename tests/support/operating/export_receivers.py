@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import sys
+import urllib.request
 from abc import abstractmethod
 from contextlib import suppress
 from pathlib import Path
@@ -180,9 +181,15 @@ class S3Storage(RealReceiver):
         await asyncio.to_thread(self._server.start)
         if self._is_new:
             self._is_new = False
+            await asyncio.to_thread(self._forget_other_tests)
             await asyncio.to_thread(
                 self.client().create_bucket, Bucket=BUCKET, ObjectLockEnabledForBucket=True
             )
+
+    def _forget_other_tests(self) -> None:
+        """All servers of this process have the same objects."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/moto-api/reset", data=b""):
+            pass
 
     async def kill(self) -> None:
         if self._server is not None:

@@ -50,7 +50,7 @@ def test_a_closure_contains_exactly_the_prefixes_of_matches(pattern: str) -> Non
     assert in_closure(pattern) == prefixes_of_matches(pattern)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(endless.filter(lambda pattern: not is_empty(pattern)))
 def test_every_prefix_of_a_match_is_in_the_closure_of_an_endless_pattern(pattern: str) -> None:
     assert prefixes_of_matches(pattern) <= in_closure(pattern)

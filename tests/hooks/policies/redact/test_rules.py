@@ -488,6 +488,7 @@ def test_each_rule_of_gitleaks_works_or_is_named() -> None:
 PATHS = (None, "a.php", "a.tf", "a.yaml", "nuget.config")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared")
 def test_each_rule_of_gitleaks_finds_what_its_pattern_and_checks_say() -> None:
     """They are read anew here: the pattern as it is written, entropy and allowlists."""
@@ -524,6 +525,7 @@ def gitleaks_findings(each: Any, text: str) -> list[tuple[str]]:
     return findings
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared")
 def test_the_rules_of_gitleaks_beside_all_detectors_give_the_same_for_every_split() -> None:
     [rules] = read_rules([str(GITLEAKS)], Path("/"))
