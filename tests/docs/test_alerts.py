@@ -14,7 +14,7 @@ from support.pages import ALL_BLOCKS
 from support.places import PROJECT
 
 from hookgate.hooks import SessionContext
-from hookgate.proxy.alerts.formats import json_request, signing_key
+from hookgate.proxy.alerts.formats import json_request
 from hookgate.proxy.alerts.measuring import Meter
 from hookgate.proxy.alerts.receivers import read_receivers
 from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
@@ -23,6 +23,7 @@ from hookgate.proxy.config import AlertSettings, Config, read_config
 from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.observe.record import HookTally
 from hookgate.proxy.observe.usage import Usage
+from hookgate.proxy.webhooks import signing_key
 
 EXAMPLE = PROJECT / "examples" / "alerts.toml"
 [TOML, JSON, PYTHON] = [

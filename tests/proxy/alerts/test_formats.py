@@ -10,13 +10,12 @@ from support.operating.receivers import SECRET
 from hookgate.proxy.alerts.formats import (
     json_request,
     pagerduty_body,
-    signature,
-    signing_key,
     slack_body,
     summarize,
     teams_body,
 )
 from hookgate.proxy.alerts.states import Message
+from hookgate.proxy.webhooks import signed_headers, signing_key
 
 AT = 1_777_672_800_000
 EVIL = '<!channel> & *b* [x](https://evil.example) {{DATE(2026-01-01T00:00:00Z)}}\n\u202e"\x1b'
@@ -44,7 +43,8 @@ def test_the_signature_is_that_of_the_specification() -> None:
     key = signing_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     body = b'{"test": 2432232314}'
     expected = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-    assert signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body) == expected
+    headers = signed_headers(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body)
+    assert headers["webhook-signature"] == expected
 
 
 @pytest.mark.parametrize("message", [FIRES, OVER], ids=["firing", "resolved"])

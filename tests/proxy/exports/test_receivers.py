@@ -18,7 +18,6 @@ from hookgate.proxy.app import serve_on
 from hookgate.proxy.audit.chain import canonical_json
 from hookgate.proxy.config import ExportSettings
 from hookgate.proxy.exports.documents import SentDocument
-from hookgate.proxy.exports.http import signed_headers
 from hookgate.proxy.exports.receivers import (
     Accepted,
     Delivery,
@@ -150,17 +149,6 @@ async def test_settings_of_aws_are_named_if_they_cannot_be_used(
     access = read_access({"siem": ExportSettings(to="s3://bucket")})["siem"]
     with pytest.raises(ValueError, match=r"s3://bucket: .*nobody.*check the variables"):
         open_receiver(access)
-
-
-def test_a_signature_is_that_of_the_specification() -> None:
-    """The example of the specification's libraries."""
-    headers = signed_headers(
-        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
-        "msg_p5jXN8AQM9LWM0D4loKWxJek",
-        1614265330,
-        b'{"test": 2432232314}',
-    )
-    assert headers["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
 async def test_syslog_has_the_severity_of_what_happened_and_a_host_that_is_one_word(tmp_path: Path) -> None:

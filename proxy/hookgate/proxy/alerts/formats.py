@@ -4,9 +4,6 @@ A message contains names that clients choose, such as that of an agent. So texts
 format knows no markup, or are escaped.
 """
 
-import base64
-import hashlib
-import hmac
 import json
 import socket
 from collections.abc import Mapping
@@ -15,31 +12,11 @@ from typing import Any
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.alerts.states import Message
 from hookgate.proxy.observe.logs import escape_controls
-
-SECRET_PREFIX = "whsec_"  # noqa: S105  # no secret
+from hookgate.proxy.webhooks import signed_headers
 
 _MARKS = {"info": "ℹ️", "warning": "⚠️", "error": "🔴", "critical": "🔥"}
 _STYLES = {"info": "accent", "warning": "warning", "error": "attention", "critical": "attention"}
 _LONGEST_SUMMARY = 1024
-
-
-def signature(secret: bytes, id_: str, timestamp: int, body: bytes) -> str:
-    """Return the value of `webhook-signature`, by the specification of Standard Webhooks."""
-    signed = f"{id_}.{timestamp}.".encode() + body
-    return f"v1,{base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()}"
-
-
-def signing_key(secret: str) -> bytes:
-    """Return the key in a secret such as `whsec_…`. Raises ValueError if it has none."""
-    try:
-        key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
-    except ValueError:
-        key = b""
-    if not 24 <= len(key) <= 64:
-        raise ValueError(
-            "must be whsec_ and 24 to 64 bytes in base64; print one with: hookgate alerts secret"
-        )
-    return key
 
 
 def json_request(message: Message, id_: str, timestamp: int, secret: bytes) -> tuple[bytes, dict[str, str]]:
@@ -50,12 +27,7 @@ def json_request(message: Message, id_: str, timestamp: int, secret: bytes) -> t
         "data": _data(message),
     }
     body = _encoded(document)
-    headers = {
-        "webhook-id": id_,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": signature(secret, id_, timestamp, body),
-    }
-    return body, headers
+    return body, signed_headers(secret, id_, timestamp, body)
 
 
 def slack_body(message: Message) -> bytes:

@@ -12,11 +12,12 @@ from yarl import URL
 
 from hookgate.hooks.errors import HookError, HookUnavailableError
 from hookgate.hooks.runners.service_client import ServiceClient, is_local
-from hookgate.proxy.alerts.formats import json_request, pagerduty_body, signing_key, slack_body, teams_body
+from hookgate.proxy.alerts.formats import json_request, pagerduty_body, slack_body, teams_body
 from hookgate.proxy.alerts.states import Message
 from hookgate.proxy.config import AlertReceiver, AlertSettings, ConfigError
 from hookgate.proxy.config.values import read_secret, webhook_url
 from hookgate.proxy.errors import describe_os_error
+from hookgate.proxy.webhooks import signing_key
 
 PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 

@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from hookgate.hooks.timestamps import utc_text
-from hookgate.proxy.alerts.formats import SECRET_PREFIX
 from hookgate.proxy.alerts.receivers import Receiver, close_receivers, read_receivers
 from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.showing import LONGEST_SILENCE, show_alerts, test_messages
@@ -26,6 +25,7 @@ from hookgate.proxy.config.values import WINDOW_SECONDS
 from hookgate.proxy.observe.logs import escape_controls
 from hookgate.proxy.store import Store
 from hookgate.proxy.store.database import open_alerts
+from hookgate.proxy.webhooks import SECRET_PREFIX
 from hookgate.translator.fields import JsonObject
 
 _SECRET_BYTES = 32

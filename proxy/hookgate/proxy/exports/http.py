@@ -1,7 +1,6 @@
 """Receivers that are reached over HTTP: OTLP, Splunk, Elastic, and webhooks."""
 
 import base64
-import hmac
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from hookgate.proxy.exports.receivers import (
     Rejected,
     Unavailable,
 )
+from hookgate.proxy.webhooks import SECRET_PREFIX, signed_headers, signing_key
 from hookgate.translator.fields import JsonObject, read_object
 
 _ABOUT_CONTENT = frozenset(
@@ -259,18 +259,6 @@ class WebhookReceiver(HttpReceiver):
     def headers(self, batch: Sequence[SentDocument], body: bytes) -> Mapping[str, str]:
         """Return the headers with which the receiver verifies the request."""
         identity = f"{batch[0].name}-{batch[-1].seq}"
-        return signed_headers(self._access.secret, identity, int(time.time()), body)
-
-
-def signed_headers(secret: str, identity: str, at: int, body: bytes) -> dict[str, str]:
-    """Return the headers of Standard Webhooks for a request at a time in seconds since 1970.
-
-    A secret that begins with `whsec_` is base64, as the specification says; any other is the key itself.
-    """
-    key = base64.b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
-    digest = hmac.digest(key, f"{identity}.{at}.".encode() + body, "sha256")
-    return {
-        "webhook-id": identity,
-        "webhook-timestamp": str(at),
-        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
-    }
+        secret = self._access.secret
+        key = signing_key(secret) if secret.startswith(SECRET_PREFIX) else secret.encode()
+        return signed_headers(key, identity, int(time.time()), body)

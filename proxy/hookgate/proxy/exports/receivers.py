@@ -1,7 +1,5 @@
 """What receivers have in common: how they are reached, and what they answer."""
 
-import base64
-import binascii
 import os
 import re
 import ssl
@@ -14,6 +12,7 @@ from typing import Protocol
 from hookgate.proxy.config.models import ExportSettings
 from hookgate.proxy.config.values import read_secret
 from hookgate.proxy.exports.documents import SentDocument
+from hookgate.proxy.webhooks import SECRET_PREFIX, signing_key
 
 DELIVERY_SECONDS = 10.0
 """Seconds that a receiver has for a batch."""
@@ -105,7 +104,7 @@ def read_access(configured: Mapping[str, ExportSettings]) -> dict[str, ReceiverA
 
 
 def _secret(settings: ExportSettings) -> str:
-    check = {"s3": _pair, "webhook": _signing_key}.get(settings.destination.kind, _word)
+    check = {"s3": _pair, "webhook": _signing_secret}.get(settings.destination.kind, _word)
     if settings.secret_file is not None:
         try:
             return read_secret(settings.secret_file, check)
@@ -125,12 +124,9 @@ def _word(text: str) -> str:
     return text
 
 
-def _signing_key(text: str) -> str:
-    try:
-        if text.startswith("whsec_"):
-            base64.b64decode(text.removeprefix("whsec_"), validate=True)
-    except binascii.Error:
-        raise ValueError("must be base64 after whsec_; use the secret as it was created") from None
+def _signing_secret(text: str) -> str:
+    if text.startswith(SECRET_PREFIX):
+        signing_key(text)
     return _word(text)
 
 
