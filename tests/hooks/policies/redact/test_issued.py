@@ -50,11 +50,13 @@ def test_a_key_is_found_as_what_it_is_and_nothing_else(scanner: Scanner, row: De
 
 
 @WHOLE
-def test_every_split_in_two_gives_the_output_of_the_whole(scanner: Scanner, row: Detector) -> None:
+def test_splits_in_two_give_the_output_of_the_whole(scanner: Scanner, row: Detector) -> None:
+    """A fifth of the splits; test_every_split.py has all of them."""
     before, secret, after = planted(row)
     text = f"so {before}{secret}{after} is"
     out = redacted(scanner, text)
-    assert [at for at in range(1, len(text)) if redacted(scanner, text[:at], text[at:]) != out] == []
+    splits = range(1 + len(secret) % 5, len(text), 5)
+    assert [at for at in splits if redacted(scanner, text[:at], text[at:]) != out] == []
     assert redacted(scanner, *text) == out
 
 
