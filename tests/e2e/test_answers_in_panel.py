@@ -27,7 +27,7 @@ _VIEWS = {
 """The view in which to look for a report, by its groups."""
 
 
-async def answered(page: Page, command: str) -> int:
+async def count_rows_of_answer(page: Page, command: str) -> int:
     """Answer the question of a command in the panel, and return the number of rows that it shows."""
     kind, query, flags = arguments_of(command)
     rows = page.locator("tbody tr")
@@ -66,7 +66,7 @@ async def test_each_question_has_its_answer_in_the_panel(
             expected = len(lines[0]["rows"]) if "report" in words else len(lines)
             await page.evaluate("location.hash = '#/sessions'")  # whatever was asked before
             await expect(page.locator("h1")).to_have_text("Sessions")
-            found = await answered(page, command)
+            found = await count_rows_of_answer(page, command)
             if "changes" in words:  # the gateway has recorded its own settings meanwhile
                 assert found >= expected >= 1
                 continue

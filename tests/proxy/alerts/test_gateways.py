@@ -84,6 +84,6 @@ async def test_workers_evaluate_rules_together(tmp_path: Path) -> None:
         async with serving(*words, env={"HOOKGATE_STATE": str(tmp_path / "state")}, patience=90) as gateway:
             for _ in range(6):
                 await post(gateway.url, UNARY, prompt("hi"), {"x-goog-api-key": "k"})
-            await until(lambda: len(ops.told) >= 3, 60)
-        assert sorted(ops.told[:2]) == FIRES
-        assert ops.told[2:] == [RECOVERS]
+            await until(lambda: len(ops.messages) >= 3, 60)
+        assert sorted(ops.messages[:2]) == FIRES
+        assert ops.messages[2:] == [RECOVERS]

@@ -124,16 +124,16 @@ async def test_a_rule_fires_once_and_recovers_once(place: Place) -> None:
             place.deny(2, age=0)
             place.deny(9, team="search", age=60_000)
             await asyncio.sleep(0.3)
-            assert ops.told == [], "two are not more than two, and the others were too long ago"
+            assert ops.messages == [], "two are not more than two, and the others were too long ago"
             place.deny(1, age=0)
-            await until(lambda: ops.told)
+            await until(lambda: ops.messages)
             await until(lambda: alerts.firing == {"denials": 1})
             [shown] = place.shown(settings)
             assert shown["state"] == "firing"
             assert shown["alerts"][0]["group"] == {"team": "web"}
-            await until(lambda: len(ops.told) == 2)
+            await until(lambda: len(ops.messages) == 2)
             await asyncio.sleep(0.5)
-            assert ops.told == [FIRES, OVER]
+            assert ops.messages == [FIRES, OVER]
             assert alerts.firing == {"denials": 0}
             [shown] = place.shown(settings)
             assert (shown["state"], shown["receivers"][0]["result"]) == ("ok", "delivered")
@@ -145,15 +145,15 @@ async def test_a_restart_repeats_nothing_and_forgets_nothing(place: Place) -> No
         settings = settings_of(DENIALS, ops=ops)
         async with alerting(place, settings):
             place.deny(3, age=2500)
-            await until(lambda: ops.told)
+            await until(lambda: ops.messages)
         async with alerting(place, settings):
             await asyncio.sleep(0.5)
-            assert ops.told == [FIRES]
+            assert ops.messages == [FIRES]
         await asyncio.sleep(2.2)  # it recovers while no gateway runs
         async with alerting(place, settings):
-            await until(lambda: len(ops.told) == 2)
+            await until(lambda: len(ops.messages) == 2)
             await asyncio.sleep(0.3)
-        assert ops.told == [FIRES, OVER]
+        assert ops.messages == [FIRES, OVER]
 
 
 async def test_what_a_gateway_could_not_deliver_the_next_one_does(place: Place) -> None:
@@ -162,11 +162,11 @@ async def test_what_a_gateway_could_not_deliver_the_next_one_does(place: Place) 
         ops.answer = status(503)
         async with alerting(place, settings):
             place.deny(3)
-            await until(lambda: ops.told)
-        failed = len(ops.told)
+            await until(lambda: ops.messages)
+        failed = len(ops.messages)
         ops.answer = None
         async with alerting(place, settings):
-            await until(lambda: len(ops.told) > failed)
+            await until(lambda: len(ops.messages) > failed)
         assert {headers["webhook-id"] for headers in ops.headers[: failed + 1]} == {
             ops.headers[0]["webhook-id"]
         }
@@ -183,12 +183,12 @@ async def test_no_rule_fires_twice_for_three_gateways(database: str, tmp_path: P
             for round_ in range(3):
                 place.deny(3, age=1000)
                 place.deny(3, age=1000, team="search")
-                await until(lambda: len(ops.told) == 4 * round_ + 2)  # noqa: B023  # it is awaited here
+                await until(lambda: len(ops.messages) == 4 * round_ + 2)  # noqa: B023  # it is awaited here
                 assert sum(bool(each.firing) for each in running_alerts) == 1
-                await until(lambda: len(ops.told) == 4 * round_ + 4)  # noqa: B023  # see above
+                await until(lambda: len(ops.messages) == 4 * round_ + 4)  # noqa: B023  # see above
             await asyncio.sleep(0.5)
             for team in ("web", "search"):
-                states_of_team = [state for state, _, group in ops.told if group == {"team": team}]
+                states_of_team = [state for state, _, group in ops.messages if group == {"team": team}]
                 assert states_of_team == ["firing", "resolved"] * 3
             assert len({headers["webhook-id"] for headers in ops.headers}) == 12
 
@@ -200,11 +200,11 @@ async def test_another_gateway_takes_over(place: Place) -> None:
         await first.enter_async_context(alerting(place, settings, "g1"))
         second = await stack.enter_async_context(alerting(place, settings, "g2"))
         place.deny(3)
-        await until(lambda: ops.told)
+        await until(lambda: ops.messages)
         assert second.firing == {}
         await first.aclose()
-        await until(lambda: len(ops.told) == 2)
-        assert ops.told == [FIRES, OVER]
+        await until(lambda: len(ops.messages) == 2)
+        assert ops.messages == [FIRES, OVER]
         assert second.firing == {"denials": 0}
 
 
@@ -217,16 +217,16 @@ async def test_a_bad_receiver_delays_no_other_and_is_tried_again(answer: Any, in
         bad.answer = answer
         async with alerting(in_file, settings) as alerts:
             in_file.deny(3)
-            await until(lambda: len(good.told) == 2)
-            assert good.told == [FIRES, OVER]
+            await until(lambda: len(good.messages) == 2)
+            assert good.messages == [FIRES, OVER]
             await until(lambda: alerts.results.get(("bad", "failed"), 0) >= 2)
             [shown] = in_file.shown(settings)
             [of_bad] = [each for each in shown["receivers"] if each["name"] == "bad"]
             assert of_bad["result"] == "waiting"
             bad.answer = None
             await until(lambda: alerts.results.get(("bad", "delivered")) == 2)
-        assert {told[0] for told in bad.told[:-1]} == {"firing"}, "what comes later waits"
-        assert bad.told[-1] == OVER
+        assert {told[0] for told in bad.messages[:-1]} == {"firing"}, "what comes later waits"
+        assert bad.messages[-1] == OVER
         assert alerts.results["good", "delivered"] == 2
 
 
@@ -239,9 +239,9 @@ async def test_what_a_receiver_refuses_is_not_repeated_and_nothing_follows_a_red
         ops.answer = status(code, Location=elsewhere.url)
         async with alerting(in_file, settings):
             in_file.deny(3)
-            await until(lambda: len(ops.told) == 2)
+            await until(lambda: len(ops.messages) == 2)
             await asyncio.sleep(0.3)
-        assert ops.told == [FIRES, OVER]
+        assert ops.messages == [FIRES, OVER]
         assert elsewhere.bodies == []
         [shown] = in_file.shown(settings)
         [told] = shown["receivers"]
@@ -253,7 +253,7 @@ async def test_nothing_of_the_content_of_calls_is_told(in_file: Place) -> None:
         rule = {**DENIALS, "query": "outcome:denied reason:canary"}
         async with alerting(in_file, settings_of(rule, ops=ops)):
             in_file.deny(3, reason="the canary-0815 is secret")
-            await until(lambda: ops.told)
+            await until(lambda: ops.messages)
         assert b"canary-0815" not in b"".join(ops.bodies)
 
 
@@ -266,9 +266,9 @@ async def test_nobody_is_told_during_a_silence(in_file: Place) -> None:
             in_file.deny(3, age=1000)
             await asyncio.sleep(0.7)
             [shown] = in_file.shown(settings)
-            assert (shown["state"], shown["silenced_by"], ops.told) == ("firing", "ada", [])
-            await until(lambda: ops.told)  # the silence ends by itself
-        assert ops.told == [FIRES]
+            assert (shown["state"], shown["silenced_by"], ops.messages) == ("firing", "ada", [])
+            await until(lambda: ops.messages)  # the silence ends by itself
+        assert ops.messages == [FIRES]
 
 
 async def test_no_rule_is_evaluated_as_long_as_calls_are_not_indexed(
@@ -278,11 +278,11 @@ async def test_no_rule_is_evaluated_as_long_as_calls_are_not_indexed(
         settings = settings_of(DENIALS, ops=ops)
         async with alerting(in_file, settings):
             in_file.deny(3, age=0)
-            await until(lambda: ops.told)
+            await until(lambda: ops.messages)
             monkeypatch.setattr(running, "_BEHIND", 2)
             in_file.audit.index.clear()
             await asyncio.sleep(0.6)
-            assert ops.told == [FIRES], "an empty index is no recovery"
+            assert ops.messages == [FIRES], "an empty index is no recovery"
         assert "alerts: the rules cannot be evaluated, so alerts stay as they are: " in caplog.text
 
 
@@ -294,12 +294,15 @@ async def test_trouble_of_the_audit_is_told_once_by_each_gateway_that_has_it(pla
         await stack.enter_async_context(alerting(place, settings, "g2"))
         await asyncio.sleep(0.2)
         trouble[0] = "no space"
-        await until(lambda: ops.told)
+        await until(lambda: ops.messages)
         await asyncio.sleep(0.3)
         trouble[0] = None
-        await until(lambda: len(ops.told) == 2)
+        await until(lambda: len(ops.messages) == 2)
         await asyncio.sleep(0.2)
-        assert ops.told == [("firing", "audit", {"gateway": "g1"}), ("resolved", "audit", {"gateway": "g1"})]
+        assert ops.messages == [
+            ("firing", "audit", {"gateway": "g1"}),
+            ("resolved", "audit", {"gateway": "g1"}),
+        ]
         assert b"no space" not in b"".join(ops.bodies)
 
 
@@ -313,10 +316,13 @@ async def test_a_gateway_that_lost_its_database_says_so_without_it(tmp_path: Pat
                 await asyncio.sleep(0.3)
                 drop(place.url.rpartition("/")[2])
                 trouble[0] = "the database is gone"
-                await until(lambda: ops.told)
+                await until(lambda: ops.messages)
                 await asyncio.sleep(0.3)
                 trouble[0] = None
-                await until(lambda: len(ops.told) == 2)
-        assert ops.told == [("firing", "audit", {"gateway": "g1"}), ("resolved", "audit", {"gateway": "g1"})]
+                await until(lambda: len(ops.messages) == 2)
+        assert ops.messages == [
+            ("firing", "audit", {"gateway": "g1"}),
+            ("resolved", "audit", {"gateway": "g1"}),
+        ]
         first, second = (document["data"]["alert"] for document in ops.documents)
         assert first == second

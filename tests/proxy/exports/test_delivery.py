@@ -159,7 +159,7 @@ async def test_a_gateway_that_is_killed_sends_nothing_less(tmp_path: Path) -> No
                     exporting(tmp_path, upstream, address, receiver) as gateway,
                     calling(gateway.url) as calls,
                 ):
-                    await until(lambda calls=calls: calls.made >= 20)  # type: ignore[misc]
+                    await until(lambda calls=calls: calls.made >= 20)  # type: ignore[misc]  # of a lambda with a default
                     gateway.signal(signal.SIGKILL)
                     await gateway.ended()
             await receiver.kill()

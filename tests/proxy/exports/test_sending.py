@@ -92,7 +92,7 @@ async def test_an_export_goes_on_where_it_was(tmp_path: Path) -> None:
             async with sending(tmp_path, siem=webhook(receiver.url)) as senders:
                 write(tmp_path, number)
                 delivered = senders["siem"].results
-                await until(lambda delivered=delivered: delivered["delivered"] == 3)  # type: ignore[misc]
+                await until(lambda delivered=delivered: delivered["delivered"] == 3)  # type: ignore[misc]  # of a lambda with a default
     assert len(set(places(receiver.accepted))) == len(receiver.accepted) == 9
 
 
@@ -178,7 +178,7 @@ async def test_a_receiver_that_refuses_everything_loses_no_record(
         broken = False
         await until(lambda: len(receiver.accepted) == 5)
         assert refused_in(tmp_path) == []
-        await until(lambda: state_of(tmp_path).error == "")  # type: ignore[union-attr]
+        await until(lambda: (found := state_of(tmp_path)) is not None and found.error == "")
     assert caplog.text.count("records cannot be sent") == 1
     assert "accepts records again" in caplog.text
 
@@ -222,7 +222,7 @@ async def test_a_writer_that_was_thought_dead_and_goes_on_is_sent_on(tmp_path: P
         with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
             ledger.write(entries_of(record_of(1)))
             mark(database, "recovered")
-            await until(lambda: state_of(tmp_path).positions == ())  # type: ignore[union-attr]
+            await until(lambda: (found := state_of(tmp_path)) is not None and found.positions == ())
             mark(database, "")
             ledger.write(entries_of(record_of(2)))
             await until(lambda: len(receiver.accepted) == 4)

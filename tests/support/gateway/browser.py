@@ -108,7 +108,7 @@ async def follow(page: Page, link: Locator) -> None:
     """Follow a link to another view, and wait until that is shown."""
     await _mark(page)
     await link.click()
-    await _shown(page)
+    await _wait_for_new_view(page)
 
 
 async def find(page: Page, query: str) -> None:
@@ -116,14 +116,14 @@ async def find(page: Page, query: str) -> None:
     await _mark(page)
     await page.get_by_role("searchbox").fill(query)
     await page.keyboard.press("Enter")
-    await _shown(page)
+    await _wait_for_new_view(page)
 
 
 async def _mark(page: Page) -> None:
     await page.evaluate("document.querySelector('h1').dataset.old = ''")
 
 
-async def _shown(page: Page) -> None:
+async def _wait_for_new_view(page: Page) -> None:
     await page.wait_for_selector("h1:not([data-old])")
 
 

@@ -28,7 +28,7 @@ class ReceivedAlerts:
         return [json.loads(body) for body in self.bodies]
 
     @property
-    def told(self) -> list[tuple[str, str, dict[str, str]]]:
+    def messages(self) -> list[tuple[str, str, dict[str, str]]]:
         """The state, the rule and the group of each message of signed JSON."""
         data = [document["data"] for document in self.documents]
         return [(each["state"], each["rule"], each["group"]) for each in data]
@@ -36,10 +36,11 @@ class ReceivedAlerts:
     @property
     def distinct(self) -> list[tuple[str, str, dict[str, str]]]:
         """The same without repeated messages, which a receiver knows by their ID."""
-        messages = {
-            headers["webhook-id"]: told for headers, told in zip(self.headers, self.told, strict=True)
+        by_id = {
+            headers["webhook-id"]: message
+            for headers, message in zip(self.headers, self.messages, strict=True)
         }
-        return list(messages.values())
+        return list(by_id.values())
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.bodies.append(await request.read())

@@ -141,8 +141,11 @@ OUTPUT = {"type": "model_output"}
 )
 def test_sources_of_interactions(body: Json, sources: list[str]) -> None:
     known = InteractionSources()
-    assert list(known.of({"event_type": "step.start", "index": 0, "step": {"type": "model_output"}})) == []
-    assert [source for _, source in known.of(body)] == sources
+    assert (
+        list(known.sources_in({"event_type": "step.start", "index": 0, "step": {"type": "model_output"}}))
+        == []
+    )
+    assert [source for _, source in known.sources_in(body)] == sources
 
 
 @pytest.mark.parametrize(
@@ -151,7 +154,7 @@ def test_sources_of_interactions(body: Json, sources: list[str]) -> None:
         (completion_sources, choice(delta={"reasoning_content": "a", "content": "b"})),
         (response_sources, {"output": [{"type": "reasoning", "summary": [SUMMARY]}, message(TEXT)]}),
         (
-            InteractionSources().of,
+            InteractionSources().sources_in,
             {
                 "steps": [
                     {"type": "thought", "summary": [WORDS]},

@@ -76,7 +76,7 @@ class InteractionSources:
     def __init__(self) -> None:
         self._steps: dict[Any, str] = {}  # the types of steps that have begun, by their indexes
 
-    def of(self, body: JsonObject) -> TextSources:
+    def sources_in(self, body: JsonObject) -> TextSources:
         """Yield the sources of the texts in an interaction, in an event, or in joined events."""
         events = read_list(body, "events") if "events" in body and "event_type" not in body else [body]
         for event in events:

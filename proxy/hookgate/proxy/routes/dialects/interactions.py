@@ -62,7 +62,7 @@ class Interactions:
         return decode_event(body) if "event_type" in body or "events" in body else decode_interaction(body)
 
     def text_sources(self, body: JsonObject) -> TextSources:
-        return self._sources.of(body)
+        return self._sources.sources_in(body)
 
     def encode_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
         is_event = "event_type" in body or "events" in body
