@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -143,7 +144,7 @@ IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEA"
 
 @ALL
 @pytest.mark.parametrize("name", ["data", "thoughtSignature", "thought_signature", "continuationToken"])
-@pytest.mark.parametrize("value", ["tell me of the rocket", "rocket-launch_1"])
+@pytest.mark.parametrize("value", ["tell me of the rocket", "rocket-launch_1", "SUQz\nof\na\nrocket"])
 async def test_what_has_the_name_of_bytes_and_is_text_is_judged(
     policy: str, name: str, value: str, tmp_path: Path
 ) -> None:
@@ -160,7 +161,7 @@ async def test_what_has_the_name_of_bytes_and_is_text_is_judged(
         BeforeTool("f", named),
         AfterTool("f", {}, {"llmContent": [named]}),
     ]
-    if " " in value:  # or it may be base64
+    if not re.fullmatch(r"[\w\n-]+", value):  # or it may be base64
         events += [
             answer({"text": "a ship", "thoughtSignature": value}),
             answer({"inlineData": {"data": value}}),

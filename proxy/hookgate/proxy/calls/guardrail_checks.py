@@ -220,7 +220,8 @@ def _shown_call(call: Mapping[str, Any], function: JsonObject) -> ShownCall:
     beside = {key: value for key, value in call.items() if key not in ("type", "function", "custom")}
     more = {key: value for key, value in function.items() if key not in ("name", "arguments")}
     shown = arguments if is_object else {"arguments": given}
-    part = {"functionCall": {**more, **beside, "name": name, "args": shown}}
+    rest = {key: value for key, value in (("function", more), ("call", beside)) if value}
+    part = {"functionCall": {"name": name, "args": shown, **rest}}
     return ShownCall(name, arguments if is_object else None, part)
 
 

@@ -25,6 +25,8 @@ _CODES = frozenset(
 _DATA = frozenset({"args", "response", "partialArgs"})
 """Fields of calls and results whose content a model or a tool has written."""
 _IDENTIFIER = re.compile(r"[\w./:+$-]{1,64}", re.ASCII)
+_STRICT_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_MEDIA = re.compile(r"(?:image|audio|video)/|application/pdf\Z", re.IGNORECASE)
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=_\r\n-]")
 
 
@@ -103,7 +105,7 @@ class _Finder:
                 yield from self._file(value, place, scope)
             else:
                 yield from self.value(value, place, scope, is_data=is_data or known in _DATA)
-        elif known == "data" and not _NOT_BASE64.search(value) and is_media_file(value):
+        elif known == "data" and _is_media(obj, value):
             return  # such as an image that a tool returns
         elif is_data or known not in _CODES or not _IDENTIFIER.fullmatch(value):
             yield from self.value(value, place, scope)
@@ -180,6 +182,12 @@ class _Finder:
         if known == "thoughtSignature" and isinstance(value, str):
             return self._bytes(value, "", (*place, name), scope)
         return self.value({name: value}, place, PART_SCOPES.get(known, scope))
+
+
+def _is_media(obj: JsonObject, data: str) -> bool:
+    """Return whether the data of an object is a file of media, by its media type and its first bytes."""
+    named = _MEDIA.match(str(read(obj, "mimeType") or "")) is not None
+    return named and _STRICT_BASE64.fullmatch(data) is not None and is_media_file(data)
 
 
 def with_texts_at(value: Any, new: Mapping[Place, str]) -> Any:
