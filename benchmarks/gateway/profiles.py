@@ -1,6 +1,6 @@
 """Takes the profiles of docs/performance.md: the processor time of a call and of an event, by part.
 
-python -m benchmarks.gateway.profiles docs/figures/profiles.json
+python -m benchmarks.gateway.profiles benchmarks/figures/profiles.json
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Write the picture and the generated parts of docs/performance.md from the figures in docs/figures.
+"""Write the generated parts of docs/performance.md and benchmarks/figures from the stored figures.
 
 python -m benchmarks.gateway.pages [--check]
 """
@@ -15,21 +15,29 @@ from benchmarks.gateway.pages.tables import as_markdown, circumstances, table
 from benchmarks.gateway.pages.targets import targets_table
 from benchmarks.gateway.profiles import Profiles, read_profiles
 
-DOCS = Path(__file__).parents[3] / "docs"
-FIGURES = DOCS / "figures" / "gateway.json"
-PROFILES = DOCS / "figures" / "profiles.json"
-INSTRUCTIONS = DOCS / "figures" / "instructions.json"
-PICTURE = DOCS / "figures" / "gateway.svg"
-PAGE = DOCS / "performance.md"
+ROOT = Path(__file__).parents[3]
+STORED = ROOT / "benchmarks" / "figures"
+FIGURES = STORED / "gateway.json"
+PROFILES = STORED / "profiles.json"
+INSTRUCTIONS = STORED / "instructions.json"
+PICTURE = ROOT / "docs" / "figures" / "gateway.svg"
+PAGES = {
+    ROOT / "docs" / "performance.md": ("targets", "instructions"),
+    STORED / "README.md": ("figures", "profile"),
+}
+"""The pages with generated parts, and the names of these parts."""
 
 
 def main() -> int:
     """Write the files. With --check, write nothing, and return 1 if one of them is outdated."""
     figures, profiles, counts = read(FIGURES), read_profiles(PROFILES), read_counts(INSTRUCTIONS)
-    page = PAGE.read_text()
-    for name, text in generated(figures, profiles, counts).items():
-        page = with_part(page, name, text)
-    wanted = {PAGE: page, PICTURE: picture(figures)}
+    parts = generated(figures, profiles, counts)
+    wanted = {PICTURE: picture(figures)}
+    for path, names in PAGES.items():
+        page = path.read_text()
+        for name in names:
+            page = with_part(page, name, parts[name])
+        wanted[path] = page
     if "--check" in sys.argv[1:]:
         outdated = [path.name for path, text in wanted.items() if path.read_text() != text]
         print(
@@ -42,7 +50,7 @@ def main() -> int:
 
 
 def generated(figures: Figures, profiles: Profiles, counts: ComparedCounts) -> dict[str, str]:
-    """Return the generated parts of the page by name."""
+    """Return the generated parts of the pages by name."""
     loads = [
         f"### {load}\n\n{fill(LOADS[load].description, 120)}\n\n{as_markdown(table(figures, load))}"
         for load in figures.samples
@@ -66,7 +74,7 @@ def with_part(page: str, name: str, text: str) -> str:
     before, found, rest = page.partition(begin)
     _, found_end, after = rest.partition(end)
     if not (found and found_end):
-        raise ValueError(f"{PAGE.name} lacks the comments of the part {name!r}")
+        raise ValueError(f"the page lacks the comments of the part {name!r}")
     return f"{before}{begin}\n{text}\n\n{end}{after}"
 
 

@@ -30,7 +30,7 @@ GLUED = {"PHONE", "ASSIGNMENT env", "ASSIGNMENT yaml", "NETRC"}
 @pytest.mark.parametrize("label", [pytest.param(label, id=label) for label in PLANTED])
 def test_every_planted_secret_is_found_as_what_it_is(scanner: Scanner, label: str) -> None:
     """Phone numbers may take in digits behind them, values without quotes what is glued to them."""
-    for seed in range(40):
+    for seed in range(12):
         text, secret = planted(seed, label)
         found = [piece for piece in pieces(scanner, [text]) if isinstance(piece, ReplacedPiece)]
         assert [piece.kind for piece in found] == [label.split(maxsplit=1)[0]], text
@@ -264,12 +264,14 @@ def test_the_name_in_an_address_is_searched_as_well(scanner: Scanner) -> None:
 
 @pytest.mark.parametrize("kind", sorted({d.kind for d in DETECTORS}))
 def test_masks_and_pseudonyms_are_not_matches(scanner: Scanner, kind: str) -> None:
+    rnd = random.Random(kind)  # noqa: S311  # it chooses what stands around them
     for mark in (
         f"[{kind}]",
         make_pseudonym(kind, "0123456789abcdef"),
         make_pseudonym(kind, "9876543210987654"),
     ):
-        for label, (before, after, _) in PLANTED.items():
+        for label in rnd.sample(list(PLANTED), 12):
+            before, after, _ = PLANTED[label]
             text = f"{before}{mark}{after}, {mark}@example.com."
             found = [p for p in pieces(scanner, [text]) if isinstance(p, ReplacedPiece)]
             assert [p for p in found if mark in p.original or p.original in mark] == [], label

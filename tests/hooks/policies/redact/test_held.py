@@ -39,12 +39,11 @@ PLANTS = [pytest.param(label, id=label) for label in PLANTED]
 
 @pytest.mark.parametrize("label", PLANTS)
 def test_every_split_in_two_gives_the_output_of_the_whole(scanner: Scanner, label: str) -> None:
-    for seed in range(2):
-        text, _ = planted(seed, label)
-        whole = redacted(scanner, text)
-        step = max(1, len(text) // 100)
-        for at in range(0, len(text), step):
-            assert redacted(scanner, text[:at], text[at:]) == whole, at
+    text, _ = planted(0, label)
+    whole = redacted(scanner, text)
+    step = max(1, len(text) // 60)
+    for at in range(0, len(text), step):
+        assert redacted(scanner, text[:at], text[at:]) == whole, at
 
 
 def test_a_secret_in_which_a_key_begins_is_found_at_every_split() -> None:
@@ -58,7 +57,7 @@ def test_a_secret_in_which_a_key_begins_is_found_at_every_split() -> None:
 @pytest.mark.parametrize("label", PLANTS)
 def test_random_splits_give_the_output_of_the_whole_without_the_secret(scanner: Scanner, label: str) -> None:
     rnd = random.Random(label)  # noqa: S311  # it makes texts
-    for seed in range(10):
+    for seed in range(4):
         text, secret = planted(seed, label)
         whole = redacted(scanner, text)
         assert secret not in whole
@@ -67,12 +66,11 @@ def test_random_splits_give_the_output_of_the_whole_without_the_secret(scanner: 
 
 @pytest.mark.parametrize("label", PLANTS)
 def test_no_part_of_a_secret_goes_out_before_it_is_known(scanner: Scanner, label: str) -> None:
-    for seed in range(20, 23):
-        text, secret = planted(seed, label)
-        redactor, out = Redactor(scanner, mask), ""
-        for character in text[: text.index(secret) + len(secret)]:
-            out += "".join(piece.output for piece in redactor.feed(character))
-            assert not out.endswith(secret[: min(8, len(secret))])
+    text, secret = planted(20, label)
+    redactor, out = Redactor(scanner, mask), ""
+    for character in text[: text.index(secret) + len(secret)]:
+        out += "".join(piece.output for piece in redactor.feed(character))
+        assert not out.endswith(secret[: min(8, len(secret))])
 
 
 @settings(deadline=None)
@@ -152,7 +150,7 @@ def naive(text: str, cap: int, at_cap: str) -> str:
     return out
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=settings().max_examples * 2, deadline=None)
 @given(
     st.text("aabbx é\n", max_size=40),
     st.sampled_from([1, 2, 3, 5, 8]),

@@ -255,7 +255,7 @@ TURNS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=settings().max_examples * 5)
+@settings(max_examples=settings().max_examples * 2)
 @given(st.lists(TURNS | VALUES, max_size=3), VALUES, st.sampled_from([SCOPES, SCOPES - {"thoughts"}]))
 def test_the_quick_check_of_a_request_misses_nothing(
     contents: list[Any], system: Any, scopes: frozenset[Scope]
