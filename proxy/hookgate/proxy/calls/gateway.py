@@ -128,22 +128,7 @@ class Gateway:
         finally:
             self._finish(request, record, line)
 
-    def _finish(self, request: Request, record: CallRecord, line: logs.CallLine) -> None:
-        """Report the end of a call, even if a step fails."""
-        steps: list[Callable[[], None]] = [
-            partial(record.end, line.status, request.writer.output_size, dropped=request.dropped),
-            partial(self._services.settle, record),
-            partial(self._metrics.note_end, record),
-            partial(_complete, line, record),
-            lambda: logs.log_call(line, record.seconds, record.answer_bytes),
-        ]
-        if self._traces is not None:
-            steps.append(partial(self._traces.export, record))
-        for step in steps:
-            try:
-                step()
-            except Exception:
-                log.exception("the end of a call could not be reported completely; please report this")
+    # ---- the request
 
     async def _respond(self, request: Request, record: CallRecord) -> web.StreamResponse:
         """Answer a request; errors are answers, too. Raises ConnectionError if the client has left."""
@@ -168,20 +153,6 @@ class Gateway:
             failure = internal_error()
             self._services.note_error(record, failure)
             return error_response(failure)
-
-    async def _begin_answer(self, record: CallRecord, origin: str, response: web.StreamResponse) -> None:
-        """Make sure that the call's start is on disk, and complete the headers of its answer.
-
-        `origin` is the origin of the web page whose script may read the answer; empty if there is none.
-        """
-        if self._services.audit is not None:
-            await self._services.audit.ensure_start_recorded(record, response.status)
-        response.headers[RECEIPT_HEADER] = record.id
-        if (use := record.nearest_limit()) is not None:
-            prices = self._services.prices
-            response.headers[BUDGET_HEADER] = describe_use(use, prices.currency if prices else "")
-        response.headers.update(readable_by(origin))
-        record.first_seconds = record.elapsed()
 
     async def _dispatch(self, request: Request, record: CallRecord) -> web.StreamResponse:
         """Find the route and the caller, admit the call, and let what handles such calls answer it.
@@ -237,6 +208,8 @@ class Gateway:
             if record.trace.sampled:
                 call.observers.append(record.trace)
 
+    # ---- what answers it
+
     def _handle_judged(self, call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return the coroutine that judges a call, or forwards it if nothing needs its content.
 
@@ -255,6 +228,23 @@ class Gateway:
         if not (engine.configuration.groups or self._needs_content(call)):
             return self._forward_unless_sessions(call, engine)
         return self._judged_answer(call, engine)
+
+    def _needs_content(self, call: Call) -> bool:
+        """Return whether anything besides hooks, such as the audit or the caller's key, needs the content."""
+        if call.record.content is not None or self._services.transcripts is not None:
+            return True
+        if call.route.dialect == "interactions" and self._config.routes.unknown_interactions == "refuse":
+            return True
+        trace, issued = call.record.trace, call.caller.issued
+        if issued is not None:
+            if issued.restricts_models or issued.limits_usage or call.route.is_openai:
+                # Bodies may name models and responses, show how many tokens a call may use, and say whether
+                # tokens are reported.
+                return True
+            credentials = self._services.upstreams.credentials
+            if len(credentials.candidates(call.route)) > 1:
+                return True  # a call that may be sent again must have its whole body
+        return trace is not None and trace.keeps_content
 
     async def _forward_unless_sessions(self, call: Call, engine: Engine) -> web.StreamResponse:
         """Forward a call without hooks; process it if any session is known.
@@ -277,23 +267,6 @@ class Gateway:
             return call_interactions(call, engine)
         return GenerationCall(call, engine).run()
 
-    def _needs_content(self, call: Call) -> bool:
-        """Return whether anything besides hooks, such as the audit or the caller's key, needs the content."""
-        if call.record.content is not None or self._services.transcripts is not None:
-            return True
-        if call.route.dialect == "interactions" and self._config.routes.unknown_interactions == "refuse":
-            return True
-        trace, issued = call.record.trace, call.caller.issued
-        if issued is not None:
-            if issued.restricts_models or issued.limits_usage or call.route.is_openai:
-                # Bodies may name models and responses, show how many tokens a call may use, and say whether
-                # tokens are reported.
-                return True
-            credentials = self._services.upstreams.credentials
-            if len(credentials.candidates(call.route)) > 1:
-                return True  # a call that may be sent again must have its whole body
-        return trace is not None and trace.keeps_content
-
     async def _receipt(self, call: Call) -> web.Response:
         """Return the receipt of a call to the key that made it. Raises ApiError (404) if there is none."""
         id_ = call.route.path.rpartition("/")[2]
@@ -301,6 +274,46 @@ class Gateway:
         if receipt is None:
             raise ApiError(404, NO_RECEIPT, "RECEIPT_UNKNOWN")
         return web.json_response(receipt, dumps=lambda value: encode_answer(value).decode())
+
+    # ---- its answer and its end
+
+    async def _begin_answer(self, record: CallRecord, origin: str, response: web.StreamResponse) -> None:
+        """Make sure that the call's start is on disk, and complete the headers of its answer.
+
+        `origin` is the origin of the web page whose script may read the answer; empty if there is none.
+        """
+        if self._services.audit is not None:
+            await self._services.audit.ensure_start_recorded(record, response.status)
+        response.headers[RECEIPT_HEADER] = record.id
+        if (use := record.nearest_limit()) is not None:
+            prices = self._services.prices
+            response.headers[BUDGET_HEADER] = describe_use(use, prices.currency if prices else "")
+        response.headers.update(readable_by(origin))
+        record.first_seconds = record.elapsed()
+
+    def _finish(self, request: Request, record: CallRecord, line: logs.CallLine) -> None:
+        """Report the end of a call, even if a step fails."""
+        steps: list[Callable[[], None]] = [
+            partial(record.end, line.status, request.writer.output_size, dropped=request.dropped),
+            partial(self._services.settle, record),
+            partial(self._metrics.note_end, record),
+            partial(_complete, line, record),
+            lambda: logs.log_call(line, record.seconds, record.answer_bytes),
+        ]
+        if self._traces is not None:
+            steps.append(partial(self._traces.export, record))
+        for step in steps:
+            try:
+                step()
+            except Exception:
+                log.exception("the end of a call could not be reported completely; please report this")
+
+
+async def _send_continue(request: web.BaseRequest) -> None:
+    """Send `100 Continue` if the client expects it; without it curl waits for a second."""
+    if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # these bytes are not part of the answer
 
 
 def _complete(line: logs.CallLine, record: CallRecord) -> None:
@@ -311,13 +324,6 @@ def _complete(line: logs.CallLine, record: CallRecord) -> None:
     line.issued_key, line.model, line.outcome = record.issued_key, record.model, record.outcome or ""
     line.answered_by = record.answered_by if record.was_rerouted else ""
     line.decided_by, line.found = record.deciding_hooks(), record.found_kinds()
-
-
-async def _send_continue(request: web.BaseRequest) -> None:
-    """Send `100 Continue` if the client expects it; without it curl waits for a second."""
-    if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # these bytes are not part of the answer
 
 
 class UnhookedRoutes:
