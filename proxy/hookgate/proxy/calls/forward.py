@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from aiohttp import hdrs, web
 
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.reply import close_mid_answer, meter_chunk
+from hookgate.proxy.calls.reply import close_mid_answer
 from hookgate.proxy.errors import ApiError, body_refused, request_refused
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.routes.table import Route
@@ -121,7 +121,7 @@ async def forward_unjudged(
             await response.prepare(request)
             async for chunk in answer.chunks():
                 if is_judged:
-                    await meter_chunk(call, meter, chunk)
+                    await call.steps.run_in_slices(meter.feed, chunk)
                 await response.write(chunk)
     except UpstreamError as error:
         if not response.prepared:

@@ -20,7 +20,7 @@ from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.forward import forward_unjudged
 from hookgate.proxy.calls.generation import GenerationCall
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.reply import Reply, answering, end_call
+from hookgate.proxy.calls.reply import Reply
 from hookgate.proxy.calls.request import JudgedRequest
 from hookgate.proxy.errors import ApiError, request_refused
 from hookgate.proxy.observe.content import CallObserver
@@ -99,15 +99,15 @@ class InteractionReading:
     async def run(self) -> web.StreamResponse:
         """Answer the request; denials and upstream errors are answers, too."""
         call = self._call
-        reply = Reply(call.request, self._framing, self._adapter, call.observers)
-        async with answering(call, reply):
+        reply = Reply(call, self._framing, self._adapter)
+        async with reply.answering():
             call.earlier = await find_earlier(call, id_in_path(call.route))
             judge, open_session = await call.begin(self._engine, {})
             open_session.raise_if_stopped()
             delivery = AnswerDelivery(call, reply, counts_usage=False)
             instead = await self._read(judge, delivery)
             if isinstance(instead, Ended):
-                await end_call(call, reply, instead)
+                await reply.end(instead)
         return await reply.finish()
 
     async def _read(self, judge: Judge, delivery: AnswerDelivery) -> Ended | AskAgain | None:
