@@ -35,12 +35,12 @@ from hookgate.translator.fields import (
 
 
 class PartPlace(NamedTuple):
-    """The place of a text: the event, and the indexes of candidate, part, and piece of arguments."""
+    """The place of a text: the event, and the indexes of candidate, part, and chunk of arguments."""
 
     event: int
     candidate: int
     part: int
-    piece: int = -1
+    chunk: int = -1
 
 
 TextKey = tuple[int, str]
@@ -48,7 +48,7 @@ TextKey = tuple[int, str]
 
 
 TextSource = tuple[str, ...]
-"""What a chunk of a text is a piece of: the values of `_ORIGIN`, and those of `_KIND`.
+"""What a chunk of a text belongs to: the values of `_ORIGIN`, and those of `_KIND`.
 
 Clients show texts of different sources separately.
 """
@@ -57,7 +57,7 @@ _ORIGIN = ("type", "index", "output_index", "content_index", "summary_index")
 """The fields of an event that say which step, item or content of an answer it continues, in any dialect."""
 
 _ID = "event_id"
-"""The ID of an event. A client that resumes a stream after it continues after the event's last piece."""
+"""The ID of an event. A client that resumes a stream after it continues after the whole event."""
 
 _KIND = ("type", "refusal")
 """The fields of a part that say which text of a message it continues."""
@@ -84,12 +84,12 @@ class OutgoingEvent:
     text_keys: dict[PartPlace, TextKey] = field(default_factory=dict)
     """The places of its texts, and the keys of the texts that they belong to."""
     may_be_split: bool = True
-    """Whether it may be released in several pieces: it is part of a stream, contains only text, and does not
+    """Whether it may be released in parts: it is part of a stream, contains only text, and does not
     finish a candidate."""
     overlapping: bool = False
     """Whether its parts are those of steps of an interaction that overlapped."""
     partly_released: bool = False
-    """Whether a piece of it has been released."""
+    """Whether some of it has been released."""
     unreleased_parts: list[list[tuple[PartPlace, JsonObject]]] = field(default_factory=list)
     """By candidate, the parts that have not been released."""
 
@@ -114,13 +114,13 @@ class Outbox:
     def __init__(
         self,
         is_undecided: Callable[[PartPlace, TextKey], bool],
-        redact_piece: Callable[[PartPlace, str], str],
+        redact_chunk: Callable[[PartPlace, str], str],
     ) -> None:
         """`is_undecided` returns whether some of the text at a place is undecided.
 
-        `redact_piece` redacts a piece at a place of a text that was redacted as a whole.
+        `redact_chunk` redacts a chunk at a place of a text that was redacted as a whole.
         """
-        self._is_text_undecided, self._redact_piece = is_undecided, redact_piece
+        self._is_text_undecided, self._redact_chunk = is_undecided, redact_chunk
         self._text_keys: dict[PartPlace, TextKey] = {}
         self._texts: dict[PartPlace, str] = {}  # decided and not released
         self._events: deque[OutgoingEvent] = deque()
@@ -207,7 +207,7 @@ class Outbox:
             content = read_object(candidate, "content")
             # The texts of one event were searched joined. A secret at the border of two of them can be hidden
             # by the neighbouring text, although clients show them separately, so each is searched again
-            # alone. This does not apply to consecutive pieces of a stream.
+            # alone. This does not apply to consecutive chunks of a stream.
             separate = not event.may_be_split and len(left) > 1
             parts, released = read_list(content, "parts"), self._take_released(left, separate)
             unchanged = same_items(released, parts)
@@ -230,20 +230,20 @@ class Outbox:
                 released.append(part)
                 continue
             text, undecided = self._texts.pop(place, ""), self._is_undecided(place)
-            text = self._redact_piece(place, text) if separate else text
+            text = self._redact_chunk(place, text) if separate else text
             if text == part["text"] and not undecided:
                 released.append(part)
             elif text or not (undecided or _is_bare(part)):
                 released.append({**part, "text": text})
-            if undecided:  # the part's other fields were released with its first piece
+            if undecided:  # the part's other fields were released with its first text
                 bare: JsonObject = {key: part[key] for key in part if key in _BARE}
                 left.insert(0, (place, bare if text else part))
                 break
         return released
 
     def _take_argument(self, place: PartPlace, number: int) -> str | None:
-        """Remove and return the string of a piece of arguments; None if it is not one of the texts."""
-        here = place._replace(piece=number)
+        """Remove and return the string of a chunk of arguments; None if it is not one of the texts."""
+        here = place._replace(chunk=number)
         return self._texts.pop(here, "") if here in self._text_keys else None
 
 
@@ -301,7 +301,7 @@ class AnswerScreen:
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
         self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
-        self._outbox = Outbox(partial(_is_undecided, self._texts), self._redact_piece)
+        self._outbox = Outbox(partial(_is_undecided, self._texts), self._redact_chunk)
         self._waiting: list[tuple[PartPlace, str]] = []  # chunks of one text, to be searched together
         self._waiting_key: TextKey | None = None
 
@@ -439,12 +439,12 @@ class AnswerScreen:
         if "tool_arguments" not in self._redaction.scopes:
             return
         pairs = zip(read_list(original, "partialArgs"), read_list(call, "partialArgs"), strict=True)
-        for number, (piece, new) in enumerate(pairs):
-            if not isinstance(piece, dict) or read(piece, "numberValue") is not read(new, "numberValue"):
+        for number, (chunk, new) in enumerate(pairs):
+            if not isinstance(chunk, dict) or read(chunk, "numberValue") is not read(new, "numberValue"):
                 continue  # not an object, or its number was masked
-            if isinstance(value := read(piece, "stringValue"), str):
-                path = f"{_ARGUMENT}{read(piece, 'jsonPath')}"
-                self._feed(event, place._replace(piece=number), (index, path), value)
+            if isinstance(value := read(chunk, "stringValue"), str):
+                path = f"{_ARGUMENT}{read(chunk, 'jsonPath')}"
+                self._feed(event, place._replace(chunk=number), (index, path), value)
         if not read(original, "willContinue"):
             self._finish([key for key in self._texts if key[0] == index and _is_argument(key)])
 
@@ -490,9 +490,9 @@ class AnswerScreen:
             if self._silent[key] >= _MAX_SILENCE:
                 text.release()
 
-    def _redact_piece(self, place: PartPlace, text: str) -> str:
+    def _redact_chunk(self, place: PartPlace, text: str) -> str:
         before = len(self._redaction.report)
-        new = self._redaction.piece(text)
+        new = self._redaction.chunk(text)
         self._redaction.report.within(before, *_path(place))
         return new
 
@@ -507,7 +507,7 @@ class AnswerScreen:
 
 def _path(place: PartPlace) -> tuple[Key, ...]:
     """Return the path to a text in its event."""
-    return "candidates", place.candidate, "content", *path_in_content(place.part, place.piece)
+    return "candidates", place.candidate, "content", *path_in_content(place.part, place.chunk)
 
 
 def _is_undecided(
