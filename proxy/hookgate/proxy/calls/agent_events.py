@@ -17,7 +17,7 @@ from hookgate.hooks.agents import AGENT_DIALECTS, AgentDialect
 from hookgate.hooks.agents.dialect import AgentAnswer
 from hookgate.hooks.output import Output
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.event_service import EventService, open_session
+from hookgate.proxy.calls.event_service import EventService, session_of_event
 from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.config.values import host_and_port, is_loopback
 from hookgate.proxy.errors import ApiError
@@ -98,7 +98,7 @@ class AgentEvents:
             observer.on_request(body)
         event_name = dialect.contract_event(name, document)
         if event_name is None:
-            reason = await self._reason_of_refusal(open_session(call, body))
+            reason = await self._reason_of_refusal(session_of_event(call, body))
             output: Output = {} if reason is None else {"continue": False, "stopReason": reason}
             return await call.steps.run(dialect.answer, name, document, output)
         event, session = await self._events.read(call, event_name, body)

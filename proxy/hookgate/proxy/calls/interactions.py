@@ -38,6 +38,16 @@ from hookgate.translator.strictjson import dumps, encode_answer
 if TYPE_CHECKING:
     from hookgate.proxy.store.interactions import StoredInteraction
 
+_NO_EVENT = "last_event_id: the stream of this interaction has no such event; read it from the beginning."
+_MAX_EVENTS_BYTES = 8 * MAX_TURN_BYTES
+"""Bytes of the events of an answer that are joined. An event has more bytes than its text."""
+
+_UNKNOWN = (
+    "{}: no interaction with this ID that was created with your key has passed this gateway's hooks. {}"
+)
+_CONTINUE = "Begin a new one; if it runs in the background, read its answer first."
+_READ = "Check the ID and the key."
+
 
 async def call_interactions(call: Call, engine: Engine) -> web.StreamResponse:
     """Answer a request of the Interactions API. Raises ApiError if it is refused or the upstream fails."""
@@ -62,6 +72,21 @@ async def forward_interaction(call: Call) -> web.StreamResponse:
     return await forward_unjudged(call, forget if call.route.verb == "deleteInteraction" else None)
 
 
+async def find_earlier(call: Call, id_: str, field: str = "") -> "StoredInteraction | None":
+    """Return what is known of an interaction that a call continues or reads.
+
+    `field` is the one that names an interaction to continue, whose turns must all have passed. Raises
+    ApiError (403) if it is unknown and such interactions are refused, or if that cannot be read.
+    """
+    services = call.services
+    found = await services.interactions.find(call.caller.key, interaction_name(call.route, id_))
+    suffices = found is not None and (found.has_passed or not field)
+    if services.config.routes.unknown_interactions == "refuse" and not suffices:
+        message = _UNKNOWN.format(field or "interaction", _CONTINUE if field else _READ)
+        raise ApiError(403, message, "INTERACTION_UNKNOWN")
+    return found
+
+
 async def _creation(call: Call, engine: Engine) -> GenerationCall:
     """Read the request, and return the call that creates the interaction. Raises ApiError."""
     body = await call.read_body()
@@ -76,6 +101,15 @@ async def _creation(call: Call, engine: Engine) -> GenerationCall:
     ends_turn = not call.record.in_background or body.get("stream") is True
     adapter = Interactions(shown)
     return GenerationCall(call, engine, body, adapter, ends_turn=ends_turn)
+
+
+async def shown_earlier(call: Call, earlier: "StoredInteraction | None") -> JsonObject:
+    """Return what hooks are shown of the interaction that a call continues. Raises ApiError (403)."""
+    if earlier is None or not earlier.has_passed:
+        return {"known": False}
+    shown: JsonObject = {"known": True, "revision": earlier.revision}
+    turns = await call.services.interactions.turns(earlier.key, earlier.name)
+    return shown if turns is None else {**shown, "contents": turns}
 
 
 class InteractionReading:
@@ -134,21 +168,6 @@ class InteractionReading:
                 return request_refused(_NO_EVENT)
             return instead
 
-    async def _count_use(self, judge: Judge, delivery: AnswerDelivery) -> None:
-        """Count the tokens of an interaction for this call, unless another one has."""
-        known, route, earlier = self._call.services.interactions, self._call.route, self._call.earlier
-        if earlier is None:
-            is_first = known.count_unknown(interaction_name(route, id_in_path(route)))
-        else:
-            is_first = await known.count(earlier.key, earlier.name)
-        if is_first:
-            self._count_for_this_call(judge, delivery)
-
-    def _count_for_this_call(self, judge: Judge, delivery: AnswerDelivery) -> None:
-        """Count the tokens of the answer for this call. If it does not report them, its text counts."""
-        judge.count_use(self._record.model)
-        delivery.count_usage()
-
     async def _begin(self, answer: UpstreamAnswer, judge: Judge) -> JsonObject:
         """Return the interaction of an answer, which names the model that decides what hooks run for it.
 
@@ -182,13 +201,20 @@ class InteractionReading:
         request = JudgedRequest(model, _plan(judge, model), SharedValue(show_request(model, {})))
         return AnswerPipeline(judge, request, self._adapter, self._call.steps, observers=observers)
 
+    async def _count_use(self, judge: Judge, delivery: AnswerDelivery) -> None:
+        """Count the tokens of an interaction for this call, unless another one has."""
+        known, route, earlier = self._call.services.interactions, self._call.route, self._call.earlier
+        if earlier is None:
+            is_first = known.count_unknown(interaction_name(route, id_in_path(route)))
+        else:
+            is_first = await known.count(earlier.key, earlier.name)
+        if is_first:
+            self._count_for_this_call(judge, delivery)
 
-def _plan(judge: Judge, model: str) -> EventPlan:
-    """Return the AfterModel hooks that run for an interaction of the model."""
-    return judge.plan(AfterModel(SharedValue({}), {}, model))
-
-
-_NO_EVENT = "last_event_id: the stream of this interaction has no such event; read it from the beginning."
+    def _count_for_this_call(self, judge: Judge, delivery: AnswerDelivery) -> None:
+        """Count the tokens of the answer for this call. If it does not report them, its text counts."""
+        judge.count_use(self._record.model)
+        delivery.count_usage()
 
 
 def _resumed_from(route: Route) -> tuple[Route, str | None]:
@@ -207,50 +233,15 @@ def _resumed_from(route: Route) -> tuple[Route, str | None]:
     return replace(route, query=streamed), parameters.get("last_event_id", "")
 
 
+def _plan(judge: Judge, model: str) -> EventPlan:
+    """Return the AfterModel hooks that run for an interaction of the model."""
+    return judge.plan(AfterModel(SharedValue({}), {}, model))
+
+
 def _model_in(interaction: JsonObject) -> str:
     """Return the model of an interaction, or the agent in its place; empty if neither is named."""
     named = interaction.get("model") or interaction.get("agent")
     return named.removeprefix("models/") if isinstance(named, str) else ""
-
-
-_MAX_EVENTS_BYTES = 8 * MAX_TURN_BYTES
-"""Bytes of the events of an answer that are joined. An event has more bytes than its text."""
-
-_UNKNOWN = (
-    "{}: no interaction with this ID that was created with your key has passed this gateway's hooks. {}"
-)
-_CONTINUE = "Begin a new one; if it runs in the background, read its answer first."
-_READ = "Check the ID and the key."
-
-
-async def find_earlier(call: Call, id_: str, field: str = "") -> "StoredInteraction | None":
-    """Return what is known of an interaction that a call continues or reads.
-
-    `field` is the one that names an interaction to continue, whose turns must all have passed. Raises
-    ApiError (403) if it is unknown and such interactions are refused, or if that cannot be read.
-    """
-    services = call.services
-    found = await services.interactions.find(call.caller.key, interaction_name(call.route, id_))
-    suffices = found is not None and (found.has_passed or not field)
-    if services.config.routes.unknown_interactions == "refuse" and not suffices:
-        message = _UNKNOWN.format(field or "interaction", _CONTINUE if field else _READ)
-        raise ApiError(403, message, "INTERACTION_UNKNOWN")
-    return found
-
-
-async def shown_earlier(call: Call, earlier: "StoredInteraction | None") -> JsonObject:
-    """Return what hooks are shown of the interaction that a call continues. Raises ApiError (403)."""
-    if earlier is None or not earlier.has_passed:
-        return {"known": False}
-    shown: JsonObject = {"known": True, "revision": earlier.revision}
-    turns = await call.services.interactions.turns(earlier.key, earlier.name)
-    return shown if turns is None else {**shown, "contents": turns}
-
-
-def _tokens_in(response: JsonObject) -> int:
-    """Return the tokens of a conversation as an answer reports them; 0 if it does not."""
-    used = read_usage(read_object(response, "usageMetadata"))
-    return used.input_tokens + used.output_tokens
 
 
 class InteractionNotes(CallObserver):
@@ -344,3 +335,9 @@ class InteractionNotes(CallObserver):
             return None
         data = dumps(turns)
         return data if len(data) <= MAX_TURN_BYTES else None
+
+
+def _tokens_in(response: JsonObject) -> int:
+    """Return the tokens of a conversation as an answer reports them; 0 if it does not."""
+    used = read_usage(read_object(response, "usageMetadata"))
+    return used.input_tokens + used.output_tokens

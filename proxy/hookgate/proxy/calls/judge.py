@@ -141,6 +141,13 @@ class Judge:
                 self._note_blocked_tool(outcome.event, outcome)
         return outcome
 
+    def _note_blocked_tool(self, event: BeforeTool, outcome: Outcome[Any]) -> None:
+        """Record the tool call of `event` if the outcome's hooks denied it or stopped the agent."""
+        verdict = outcome.verdict
+        if verdict.denied or verdict.stop:
+            blocked = BlockedOutput(event.name, denying_hooks(outcome.runs), verdict.reason, event.tool_name)
+            self.record.note_blocked(blocked, event.tool_input)
+
     async def select_tools_or_raise(self, model: str, body: JsonObject) -> JsonObject:
         """Return a request with the tools that BeforeToolSelection hooks select.
 
@@ -158,6 +165,15 @@ class Judge:
     def screens(self, plan: EventPlan) -> list[HookScreen]:
         """Return the screens for a streamed answer, or an error. Pass each to `record_screen` at its end."""
         return self.engine.screens(plan, self.session)
+
+    def record_screen(self, screen: HookScreen, size: int) -> None:
+        """Record a screen's run at the end of an answer of `size` bytes."""
+        run = screen.as_run()
+        self.engine.report_runs(AfterModel.name, [run], self.session)
+        self.record.note_runs(AfterModel.name, [run], size)
+        if run.enforced_denial:
+            reason = str((run.output_or_denial() or {}).get("reason") or "")
+            self.record.note_verdict(AfterModel.name, Verdict("deny", reason=reason))
 
     # ---- what they decided
 
@@ -194,19 +210,3 @@ class Judge:
         """Note a verdict of the gateway itself, and return what it ends the call with."""
         self.record.note_verdict(BeforeModel.name, verdict)
         return self.ended_by(verdict, BeforeModel.name)
-
-    def _note_blocked_tool(self, event: BeforeTool, outcome: Outcome[Any]) -> None:
-        """Record the tool call of `event` if the outcome's hooks denied it or stopped the agent."""
-        verdict = outcome.verdict
-        if verdict.denied or verdict.stop:
-            blocked = BlockedOutput(event.name, denying_hooks(outcome.runs), verdict.reason, event.tool_name)
-            self.record.note_blocked(blocked, event.tool_input)
-
-    def record_screen(self, screen: HookScreen, size: int) -> None:
-        """Record a screen's run at the end of an answer of `size` bytes."""
-        run = screen.as_run()
-        self.engine.report_runs(AfterModel.name, [run], self.session)
-        self.record.note_runs(AfterModel.name, [run], size)
-        if run.enforced_denial:
-            reason = str((run.output_or_denial() or {}).get("reason") or "")
-            self.record.note_verdict(AfterModel.name, Verdict("deny", reason=reason))

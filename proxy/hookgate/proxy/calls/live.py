@@ -180,20 +180,6 @@ class LiveSession:
             reason = error.message
         return WSCloseCode.POLICY_VIOLATION, _fitting(reason.encode())
 
-    def _note_work(self, direction: Literal["in", "out"], work: int) -> None:
-        """Note the work of what is judged now in a direction: it decides where all steps run."""
-        self._work[direction] = work
-        self._call.steps.work = max(self._work.values())
-
-    async def _parsed(self, data: bytes, work: int, read_message: Callable[[object], M]) -> tuple[object, M]:
-        """Return the JSON of a message, and what `read_message` makes of it. Raises BodyError."""
-
-        def parse() -> tuple[object, M]:
-            value = loads(data, self._bounds)
-            return value, read_message(value)
-
-        return await self._call.steps.run_for(work, parse)
-
     # ---- the client's messages
 
     async def _from_client(self, side: Side, message: str | bytes) -> None:
@@ -233,6 +219,11 @@ class LiveSession:
         self._record.live["untranscribed_in"] += sent.audio_bytes
         return _Arrived(message, data, work, given, sent)
 
+    def _client_message(self, message: object) -> ClientMessage:
+        sent = ClientMessage(message)
+        check_items(sent.request, self._most_items, TOO_MANY)
+        return sent
+
     async def _send_texts(self, texts: Sequence["_Arrived"]) -> None:
         """Judge and send texts that follow each other, together as long as hooks leave them alone.
 
@@ -252,6 +243,17 @@ class LiveSession:
                 await self._send_texts(texts[:half])
                 await self._send_texts(texts[half:])
 
+    async def _are_left_alone(self, request: JsonObject, size: int) -> bool:
+        """Return whether BeforeModel hooks leave alone what a client says. Raises ApiError if they end it."""
+        await self._call.steps.pause()
+        self._count_text(size + self._said.size)
+        async with self._judging:
+            shown, edited = await self._shown_to_hooks(request, size)
+            if not await self._call.steps.run(same, edited, shown):
+                return False
+            self._said.latest(request, shown, shown)
+            return True
+
     async def _judged(self, arrived: "_Arrived") -> JsonObject:
         """Return what hooks leave of a message. Raises ApiError or SessionStoppedError."""
         sent, size, steps = arrived.sent, len(arrived.data), self._call.steps
@@ -270,76 +272,6 @@ class LiveSession:
             return await steps.run(sent.edited, await self._judge_request(request, size))
         except EditError as error:
             raise _no_place(error, BeforeModel.name) from None
-
-    async def _send_upstream(self, arrived: "_Arrived", judged: JsonObject) -> None:
-        """Send what hooks have left of a message of the client."""
-        data = arrived.data
-        if judged is not arrived.given:
-            data = await self._call.steps.run_for(arrived.work, dumps, judged)
-        self._unreported += passing_use(len(data), arrived.sent.audio_bytes, is_answer=False)
-        await _send(self._upstream, data, as_text=isinstance(arrived.message, str))
-
-    def _client_message(self, message: object) -> ClientMessage:
-        sent = ClientMessage(message)
-        check_items(sent.request, self._most_items, TOO_MANY)
-        return sent
-
-    async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
-        """Return the request with its tool results after AfterTool hooks.
-
-        Raises ApiError or SessionStoppedError.
-        """
-        contents, steps = read_list(request, "contents"), self._call.steps
-        judged: dict[int, JsonObject] = {}  # by the IDs of the objects in their place
-        for each in await steps.run(tool_results, contents):
-            await steps.pause()
-            tool_call = each.call or self._called.get(str(read(each.response, "id")), {})
-            with steps.judging(each.response):
-                judged[id(each.part)] = await _judge_result(each.part, tool_call, events)
-        new = [_with_parts(turn, judged) for turn in contents]
-        return request if same_items(new, contents) else write(request, "contents", new)
-
-    def _count_text(self, size: int) -> None:
-        """Count judged bytes, also those that are judged again: a session costs no more than one call."""
-        self._judged_bytes += size
-        most = self._call.services.config.limits.body
-        if self._judged_bytes > most:
-            raise body_refused(
-                f"the messages of a session must not exceed {most} bytes, with {self._said.size} before "
-                "each that are judged again, not counting audio"
-            )
-
-    async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
-        """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""
-        async with self._judging:
-            shown, edited = await self._shown_to_hooks(request, size)
-            try:
-                return self._said.latest(request, shown, edited)
-            except EditError as error:
-                raise _no_place(error, BeforeModel.name) from None
-
-    async def _are_left_alone(self, request: JsonObject, size: int) -> bool:
-        """Return whether BeforeModel hooks leave alone what a client says. Raises ApiError if they end it."""
-        await self._call.steps.pause()
-        self._count_text(size + self._said.size)
-        async with self._judging:
-            shown, edited = await self._shown_to_hooks(request, size)
-            if not await self._call.steps.run(same, edited, shown):
-                return False
-            self._said.latest(request, shown, shown)
-            return True
-
-    async def _shown_to_hooks(self, request: JsonObject, size: int) -> tuple[JsonObject, JsonObject]:
-        """Return what BeforeModel hooks are shown of a request, and what they leave of that."""
-        await self._call.expect_use(self._judge.session, {**request, "generationConfig": self._config})
-        self._count_unreported()
-        await self._call.check_key_limits(self._model)
-        shown = self._said.continued(request)
-        event = BeforeModel(self._model, shown)
-        outcome = await self._judge.fire(event, size)
-        self._judge.raise_if_ended(outcome.verdict, event.name)
-        self._shown = SharedValue(show_request(self._model, outcome.event.body))
-        return shown, outcome.event.body
 
     async def _set_up(self, sent: ClientMessage) -> JsonObject:
         """Return the message that begins the session, after its hooks, with transcriptions of all speech."""
@@ -363,6 +295,60 @@ class LiveSession:
         edited = await steps.run(sent.edited, request)
         setup = read(edited, "setup")
         return sent.with_body(with_transcriptions(with_model(route, model, setup)))
+
+    async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
+        """Return the request with its tool results after AfterTool hooks.
+
+        Raises ApiError or SessionStoppedError.
+        """
+        contents, steps = read_list(request, "contents"), self._call.steps
+        judged: dict[int, JsonObject] = {}  # by the IDs of the objects in their place
+        for each in await steps.run(tool_results, contents):
+            await steps.pause()
+            tool_call = each.call or self._called.get(str(read(each.response, "id")), {})
+            with steps.judging(each.response):
+                judged[id(each.part)] = await _judge_result(each.part, tool_call, events)
+        new = [_with_parts(turn, judged) for turn in contents]
+        return request if same_items(new, contents) else write(request, "contents", new)
+
+    async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
+        """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""
+        async with self._judging:
+            shown, edited = await self._shown_to_hooks(request, size)
+            try:
+                return self._said.latest(request, shown, edited)
+            except EditError as error:
+                raise _no_place(error, BeforeModel.name) from None
+
+    async def _shown_to_hooks(self, request: JsonObject, size: int) -> tuple[JsonObject, JsonObject]:
+        """Return what BeforeModel hooks are shown of a request, and what they leave of that."""
+        await self._call.expect_use(self._judge.session, {**request, "generationConfig": self._config})
+        self._count_unreported()
+        await self._call.check_key_limits(self._model)
+        shown = self._said.continued(request)
+        event = BeforeModel(self._model, shown)
+        outcome = await self._judge.fire(event, size)
+        self._judge.raise_if_ended(outcome.verdict, event.name)
+        self._shown = SharedValue(show_request(self._model, outcome.event.body))
+        return shown, outcome.event.body
+
+    def _count_text(self, size: int) -> None:
+        """Count judged bytes, also those that are judged again: a session costs no more than one call."""
+        self._judged_bytes += size
+        most = self._call.services.config.limits.body
+        if self._judged_bytes > most:
+            raise body_refused(
+                f"the messages of a session must not exceed {most} bytes, with {self._said.size} before "
+                "each that are judged again, not counting audio"
+            )
+
+    async def _send_upstream(self, arrived: "_Arrived", judged: JsonObject) -> None:
+        """Send what hooks have left of a message of the client."""
+        data = arrived.data
+        if judged is not arrived.given:
+            data = await self._call.steps.run_for(arrived.work, dumps, judged)
+        self._unreported += passing_use(len(data), arrived.sent.audio_bytes, is_answer=False)
+        await _send(self._upstream, data, as_text=isinstance(arrived.message, str))
 
     # ---- the server's messages
 
@@ -400,33 +386,6 @@ class LiveSession:
         items = {"parts": read_list(server.turn, "parts"), "tool_calls": server.calls}
         check_items(items, self._most_items, TOO_MANY)
         return server
-
-    def _count_usage(self, metadata: JsonObject) -> None:
-        """Count the tokens of a message. A server counts those of each answer once, with its whole prompt."""
-        if metadata:
-            self._record.usage += read_usage(metadata)
-            self._record.estimated_usage -= self._counted  # the usage includes it
-            self._unreported = self._counted = NO_USAGE
-            self._call.services.settle_usage(self._record, continues=True)
-
-    def _count_unreported(self) -> None:
-        """Count the estimate for what has passed since the last usage, because none may follow."""
-        if self._unreported != self._counted:
-            self._record.estimated_usage += self._unreported - self._counted
-            self._counted = self._unreported
-            self._call.services.settle_usage(self._record, continues=True)
-
-    async def _check_limits(self) -> None:
-        """Check the limits before the next turn. Raises ApiError or SessionStoppedError if one is reached."""
-        await self._call.check_key_limits(self._model)
-        for check in self._judge.session.call_state.before_turn.values():
-            try:
-                reason = await check()
-            except StoreError as error:
-                log.error("%s", error)
-                reason = _UNCHECKED
-            if reason:
-                _going_on(self._judge.end_with(Verdict("deny", reason=reason)))
 
     def _is_complete(self, latest: ServerMessage) -> bool:
         """Return whether the messages that are held back can be judged, including the latest.
@@ -520,6 +479,49 @@ class LiveSession:
         if message:
             await self._call.steps.pause()
             await _send(self._client, encode_answer(message) if data is None else data, as_text=False)
+
+    # ---- in both directions
+
+    async def _parsed(self, data: bytes, work: int, read_message: Callable[[object], M]) -> tuple[object, M]:
+        """Return the JSON of a message, and what `read_message` makes of it. Raises BodyError."""
+
+        def parse() -> tuple[object, M]:
+            value = loads(data, self._bounds)
+            return value, read_message(value)
+
+        return await self._call.steps.run_for(work, parse)
+
+    def _note_work(self, direction: Literal["in", "out"], work: int) -> None:
+        """Note the work of what is judged now in a direction: it decides where all steps run."""
+        self._work[direction] = work
+        self._call.steps.work = max(self._work.values())
+
+    def _count_usage(self, metadata: JsonObject) -> None:
+        """Count the tokens of a message. A server counts those of each answer once, with its whole prompt."""
+        if metadata:
+            self._record.usage += read_usage(metadata)
+            self._record.estimated_usage -= self._counted  # the usage includes it
+            self._unreported = self._counted = NO_USAGE
+            self._call.services.settle_usage(self._record, continues=True)
+
+    def _count_unreported(self) -> None:
+        """Count the estimate for what has passed since the last usage, because none may follow."""
+        if self._unreported != self._counted:
+            self._record.estimated_usage += self._unreported - self._counted
+            self._counted = self._unreported
+            self._call.services.settle_usage(self._record, continues=True)
+
+    async def _check_limits(self) -> None:
+        """Check the limits before the next turn. Raises ApiError or SessionStoppedError if one is reached."""
+        await self._call.check_key_limits(self._model)
+        for check in self._judge.session.call_state.before_turn.values():
+            try:
+                reason = await check()
+            except StoreError as error:
+                log.error("%s", error)
+                reason = _UNCHECKED
+            if reason:
+                _going_on(self._judge.end_with(Verdict("deny", reason=reason)))
 
 
 @dataclass(frozen=True, slots=True)
