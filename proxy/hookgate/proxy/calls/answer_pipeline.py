@@ -216,7 +216,7 @@ class AnswerPipeline:
                 if weight >= _CANDIDATES_AT_ONCE:
                     passed = await self._advance(pieces, None)
                     if isinstance(passed, EarlyEnd):
-                        return _after(released, passed)
+                        return _join_passed(released, passed)
                     released, pieces, weight = [*released, *passed], [], 0
                     await self._steps.pause()
                 frame: Frame | None = received
@@ -243,7 +243,7 @@ class AnswerPipeline:
             error, end = unreadable_answer(str(unreadable)), "abandon"
         except ApiError as raised:  # the pieces before it are judged first
             error, end = as_value(raised), "abandon"
-        return _after(released, await self._advance(pieces, end, error))
+        return _join_passed(released, await self._advance(pieces, end, error))
 
     async def _parsed_frames(self, framing: Framing, chunk: bytes, *, last: bool) -> list[Frame]:
         """Return the frames that the next bytes complete. Raises BodyError.
@@ -358,7 +358,7 @@ class AnswerPipeline:
                 passed: Passed = await stage.feed(pieces) if pieces else pieces
                 if end is not None and not isinstance(passed, EarlyEnd):
                     rest = await (stage.finish() if end == "finish" else stage.abandon())
-                    passed = _after(passed, rest)
+                    passed = _join_passed(passed, rest)
             except ApiError as error:
                 passed = EarlyEnd(await stage.abandon(), as_value(error))
             if isinstance(passed, EarlyEnd):
@@ -454,7 +454,7 @@ class AnswerPipeline:
         self._steps.work = self._request_work  # what follows is the request again
 
 
-def _after(before: list[Piece], passed: Passed) -> Passed:
+def _join_passed(before: list[Piece], passed: Passed) -> Passed:
     """Return pieces, and what passes after them."""
     return (
         EarlyEnd([*before, *passed.pieces], passed.instead)

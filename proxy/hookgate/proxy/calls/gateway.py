@@ -187,7 +187,7 @@ class Gateway:
             return await (forward_interaction(call) if id_in_path(route) else forward_unjudged(call))
         with self._engines.lease() as engine:
             try:
-                return await self._handle_judged(call, engine)
+                return await self._judge_or_forward(call, engine)
             finally:
                 call.record.degraded = tuple(engine.health.degraded)
 
@@ -210,7 +210,7 @@ class Gateway:
 
     # ---- what answers it
 
-    def _handle_judged(self, call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
+    def _judge_or_forward(self, call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return the coroutine that judges a call, or forwards it if nothing needs its content.
 
         Not itself a coroutine, so that one fewer coroutine is resumed for each chunk of an answer.
@@ -227,7 +227,7 @@ class Gateway:
             return UploadCalls(call, engine).run()
         if not (engine.configuration.groups or self._needs_content(call)):
             return self._forward_unless_sessions(call, engine)
-        return self._judged_answer(call, engine)
+        return self._judge(call, engine)
 
     def _needs_content(self, call: Call) -> bool:
         """Return whether anything besides hooks, such as the audit or the caller's key, needs the content."""
@@ -252,11 +252,11 @@ class Gateway:
         Such a session may be stopped or have context to add.
         """
         if await self._services.sessions.exist():
-            return await self._judged_answer(call, engine)
+            return await self._judge(call, engine)
         return await forward_unjudged(call)
 
     @staticmethod
-    def _judged_answer(call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
+    def _judge(call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return the coroutine that judges a call, chosen by the API's method and dialect."""
         verb = call.route.verb
         if verb in ITEM_METHODS:
@@ -297,7 +297,7 @@ class Gateway:
             partial(record.end, line.status, request.writer.output_size, dropped=request.dropped),
             partial(self._services.settle, record),
             partial(self._metrics.note_end, record),
-            partial(_complete, line, record),
+            partial(_complete_line, line, record),
             lambda: logs.log_call(line, record.seconds, record.answer_bytes),
         ]
         if self._traces is not None:
@@ -316,7 +316,7 @@ async def _send_continue(request: web.BaseRequest) -> None:
         request.writer.output_size = 0  # these bytes are not part of the answer
 
 
-def _complete(line: logs.CallLine, record: CallRecord) -> None:
+def _complete_line(line: logs.CallLine, record: CallRecord) -> None:
     """Add to the line of a call that has ended whose it was, how it ended, and what hooks did."""
     if (session := record.session) is not None:
         line.key, line.team, line.client = session.key, session.team, session.client

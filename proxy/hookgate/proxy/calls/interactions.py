@@ -45,8 +45,8 @@ _MAX_EVENTS_BYTES = 8 * MAX_TURN_BYTES
 _UNKNOWN = (
     "{}: no interaction with this ID that was created with your key has passed this gateway's hooks. {}"
 )
-_CONTINUE = "Begin a new one; if it runs in the background, read its answer first."
-_READ = "Check the ID and the key."
+_BEGIN_ANOTHER = "Begin a new one; if it runs in the background, read its answer first."
+_CHECK_ID = "Check the ID and the key."
 
 
 async def call_interactions(call: Call, engine: Engine) -> web.StreamResponse:
@@ -82,7 +82,7 @@ async def find_earlier(call: Call, id_: str, field: str = "") -> "StoredInteract
     found = await services.interactions.find(call.caller.key, interaction_name(call.route, id_))
     suffices = found is not None and (found.has_passed or not field)
     if services.config.routes.unknown_interactions == "refuse" and not suffices:
-        message = _UNKNOWN.format(field or "interaction", _CONTINUE if field else _READ)
+        message = _UNKNOWN.format(field or "interaction", _BEGIN_ANOTHER if field else _CHECK_ID)
         raise ApiError(403, message, "INTERACTION_UNKNOWN")
     return found
 
@@ -139,12 +139,12 @@ class InteractionReading:
             judge, open_session = await call.begin(self._engine, {})
             open_session.raise_if_stopped()
             delivery = AnswerDelivery(call, reply, counts_usage=False)
-            instead = await self._read(judge, delivery)
+            instead = await self._deliver(judge, delivery)
             if isinstance(instead, Ended):
                 await reply.end(instead)
         return await reply.finish()
 
-    async def _read(self, judge: Judge, delivery: AnswerDelivery) -> Ended | AskAgain | None:
+    async def _deliver(self, judge: Judge, delivery: AnswerDelivery) -> Ended | AskAgain | None:
         headers = to_upstream(self._call.request.headers, "identity")
         # A body to cancel an interaction would be undocumented, and no hook would see it.
         payload = b"" if self._call.request.method == "POST" else None
@@ -197,7 +197,7 @@ class InteractionReading:
 
     def _pipeline(self, judge: Judge) -> AnswerPipeline:
         model, earlier = self._record.model, self._call.earlier
-        observers = [] if earlier is None else [InteractionNotes(self._call, read_=earlier)]
+        observers = [] if earlier is None else [InteractionNotes(self._call, existing=earlier)]
         request = JudgedRequest(model, _plan(judge, model), SharedValue(show_request(model, {})))
         return AnswerPipeline(judge, request, self._adapter, self._call.steps, observers=observers)
 
@@ -251,7 +251,7 @@ class InteractionNotes(CallObserver):
     """
 
     __slots__ = (
-        *("_answer", "_answer_size", "_call", "_continued", "_name", "_previous", "_read", "_request"),
+        *("_answer", "_answer_size", "_call", "_continued", "_existing", "_name", "_previous", "_request"),
     )
 
     def __init__(
@@ -259,11 +259,11 @@ class InteractionNotes(CallObserver):
         call: Call,
         *,
         continued: "StoredInteraction | None" = None,
-        read_: "StoredInteraction | None" = None,
+        existing: "StoredInteraction | None" = None,
     ) -> None:
-        """`continued` is the interaction that the new one continues, `read_` the one that is read instead."""
-        self._call, self._continued, self._read = call, continued, read_
-        self._name = None if read_ is None else read_.name
+        """`continued` is the interaction that the new one continues, `existing` one that is only read."""
+        self._call, self._continued, self._existing = call, continued, existing
+        self._name = None if existing is None else existing.name
         self._previous: Any = None
         self._request: bytes | None = None
         self._answer: list[JsonObject] = []
@@ -279,7 +279,7 @@ class InteractionNotes(CallObserver):
 
     def begin_answer(self) -> None:
         self._answer, self._answer_size = [], 0
-        if self._read is None:
+        if self._existing is None:
             self._name = None
 
     async def on_part(self, response: JsonObject) -> None:
@@ -289,10 +289,10 @@ class InteractionNotes(CallObserver):
             self._answer.append(response)
         ended = has_ended(response)
         # The tokens of an interaction that is read are counted elsewhere, and only once.
-        is_counted = ended and self._read is None and "usageMetadata" in response
+        is_counted = ended and self._existing is None and "usageMetadata" in response
         if self._name is None:
             await self._create(response, passed=ended, counted=is_counted)
-        elif ended and not (self._read and self._read.passed):
+        elif ended and not (self._existing and self._existing.passed):
             answer, tokens = self._stored_answer(), _tokens_in(response)
             await interactions.pass_answer(key, self._name, counted=is_counted, tokens=tokens, answer=answer)
 
