@@ -74,6 +74,7 @@ from hookgate.translator.strictjson import Bounds, dumps, encode_answer, loads
 
 log = logging.getLogger("hookgate.gateway")
 
+T = TypeVar("T")
 M = TypeVar("M", ClientMessage, ServerMessage)
 
 _NO_PLACE = "A hook's edit cannot be sent in a Live session: {}"
@@ -163,9 +164,9 @@ class LiveSession:
         code, reason = await relayed
         self._judge.session.call_state.cut_off = True  # what is held belongs to a turn that has not ended
         await self._release()
-        return code, _close_reason(
-            await error_for_client(self._judge, self._model, reason) if reason else b""
-        )
+        if reason:
+            reason = await error_for_client(self._judge, self._model, reason)
+        return code, _close_reason(reason)
 
     async def _closing(self, direction: Awaitable[Close]) -> Close:
         """Return how a direction ends; a refusal closes both sides with its reason."""
@@ -337,10 +338,10 @@ class LiveSession:
     def _count_text(self, size: int) -> None:
         """Count judged bytes, also those that are judged again: a session costs no more than one call."""
         self._judged_bytes += size
-        most = self._call.services.config.limits.body
+        most, before = self._call.services.config.limits.body, self._client_text.size
         if self._judged_bytes > most:
             raise body_refused(
-                f"the messages of a session must not exceed {most} bytes, with {self._client_text.size} before "
+                f"the messages of a session must not exceed {most} bytes, with {before} before "
                 "each that are judged again, not counting audio"
             )
 
@@ -536,9 +537,6 @@ class _Arrived:
     """See SMALL_BODY."""
     parsed: object
     sent: ClientMessage
-
-
-T = TypeVar("T")
 
 
 class SessionStoppedError(Exception):
