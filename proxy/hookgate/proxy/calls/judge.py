@@ -42,6 +42,8 @@ from hookgate.translator.response import is_json_answer, is_whole
 
 DENIED = "A hook denied this call without giving a reason."
 STOPPED = "A hook stopped the agent without giving a reason."
+NO_REASON = "a hook denied it"
+"""The reason that the model is told if a hook gives none."""
 NOT_JSON = "A hook returned a synthetic answer that is not JSON, but this call requires JSON."
 
 _NO_ANSWER = "A hook returned a synthetic answer, which is not possible for {}."

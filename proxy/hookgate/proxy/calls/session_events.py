@@ -16,7 +16,7 @@ from hookgate.hooks import (
 from hookgate.hooks.events.tool import result_of
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import AskAgain, Ended
-from hookgate.proxy.calls.judge import Judge
+from hookgate.proxy.calls.judge import NO_REASON, Judge
 from hookgate.proxy.observe.record import BlockedOutput, denying_hooks
 from hookgate.proxy.sessions.bypass import bypass_denial, new_results, unannounced_tools
 from hookgate.proxy.sessions.memory import (
@@ -46,7 +46,6 @@ from hookgate.translator.strictjson import json_identity
 _RESULTS = ("output", "result")
 """The fields of a functionResponse that contain the result: of Gemini CLI, and of google-genai."""
 
-_NO_REASON = "a hook denied it"
 _WITHHELD = "A hook withheld this result."
 _UNKNOWN_TOOL = "unknown_tool"
 """The name of a tool whose call is not in the request."""
@@ -399,11 +398,9 @@ class TurnEndEvents:
         if outcome.failed_closed:  # a retry would not make the hook judge this answer
             return self.judge.ended_by(verdict, AfterAgent.name)
         if verdict.denied and self.may_ask_again:
-            reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
+            reason = {"role": "user", "parts": [{"text": verdict.reason or NO_REASON}]}
             spoken = [{"role": "model", "parts": [{"text": text}]}] if text else []
-            blocked = BlockedOutput(
-                AfterAgent.name, denying_hooks(outcome.runs), verdict.reason or _NO_REASON
-            )
+            blocked = BlockedOutput(AfterAgent.name, denying_hooks(outcome.runs), verdict.reason or NO_REASON)
             self.judge.record.note_blocked(blocked)
             return AskAgain([*spoken, reason], answer_rejected=True)
         return None
