@@ -144,7 +144,7 @@ class GenerationCall:
     async def _ask_model(self, reply: Reply) -> Ended | None:
         """Call the model, and ask it again if a hook blocks a tool call or rejects the final answer.
 
-        `ToolGate.judge` and `TurnEndEvents.turn_ended` decide that. The configuration limits how often.
+        `ToolGate.judge_response` and `TurnEndEvents.turn_ended` decide that, and the configuration how often.
         Returns what ends the call, unless an answer was delivered.
         """
         call, tools = self._call, self._call.services.config.tools
