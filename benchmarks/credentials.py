@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.support.texts.secrets import pieces, redacted
+from tests.support.texts.secrets import fragments, redacted
 
-from hookgate.hooks.policies.redact import ReplacedPiece, Scanner
+from hookgate.hooks.policies.redact import ReplacedFragment, Scanner
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
 from hookgate.hooks.policies.redact.rules import read_rules
 
@@ -94,11 +94,11 @@ def clean(scanner: Scanner) -> None:
         size, found = 0, 0
         for file, text in files(folder, limit):
             size += len(text)
-            for piece in pieces(scanner, [text]):
-                if isinstance(piece, ReplacedPiece):
+            for fragment in fragments(scanner, [text]):
+                if isinstance(fragment, ReplacedFragment):
                     found += 1
-                    kinds[piece.kind] += 1
-                    print(f"found {piece.kind} {piece.original[:SHOWN]!r} in {file}", file=sys.stderr)
+                    kinds[fragment.kind] += 1
+                    print(f"found {fragment.kind} {fragment.original[:SHOWN]!r} in {file}", file=sys.stderr)
         whole += size
         print(f"| {name} | {size / MEGABYTE:.1f} MB | {found} |")
     print(f"| all | {whole / MEGABYTE:.1f} MB | {kinds.total()} |\n")

@@ -9,9 +9,9 @@ from collections import Counter
 from pathlib import Path
 
 from tests.support.texts.corpora import CORPORA, left_of, material, secrets
-from tests.support.texts.secrets import pieces
+from tests.support.texts.secrets import fragments
 
-from hookgate.hooks.policies.redact import SENSITIVE, ReplacedPiece, Scanner
+from hookgate.hooks.policies.redact import SENSITIVE, ReplacedFragment, Scanner
 
 PLANTED = 500
 SIZE = 3_000_000
@@ -34,15 +34,15 @@ def main() -> None:
             clean = "\n".join(
                 form(rnd, Path(folder), lines[at : at + 60], []) for at in range(0, len(lines), 60)
             )
-        out = "".join(piece.output for piece in pieces(scanner, [text]))
+        out = "".join(fragment.output for fragment in fragments(scanner, [text]))
         missed = [each for each in planted if left_of(each, out, encoded="kubectl" in name)]
         began = time.perf_counter()
-        found = [piece for piece in pieces(scanner, [clean]) if isinstance(piece, ReplacedPiece)]
+        found = [each for each in fragments(scanner, [clean]) if isinstance(each, ReplacedFragment)]
         took = (time.perf_counter() - began) / len(clean) * 1e9
-        kinds = Counter(piece.kind for piece in found)
-        for piece in found:
-            if piece.kind != "EMAIL":
-                print(f"  found {piece.kind} {piece.original[:80]!r}", file=sys.stderr)
+        kinds = Counter(fragment.kind for fragment in found)
+        for fragment in found:
+            if fragment.kind != "EMAIL":
+                print(f"  found {fragment.kind} {fragment.original[:80]!r}", file=sys.stderr)
         size = len(clean) / 1e6
         print(f"| `{name}` | {len(missed)} | {size:.1f} MB | {len(found)} | {kinds['EMAIL']} |")
         print(f"  {took:.1f} ms per MB; {dict(kinds)}", file=sys.stderr)

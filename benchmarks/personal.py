@@ -14,9 +14,9 @@ from pathlib import Path
 
 from benchmarks.credentials import COLLECTED, MATERIAL, MEGABYTE, SHOWN, files, is_left
 from tests.support.texts.countries import LARGEST_ECONOMIES
-from tests.support.texts.secrets import pieces, redacted
+from tests.support.texts.secrets import fragments, redacted
 
-from hookgate.hooks.policies.redact import DETECTORS, ReplacedPiece, Scanner
+from hookgate.hooks.policies.redact import DETECTORS, ReplacedFragment, Scanner
 from hookgate.hooks.policies.redact.detectors.checks import is_iban, luhn
 from hookgate.hooks.policies.redact.detectors.phones import phones_of
 
@@ -76,12 +76,14 @@ def clean(without: Scanner, everywhere: Scanner) -> None:
             whole += len(text)
             for scanner, found in kinds.items():
                 began = time.process_time()
-                replaced = [each for each in pieces(scanner, [text]) if isinstance(each, ReplacedPiece)]
+                replaced = [each for each in fragments(scanner, [text]) if isinstance(each, ReplacedFragment)]
                 took[scanner] += time.process_time() - began
-                found.update(piece.kind for piece in replaced)
-                for piece in replaced if scanner is everywhere else ():
-                    if piece.kind not in ("EMAIL", "IP_ADDRESS"):
-                        print(f"found {piece.kind} {piece.original[:SHOWN]!r} in {file}", file=sys.stderr)
+                found.update(fragment.kind for fragment in replaced)
+                for fragment in replaced if scanner is everywhere else ():
+                    if fragment.kind not in ("EMAIL", "IP_ADDRESS"):
+                        print(
+                            f"found {fragment.kind} {fragment.original[:SHOWN]!r} in {file}", file=sys.stderr
+                        )
     print(f"| kind | per MB of {whole / MEGABYTE:.0f} MB | with `phones` |\n|---|---|---|")
     for kind, count in kinds[everywhere].most_common():
         before = kinds[without][kind]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.payloads import WORDS
-from tests.support.texts.secrets import LOOKALIKES, PLANTED, mask, pieces, planted
+from tests.support.texts.secrets import LOOKALIKES, PLANTED, fragments, mask, planted
 
-from hookgate.hooks.policies.redact import SENSITIVE, Redactor, ReplacedPiece, Scanner
+from hookgate.hooks.policies.redact import SENSITIVE, Redactor, ReplacedFragment, Scanner
 
 SHARED = Path(__file__).parents[2] / "shared" / "wire"
 MEGABYTE = 1_000_000
@@ -128,11 +128,11 @@ def quality(scanner: Scanner) -> None:
         kind = label.split()[0]
         for seed in range(SAMPLES):
             text, secret = planted(seed, label)
-            found = [piece for piece in pieces(scanner, [text]) if isinstance(piece, ReplacedPiece)]
+            found = [each for each in fragments(scanner, [text]) if isinstance(each, ReplacedFragment)]
             total[kind] += 1
-            right[kind] += any(piece.kind == kind and secret in piece.original for piece in found)
-            for piece in found:
-                wrong[piece.kind] += piece.kind != kind or secret not in piece.original
+            right[kind] += any(fragment.kind == kind and secret in fragment.original for fragment in found)
+            for fragment in found:
+                wrong[fragment.kind] += fragment.kind != kind or secret not in fragment.original
     false = {name: _false_alarms(scanner, name) for name in LOOKALIKES}
     for kinds in false.values():
         for kind, count in kinds.items():
@@ -151,7 +151,7 @@ def _false_alarms(scanner: Scanner, name: str) -> dict[str, int]:
     for seed in range(SAMPLES):
         rnd = random.Random(seed)  # noqa: S311  # texts of a benchmark
         text = f"see {LOOKALIKES[name](rnd)} there"
-        found = [piece.kind for piece in pieces(scanner, [text]) if isinstance(piece, ReplacedPiece)]
+        found = [each.kind for each in fragments(scanner, [text]) if isinstance(each, ReplacedFragment)]
         if found:
             kinds[found[0]] += 1
     return kinds

@@ -13,7 +13,7 @@ from support.gateway.panel import BEARER, panel_gateway
 from support.wire import ask
 
 from hookgate.proxy.audit.index.query import WORDS
-from hookgate.proxy.audit.index.reporting import GROUPS
+from hookgate.proxy.audit.index.reporting import GROUP_FIELDS
 from hookgate.proxy.cli.main import run_command
 
 
@@ -82,4 +82,4 @@ def test_all_words_and_groups_are_described() -> None:
     }
     assert named == {*WORDS}
     groups = PAGE.partition("`--by` names")[2].partition("The largest")[0]
-    assert {*re.findall(r"`(\w+)`", groups)} == {*GROUPS}
+    assert {*re.findall(r"`(\w+)`", groups)} == {*GROUP_FIELDS}

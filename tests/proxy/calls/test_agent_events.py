@@ -387,7 +387,7 @@ async def test_event_that_fails_inside_the_gateway_is_denied(
     def break_(*_: Any) -> Any:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr("hookgate.proxy.calls.agent_events._name", break_)
+    monkeypatch.setattr("hookgate.proxy.calls.agent_events._event_of", break_)
     async with gateway({}) as url:
         answer = await post_event(url, "cursor", ("preToolUse", BY_NAME["cursor"].call("ls")[1]))
     assert answer.json["permission"] == "deny"

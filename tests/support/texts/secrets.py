@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from hookgate.hooks.policies.redact import AtCap, Redactor, Scanner, TextPiece
+from hookgate.hooks.policies.redact import AtCap, Fragment, Redactor, Scanner
 
 from .national import NATIONAL_NUMBERS
 
@@ -360,17 +360,17 @@ def mask(kind: str, _: str) -> str:
     return f"[{kind}]"
 
 
-def pieces(
+def fragments(
     scanner: Scanner, chunks: Iterable[str], cap: int = 8192, at_cap: AtCap = "mask"
-) -> list[TextPiece]:
+) -> list[Fragment]:
     """What becomes of a text that comes in these chunks."""
     redactor = Redactor(scanner, mask, cap, at_cap)
-    return [*(piece for chunk in chunks for piece in redactor.feed(chunk)), *redactor.finish()]
+    return [*(fragment for chunk in chunks for fragment in redactor.feed(chunk)), *redactor.finish()]
 
 
 def redacted(scanner: Scanner, *chunks: str, cap: int = 8192, at_cap: AtCap = "mask") -> str:
     """What goes out of a text that comes in these chunks."""
-    return "".join(piece.output for piece in pieces(scanner, chunks, cap, at_cap))
+    return "".join(fragment.output for fragment in fragments(scanner, chunks, cap, at_cap))
 
 
 def cut(rnd: random.Random, text: str, longest: int = 12) -> list[str]:

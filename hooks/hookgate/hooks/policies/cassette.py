@@ -28,7 +28,7 @@ def masking() -> Callable[[str], str]:
 
     def mask(text: str) -> str:
         redactor = Redactor(scanner, lambda kind, original: f"[{kind}]")
-        return "".join(piece.output for piece in (*redactor.feed(text), *redactor.finish()))
+        return "".join(fragment.output for fragment in (*redactor.feed(text), *redactor.finish()))
 
     return mask
 
@@ -85,7 +85,7 @@ def significant_request(llm_request: JsonObject) -> JsonObject:
 
     These are model, contents, systemInstruction, tools, toolConfig and generationConfig. `llm_request` is the
     request in the view `raw`. Signatures and the IDs of calls are left out, because a model generates new
-    ones each time. A model's turn that came in several pieces is joined, as it is in a recording.
+    ones each time. A model's turn that came in several events is joined, as it is in a recording.
     """
     fields: JsonObject = {
         "model": llm_request["model"],

@@ -24,6 +24,7 @@ from hookgate.proxy.audit.reading import (
 )
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.explaining import describe_blocked, explain_outcome, objects
+from hookgate.proxy.observe.outcomes import GUARDED
 from hookgate.proxy.observe.record import CALL_ID, Receipts
 from hookgate.translator.fields import JsonObject
 
@@ -186,7 +187,7 @@ class ReceivedCalls:
             if row["session"]:
                 who = row["key"], row["session"]
                 session = found.setdefault(who, new_session(row["session"], row["key"], row["at"]))
-                guarded = row["outcome"] in ("denied", "stopped", "blocked")
+                guarded = row["outcome"] in GUARDED
                 tokens = row["input_tokens"] + row["output_tokens"]
                 add_to_session(session, row, (1, guarded, tokens, row["cost"] or 0))
         return CallPage(list(found.values()), page.older)

@@ -74,10 +74,10 @@ class Evaluator:
             return None
         measured = self._measure(now, began + _MEASURING_SECONDS)
         pause = min(max(_PAUSE, _SHARE * (time.monotonic() - began)), _LONGEST_PAUSE)
-        told = {rule.name: rule.receivers for rule in self._all}
+        receivers = {rule.name: rule.receivers for rule in self._all}
         changes = self._table.apply(
             self._holder,
-            told,
+            receivers,
             now,
             lambda firing, silenced, room: advance(
                 firing, self._all, measured, now, silenced=silenced, room=room
@@ -156,8 +156,8 @@ class Alerting:
         self._failing = False
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._direct: set[asyncio.Task[None]] = set()
-        self._told: dict[str, Message] = {}
-        """The trouble that was told of without the database, by rule."""
+        self._unstored: dict[str, Message] = {}
+        """The messages about trouble that were sent without the database, by rule."""
         self._stored: dict[str, bool] = {}
         """Whether there is trouble as far as it is stored, by rule."""
         self.results: dict[tuple[str, str], int] = {}
@@ -257,25 +257,23 @@ class Alerting:
                 await self._store_trouble(rule, in_trouble=in_trouble)
             except StoreError:
                 if in_trouble and not self._stored.get(rule.name):
-                    self._told[rule.name] = self._message(rule, _now())
-                    self._tell(self._told[rule.name])
+                    self._unstored[rule.name] = self._message(rule, _now())
+                    self._tell(self._unstored[rule.name])
         return _PAUSE
 
     async def _store_trouble(self, rule: EvaluatedRule, *, in_trouble: bool) -> None:
         """Store whether there is trouble, so that receivers are told. Raises StoreError."""
         now = _now()
-        if told := self._told.get(rule.name):  # without the database, so that it is over in the same way
+        if unstored := self._unstored.get(rule.name):  # its end is told without the database, too
             if not in_trouble:
-                del self._told[rule.name]
-                self._tell(told.resolved(0.0, now))
+                del self._unstored[rule.name]
+                self._tell(unstored.resolved(0.0, now))
             return
         message = self._message(rule, now)
         if in_trouble:
             firing = Firing(AlertId(rule.name, (self._gateway,), 100), now, 1.0, told=message)
             await self._threads.run(self._table.set_trouble, firing, now)
-        elif self._stored.get(
-            rule.name, True
-        ):  # if it is not known, a process before this one may have stored it
+        elif self._stored.get(rule.name, True):  # an earlier process may have stored it
             await self._threads.run(self._table.end_trouble, AlertId(rule.name, (self._gateway,), 100), now)
         self._stored[rule.name] = in_trouble
         self._wake.set()

@@ -60,7 +60,7 @@ def _key_of(detail: CallDetail) -> str:
 
 
 class Audit:
-    """Writes the records of calls. Call `begin` for each call before anything else."""
+    """Writes the records of calls. Call `decide_whether_audited` for each call before anything else."""
 
     def __init__(self, writer: Writer, contents: "Contents | None", reader: AuditReader) -> None:
         """Records are written with `writer`, and contain the `contents` of calls if they are given."""
@@ -70,32 +70,7 @@ class Audit:
         self._starts: dict[str, PendingRecords] = {}
         """The starts of calls that have not ended, by the IDs of the calls."""
 
-    def check(self) -> str | None:
-        """Return the reason for refusing calls, or None if calls are accepted. Has that checked again."""
-        self.writer.request_check()
-        return self.writer.refusal_reason
-
-    async def receipt_for(self, receipt_id: str, key: str | None = None) -> JsonObject | None:
-        """Return the receipt of a call that any gateway with this audit has recorded.
-
-        Returns None if there is no such call or, with `key`, if it belongs to another key. Raises ApiError
-        (403) if the audit cannot be read.
-        """
-        if not CALL_ID.fullmatch(receipt_id):
-            return None
-        try:
-            for pause in _PAUSES:
-                loop = asyncio.get_running_loop()
-                detail = await loop.run_in_executor(self._threads, self._reader.call, receipt_id)
-                if detail is not None and key not in (None, _key_of(detail)):
-                    return None
-                if detail is not None and detail.end is not None:
-                    return receipt_of(detail)
-                await asyncio.sleep(pause)  # its records may be on their way to the database
-        except FAILURES as error:
-            log.error("the audit cannot be read: %s", reason(error))
-            raise ApiError(403, _UNREADABLE, "AUDIT_UNAVAILABLE") from None
-        return None
+    # ---- while a call lasts
 
     def decide_whether_audited(self, record: CallRecord, method: str, route: Route) -> None:
         """Decide whether a call is audited, as its route says; and its content, if that is stored."""
@@ -127,19 +102,23 @@ class Audit:
         except AuditError as error:
             raise _refusal(record, error) from None
 
-    async def record_event(self, record: CallRecord, status: int) -> None:
-        """Write a shim's event to disk before it is answered. Raises ApiError (403) if that fails."""
-        if record.audit_state is AuditState.PENDING:
-            try:
-                # If the shim leaves meanwhile, the event is recorded at its end, without content.
-                content = None if self._contents is None else await self._contents.of_event(record)
-                record.end(status, 0)  # for its receipt; `Gateway._finish` ends it again with the size
-                record.advance_audit(AuditState.DONE)
-                await self.writer.append(event_entry(record, make_receipt(record), content))
-            except AuditError as error:
-                if not error.under_way:
-                    record.advance_audit(AuditState.START_FAILED)
-                raise _refusal(record, error) from None
+    async def _wait_for_start(self, record: CallRecord, *, hooks_running: bool) -> None:
+        """Wait until a call's start is on disk. If this is cancelled, a queued start is still written."""
+        try:
+            if record.id not in self._starts:
+                contents = self._contents
+                content = (
+                    None if contents is None else await contents.at_start(record, hooks_running=hooks_running)
+                )
+                if record.id not in self._starts:  # otherwise the headers of a stream have begun it
+                    self._starts[record.id] = self.writer.queue(start_entry(record, content))
+            await self.writer.wait_for(self._starts[record.id])
+        except AuditError:
+            if record.audit_state is AuditState.PENDING:
+                record.advance_audit(AuditState.START_FAILED)
+            raise
+        if record.audit_state is AuditState.PENDING:  # not if the answer has waited for the same record
+            record.advance_audit(AuditState.STARTED)
 
     async def ensure_start_recorded(self, record: CallRecord, status: int) -> None:
         """Make sure that a call's start, or an event, is on disk before an answer to it is sent.
@@ -157,19 +136,19 @@ class Audit:
                     record, hooks_running=record.outcome is None and status == HTTPStatus.OK
                 )
 
-    def record_policy(self, changes: Changes) -> None:
-        """Record a change of the hooks' settings. Does not wait."""
-        self.writer.append_soon(
-            audit_entry("policy", before=changes.before, revision=changes.revision, **changes.hooks())
-        )
-
-    async def record_change(self, by: str, change: str, about: JsonObject) -> None:
-        """Record that somebody makes a change, before it is made. Raises ApiError (403) if that fails."""
-        try:
-            await self.writer.append(audit_entry("change", change=change, by=by, **about))
-        except AuditError as error:
-            log.warning("a change was refused: its audit record could not be written: %s", error)
-            raise ApiError(403, _NO_CHANGE, "AUDIT_UNAVAILABLE") from None
+    async def record_event(self, record: CallRecord, status: int) -> None:
+        """Write a shim's event to disk before it is answered. Raises ApiError (403) if that fails."""
+        if record.audit_state is AuditState.PENDING:
+            try:
+                # If the shim leaves meanwhile, the event is recorded at its end, without content.
+                content = None if self._contents is None else await self._contents.of_event(record)
+                record.end(status, 0)  # for its receipt; `Gateway._finish` ends it again with the size
+                record.advance_audit(AuditState.DONE)
+                await self.writer.append(event_entry(record, make_receipt(record), content))
+            except AuditError as error:
+                if not error.under_way:
+                    record.advance_audit(AuditState.START_FAILED)
+                raise _refusal(record, error) from None
 
     def settle(self, record: CallRecord, receipt: JsonObject) -> None:
         """Write the end of a call. Does not wait; remaining records are written before the gateway stops."""
@@ -192,23 +171,48 @@ class Audit:
                 ),
             )
 
-    async def _wait_for_start(self, record: CallRecord, *, hooks_running: bool) -> None:
-        """Wait until a call's start is on disk. If this is cancelled, a queued start is still written."""
+    # ---- besides calls
+
+    def record_policy(self, changes: Changes) -> None:
+        """Record a change of the hooks' settings. Does not wait."""
+        self.writer.append_soon(
+            audit_entry("policy", before=changes.before, revision=changes.revision, **changes.hooks())
+        )
+
+    async def record_change(self, by: str, change: str, about: JsonObject) -> None:
+        """Record that somebody makes a change, before it is made. Raises ApiError (403) if that fails."""
         try:
-            if record.id not in self._starts:
-                contents = self._contents
-                content = (
-                    None if contents is None else await contents.at_start(record, hooks_running=hooks_running)
-                )
-                if record.id not in self._starts:  # otherwise the headers of a stream have begun it
-                    self._starts[record.id] = self.writer.queue(start_entry(record, content))
-            await self.writer.wait_for(self._starts[record.id])
-        except AuditError:
-            if record.audit_state is AuditState.PENDING:
-                record.advance_audit(AuditState.START_FAILED)
-            raise
-        if record.audit_state is AuditState.PENDING:  # not if the answer has waited for the same record
-            record.advance_audit(AuditState.STARTED)
+            await self.writer.append(audit_entry("change", change=change, by=by, **about))
+        except AuditError as error:
+            log.warning("a change was refused: its audit record could not be written: %s", error)
+            raise ApiError(403, _NO_CHANGE, "AUDIT_UNAVAILABLE") from None
+
+    def check(self) -> str | None:
+        """Return the reason for refusing calls, or None if calls are accepted. Has that checked again."""
+        self.writer.request_check()
+        return self.writer.refusal_reason
+
+    async def receipt_for(self, receipt_id: str, key: str | None = None) -> JsonObject | None:
+        """Return the receipt of a call that any gateway with this audit has recorded.
+
+        Returns None if there is no such call or, with `key`, if it belongs to another key. Raises ApiError
+        (403) if the audit cannot be read.
+        """
+        if not CALL_ID.fullmatch(receipt_id):
+            return None
+        try:
+            for pause in _PAUSES:
+                loop = asyncio.get_running_loop()
+                detail = await loop.run_in_executor(self._threads, self._reader.call, receipt_id)
+                if detail is not None and key not in (None, _key_of(detail)):
+                    return None
+                if detail is not None and detail.end is not None:
+                    return receipt_of(detail)
+                await asyncio.sleep(pause)  # its records may be on their way to the database
+        except FAILURES as error:
+            log.error("the audit cannot be read: %s", reason(error))
+            raise ApiError(403, _UNREADABLE, "AUDIT_UNAVAILABLE") from None
+        return None
 
 
 def _refusal(record: CallRecord, error: AuditError) -> ApiError:

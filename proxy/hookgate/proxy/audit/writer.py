@@ -265,6 +265,8 @@ class Writer:
             return "the database is too slow"
         return None
 
+    # ---- for calls
+
     async def append(self, *entries: Entry) -> None:
         """Write records together, and return when they are on disk. Raises AuditError if that fails.
 
@@ -291,6 +293,19 @@ class Writer:
                 self._flush_later(loop, _ITERATIONS)
         return pending
 
+    def _flush_later(self, loop: asyncio.AbstractEventLoop, iterations: int) -> None:
+        """Flush the queue after some iterations of the event loop."""
+        if iterations:
+            loop.call_soon(self._flush_later, loop, iterations - 1)
+        else:
+            self._flush(loop)
+
+    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the queued records written, and let those of further calls wait if several wait for these."""
+        self._next_flush = loop.time() + _APART if self._waiting_starts > 1 else 0.0
+        self._waiting_starts = 0
+        self._queue.flush()
+
     async def wait_for(self, pending: PendingRecords) -> None:
         """Wait until records are on disk. Several tasks may wait for the same records.
 
@@ -304,35 +319,6 @@ class Writer:
             await waiter
         if pending.error is not None:
             raise pending.error
-
-    def append_soon(self, *entries: Entry, bounded: bool = False) -> bool:
-        """Queue records without waiting. Returns False if `bounded` ones find no room: they are lost."""
-        queued = self._queue.put(PendingRecords(entries), bounded=bounded)
-        if not queued:
-            self._note_lost(len(entries))
-        return queued
-
-    def _note_lost(self, records: int) -> None:
-        """Count records that are never written, and log it at most once in `_LOST_SECONDS`."""
-        self.lost += records
-        if time.monotonic() >= self._log_lost_at:
-            log.error(
-                "too many audit records are waiting: %d records of refused calls are lost so far", self.lost
-            )
-            self._log_lost_at = time.monotonic() + _LOST_SECONDS
-
-    def _flush_later(self, loop: asyncio.AbstractEventLoop, iterations: int) -> None:
-        """Flush the queue after some iterations of the event loop."""
-        if iterations:
-            loop.call_soon(self._flush_later, loop, iterations - 1)
-        else:
-            self._flush(loop)
-
-    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the queued records written, and let those of further calls wait if several wait for these."""
-        self._next_flush = loop.time() + _APART if self._waiting_starts > 1 else 0.0
-        self._waiting_starts = 0
-        self._queue.flush()
 
     def _give_up_later(self, pending: PendingRecords, loop: asyncio.AbstractEventLoop) -> None:
         """Give up records at the deadline. One timer serves all calls: nearly all records end long before."""
@@ -355,6 +341,22 @@ class Writer:
                 under_way = not self._queue.withdraw(pending)
                 refusal = self.refusal_reason or "the database is too slow"
                 pending.end(AuditError(refusal, under_way=under_way))
+
+    def append_soon(self, *entries: Entry, bounded: bool = False) -> bool:
+        """Queue records without waiting. Returns False if `bounded` ones find no room: they are lost."""
+        queued = self._queue.put(PendingRecords(entries), bounded=bounded)
+        if not queued:
+            self._note_lost(len(entries))
+        return queued
+
+    def _note_lost(self, records: int) -> None:
+        """Count records that are never written, and log it at most once in `_LOST_SECONDS`."""
+        self.lost += records
+        if time.monotonic() >= self._log_lost_at:
+            log.error(
+                "too many audit records are waiting: %d records of refused calls are lost so far", self.lost
+            )
+            self._log_lost_at = time.monotonic() + _LOST_SECONDS
 
     def request_check(self) -> None:
         """Schedule a check of whether records can be written. The check updates `refusal_reason`."""
@@ -380,6 +382,20 @@ class Writer:
                 log.exception("audit records cannot be written; please report this")
                 self._note_failure(type(error).__name__)
 
+    def _finished(self) -> bool:
+        closing = self._queue.closing
+        if closing is None:
+            return False
+        if time.monotonic() > closing:
+            return True
+        if self._queue.count:
+            return False
+        try:
+            self._ledger.close()
+        except _FAILURES as error:
+            log.warning("the audit's chain was not closed: %s", reason(error))
+        return True
+
     @property
     def _idle_seconds(self) -> float:
         """How long to wait for records before something else is to be done."""
@@ -397,20 +413,6 @@ class Writer:
                 raise
             self._write(check_requested=check_requested)
         self._maintain()
-
-    def _finished(self) -> bool:
-        closing = self._queue.closing
-        if closing is None:
-            return False
-        if time.monotonic() > closing:
-            return True
-        if self._queue.count:
-            return False
-        try:
-            self._ledger.close()
-        except _FAILURES as error:
-            log.warning("the audit's chain was not closed: %s", reason(error))
-        return True
 
     def _write(self, *, check_requested: bool) -> None:
         if self.write_error is not None:
@@ -431,6 +433,11 @@ class Writer:
         if any(new.is_about_audit for new in records):  # what it reports must be in the database with it
             self._ledger.save()
         _announce(batch)
+
+    def _note_success(self) -> None:
+        if self.write_error is not None:
+            log.warning("audit records can be written again")
+        self.write_error = None
 
     def _maintain(self) -> None:
         """Save the journal and the head of the chain, and apply retention, when they are due."""
@@ -464,11 +471,6 @@ class Writer:
             log.error("audit records cannot be written, so calls are refused: %s", error)
         self.write_error = error
         self._queue.pause(_RETRY_SECONDS)
-
-    def _note_success(self) -> None:
-        if self.write_error is not None:
-            log.warning("audit records can be written again")
-        self.write_error = None
 
 
 def _announce(batch: list[PendingRecords]) -> None:

@@ -17,7 +17,7 @@ from hookgate.hooks.agents import AGENT_DIALECTS, AgentDialect
 from hookgate.hooks.agents.dialect import AgentAnswer
 from hookgate.hooks.output import Output
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.event_service import EventService, open_session
+from hookgate.proxy.calls.event_service import EventService, session_of_event
 from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.config.values import host_and_port, is_loopback
 from hookgate.proxy.errors import ApiError
@@ -64,8 +64,10 @@ class AgentEvents:
             self._events.count(call)
             document = await call.read_body()
             dialect = _sender(dialect, document)
-            name = _name(dialect, document, name)
+            name = _event_of(dialect, document, name)
             answer = await self._answer(call, engine, dialect, name, document)
+            if answer.not_applied:
+                log.warning("%s cannot apply to %s: %s", dialect.title, name, ", ".join(answer.not_applied))
         except ConnectionError:
             raise  # the agent has disconnected
         except Exception as error:
@@ -96,9 +98,9 @@ class AgentEvents:
             observer.on_request(body)
         event_name = dialect.contract_event(name, document)
         if event_name is None:
-            reason = await self._reason_of_refusal(open_session(call, body))
+            reason = await self._reason_of_refusal(session_of_event(call, body))
             output: Output = {} if reason is None else {"continue": False, "stopReason": reason}
-            return _with_warning(dialect, name, await call.steps.run(dialect.answer, name, document, output))
+            return await call.steps.run(dialect.answer, name, document, output)
         event, session = await self._events.read(call, event_name, body)
         reason = await self._reason_of_refusal(session) if isinstance(event, BeforeTool) else None
         if reason is None:
@@ -109,7 +111,7 @@ class AgentEvents:
         answer = await call.steps.run(dialect.answer, name, document, output)
         _note_answer(call.record, event, answer)
         await self._services.record_event(call.record)
-        return _with_warning(dialect, name, answer)
+        return answer
 
     async def _reason_of_refusal(self, session: SessionContext) -> str | None:
         """Return why hooks have stopped the session or refused it, or None. Raises ApiError."""
@@ -123,7 +125,8 @@ def _sender(dialect: AgentDialect, document: JsonObject) -> AgentDialect:
     return cursor if dialect.name == "claude-code" and is_from_cursor else dialect
 
 
-def _name(dialect: AgentDialect, document: JsonObject, named: str) -> str:
+def _event_of(dialect: AgentDialect, document: JsonObject, named: str) -> str:
+    """Return the name of an input's event. Raises ApiError (400)."""
     try:
         return dialect.event_of(document, named)
     except ValueError as error:
@@ -145,12 +148,6 @@ def _note_answer(record: CallRecord, event: Event, answer: AgentAnswer) -> None:
     record.note_verdict(event.name, Verdict("deny", reason=reason))
     if isinstance(event, BeforeTool | AfterTool):
         record.note_blocked(BlockedOutput(event.name, (), reason, event.tool_name), event.tool_input)
-
-
-def _with_warning(dialect: AgentDialect, name: str, answer: AgentAnswer) -> AgentAnswer:
-    if answer.not_applied:
-        log.warning("%s cannot apply to %s: %s", dialect.title, name, ", ".join(answer.not_applied))
-    return answer
 
 
 def _response(answer: AgentAnswer) -> web.Response:

@@ -9,7 +9,7 @@ from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.pieces import EarlyEnd, Passed, Piece
-from hookgate.proxy.calls.reply import Reply, meter_chunk
+from hookgate.proxy.calls.reply import Reply
 from hookgate.proxy.errors import UPSTREAM_BROKE, ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.record import no_bytes
@@ -49,16 +49,6 @@ class AnswerDelivery:
         self._meter: AnswerMeter
         """The meter of the current answer."""
 
-    def count_usage(self) -> None:
-        """Count what the current answer uses for this call."""
-        self._counts_usage = True
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens that the current answer reports, after its last byte."""
-        self._meter.finish()
-        return self._meter.usage
-
     @asynccontextmanager
     async def ask_upstream(
         self, route: Route, headers: Mapping[str, str], payload: bytes | None
@@ -95,19 +85,7 @@ class AnswerDelivery:
                 self._note_end(was_left=was_left)
             self._record.held_bytes = no_bytes
 
-    def _note_end(self, *, was_left: bool) -> None:
-        """Note how the answer ended and what it used. An estimate is added for what it does not report.
-
-        `was_left` says that the client left before its end.
-        """
-        record, reported = self._record, self.usage
-        self._call.services.note_cached(self._call.cached_content, reported.cached_tokens)
-        if self._counts_usage:
-            record.usage += reported
-        if self._counts_usage and not record.continues_in_background:
-            record.estimated_usage += self._meter.unreported(record.expected_use(), was_left=was_left)
-        if self._is_delivered and self._meter.failure and record.outcome is None:
-            self._call.services.note_upstream_failure(record, self._meter.failure)
+    # ---- the answer
 
     async def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
         """Send the answer: judged, copied, or as an error. Returns what comes instead of the rest of it."""
@@ -127,6 +105,20 @@ class AnswerDelivery:
         self._is_delivered = instead is None
         return instead
 
+    async def _pass_error(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | None:
+        """Send the upstream's error, redacted like an answer."""
+        self._record.outcome = "failed"
+        body = await pipeline.redact_error(await read_whole(answer.chunks(), MAX_ERROR))
+        if not isinstance(body, bytes):
+            return body
+        if await self._reply.send_whole(answer.status, with_judged_body(answer.headers), body):
+            return None
+        problem = f"the upstream answered {answer.status} after the answer to the client had begun"
+        self._call.services.note_upstream_failure(self._record, problem)
+        error = ApiError(502, f"The upstream answered {answer.status}.", UPSTREAM_BROKE).body()
+        await self._reply.fail(encode_answer(loads(body)) if is_error(body) else error)
+        return None
+
     async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
         data = await read_whole(self._chunks(answer), memory=self._call.answer_memory)
         if pipeline.needs_parsing:
@@ -139,19 +131,6 @@ class AnswerDelivery:
             await self._call.steps.run_for(work_of(data), self._meter.note_whole, data)
         await self._reply.send_whole(answer.status, with_judged_body(answer.headers), data)
         return None
-
-    async def _copy_stream(self, answer: UpstreamAnswer) -> None:
-        self._reply.stop_keep_alives()
-        async for chunk in self._chunks(answer):
-            await self._reply.write(chunk)
-
-    async def _chunks(self, answer: UpstreamAnswer) -> AsyncIterator[bytes]:
-        """Yield the answer's bytes, and show them to the meter of tokens and to observers."""
-        while chunk := await answer.read():
-            for observer in self._call.observers:
-                observer.on_upstream_bytes(chunk)
-            await meter_chunk(self._call, self._meter, chunk)
-            yield chunk
 
     async def _stream(
         self, answer: UpstreamAnswer, pipeline: AnswerPipeline, framing: Framing
@@ -222,16 +201,41 @@ class AnswerDelivery:
                 observer.on_answer(answer)
                 await observer.save()
 
-    async def _pass_error(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | None:
-        """Send the upstream's error, redacted like an answer."""
-        self._record.outcome = "failed"
-        body = await pipeline.redact_error(await read_whole(answer.chunks(), MAX_ERROR))
-        if not isinstance(body, bytes):
-            return body
-        if await self._reply.send_whole(answer.status, with_judged_body(answer.headers), body):
-            return None
-        problem = f"the upstream answered {answer.status} after the answer to the client had begun"
-        self._call.services.note_upstream_failure(self._record, problem)
-        error = ApiError(502, f"The upstream answered {answer.status}.", UPSTREAM_BROKE).body()
-        await self._reply.fail(encode_answer(loads(body)) if is_error(body) else error)
-        return None
+    async def _copy_stream(self, answer: UpstreamAnswer) -> None:
+        self._reply.stop_keep_alives()
+        async for chunk in self._chunks(answer):
+            await self._reply.write(chunk)
+
+    async def _chunks(self, answer: UpstreamAnswer) -> AsyncIterator[bytes]:
+        """Yield the answer's bytes, and show them to the meter of tokens and to observers."""
+        while chunk := await answer.read():
+            for observer in self._call.observers:
+                observer.on_upstream_bytes(chunk)
+            await self._call.steps.run_in_slices(self._meter.feed, chunk)
+            yield chunk
+
+    # ---- what it used
+
+    def _note_end(self, *, was_left: bool) -> None:
+        """Note how the answer ended and what it used. An estimate is added for what it does not report.
+
+        `was_left` says that the client left before its end.
+        """
+        record, reported = self._record, self.usage
+        self._call.services.note_cached(self._call.cached_content, reported.cached_tokens)
+        if self._counts_usage:
+            record.usage += reported
+        if self._counts_usage and not record.continues_in_background:
+            record.estimated_usage += self._meter.unreported(record.expected_use(), was_left=was_left)
+        if self._is_delivered and self._meter.failure and record.outcome is None:
+            self._call.services.note_upstream_failure(record, self._meter.failure)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens that the current answer reports, after its last byte."""
+        self._meter.finish()
+        return self._meter.usage
+
+    def count_usage(self) -> None:
+        """Count what the current answer uses for this call."""
+        self._counts_usage = True

@@ -90,23 +90,6 @@ AnswerEnd = Literal["finish", "abandon"]
 """How an answer ends: "finish" if it is complete, "abandon" if it is cut off."""
 
 
-def _after(before: list[Piece], passed: Passed) -> Passed:
-    """Return pieces, and what passes after them."""
-    return (
-        EarlyEnd([*before, *passed.pieces], passed.instead)
-        if isinstance(passed, EarlyEnd)
-        else [*before, *passed]
-    )
-
-
-def _checked_frame(framing: Framing, received: Frame) -> Frame | None:
-    """Return a frame that is not plain as it is judged; None for a comment. Raises ApiError (502)."""
-    if not received.data and is_error(received.raw):
-        return Frame(received.raw, received.raw, is_bare=True)
-    check_frame(framing, received)
-    return framing.canonical(received)
-
-
 @dataclass(frozen=True, slots=True)
 class AskingAgain:
     """Whether and when the model can be asked again instead of sending its answer."""
@@ -184,6 +167,8 @@ class AnswerPipeline:
         """Return the estimated memory of what is held back, and of what the framing keeps, in bytes."""
         return self.held_bytes() + (self._framing.kept_bytes if self._framing is not None else 0)
 
+    # ---- a whole answer
+
     async def judge_whole(self, data: bytes, meter: AnswerMeter | None = None) -> bytes | Ended | AskAgain:
         """Return a whole answer after its hooks, or what comes instead of it. `meter` reads it, if given."""
         self.read_bytes, self._meter, work = len(data), meter, work_of(data)
@@ -200,23 +185,7 @@ class AnswerPipeline:
         moved = await self._run_edit(len(data), work, with_moved_citations, piece.response, judged.response)
         return await self._run_edit(len(data), work, replace(judged, response=moved).data)
 
-    async def _run_edit(self, size: int, work: int, step: Callable[..., T], *args: Any) -> T:
-        """Run a step that distributes an edit over the texts of an answer with this size and work."""
-        if size > LONG_EDIT and work <= SMALL_BODY:
-            return await self._steps.run_long(step, *args)
-        return await self._steps.run_for(work, step, *args)
-
-    async def redact_error(self, data: bytes) -> bytes | Ended:
-        """Redact an upstream error, or return what the client receives if a screen denies it."""
-        try:
-            data = await error_after_screens(self._judge, self._plan, data)
-            for stage in self._client_filters():
-                data = await stage.redact_error(data)
-        except Withheld as withheld:
-            return denied_answer(withheld, self._judge)
-        return data
-
-    # ---- streamed answers
+    # ---- a streamed answer
 
     def begin_stream(self, framing: Framing, meter: AnswerMeter | None = None) -> None:
         """Prepare for a streamed answer with this framing. `meter`, if given, reads its events."""
@@ -224,47 +193,6 @@ class AnswerPipeline:
         self._screens = self._judge.screens(self._plan) if "held" in modes else []
         stages = [stage for mode, window in modes.items() for stage in self._hook_stages(mode, window)]
         self._build_stages(stages)
-
-    def _build_stages(self, hook_stages: Sequence[AnswerStage], *, is_whole: bool = False) -> None:
-        """Set the stages of the answer, in order. A whole answer is a stream of one piece."""
-        edits = hook_stages or self._judge.session.call_state.client_filters
-        self._cited = CitedTexts() if edits and not is_whole else None
-        original = OriginalStage() if hook_stages and self._judge.requires_json else None
-        if original is not None:
-            self._stages.append(original)
-        self._stages += hook_stages
-        if original is not None:
-            self._stages.append(JsonStage(original, self._steps))
-        if self._gate is not None:
-            self._stages.append(GateStage(self._gate, self._steps))
-        if self._turn_end is not None:
-            self._stages.append(TurnEndStage(self._turn_end, self._gate))
-        if self._kept is not None:
-            self._stages.append(CopyStage(self._keep))
-        self._stages += map(ObserverStage, self._observers)
-        self._stages += [EventStage(self._filter_whole)] if is_whole else self._client_filters()
-        if self._cited is not None:
-            self._stages.append(CitationStage(self._cited, self._steps))
-
-    def _hook_stages(self, mode: StreamMode, window: int) -> Sequence[AnswerStage]:
-        """Create the stages of the hooks with a stream mode."""
-        run_hooks = partial(self._fire, mode=mode, plan=self._plan_for(mode))
-        match mode:
-            case "held":
-                return [ScreenStage(screen, self._judge) for screen in self._screens]
-            case "event":
-                return [EventStage(run_hooks)]
-            case "window":
-                return [WindowStage(run_hooks, window)]
-            case _:
-                return [CompleteStage(run_hooks)]
-
-    def _plan_for(self, mode: StreamMode) -> EventPlan:
-        """Return the hooks of one stream mode."""
-        if len(self._plan.stream_modes) == 1:
-            return self._plan
-        event = AfterModel(SharedValue({}), {}, self._model, mode)
-        return self._judge.plan(event)
 
     async def feed(self, chunk: bytes, *, last: bool = False) -> Passed:
         """Judge the next bytes of the answer, and return the pieces that can be sent, or its end.
@@ -288,7 +216,7 @@ class AnswerPipeline:
                 if weight >= _CANDIDATES_AT_ONCE:
                     passed = await self._advance(pieces, None)
                     if isinstance(passed, EarlyEnd):
-                        return _after(released, passed)
+                        return _join_passed(released, passed)
                     released, pieces, weight = [*released, *passed], [], 0
                     await self._steps.pause()
                 frame: Frame | None = received
@@ -315,7 +243,7 @@ class AnswerPipeline:
             error, end = unreadable_answer(str(unreadable)), "abandon"
         except ApiError as raised:  # the pieces before it are judged first
             error, end = as_value(raised), "abandon"
-        return _after(released, await self._advance(pieces, end, error))
+        return _join_passed(released, await self._advance(pieces, end, error))
 
     async def _parsed_frames(self, framing: Framing, chunk: bytes, *, last: bool) -> list[Frame]:
         """Return the frames that the next bytes complete. Raises BodyError.
@@ -331,48 +259,7 @@ class AnswerPipeline:
         """Return the pieces that may still be sent of an answer that the upstream has cut off."""
         return await self._advance([], "abandon")
 
-    async def _advance(
-        self, pieces: list[Piece], end: AnswerEnd | None, instead: Ended | AskAgain | None = None
-    ) -> Passed:
-        """Pass pieces through all stages. If one of them ends the answer, the later ones are abandoned."""
-        for stage in self._stages:
-            try:
-                passed: Passed = await stage.feed(pieces) if pieces else pieces
-                if end is not None and not isinstance(passed, EarlyEnd):
-                    rest = await (stage.finish() if end == "finish" else stage.abandon())
-                    passed = _after(passed, rest)
-            except ApiError as error:
-                passed = EarlyEnd(await stage.abandon(), as_value(error))
-            if isinstance(passed, EarlyEnd):
-                pieces, instead, end = passed.pieces, passed.instead, "abandon"
-            else:
-                pieces = passed
-        return pieces if instead is None else EarlyEnd(pieces, instead)
-
-    def close(self) -> None:
-        """Record the runs of the screens, and free the stages. Call this after the end of the answer."""
-        for screen in self._screens:
-            self._judge.record_screen(screen, self.read_bytes)
-        self._stages.clear()  # they refer to the pipeline
-        self._steps.work = self._request_work  # what follows is the request again
-
-    # ---- whole and streamed answers
-
-    async def _filter_whole(self, pieces: list[Piece]) -> Passed:
-        """Apply the client's filters to a whole answer: its hooks, which have run, may have added some."""
-        for stage in self._client_filters():
-            passed = await stage.judge_whole(pieces)
-            if isinstance(passed, EarlyEnd):
-                return passed
-            pieces = passed
-        return pieces
-
-    def _client_filters(self) -> list[ScreenStage]:
-        """Return the filters that are applied after all hooks: only the client sees their output."""
-        return [
-            ScreenStage(make(), self._judge)
-            for make in self._judge.session.call_state.client_filters.values()
-        ]
+    # ---- from frames to pieces
 
     async def _parse(self, frame: Frame, work: int) -> Piece:
         if work > SMALL_BODY:
@@ -419,15 +306,68 @@ class AnswerPipeline:
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
 
-    def _keep(self, pieces: Sequence[Piece]) -> None:
-        """Keep the pieces for `answer`, unless there are too many."""
-        if self._kept is None:
-            return
-        self._kept += [piece.response for piece in pieces if piece.body is not None]
-        self._kept_memory += sum(map(memory_of, pieces))
-        if self._kept_memory > MAX_ANSWER:
-            self._kept = None
-            log.warning("the answer is too large and is not added to the transcript or span")
+    # ---- the stages
+
+    def _build_stages(self, hook_stages: Sequence[AnswerStage], *, is_whole: bool = False) -> None:
+        """Set the stages of the answer, in order. A whole answer is a stream of one piece."""
+        edits = hook_stages or self._judge.session.call_state.client_filters
+        self._cited = CitedTexts() if edits and not is_whole else None
+        original = OriginalStage() if hook_stages and self._judge.requires_json else None
+        if original is not None:
+            self._stages.append(original)
+        self._stages += hook_stages
+        if original is not None:
+            self._stages.append(JsonStage(original, self._steps))
+        if self._gate is not None:
+            self._stages.append(GateStage(self._gate, self._steps))
+        if self._turn_end is not None:
+            self._stages.append(TurnEndStage(self._turn_end, self._gate))
+        if self._kept is not None:
+            self._stages.append(CopyStage(self._keep))
+        self._stages += map(ObserverStage, self._observers)
+        self._stages += [EventStage(self._filter_whole)] if is_whole else self._client_filters()
+        if self._cited is not None:
+            self._stages.append(CitationStage(self._cited, self._steps))
+
+    def _hook_stages(self, mode: StreamMode, window: int) -> Sequence[AnswerStage]:
+        """Create the stages of the hooks with a stream mode."""
+        run_hooks = partial(self._fire, mode=mode, plan=self._plan_for(mode))
+        match mode:
+            case "held":
+                return [ScreenStage(screen, self._judge) for screen in self._screens]
+            case "event":
+                return [EventStage(run_hooks)]
+            case "window":
+                return [WindowStage(run_hooks, window)]
+            case _:
+                return [CompleteStage(run_hooks)]
+
+    def _plan_for(self, mode: StreamMode) -> EventPlan:
+        """Return the hooks of one stream mode."""
+        if len(self._plan.stream_modes) == 1:
+            return self._plan
+        event = AfterModel(SharedValue({}), {}, self._model, mode)
+        return self._judge.plan(event)
+
+    async def _advance(
+        self, pieces: list[Piece], end: AnswerEnd | None, instead: Ended | AskAgain | None = None
+    ) -> Passed:
+        """Pass pieces through all stages. If one of them ends the answer, the later ones are abandoned."""
+        for stage in self._stages:
+            try:
+                passed: Passed = await stage.feed(pieces) if pieces else pieces
+                if end is not None and not isinstance(passed, EarlyEnd):
+                    rest = await (stage.finish() if end == "finish" else stage.abandon())
+                    passed = _join_passed(passed, rest)
+            except ApiError as error:
+                passed = EarlyEnd(await stage.abandon(), as_value(error))
+            if isinstance(passed, EarlyEnd):
+                pieces, instead, end = passed.pieces, passed.instead, "abandon"
+            else:
+                pieces = passed
+        return pieces if instead is None else EarlyEnd(pieces, instead)
+
+    # ---- what stages call
 
     async def _fire(
         self, pieces: list[Piece], mode: StreamMode | None = None, plan: EventPlan | None = None
@@ -461,6 +401,74 @@ class AnswerPipeline:
             return pieces
         shares = iter(await self._run_edit(size, work, split_edit, responses_of(answers), joined, edited))
         return [piece if piece.body is None else replace(piece, response=next(shares)) for piece in pieces]
+
+    async def _run_edit(self, size: int, work: int, step: Callable[..., T], *args: Any) -> T:
+        """Run a step that distributes an edit over the texts of an answer with this size and work."""
+        if size > LONG_EDIT and work <= SMALL_BODY:
+            return await self._steps.run_long(step, *args)
+        return await self._steps.run_for(work, step, *args)
+
+    def _keep(self, pieces: Sequence[Piece]) -> None:
+        """Keep the pieces for `answer`, unless there are too many."""
+        if self._kept is None:
+            return
+        self._kept += [piece.response for piece in pieces if piece.body is not None]
+        self._kept_memory += sum(map(memory_of, pieces))
+        if self._kept_memory > MAX_ANSWER:
+            self._kept = None
+            log.warning("the answer is too large and is not added to the transcript or span")
+
+    def _client_filters(self) -> list[ScreenStage]:
+        """Return the filters that are applied after all hooks: only the client sees their output."""
+        return [
+            ScreenStage(make(), self._judge)
+            for make in self._judge.session.call_state.client_filters.values()
+        ]
+
+    async def _filter_whole(self, pieces: list[Piece]) -> Passed:
+        """Apply the client's filters to a whole answer: its hooks, which have run, may have added some."""
+        for stage in self._client_filters():
+            passed = await stage.judge_whole(pieces)
+            if isinstance(passed, EarlyEnd):
+                return passed
+            pieces = passed
+        return pieces
+
+    # ---- errors, and the end
+
+    async def redact_error(self, data: bytes) -> bytes | Ended:
+        """Redact an upstream error, or return what the client receives if a screen denies it."""
+        try:
+            data = await error_after_screens(self._judge, self._plan, data)
+            for stage in self._client_filters():
+                data = await stage.redact_error(data)
+        except Withheld as withheld:
+            return denied_answer(withheld, self._judge)
+        return data
+
+    def close(self) -> None:
+        """Record the runs of the screens, and free the stages. Call this after the end of the answer."""
+        for screen in self._screens:
+            self._judge.record_screen(screen, self.read_bytes)
+        self._stages.clear()  # they refer to the pipeline
+        self._steps.work = self._request_work  # what follows is the request again
+
+
+def _join_passed(before: list[Piece], passed: Passed) -> Passed:
+    """Return pieces, and what passes after them."""
+    return (
+        EarlyEnd([*before, *passed.pieces], passed.instead)
+        if isinstance(passed, EarlyEnd)
+        else [*before, *passed]
+    )
+
+
+def _checked_frame(framing: Framing, received: Frame) -> Frame | None:
+    """Return a frame that is not plain as it is judged; None for a comment. Raises ApiError (502)."""
+    if not received.data and is_error(received.raw):
+        return Frame(received.raw, received.raw, is_bare=True)
+    check_frame(framing, received)
+    return framing.canonical(received)
 
 
 def _turn_end(judge: Judge, request: JudgedRequest, asking_again: AskingAgain) -> TurnEndEvents | None:

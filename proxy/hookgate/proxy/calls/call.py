@@ -62,11 +62,7 @@ class Call:
         self.answer_memory: AnswerLease
         """The memory of the current answer."""
 
-    def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
-        """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
-        if not self.services.config.shims.believed:
-            return ()
-        return open_session.state.reported_kinds(self.request.headers.get(SHIM_HEADER, ""))
+    # ---- the caller
 
     async def admit(self) -> None:
         """Check whether the caller may make this call. Raises ApiError (403) if not."""
@@ -82,40 +78,18 @@ class Call:
             self.record.key_limits = self._admission.limits
         self.route = route
 
-    async def name_model(self, model: str) -> None:
-        """Record the model that the request names, or the one that a hook has chosen instead.
-
-        Raises ApiError (403) if the caller's issued key may not be used for it.
-        """
-        self.record.note_model(model)
-        if self._admission is not None:
-            await self._admission.name_model(model)
-
-    def begin_streaming(self) -> None:
-        """Note that the answer is streamed, because the body of the request says so."""
-        self.route = self.route.as_stream()
-        self.record.streamed = True
-        if self.record.content is not None:
-            self.record.content.route = self.route
-
     async def check_key_again(self) -> None:
         """Check the caller's issued key again after its body has arrived. Raises ApiError (403)."""
         if self._admission is not None:
             await self._admission.check_again()
-
-    async def check_key_limits(self, model: str) -> None:
-        """Check the limits of the caller's issued key for the next turn of a Live session.
-
-        What the turn is expected to use is held. Raises ApiError (403).
-        """
-        if self._admission is not None:
-            await self._admission.check_limits(model, self.record.expected_use())
 
     async def key_withdrawn(self) -> None:
         """Wait until the caller's issued key is no longer valid."""
         keys, issued = self.services.issued_keys, self.caller.issued
         if keys is not None and issued is not None:
             await keys.withdrawn(issued)
+
+    # ---- the request
 
     async def read_body(self, *, has_turns: bool = False) -> JsonObject:
         """Return the request's body, a JSON object, and record its size. Raises ApiError.
@@ -126,15 +100,6 @@ class Call:
         self._record_size()
         return body
 
-    @property
-    def turns(self) -> RequestTurns:
-        """The turns at the beginning of the body, some of which may be known from an earlier request."""
-        return self.request.turns
-
-    def remember_turns(self, request: JsonObject) -> None:
-        """Remember the turns of a request in the body, which has passed all checks, for later ones."""
-        self.request.body_worker.turns.remember(self.caller.key, self.turns.matching(request))
-
     async def read_data(self) -> bytes:
         """Return the bytes of the request's body, and record their number. Raises ApiError (403, 413)."""
         data = await read_bytes(self.request)
@@ -144,21 +109,32 @@ class Call:
     def _record_size(self) -> None:
         self.record.request_bytes, self.steps.work = self.request.body_size, self.request.body_work
 
-    async def expect_use(
-        self, session: SessionContext, *requests: JsonObject, generates: bool = True
-    ) -> None:
-        """Estimate what a call with these requests will use. Limits hold that until the call has ended."""
-        expected = await self.steps.run(estimate_all, requests, generates)
-        session.call_state.expected = self._with_stored(expected, requests)
+    @property
+    def turns(self) -> RequestTurns:
+        """The turns at the beginning of the body, some of which may be known from an earlier request."""
+        return self.request.turns
 
-    def _with_stored(self, expected: ExpectedUse, requests: Sequence[JsonObject]) -> ExpectedUse:
-        """Add the tokens of what the API has stored and the requests refer to, as far as they are known."""
-        tokens = 0 if self.earlier is None else self.earlier.tokens
-        for request in requests:
-            if isinstance(name := read(request, "cachedContent"), str):
-                self.cached_content = name
-                tokens += self.services.cached_tokens.get(name, 0)
-        return replace(expected, input_tokens=expected.input_tokens + tokens) if tokens else expected
+    def remember_turns(self, request: JsonObject) -> None:
+        """Remember the turns of a request in the body, which has passed all checks, for later ones."""
+        self.request.body_worker.turns.remember(self.caller.key, self.turns.matching(request))
+
+    def begin_streaming(self) -> None:
+        """Note that the answer is streamed, because the body of the request says so."""
+        self.route = self.route.as_stream()
+        self.record.streamed = True
+        if self.record.content is not None:
+            self.record.content.route = self.route
+
+    async def name_model(self, model: str) -> None:
+        """Record the model that the request names, or the one that a hook has chosen instead.
+
+        Raises ApiError (403) if the caller's issued key may not be used for it.
+        """
+        self.record.note_model(model)
+        if self._admission is not None:
+            await self._admission.name_model(model)
+
+    # ---- the session
 
     async def begin(
         self, engine: Engine, body: JsonObject, session_in_body: str = "", *, generates: bool = False
@@ -204,6 +180,40 @@ class Call:
         self.record.note_session(session)
         if self.services.audit is not None:
             self.services.audit.queue_start(self.record)
+
+    def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
+        """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
+        if not self.services.config.shims.believed:
+            return ()
+        return open_session.state.reported_kinds(self.request.headers.get(SHIM_HEADER, ""))
+
+    # ---- what it is expected to use
+
+    async def expect_use(
+        self, session: SessionContext, *requests: JsonObject, generates: bool = True
+    ) -> None:
+        """Estimate what a call with these requests will use. Limits hold that until the call has ended."""
+        expected = await self.steps.run(estimate_all, requests, generates)
+        session.call_state.expected = self._with_stored(expected, requests)
+
+    def _with_stored(self, expected: ExpectedUse, requests: Sequence[JsonObject]) -> ExpectedUse:
+        """Add the tokens of what the API has stored and the requests refer to, as far as they are known."""
+        tokens = 0 if self.earlier is None else self.earlier.tokens
+        for request in requests:
+            if isinstance(name := read(request, "cachedContent"), str):
+                self.cached_content = name
+                tokens += self.services.cached_tokens.get(name, 0)
+        return replace(expected, input_tokens=expected.input_tokens + tokens) if tokens else expected
+
+    async def check_key_limits(self, model: str) -> None:
+        """Check the limits of the caller's issued key for the next turn of a Live session.
+
+        What the turn is expected to use is held. Raises ApiError (403).
+        """
+        if self._admission is not None:
+            await self._admission.check_limits(model, self.record.expected_use())
+
+    # ---- the upstream
 
     @asynccontextmanager
     async def send(

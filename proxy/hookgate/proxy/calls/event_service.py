@@ -51,34 +51,6 @@ KEPT_BUCKETS = 10_000
 """Callers whose rates are remembered."""
 
 
-@dataclass(slots=True)
-class _Bucket:
-    left: float
-    at: float = field(default_factory=time.monotonic)
-
-
-class Rates:
-    """A token bucket for each caller: `per_second` events per second, and as many in one burst.
-
-    When there are too many callers, the least recently used bucket is dropped; its caller gets a full one.
-    """
-
-    def __init__(self, per_second: float) -> None:
-        self._per_second = per_second
-        self._buckets: LRUCache[str, _Bucket] = LRUCache(KEPT_BUCKETS)
-
-    def try_acquire(self, caller: str) -> bool:
-        """Take a token. Returns False if the caller has none left."""
-        now = time.monotonic()
-        bucket = self._buckets.setdefault(caller, _Bucket(self._per_second, now))
-        bucket.left = min(self._per_second, bucket.left + (now - bucket.at) * self._per_second)
-        bucket.at = now
-        if bucket.left < 1:
-            return False
-        bucket.left -= 1
-        return True
-
-
 class EventService:
     """Answers the event requests of shims."""
 
@@ -87,15 +59,6 @@ class EventService:
         self._origins = services.config.clients.origins
         self._per_second = services.config.limits.events
         self._rates = Rates(self._per_second)
-
-    def admit(self, call: Call) -> None:
-        """Check whether the caller may send an event now.
-
-        Raises ApiError if it sends too many, or if a web page sends it: browsers send some requests of any
-        page, which then cannot read the answer, but hooks would have run.
-        """
-        self.refuse_pages(call)
-        self.count(call)
 
     async def run(self, call: Call, engine: Engine) -> web.Response:
         """Judge one event. Raises ApiError if the input is invalid, or if the caller may not send it."""
@@ -108,6 +71,15 @@ class EventService:
         output = await self.judge(call, engine, event, session, body, deliver=deliver)
         await call.services.record_event(call.record)
         return web.Response(body=encode_answer(output), content_type="application/json")
+
+    def admit(self, call: Call) -> None:
+        """Check whether the caller may send an event now.
+
+        Raises ApiError if it sends too many, or if a web page sends it: browsers send some requests of any
+        page, which then cannot read the answer, but hooks would have run.
+        """
+        self.refuse_pages(call)
+        self.count(call)
 
     def refuse_pages(self, call: Call) -> None:
         """Raise ApiError if a script of a web page sends the event."""
@@ -122,7 +94,7 @@ class EventService:
     async def read(self, call: Call, name: str, body: JsonObject) -> tuple[Event, SessionContext]:
         """Return the event `name`, whose input is `body`, and its session. Raises ApiError (400)."""
         event = await call.steps.run(_event, name, body)
-        session = open_session(call, body)
+        session = session_of_event(call, body)
         call.record.event = event.name
         return event, session
 
@@ -158,6 +130,45 @@ class EventService:
         for observer in call.observers:
             observer.on_event_output(output)
         return output
+
+
+def _event(name: str, body: JsonObject) -> Event:
+    try:
+        INPUTS[name].model_validate({**_BASE, **body, "hook_event_name": name})
+        return read_event(name, body)
+    except ValidationError as error:
+        problem = f"Invalid {name} input: {first_mistake(error, 'the input')}"
+        raise ApiError(400, problem, "EVENT_REFUSED") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ApiError(400, f"Invalid {name} input: {error}", "EVENT_REFUSED") from None
+
+
+def session_of_event(call: Call, body: JsonObject) -> SessionContext:
+    """Return the session of an event, and note it. Raises ApiError (400) if it has none."""
+    in_body = body.get("session_id")
+    name = call.named_session or (session_name(in_body) if isinstance(in_body, str) and in_body else "")
+    if not name:
+        raise ApiError(400, "session_id: missing; an event requires a session", "EVENT_REFUSED")
+    cwd, transcript_path = _path(body, "cwd"), _path(body, "transcript_path")
+    session = call.caller.in_session(name, CallState(steps=call.steps), cwd, transcript_path)
+    if call.services.transcripts is not None:
+        session = call.services.transcripts.located(session)
+    note_session(session.session_id)
+    call.record.note_session(session)
+    return session
+
+
+def _path(body: JsonObject, field: str) -> str:
+    value = body.get(field) or ""
+    if not isinstance(value, str) or len(value) > _MAX_PATH:
+        raise ApiError(400, f"{field}: must be a string of at most {_MAX_PATH} characters", "EVENT_REFUSED")
+    return value
+
+
+def _output_for_transcript(output: Output) -> Output:
+    """Return the output for the transcript: without the message, if a hook suppresses its output."""
+    hidden = output.get("suppressOutput") is True
+    return {key: value for key, value in output.items() if not (hidden and key == "systemMessage")}
 
 
 async def apply_outcome(
@@ -205,40 +216,29 @@ def _note_outcome(state: SessionState, outcome: Outcome[Event], *, deliver: bool
         state.add_context(verdict.context)
 
 
-def _event(name: str, body: JsonObject) -> Event:
-    try:
-        INPUTS[name].model_validate({**_BASE, **body, "hook_event_name": name})
-        return read_event(name, body)
-    except ValidationError as error:
-        problem = f"Invalid {name} input: {first_mistake(error, 'the input')}"
-        raise ApiError(400, problem, "EVENT_REFUSED") from None
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ApiError(400, f"Invalid {name} input: {error}", "EVENT_REFUSED") from None
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at: float = field(default_factory=time.monotonic)
 
 
-def _output_for_transcript(output: Output) -> Output:
-    """Return the output for the transcript: without the message, if a hook suppresses its output."""
-    hidden = output.get("suppressOutput") is True
-    return {key: value for key, value in output.items() if not (hidden and key == "systemMessage")}
+class Rates:
+    """A token bucket for each caller: `per_second` events per second, and as many in one burst.
 
+    When there are too many callers, the least recently used bucket is dropped; its caller gets a full one.
+    """
 
-def open_session(call: Call, body: JsonObject) -> SessionContext:
-    """Return the session of an event, and note it. Raises ApiError (400) if it has none."""
-    in_body = body.get("session_id")
-    name = call.named_session or (session_name(in_body) if isinstance(in_body, str) and in_body else "")
-    if not name:
-        raise ApiError(400, "session_id: missing; an event requires a session", "EVENT_REFUSED")
-    cwd, transcript_path = _path(body, "cwd"), _path(body, "transcript_path")
-    session = call.caller.in_session(name, CallState(steps=call.steps), cwd, transcript_path)
-    if call.services.transcripts is not None:
-        session = call.services.transcripts.located(session)
-    note_session(session.session_id)
-    call.record.note_session(session)
-    return session
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._buckets: LRUCache[str, _Bucket] = LRUCache(KEPT_BUCKETS)
 
-
-def _path(body: JsonObject, field: str) -> str:
-    value = body.get(field) or ""
-    if not isinstance(value, str) or len(value) > _MAX_PATH:
-        raise ApiError(400, f"{field}: must be a string of at most {_MAX_PATH} characters", "EVENT_REFUSED")
-    return value
+    def try_acquire(self, caller: str) -> bool:
+        """Take a token. Returns False if the caller has none left."""
+        now = time.monotonic()
+        bucket = self._buckets.setdefault(caller, _Bucket(self._per_second, now))
+        bucket.left = min(self._per_second, bucket.left + (now - bucket.at) * self._per_second)
+        bucket.at = now
+        if bucket.left < 1:
+            return False
+        bucket.left -= 1
+        return True

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from aiohttp import hdrs, web
 
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.reply import close_mid_answer, meter_chunk
+from hookgate.proxy.calls.reply import close_mid_answer
 from hookgate.proxy.errors import ApiError, body_refused, request_refused
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.routes.table import Route
@@ -16,76 +16,15 @@ from hookgate.proxy.server.bodies import content_coding
 from hookgate.proxy.upstream.client import UpstreamAnswer, has_controls, to_client, to_upstream
 from hookgate.proxy.upstream.connection import UpstreamError
 
-_PORTS = {"http": 80, "https": 443}
-_UPLOAD_URLS = ("X-Goog-Upload-URL", "X-Goog-Upload-Control-URL")
-
-
-@dataclass(frozen=True, slots=True)
-class UploadUrls:
-    """The URL by which a client reached the gateway, and the upstream's origin."""
-
-    scheme: str
-    host: str
-    session: str
-    origin: str
-    uploads: bool
-    """Whether the request is part of an upload; if so, Location is the URL of the next part."""
-    listen_url: str = ""
-    """The URL at which clients reach the gateway according to `listen.url`; empty if it is not set."""
-
-    @classmethod
-    def of_call(cls, call: Call, route: Route) -> "UploadUrls":
-        """Return the URLs of a call that was sent to a route."""
-        request, services = call.request, call.services
-        host = request.headers.get(hdrs.HOST, "")
-        origin, listen_url = services.upstreams.origins[route.api], services.config.listen.url or ""
-        is_upload = route.path.startswith("/upload/")
-        return cls(request.scheme, host, route.session, origin, is_upload, listen_url)
-
-    def gateway_url_for(self, url: str) -> str:
-        """Return the gateway's URL for an upstream URL. Raises ApiError (502) if its origin differs."""
-        origin = urlsplit(self.origin)
-        parts = _split(url)
-        if (
-            parts is None
-            or _address(parts) != _address(origin)
-            or not parts.path.startswith(f"{origin.path}/")
-        ):
-            raise ApiError(502, "The upstream's upload URL has a different origin.", "UPSTREAM_ELSEWHERE")
-        if not (self.listen_url or self.host):  # any other one is valid, as `check_head` has seen
-            raise request_refused("The Host header is missing, so the upload URL cannot be rewritten.")
-        session = f"/s/{self.session}" if self.session else ""
-        path = parts.path.removeprefix(origin.path)
-        query = f"?{parts.query}" if parts.query else ""
-        return f"{self.listen_url or f'{self.scheme}://{self.host}'}{session}{path}{query}"
-
-
-def rewrite_upload_urls(headers: Mapping[str, str], upload_urls: UploadUrls) -> dict[str, str]:
-    """Return the headers of an answer that contain upload URLs, rewritten to the gateway's URL."""
-    names = (*_UPLOAD_URLS, hdrs.LOCATION) if upload_urls.uploads else _UPLOAD_URLS
-    return {name: upload_urls.gateway_url_for(headers[name]) for name in names if name in headers}
-
-
-def _split(url: str) -> SplitResult | None:
-    """Return the parts of a URL, or None if it is invalid."""
-    try:
-        parts = urlsplit(url)
-        return parts if parts.port != 0 and re.fullmatch(r"[!-~]*", url) else None
-    except ValueError:
-        return None
-
-
-def _address(url: SplitResult) -> tuple[str, str | None, int | None, bool]:
-    """Return the scheme, the host, the port, and whether the URL contains credentials."""
-    return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme), "@" in url.netloc
-
-
 MAX_UNSEEN = 64 * 1024
 """The maximum size in bytes of a body that is forwarded without hooks: Code Assist's account settings and
 metrics, and the empty bodies of requests to cancel or delete.
 """
 
 _PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # parts of files; judged answers are never partial
+
+_PORTS = {"http": 80, "https": 443}
+_UPLOAD_URLS = ("X-Goog-Upload-URL", "X-Goog-Upload-Control-URL")
 
 
 async def forward_unjudged(
@@ -121,7 +60,7 @@ async def forward_unjudged(
             await response.prepare(request)
             async for chunk in answer.chunks():
                 if is_judged:
-                    await meter_chunk(call, meter, chunk)
+                    await call.steps.run_in_slices(meter.feed, chunk)
                 await response.write(chunk)
     except UpstreamError as error:
         if not response.prepared:
@@ -136,12 +75,6 @@ async def forward_unjudged(
         call.services.note_upstream_failure(call.record, meter.failure)
     await response.write_eof()
     return response
-
-
-class _WholeAnswer(web.StreamResponse):
-    """An answer that arrives at once, mostly: its headers are sent together with its first bytes."""
-
-    _send_headers_immediately = False  # as in aiohttp's own Response
 
 
 async def _data(body: "_Body", call: Call) -> bytes | AsyncIterator[bytes] | None:
@@ -177,6 +110,24 @@ async def _checked(body: "_Body", call: Call) -> AsyncIterator[bytes]:
         raise
     if held:
         yield held
+
+
+class _WholeAnswer(web.StreamResponse):
+    """An answer that arrives at once, mostly: its headers are sent together with its first bytes."""
+
+    _send_headers_immediately = False  # as in aiohttp's own Response
+
+
+def _as_sent(answer: UpstreamAnswer) -> dict[str, str]:
+    """Return the answer's headers, including length and encoding: its bytes are forwarded unchanged."""
+    as_they_are = (hdrs.CONTENT_ENCODING, hdrs.CONTENT_LENGTH)
+    described = {name: answer.headers[name] for name in as_they_are if name in answer.headers}
+    return to_client(answer.headers) | described
+
+
+def _failure(body: "_Body | None", error: ApiError) -> Exception:
+    """Return the error to report. If reading the client's body failed, that caused the upstream's error."""
+    return (body and body.failure()) or error
 
 
 class _Body:
@@ -247,13 +198,61 @@ def _body_too_large(max_bytes: int) -> ApiError:
     )
 
 
-def _failure(body: _Body | None, error: ApiError) -> Exception:
-    """Return the error to report. If reading the client's body failed, that caused the upstream's error."""
-    return (body and body.failure()) or error
+@dataclass(frozen=True, slots=True)
+class UploadUrls:
+    """The URL by which a client reached the gateway, and the upstream's origin."""
+
+    scheme: str
+    host: str
+    session: str
+    origin: str
+    uploads: bool
+    """Whether the request is part of an upload; if so, Location is the URL of the next part."""
+    listen_url: str = ""
+    """The URL at which clients reach the gateway according to `listen.url`; empty if it is not set."""
+
+    @classmethod
+    def of_call(cls, call: Call, route: Route) -> "UploadUrls":
+        """Return the URLs of a call that was sent to a route."""
+        request, services = call.request, call.services
+        host = request.headers.get(hdrs.HOST, "")
+        origin, listen_url = services.upstreams.origins[route.api], services.config.listen.url or ""
+        is_upload = route.path.startswith("/upload/")
+        return cls(request.scheme, host, route.session, origin, is_upload, listen_url)
+
+    def gateway_url_for(self, url: str) -> str:
+        """Return the gateway's URL for an upstream URL. Raises ApiError (502) if its origin differs."""
+        origin = urlsplit(self.origin)
+        parts = _split(url)
+        if (
+            parts is None
+            or _address(parts) != _address(origin)
+            or not parts.path.startswith(f"{origin.path}/")
+        ):
+            raise ApiError(502, "The upstream's upload URL has a different origin.", "UPSTREAM_ELSEWHERE")
+        if not (self.listen_url or self.host):  # any other one is valid, as `check_head` has seen
+            raise request_refused("The Host header is missing, so the upload URL cannot be rewritten.")
+        session = f"/s/{self.session}" if self.session else ""
+        path = parts.path.removeprefix(origin.path)
+        query = f"?{parts.query}" if parts.query else ""
+        return f"{self.listen_url or f'{self.scheme}://{self.host}'}{session}{path}{query}"
 
 
-def _as_sent(answer: UpstreamAnswer) -> dict[str, str]:
-    """Return the answer's headers, including length and encoding: its bytes are forwarded unchanged."""
-    as_they_are = (hdrs.CONTENT_ENCODING, hdrs.CONTENT_LENGTH)
-    described = {name: answer.headers[name] for name in as_they_are if name in answer.headers}
-    return to_client(answer.headers) | described
+def rewrite_upload_urls(headers: Mapping[str, str], upload_urls: UploadUrls) -> dict[str, str]:
+    """Return the headers of an answer that contain upload URLs, rewritten to the gateway's URL."""
+    names = (*_UPLOAD_URLS, hdrs.LOCATION) if upload_urls.uploads else _UPLOAD_URLS
+    return {name: upload_urls.gateway_url_for(headers[name]) for name in names if name in headers}
+
+
+def _split(url: str) -> SplitResult | None:
+    """Return the parts of a URL, or None if it is invalid."""
+    try:
+        parts = urlsplit(url)
+        return parts if parts.port != 0 and re.fullmatch(r"[!-~]*", url) else None
+    except ValueError:
+        return None
+
+
+def _address(url: SplitResult) -> tuple[str, str | None, int | None, bool]:
+    """Return the scheme, the host, the port, and whether the URL contains credentials."""
+    return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme), "@" in url.netloc

@@ -128,22 +128,7 @@ class Gateway:
         finally:
             self._finish(request, record, line)
 
-    def _finish(self, request: Request, record: CallRecord, line: logs.CallLine) -> None:
-        """Report the end of a call, even if a step fails."""
-        steps: list[Callable[[], None]] = [
-            partial(record.end, line.status, request.writer.output_size, dropped=request.dropped),
-            partial(self._services.settle, record),
-            partial(self._metrics.note_end, record),
-            partial(_complete, line, record),
-            lambda: logs.log_call(line, record.seconds, record.answer_bytes),
-        ]
-        if self._traces is not None:
-            steps.append(partial(self._traces.export, record))
-        for step in steps:
-            try:
-                step()
-            except Exception:
-                log.exception("the end of a call could not be reported completely; please report this")
+    # ---- the request
 
     async def _respond(self, request: Request, record: CallRecord) -> web.StreamResponse:
         """Answer a request; errors are answers, too. Raises ConnectionError if the client has left."""
@@ -168,20 +153,6 @@ class Gateway:
             failure = internal_error()
             self._services.note_error(record, failure)
             return error_response(failure)
-
-    async def _begin_answer(self, record: CallRecord, origin: str, response: web.StreamResponse) -> None:
-        """Make sure that the call's start is on disk, and complete the headers of its answer.
-
-        `origin` is the origin of the web page whose script may read the answer; empty if there is none.
-        """
-        if self._services.audit is not None:
-            await self._services.audit.ensure_start_recorded(record, response.status)
-        response.headers[RECEIPT_HEADER] = record.id
-        if (use := record.nearest_limit()) is not None:
-            prices = self._services.prices
-            response.headers[BUDGET_HEADER] = describe_use(use, prices.currency if prices else "")
-        response.headers.update(readable_by(origin))
-        record.first_seconds = record.elapsed()
 
     async def _dispatch(self, request: Request, record: CallRecord) -> web.StreamResponse:
         """Find the route and the caller, admit the call, and let what handles such calls answer it.
@@ -216,7 +187,7 @@ class Gateway:
             return await (forward_interaction(call) if id_in_path(route) else forward_unjudged(call))
         with self._engines.lease() as engine:
             try:
-                return await self._handle_judged(call, engine)
+                return await self._judge_or_forward(call, engine)
             finally:
                 call.record.degraded = tuple(engine.health.degraded)
 
@@ -237,7 +208,9 @@ class Gateway:
             if record.trace.sampled:
                 call.observers.append(record.trace)
 
-    def _handle_judged(self, call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
+    # ---- what answers it
+
+    def _judge_or_forward(self, call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return the coroutine that judges a call, or forwards it if nothing needs its content.
 
         Not itself a coroutine, so that one fewer coroutine is resumed for each chunk of an answer.
@@ -254,28 +227,7 @@ class Gateway:
             return UploadCalls(call, engine).run()
         if not (engine.configuration.groups or self._needs_content(call)):
             return self._forward_unless_sessions(call, engine)
-        return self._judged_answer(call, engine)
-
-    async def _forward_unless_sessions(self, call: Call, engine: Engine) -> web.StreamResponse:
-        """Forward a call without hooks; process it if any session is known.
-
-        Such a session may be stopped or have context to add.
-        """
-        if await self._services.sessions.exist():
-            return await self._judged_answer(call, engine)
-        return await forward_unjudged(call)
-
-    @staticmethod
-    def _judged_answer(call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
-        """Return the coroutine that judges a call, chosen by the API's method and dialect."""
-        verb = call.route.verb
-        if verb in ITEM_METHODS:
-            return ItemsCall(call, engine).run()
-        if verb in READS:
-            return read_batch(call, engine)
-        if call.route.dialect == "interactions":
-            return call_interactions(call, engine)
-        return GenerationCall(call, engine).run()
+        return self._judge(call, engine)
 
     def _needs_content(self, call: Call) -> bool:
         """Return whether anything besides hooks, such as the audit or the caller's key, needs the content."""
@@ -294,6 +246,27 @@ class Gateway:
                 return True  # a call that may be sent again must have its whole body
         return trace is not None and trace.keeps_content
 
+    async def _forward_unless_sessions(self, call: Call, engine: Engine) -> web.StreamResponse:
+        """Forward a call without hooks; process it if any session is known.
+
+        Such a session may be stopped or have context to add.
+        """
+        if await self._services.sessions.exist():
+            return await self._judge(call, engine)
+        return await forward_unjudged(call)
+
+    @staticmethod
+    def _judge(call: Call, engine: Engine) -> Awaitable[web.StreamResponse]:
+        """Return the coroutine that judges a call, chosen by the API's method and dialect."""
+        verb = call.route.verb
+        if verb in ITEM_METHODS:
+            return ItemsCall(call, engine).run()
+        if verb in READS:
+            return read_batch(call, engine)
+        if call.route.dialect == "interactions":
+            return call_interactions(call, engine)
+        return GenerationCall(call, engine).run()
+
     async def _receipt(self, call: Call) -> web.Response:
         """Return the receipt of a call to the key that made it. Raises ApiError (404) if there is none."""
         id_ = call.route.path.rpartition("/")[2]
@@ -302,15 +275,38 @@ class Gateway:
             raise ApiError(404, NO_RECEIPT, "RECEIPT_UNKNOWN")
         return web.json_response(receipt, dumps=lambda value: encode_answer(value).decode())
 
+    # ---- its answer and its end
 
-def _complete(line: logs.CallLine, record: CallRecord) -> None:
-    """Add to the line of a call that has ended whose it was, how it ended, and what hooks did."""
-    if (session := record.session) is not None:
-        line.key, line.team, line.client = session.key, session.team, session.client
-        line.session = session.session_id or line.session
-    line.issued_key, line.model, line.outcome = record.issued_key, record.model, record.outcome or ""
-    line.answered_by = record.answered_by if record.was_rerouted else ""
-    line.decided_by, line.found = record.deciding_hooks(), record.found_kinds()
+    async def _begin_answer(self, record: CallRecord, origin: str, response: web.StreamResponse) -> None:
+        """Make sure that the call's start is on disk, and complete the headers of its answer.
+
+        `origin` is the origin of the web page whose script may read the answer; empty if there is none.
+        """
+        if self._services.audit is not None:
+            await self._services.audit.ensure_start_recorded(record, response.status)
+        response.headers[RECEIPT_HEADER] = record.id
+        if (use := record.nearest_limit()) is not None:
+            prices = self._services.prices
+            response.headers[BUDGET_HEADER] = describe_use(use, prices.currency if prices else "")
+        response.headers.update(readable_by(origin))
+        record.first_seconds = record.elapsed()
+
+    def _finish(self, request: Request, record: CallRecord, line: logs.CallLine) -> None:
+        """Report the end of a call, even if a step fails."""
+        steps: list[Callable[[], None]] = [
+            partial(record.end, line.status, request.writer.output_size, dropped=request.dropped),
+            partial(self._services.settle, record),
+            partial(self._metrics.note_end, record),
+            partial(_complete_line, line, record),
+            lambda: logs.log_call(line, record.seconds, record.answer_bytes),
+        ]
+        if self._traces is not None:
+            steps.append(partial(self._traces.export, record))
+        for step in steps:
+            try:
+                step()
+            except Exception:
+                log.exception("the end of a call could not be reported completely; please report this")
 
 
 async def _send_continue(request: web.BaseRequest) -> None:
@@ -318,6 +314,16 @@ async def _send_continue(request: web.BaseRequest) -> None:
     if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0  # these bytes are not part of the answer
+
+
+def _complete_line(line: logs.CallLine, record: CallRecord) -> None:
+    """Add to the line of a call that has ended whose it was, how it ended, and what hooks did."""
+    if (session := record.session) is not None:
+        line.key, line.team, line.client = session.key, session.team, session.client
+        line.session = session.session_id or line.session
+    line.issued_key, line.model, line.outcome = record.issued_key, record.model, record.outcome or ""
+    line.answered_by = record.answered_by if record.was_rerouted else ""
+    line.decided_by, line.found = record.deciding_hooks(), record.found_kinds()
 
 
 class UnhookedRoutes:

@@ -10,7 +10,7 @@ from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskingAgain
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.reply import Reply, answering, end_call
+from hookgate.proxy.calls.reply import Reply
 from hookgate.proxy.calls.request import JudgedRequest, judge_request
 from hookgate.proxy.calls.session_events import check_bypass
 from hookgate.proxy.observe.content import SessionTranscript
@@ -66,10 +66,10 @@ class GenerationCall:
         call, adapter = self._call, self._adapter
         if call.route.body_chooses_stream:
             await self._read_choice_of_stream()
-        reply = Reply(call.request, adapter.framing_for(call.route), adapter, call.observers)
-        async with answering(call, reply):
+        reply = Reply(call, adapter.framing_for(call.route), adapter)
+        async with reply.answering():
             if ended := await self._judge_request() or await self._ask_model(reply):
-                await end_call(call, reply, ended)
+                await reply.end(ended)
         return await reply.finish()
 
     async def _read_choice_of_stream(self) -> None:
@@ -144,7 +144,7 @@ class GenerationCall:
     async def _ask_model(self, reply: Reply) -> Ended | None:
         """Call the model, and ask it again if a hook blocks a tool call or rejects the final answer.
 
-        `ToolGate.judge` and `TurnEndEvents.turn_ended` decide that. The configuration limits how often.
+        `ToolGate.judge_response` and `TurnEndEvents.turn_ended` decide that, and the configuration how often.
         Returns what ends the call, unless an answer was delivered.
         """
         call, tools = self._call, self._call.services.config.tools

@@ -20,7 +20,7 @@ from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.forward import forward_unjudged
 from hookgate.proxy.calls.generation import GenerationCall
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.reply import Reply, answering, end_call
+from hookgate.proxy.calls.reply import Reply
 from hookgate.proxy.calls.request import JudgedRequest
 from hookgate.proxy.errors import ApiError, request_refused
 from hookgate.proxy.observe.content import CallObserver
@@ -37,6 +37,16 @@ from hookgate.translator.strictjson import dumps, encode_answer
 
 if TYPE_CHECKING:
     from hookgate.proxy.store.interactions import StoredInteraction
+
+_NO_EVENT = "last_event_id: the stream of this interaction has no such event; read it from the beginning."
+_MAX_EVENTS_BYTES = 8 * MAX_TURN_BYTES
+"""Bytes of the events of an answer that are joined. An event has more bytes than its text."""
+
+_UNKNOWN = (
+    "{}: no interaction with this ID that was created with your key has passed this gateway's hooks. {}"
+)
+_BEGIN_ANOTHER = "Begin a new one; if it runs in the background, read its answer first."
+_CHECK_ID = "Check the ID and the key."
 
 
 async def call_interactions(call: Call, engine: Engine) -> web.StreamResponse:
@@ -62,6 +72,21 @@ async def forward_interaction(call: Call) -> web.StreamResponse:
     return await forward_unjudged(call, forget if call.route.verb == "deleteInteraction" else None)
 
 
+async def find_earlier(call: Call, id_: str, field: str = "") -> "StoredInteraction | None":
+    """Return what is known of an interaction that a call continues or reads.
+
+    `field` is the one that names an interaction to continue, whose turns must all have passed. Raises
+    ApiError (403) if it is unknown and such interactions are refused, or if that cannot be read.
+    """
+    services = call.services
+    found = await services.interactions.find(call.caller.key, interaction_name(call.route, id_))
+    suffices = found is not None and (found.has_passed or not field)
+    if services.config.routes.unknown_interactions == "refuse" and not suffices:
+        message = _UNKNOWN.format(field or "interaction", _BEGIN_ANOTHER if field else _CHECK_ID)
+        raise ApiError(403, message, "INTERACTION_UNKNOWN")
+    return found
+
+
 async def _creation(call: Call, engine: Engine) -> GenerationCall:
     """Read the request, and return the call that creates the interaction. Raises ApiError."""
     body = await call.read_body()
@@ -76,6 +101,15 @@ async def _creation(call: Call, engine: Engine) -> GenerationCall:
     ends_turn = not call.record.in_background or body.get("stream") is True
     adapter = Interactions(shown)
     return GenerationCall(call, engine, body, adapter, ends_turn=ends_turn)
+
+
+async def shown_earlier(call: Call, earlier: "StoredInteraction | None") -> JsonObject:
+    """Return what hooks are shown of the interaction that a call continues. Raises ApiError (403)."""
+    if earlier is None or not earlier.has_passed:
+        return {"known": False}
+    shown: JsonObject = {"known": True, "revision": earlier.revision}
+    turns = await call.services.interactions.turns(earlier.key, earlier.name)
+    return shown if turns is None else {**shown, "contents": turns}
 
 
 class InteractionReading:
@@ -99,18 +133,18 @@ class InteractionReading:
     async def run(self) -> web.StreamResponse:
         """Answer the request; denials and upstream errors are answers, too."""
         call = self._call
-        reply = Reply(call.request, self._framing, self._adapter, call.observers)
-        async with answering(call, reply):
+        reply = Reply(call, self._framing, self._adapter)
+        async with reply.answering():
             call.earlier = await find_earlier(call, id_in_path(call.route))
             judge, open_session = await call.begin(self._engine, {})
             open_session.raise_if_stopped()
             delivery = AnswerDelivery(call, reply, counts_usage=False)
-            instead = await self._read(judge, delivery)
+            instead = await self._deliver(judge, delivery)
             if isinstance(instead, Ended):
-                await end_call(call, reply, instead)
+                await reply.end(instead)
         return await reply.finish()
 
-    async def _read(self, judge: Judge, delivery: AnswerDelivery) -> Ended | AskAgain | None:
+    async def _deliver(self, judge: Judge, delivery: AnswerDelivery) -> Ended | AskAgain | None:
         headers = to_upstream(self._call.request.headers, "identity")
         # A body to cancel an interaction would be undocumented, and no hook would see it.
         payload = b"" if self._call.request.method == "POST" else None
@@ -133,21 +167,6 @@ class InteractionReading:
             if instead is None and succeeded and self._framing is not None and self._framing.is_skipping:
                 return request_refused(_NO_EVENT)
             return instead
-
-    async def _count_use(self, judge: Judge, delivery: AnswerDelivery) -> None:
-        """Count the tokens of an interaction for this call, unless another one has."""
-        known, route, earlier = self._call.services.interactions, self._call.route, self._call.earlier
-        if earlier is None:
-            is_first = known.count_unknown(interaction_name(route, id_in_path(route)))
-        else:
-            is_first = await known.count(earlier.key, earlier.name)
-        if is_first:
-            self._count_for_this_call(judge, delivery)
-
-    def _count_for_this_call(self, judge: Judge, delivery: AnswerDelivery) -> None:
-        """Count the tokens of the answer for this call. If it does not report them, its text counts."""
-        judge.count_use(self._record.model)
-        delivery.count_usage()
 
     async def _begin(self, answer: UpstreamAnswer, judge: Judge) -> JsonObject:
         """Return the interaction of an answer, which names the model that decides what hooks run for it.
@@ -178,17 +197,24 @@ class InteractionReading:
 
     def _pipeline(self, judge: Judge) -> AnswerPipeline:
         model, earlier = self._record.model, self._call.earlier
-        observers = [] if earlier is None else [InteractionNotes(self._call, read_=earlier)]
+        observers = [] if earlier is None else [InteractionNotes(self._call, existing=earlier)]
         request = JudgedRequest(model, _plan(judge, model), SharedValue(show_request(model, {})))
         return AnswerPipeline(judge, request, self._adapter, self._call.steps, observers=observers)
 
+    async def _count_use(self, judge: Judge, delivery: AnswerDelivery) -> None:
+        """Count the tokens of an interaction for this call, unless another one has."""
+        known, route, earlier = self._call.services.interactions, self._call.route, self._call.earlier
+        if earlier is None:
+            is_first = known.count_unknown(interaction_name(route, id_in_path(route)))
+        else:
+            is_first = await known.count(earlier.key, earlier.name)
+        if is_first:
+            self._count_for_this_call(judge, delivery)
 
-def _plan(judge: Judge, model: str) -> EventPlan:
-    """Return the AfterModel hooks that run for an interaction of the model."""
-    return judge.plan(AfterModel(SharedValue({}), {}, model))
-
-
-_NO_EVENT = "last_event_id: the stream of this interaction has no such event; read it from the beginning."
+    def _count_for_this_call(self, judge: Judge, delivery: AnswerDelivery) -> None:
+        """Count the tokens of the answer for this call. If it does not report them, its text counts."""
+        judge.count_use(self._record.model)
+        delivery.count_usage()
 
 
 def _resumed_from(route: Route) -> tuple[Route, str | None]:
@@ -207,50 +233,15 @@ def _resumed_from(route: Route) -> tuple[Route, str | None]:
     return replace(route, query=streamed), parameters.get("last_event_id", "")
 
 
+def _plan(judge: Judge, model: str) -> EventPlan:
+    """Return the AfterModel hooks that run for an interaction of the model."""
+    return judge.plan(AfterModel(SharedValue({}), {}, model))
+
+
 def _model_in(interaction: JsonObject) -> str:
     """Return the model of an interaction, or the agent in its place; empty if neither is named."""
     named = interaction.get("model") or interaction.get("agent")
     return named.removeprefix("models/") if isinstance(named, str) else ""
-
-
-_MAX_EVENTS_BYTES = 8 * MAX_TURN_BYTES
-"""Bytes of the events of an answer that are joined. An event has more bytes than its text."""
-
-_UNKNOWN = (
-    "{}: no interaction with this ID that was created with your key has passed this gateway's hooks. {}"
-)
-_CONTINUE = "Begin a new one; if it runs in the background, read its answer first."
-_READ = "Check the ID and the key."
-
-
-async def find_earlier(call: Call, id_: str, field: str = "") -> "StoredInteraction | None":
-    """Return what is known of an interaction that a call continues or reads.
-
-    `field` is the one that names an interaction to continue, whose turns must all have passed. Raises
-    ApiError (403) if it is unknown and such interactions are refused, or if that cannot be read.
-    """
-    services = call.services
-    found = await services.interactions.find(call.caller.key, interaction_name(call.route, id_))
-    suffices = found is not None and (found.has_passed or not field)
-    if services.config.routes.unknown_interactions == "refuse" and not suffices:
-        message = _UNKNOWN.format(field or "interaction", _CONTINUE if field else _READ)
-        raise ApiError(403, message, "INTERACTION_UNKNOWN")
-    return found
-
-
-async def shown_earlier(call: Call, earlier: "StoredInteraction | None") -> JsonObject:
-    """Return what hooks are shown of the interaction that a call continues. Raises ApiError (403)."""
-    if earlier is None or not earlier.has_passed:
-        return {"known": False}
-    shown: JsonObject = {"known": True, "revision": earlier.revision}
-    turns = await call.services.interactions.turns(earlier.key, earlier.name)
-    return shown if turns is None else {**shown, "contents": turns}
-
-
-def _tokens_in(response: JsonObject) -> int:
-    """Return the tokens of a conversation as an answer reports them; 0 if it does not."""
-    used = read_usage(read_object(response, "usageMetadata"))
-    return used.input_tokens + used.output_tokens
 
 
 class InteractionNotes(CallObserver):
@@ -260,7 +251,7 @@ class InteractionNotes(CallObserver):
     """
 
     __slots__ = (
-        *("_answer", "_answer_size", "_call", "_continued", "_name", "_previous", "_read", "_request"),
+        *("_answer", "_answer_size", "_call", "_continued", "_existing", "_name", "_previous", "_request"),
     )
 
     def __init__(
@@ -268,11 +259,11 @@ class InteractionNotes(CallObserver):
         call: Call,
         *,
         continued: "StoredInteraction | None" = None,
-        read_: "StoredInteraction | None" = None,
+        existing: "StoredInteraction | None" = None,
     ) -> None:
-        """`continued` is the interaction that the new one continues, `read_` the one that is read instead."""
-        self._call, self._continued, self._read = call, continued, read_
-        self._name = None if read_ is None else read_.name
+        """`continued` is the interaction that the new one continues, `existing` one that is only read."""
+        self._call, self._continued, self._existing = call, continued, existing
+        self._name = None if existing is None else existing.name
         self._previous: Any = None
         self._request: bytes | None = None
         self._answer: list[JsonObject] = []
@@ -288,7 +279,7 @@ class InteractionNotes(CallObserver):
 
     def begin_answer(self) -> None:
         self._answer, self._answer_size = [], 0
-        if self._read is None:
+        if self._existing is None:
             self._name = None
 
     async def on_part(self, response: JsonObject) -> None:
@@ -298,10 +289,10 @@ class InteractionNotes(CallObserver):
             self._answer.append(response)
         ended = has_ended(response)
         # The tokens of an interaction that is read are counted elsewhere, and only once.
-        is_counted = ended and self._read is None and "usageMetadata" in response
+        is_counted = ended and self._existing is None and "usageMetadata" in response
         if self._name is None:
             await self._create(response, passed=ended, counted=is_counted)
-        elif ended and not (self._read and self._read.passed):
+        elif ended and not (self._existing and self._existing.passed):
             answer, tokens = self._stored_answer(), _tokens_in(response)
             await interactions.pass_answer(key, self._name, counted=is_counted, tokens=tokens, answer=answer)
 
@@ -344,3 +335,9 @@ class InteractionNotes(CallObserver):
             return None
         data = dumps(turns)
         return data if len(data) <= MAX_TURN_BYTES else None
+
+
+def _tokens_in(response: JsonObject) -> int:
+    """Return the tokens of a conversation as an answer reports them; 0 if it does not."""
+    used = read_usage(read_object(response, "usageMetadata"))
+    return used.input_tokens + used.output_tokens

@@ -42,6 +42,8 @@ from hookgate.translator.response import is_json_answer, is_whole
 
 DENIED = "A hook denied this call without giving a reason."
 STOPPED = "A hook stopped the agent without giving a reason."
+NO_REASON = "a hook denied it"
+"""The reason that the model is told if a hook gives none."""
 NOT_JSON = "A hook returned a synthetic answer that is not JSON, but this call requires JSON."
 
 _NO_ANSWER = "A hook returned a synthetic answer, which is not possible for {}."
@@ -141,6 +143,13 @@ class Judge:
                 self._note_blocked_tool(outcome.event, outcome)
         return outcome
 
+    def _note_blocked_tool(self, event: BeforeTool, outcome: Outcome[Any]) -> None:
+        """Record the tool call of `event` if the outcome's hooks denied it or stopped the agent."""
+        verdict = outcome.verdict
+        if verdict.denied or verdict.stop:
+            blocked = BlockedOutput(event.name, denying_hooks(outcome.runs), verdict.reason, event.tool_name)
+            self.record.note_blocked(blocked, event.tool_input)
+
     async def select_tools_or_raise(self, model: str, body: JsonObject) -> JsonObject:
         """Return a request with the tools that BeforeToolSelection hooks select.
 
@@ -158,6 +167,15 @@ class Judge:
     def screens(self, plan: EventPlan) -> list[HookScreen]:
         """Return the screens for a streamed answer, or an error. Pass each to `record_screen` at its end."""
         return self.engine.screens(plan, self.session)
+
+    def record_screen(self, screen: HookScreen, size: int) -> None:
+        """Record a screen's run at the end of an answer of `size` bytes."""
+        run = screen.as_run()
+        self.engine.report_runs(AfterModel.name, [run], self.session)
+        self.record.note_runs(AfterModel.name, [run], size)
+        if run.enforced_denial:
+            reason = str((run.output_or_denial() or {}).get("reason") or "")
+            self.record.note_verdict(AfterModel.name, Verdict("deny", reason=reason))
 
     # ---- what they decided
 
@@ -194,19 +212,3 @@ class Judge:
         """Note a verdict of the gateway itself, and return what it ends the call with."""
         self.record.note_verdict(BeforeModel.name, verdict)
         return self.ended_by(verdict, BeforeModel.name)
-
-    def _note_blocked_tool(self, event: BeforeTool, outcome: Outcome[Any]) -> None:
-        """Record the tool call of `event` if the outcome's hooks denied it or stopped the agent."""
-        verdict = outcome.verdict
-        if verdict.denied or verdict.stop:
-            blocked = BlockedOutput(event.name, denying_hooks(outcome.runs), verdict.reason, event.tool_name)
-            self.record.note_blocked(blocked, event.tool_input)
-
-    def record_screen(self, screen: HookScreen, size: int) -> None:
-        """Record a screen's run at the end of an answer of `size` bytes."""
-        run = screen.as_run()
-        self.engine.report_runs(AfterModel.name, [run], self.session)
-        self.record.note_runs(AfterModel.name, [run], size)
-        if run.enforced_denial:
-            reason = str((run.output_or_denial() or {}).get("reason") or "")
-            self.record.note_verdict(AfterModel.name, Verdict("deny", reason=reason))

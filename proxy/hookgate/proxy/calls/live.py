@@ -74,6 +74,7 @@ from hookgate.translator.strictjson import Bounds, dumps, encode_answer, loads
 
 log = logging.getLogger("hookgate.gateway")
 
+T = TypeVar("T")
 M = TypeVar("M", ClientMessage, ServerMessage)
 
 _NO_PLACE = "A hook's edit cannot be sent in a Live session: {}"
@@ -84,7 +85,7 @@ _NO_TOKENS = (
 _UNCHECKED = "The limits of this session cannot be checked now. Try again later."
 _COUNTS = ("audio_in", "untranscribed_in", "media_out", "untranscribed_out")
 """The names of the receipt's counts of bytes of speech."""
-_CLOSE_REASON = 123
+_MAX_REASON = 123
 """The largest reason for closing a WebSocket, in bytes."""
 _MAX_HELD = 10_000
 """The number of messages of a server that are held back."""
@@ -105,17 +106,17 @@ class LiveSession:
         self._bounds = Bounds(limits.text, limits.values)
         self._most_items = limits.items
         self._judge: Judge
-        self._tools: Judge  # of tool calls and their results
+        self._tool_judge: Judge  # of tool calls and their results
         self._client: Socket
         self._upstream: Socket
         self._mask: KeyMask | None = None
         self._model = ""
-        self._shown = SharedValue({})
+        self._shown_request = SharedValue({})
         self._rules: list[ToolCallRule] = []
-        self._said = ClientText()
+        self._client_text = ClientText()
         self._judging = asyncio.Lock()  # what the client writes and what it speaks are one text
-        self._called: dict[str, JsonObject] = {}  # calls that the client has received, by their IDs
-        self._results: ToolResultEvents | None = None
+        self._known_calls: dict[str, JsonObject] = {}  # calls that the client has received, by their IDs
+        self._result_events: ToolResultEvents | None = None
         self._held: list[tuple[ServerMessage, bytes | None]] = []
         self._held_bytes = self._held_work = 0
         self._work = {"in": 0, "out": 0}  # of what is judged now in each direction
@@ -134,9 +135,9 @@ class LiveSession:
         self._judge, open_session = await call.begin(self._engine, {})
         open_session.raise_if_stopped()
         reported = call.reported_kinds(open_session)
-        self._tools = self._judge.of_derived("tools", reported)
-        if self._tools.listens_to(AfterTool.name):
-            self._results = ToolResultEvents(self._tools, "tools" not in reported)
+        self._tool_judge = self._judge.of_derived("tools", reported)
+        if self._tool_judge.listens_to(AfterTool.name):
+            self._result_events = ToolResultEvents(self._tool_judge, "tools" not in reported)
         self._record.live = dict.fromkeys(_COUNTS, 0)
         async with open_sockets(call, offers_protocols=False) as (client, upstream, mask):
             self._client, self._upstream, self._mask = client, upstream, mask
@@ -163,7 +164,9 @@ class LiveSession:
         code, reason = await relayed
         self._judge.session.call_state.cut_off = True  # what is held belongs to a turn that has not ended
         await self._release()
-        return code, _fitting(await error_for_client(self._judge, self._model, reason) if reason else b"")
+        if reason:
+            reason = await error_for_client(self._judge, self._model, reason)
+        return code, _close_reason(reason)
 
     async def _closing(self, direction: Awaitable[Close]) -> Close:
         """Return how a direction ends; a refusal closes both sides with its reason."""
@@ -178,21 +181,7 @@ class LiveSession:
             self._call.services.note_error(record, error)
             record.outcome = record.outcome or "refused"
             reason = error.message
-        return WSCloseCode.POLICY_VIOLATION, _fitting(reason.encode())
-
-    def _note_work(self, direction: Literal["in", "out"], work: int) -> None:
-        """Note the work of what is judged now in a direction: it decides where all steps run."""
-        self._work[direction] = work
-        self._call.steps.work = max(self._work.values())
-
-    async def _parsed(self, data: bytes, work: int, read_message: Callable[[object], M]) -> tuple[object, M]:
-        """Return the JSON of a message, and what `read_message` makes of it. Raises BodyError."""
-
-        def parse() -> tuple[object, M]:
-            value = loads(data, self._bounds)
-            return value, read_message(value)
-
-        return await self._call.steps.run_for(work, parse)
+        return WSCloseCode.POLICY_VIOLATION, _close_reason(reason.encode())
 
     # ---- the client's messages
 
@@ -205,7 +194,7 @@ class LiveSession:
         texts: list[_Arrived] = []  # which can be judged together
         for each in messages:
             try:
-                arrived = await self._arrived(each)
+                arrived = await self._read_message(each)
             except ApiError:
                 await self._send_texts(texts)
                 raise
@@ -215,23 +204,28 @@ class LiveSession:
             if arrived.sent.is_text:
                 texts.append(arrived)
             else:
-                await self._send_upstream(arrived, await self._judged(arrived))
+                await self._send_upstream(arrived, await self._judge_message(arrived))
         await self._send_texts(texts)
         self._call.request.incoming.release(len(messages))
 
-    async def _arrived(self, message: str | bytes) -> "_Arrived":
+    async def _read_message(self, message: str | bytes) -> "_Arrived":
         """Read a message of the client. Raises ApiError if it is refused."""
         data = _bytes_of(message)
         work = work_of(data)
         try:
-            given, sent = await self._parsed(data, work, self._client_message)
+            parsed, sent = await self._parse(data, work, self._client_message)
         except BodyError as error:
             raise body_refused(error) from None
         if (sent.kind == "setup") == bool(self._model):
             raise body_refused("a session must begin with one setup")
         self._record.live["audio_in"] += sent.audio_bytes
         self._record.live["untranscribed_in"] += sent.audio_bytes
-        return _Arrived(message, data, work, given, sent)
+        return _Arrived(message, data, work, parsed, sent)
+
+    def _client_message(self, message: object) -> ClientMessage:
+        sent = ClientMessage(message)
+        check_items(sent.request, self._most_items, TOO_MANY)
+        return sent
 
     async def _send_texts(self, texts: Sequence["_Arrived"]) -> None:
         """Judge and send texts that follow each other, together as long as hooks leave them alone.
@@ -240,7 +234,7 @@ class LiveSession:
         ApiError or SessionStoppedError.
         """
         if len(texts) == 1:
-            await self._send_upstream(texts[0], await self._judged(texts[0]))
+            await self._send_upstream(texts[0], await self._judge_message(texts[0]))
         elif texts:
             joined = one_turn([each.sent for each in texts])
             self._note_work("in", sum(each.work for each in texts))
@@ -252,94 +246,35 @@ class LiveSession:
                 await self._send_texts(texts[:half])
                 await self._send_texts(texts[half:])
 
-    async def _judged(self, arrived: "_Arrived") -> JsonObject:
+    async def _are_left_alone(self, request: JsonObject, size: int) -> bool:
+        """Return whether BeforeModel hooks leave alone what a client says. Raises ApiError if they end it."""
+        await self._call.steps.pause()
+        self._count_text(size + self._client_text.size)
+        async with self._judging:
+            shown, edited = await self._shown_to_hooks(request, size)
+            if not await self._call.steps.run(same, edited, shown):
+                return False
+            self._client_text.latest(request, shown, shown)
+            return True
+
+    async def _judge_message(self, arrived: "_Arrived") -> JsonObject:
         """Return what hooks leave of a message. Raises ApiError or SessionStoppedError."""
         sent, size, steps = arrived.sent, len(arrived.data), self._call.steps
         if sent.request is None:
             return sent.message
         await steps.pause()
-        self._count_text(size + self._said.size)
+        self._count_text(size + self._client_text.size)
         self._note_work("in", arrived.work)
         await steps.run(check_references, sent.request, self._call.services.config)
         try:
             if sent.kind == "setup":
                 return await self._set_up(sent)
             request = sent.request
-            if self._results is not None:
-                request = await self._judge_results(request, self._results)
+            if self._result_events is not None:
+                request = await self._judge_results(request, self._result_events)
             return await steps.run(sent.edited, await self._judge_request(request, size))
         except EditError as error:
             raise _no_place(error, BeforeModel.name) from None
-
-    async def _send_upstream(self, arrived: "_Arrived", judged: JsonObject) -> None:
-        """Send what hooks have left of a message of the client."""
-        data = arrived.data
-        if judged is not arrived.given:
-            data = await self._call.steps.run_for(arrived.work, dumps, judged)
-        self._unreported += passing_use(len(data), arrived.sent.audio_bytes, is_answer=False)
-        await _send(self._upstream, data, as_text=isinstance(arrived.message, str))
-
-    def _client_message(self, message: object) -> ClientMessage:
-        sent = ClientMessage(message)
-        check_items(sent.request, self._most_items, TOO_MANY)
-        return sent
-
-    async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
-        """Return the request with its tool results after AfterTool hooks.
-
-        Raises ApiError or SessionStoppedError.
-        """
-        contents, steps = read_list(request, "contents"), self._call.steps
-        judged: dict[int, JsonObject] = {}  # by the IDs of the objects in their place
-        for each in await steps.run(tool_results, contents):
-            await steps.pause()
-            tool_call = each.call or self._called.get(str(read(each.response, "id")), {})
-            with steps.judging(each.response):
-                judged[id(each.part)] = await _judge_result(each.part, tool_call, events)
-        new = [_with_parts(turn, judged) for turn in contents]
-        return request if same_items(new, contents) else write(request, "contents", new)
-
-    def _count_text(self, size: int) -> None:
-        """Count judged bytes, also those that are judged again: a session costs no more than one call."""
-        self._judged_bytes += size
-        most = self._call.services.config.limits.body
-        if self._judged_bytes > most:
-            raise body_refused(
-                f"the messages of a session must not exceed {most} bytes, with {self._said.size} before "
-                "each that are judged again, not counting audio"
-            )
-
-    async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
-        """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""
-        async with self._judging:
-            shown, edited = await self._shown_to_hooks(request, size)
-            try:
-                return self._said.latest(request, shown, edited)
-            except EditError as error:
-                raise _no_place(error, BeforeModel.name) from None
-
-    async def _are_left_alone(self, request: JsonObject, size: int) -> bool:
-        """Return whether BeforeModel hooks leave alone what a client says. Raises ApiError if they end it."""
-        await self._call.steps.pause()
-        self._count_text(size + self._said.size)
-        async with self._judging:
-            shown, edited = await self._shown_to_hooks(request, size)
-            if not await self._call.steps.run(same, edited, shown):
-                return False
-            self._said.latest(request, shown, shown)
-            return True
-
-    async def _shown_to_hooks(self, request: JsonObject, size: int) -> tuple[JsonObject, JsonObject]:
-        """Return what BeforeModel hooks are shown of a request, and what they leave of that."""
-        await self._call.expect_use(self._judge.session, {**request, "generationConfig": self._config})
-        self._count_unreported()
-        await self._call.check_key_limits(self._model)
-        shown = self._said.continued(request)
-        event = BeforeModel(self._model, shown)
-        outcome = await self._judge.fire(event, size)
-        self._judge.raise_if_ended(outcome.verdict, event.name)
-        self._shown = SharedValue(show_request(self._model, outcome.event.body))
-        return shown, outcome.event.body
 
     async def _set_up(self, sent: ClientMessage) -> JsonObject:
         """Return the message that begins the session, after its hooks, with transcriptions of all speech."""
@@ -350,19 +285,73 @@ class LiveSession:
         judge.raise_if_ended(before.verdict, BeforeModel.name)
         model, request = before.event.model, before.event.body
         await self._call.check_key_limits(model)
-        request, allowed = _going_on(await select_tools(judge, model, request))
+        request, allowed = _value_or_raise(await select_tools(judge, model, request))
         if allowed is not None:
             self._rules.append(AllowedTools(allowed, self._record, asks_again=False))
         steps = self._call.steps
-        if self._tools.listens_to(BeforeTool.name):
+        if self._tool_judge.listens_to(BeforeTool.name):
             descriptions = await steps.run(declared_descriptions, request)
-            self._rules.append(ToolCallEvents(self._tools, descriptions))
+            self._rules.append(ToolCallEvents(self._tool_judge, descriptions))
         self._model = model
         self._record.note_model(model)
         self._config = read_object(request, "generationConfig")
         edited = await steps.run(sent.edited, request)
         setup = read(edited, "setup")
         return sent.with_body(with_transcriptions(with_model(route, model, setup)))
+
+    async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
+        """Return the request with its tool results after AfterTool hooks.
+
+        Raises ApiError or SessionStoppedError.
+        """
+        contents, steps = read_list(request, "contents"), self._call.steps
+        judged: dict[int, JsonObject] = {}  # by the IDs of the objects in their place
+        for each in await steps.run(tool_results, contents):
+            await steps.pause()
+            tool_call = each.call or self._known_calls.get(str(read(each.response, "id")), {})
+            with steps.judging(each.response):
+                judged[id(each.part)] = await _judge_result(each.part, tool_call, events)
+        new = [_with_parts(turn, judged) for turn in contents]
+        return request if same_items(new, contents) else write(request, "contents", new)
+
+    async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
+        """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""
+        async with self._judging:
+            shown, edited = await self._shown_to_hooks(request, size)
+            try:
+                return self._client_text.latest(request, shown, edited)
+            except EditError as error:
+                raise _no_place(error, BeforeModel.name) from None
+
+    async def _shown_to_hooks(self, request: JsonObject, size: int) -> tuple[JsonObject, JsonObject]:
+        """Return what BeforeModel hooks are shown of a request, and what they leave of that."""
+        await self._call.expect_use(self._judge.session, {**request, "generationConfig": self._config})
+        self._count_unreported()
+        await self._call.check_key_limits(self._model)
+        shown = self._client_text.continued(request)
+        event = BeforeModel(self._model, shown)
+        outcome = await self._judge.fire(event, size)
+        self._judge.raise_if_ended(outcome.verdict, event.name)
+        self._shown_request = SharedValue(show_request(self._model, outcome.event.body))
+        return shown, outcome.event.body
+
+    def _count_text(self, size: int) -> None:
+        """Count judged bytes, also those that are judged again: a session costs no more than one call."""
+        self._judged_bytes += size
+        most, before = self._call.services.config.limits.body, self._client_text.size
+        if self._judged_bytes > most:
+            raise body_refused(
+                f"the messages of a session must not exceed {most} bytes, with {before} before "
+                "each that are judged again, not counting audio"
+            )
+
+    async def _send_upstream(self, arrived: "_Arrived", judged: JsonObject) -> None:
+        """Send what hooks have left of a message of the client."""
+        data = arrived.data
+        if judged is not arrived.parsed:
+            data = await self._call.steps.run_for(arrived.work, dumps, judged)
+        self._unreported += passing_use(len(data), arrived.sent.audio_bytes, is_answer=False)
+        await _send(self._upstream, data, as_text=isinstance(arrived.message, str))
 
     # ---- the server's messages
 
@@ -372,7 +361,7 @@ class LiveSession:
         data = self._mask.data(data) if self._mask else data
         work = work_of(data)
         try:
-            parsed, server = await self._parsed(data, work, self._server_message)
+            parsed, server = await self._parse(data, work, self._server_message)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
         self._record.live["media_out"] += server.media_bytes
@@ -396,37 +385,10 @@ class LiveSession:
             await self._check_limits()
 
     def _server_message(self, message: object) -> ServerMessage:
-        server = ServerMessage(message, self._called)
+        server = ServerMessage(message, self._known_calls)
         items = {"parts": read_list(server.turn, "parts"), "tool_calls": server.calls}
         check_items(items, self._most_items, TOO_MANY)
         return server
-
-    def _count_usage(self, metadata: JsonObject) -> None:
-        """Count the tokens of a message. A server counts those of each answer once, with its whole prompt."""
-        if metadata:
-            self._record.usage += read_usage(metadata)
-            self._record.estimated_usage -= self._counted  # the usage includes it
-            self._unreported = self._counted = NO_USAGE
-            self._call.services.settle_usage(self._record, continues=True)
-
-    def _count_unreported(self) -> None:
-        """Count the estimate for what has passed since the last usage, because none may follow."""
-        if self._unreported != self._counted:
-            self._record.estimated_usage += self._unreported - self._counted
-            self._counted = self._unreported
-            self._call.services.settle_usage(self._record, continues=True)
-
-    async def _check_limits(self) -> None:
-        """Check the limits before the next turn. Raises ApiError or SessionStoppedError if one is reached."""
-        await self._call.check_key_limits(self._model)
-        for check in self._judge.session.call_state.before_turn.values():
-            try:
-                reason = await check()
-            except StoreError as error:
-                log.error("%s", error)
-                reason = _UNCHECKED
-            if reason:
-                _going_on(self._judge.end_with(Verdict("deny", reason=reason)))
 
     def _is_complete(self, latest: ServerMessage) -> bool:
         """Return whether the messages that are held back can be judged, including the latest.
@@ -476,7 +438,7 @@ class LiveSession:
         """Return a candidate after AfterModel hooks; the same object if they left it alone."""
         shown = self._turn.continued(kind, candidate)
         response = checked_answer({"candidates": [shown]})
-        event = AfterModel(self._shown, response, self._model)
+        event = AfterModel(self._shown_request, response, self._model)
         outcome = await self._judge.fire(event, len(await self._call.steps.run(dumps, response)))
         self._judge.raise_if_ended(outcome.verdict, event.name)
         try:
@@ -496,7 +458,7 @@ class LiveSession:
         blocked: list[tuple[JsonObject, str]] = []
         for tool_call in calls:
             await self._call.steps.pause()
-            decided = _going_on(await apply_rules(self._rules, tool_call))
+            decided = _value_or_raise(await apply_rules(self._rules, tool_call))
             if isinstance(decided, BlockedCall):
                 blocked.append((tool_call, BLOCKED.format(decided.reason)))
             else:
@@ -511,15 +473,58 @@ class LiveSession:
         """
         for call in calls:
             if (name := read(call, "id")) is not None:
-                self._called[str(name)] = call if self._results is not None else {}
-        while len(self._called) > _MAX_CALLS:
-            del self._called[next(iter(self._called))]
+                self._known_calls[str(name)] = call if self._result_events is not None else {}
+        while len(self._known_calls) > _MAX_CALLS:
+            del self._known_calls[next(iter(self._known_calls))]
 
     async def _send_to_client(self, message: JsonObject, data: bytes | None) -> None:
         """Send a message, or its bytes if they are those that arrived. An empty message is not sent."""
         if message:
             await self._call.steps.pause()
             await _send(self._client, encode_answer(message) if data is None else data, as_text=False)
+
+    # ---- in both directions
+
+    async def _parse(self, data: bytes, work: int, read_message: Callable[[object], M]) -> tuple[object, M]:
+        """Return the JSON of a message, and what `read_message` makes of it. Raises BodyError."""
+
+        def parse() -> tuple[object, M]:
+            value = loads(data, self._bounds)
+            return value, read_message(value)
+
+        return await self._call.steps.run_for(work, parse)
+
+    def _note_work(self, direction: Literal["in", "out"], work: int) -> None:
+        """Note the work of what is judged now in a direction: it decides where all steps run."""
+        self._work[direction] = work
+        self._call.steps.work = max(self._work.values())
+
+    def _count_usage(self, metadata: JsonObject) -> None:
+        """Count the tokens of a message. A server counts those of each answer once, with its whole prompt."""
+        if metadata:
+            self._record.usage += read_usage(metadata)
+            self._record.estimated_usage -= self._counted  # the usage includes it
+            self._unreported = self._counted = NO_USAGE
+            self._call.services.settle_usage(self._record, continues=True)
+
+    def _count_unreported(self) -> None:
+        """Count the estimate for what has passed since the last usage, because none may follow."""
+        if self._unreported != self._counted:
+            self._record.estimated_usage += self._unreported - self._counted
+            self._counted = self._unreported
+            self._call.services.settle_usage(self._record, continues=True)
+
+    async def _check_limits(self) -> None:
+        """Check the limits before the next turn. Raises ApiError or SessionStoppedError if one is reached."""
+        await self._call.check_key_limits(self._model)
+        for check in self._judge.session.call_state.before_turn.values():
+            try:
+                reason = await check()
+            except StoreError as error:
+                log.error("%s", error)
+                reason = _UNCHECKED
+            if reason:
+                _value_or_raise(self._judge.end_with(Verdict("deny", reason=reason)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,18 +535,15 @@ class _Arrived:
     data: bytes
     work: int
     """See SMALL_BODY."""
-    given: object
+    parsed: object
     sent: ClientMessage
-
-
-T = TypeVar("T")
 
 
 class SessionStoppedError(Exception):
     """Raised where a direction of a session ends because a hook stops the agent. Its text is the reason."""
 
 
-def _going_on(judged: T | Ended) -> T:
+def _value_or_raise(judged: T | Ended) -> T:
     """Return what hooks have judged. Raises ApiError or SessionStoppedError if they end the session."""
     if isinstance(judged, Replacement):
         raise SessionStoppedError(judged.text)
@@ -553,7 +555,7 @@ def _going_on(judged: T | Ended) -> T:
 async def _judge_result(part: JsonObject, tool_call: JsonObject, events: ToolResultEvents) -> JsonObject:
     """Return the part of a tool's result after AfterTool hooks; the same object if they left it alone."""
     result = read_object(part, "functionResponse")
-    effect = _going_on(await events.judge_result(tool_call, part))
+    effect = _value_or_raise(await events.judge_result(tool_call, part))
     new = effect.response or result
     if effect.contexts:  # messages with results may contain nothing else
         context = "\n".join(map(mark_context, effect.contexts))
@@ -580,9 +582,9 @@ def _only_candidate(response: JsonObject) -> JsonObject:
     return candidates[0] if candidates else {}
 
 
-def _fitting(reason: bytes) -> bytes:
+def _close_reason(reason: bytes) -> bytes:
     """Return as much of a reason as fits when a WebSocket is closed."""
-    return reason[:_CLOSE_REASON].decode(errors="ignore").encode()
+    return reason[:_MAX_REASON].decode(errors="ignore").encode()
 
 
 def _bytes_of(message: str | bytes) -> bytes:

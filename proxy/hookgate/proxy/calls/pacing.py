@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.session import Steps
-from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, is_large
+from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, is_large, stream_slices
 from hookgate.proxy.server.turns import Turn, run_holding
 from hookgate.translator.fields import JsonObject
 
@@ -154,6 +154,14 @@ class CallSteps(Steps):
         if time.perf_counter() >= self._slice_ends:
             await self._slices.wait_turn(self._turn)
             self._slice_ends = time.perf_counter() + SLICE
+
+    async def run_in_slices(self, step: Callable[[bytes], None], chunk: bytes) -> None:
+        """Call a step with each slice of a part of an answer, and let other calls run in between."""
+        slices = stream_slices(chunk)
+        for each in slices:
+            if len(slices) > 1:
+                await self.pause()
+            step(each)
 
     @contextmanager
     def judging(self, part: JsonObject) -> Iterator[None]:

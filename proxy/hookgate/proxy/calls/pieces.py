@@ -64,12 +64,7 @@ class Piece:
 
 def visible_text(pieces: Sequence[Piece]) -> str:
     """Return the text of the first candidate in these pieces, without thoughts."""
-    return visible_text_of([piece.response for piece in pieces if piece.body is not None])
-
-
-def visible_text_of(responses: Sequence[JsonObject]) -> str:
-    """Return the text of the first candidate in these responses, without thoughts."""
-    return join_texts(responses).get(TextChannel(0, thought=False), "")
+    return join_texts(responses_of(pieces)).get(TextChannel(0, thought=False), "")
 
 
 def responses_of(pieces: Sequence[Piece]) -> list[JsonObject]:

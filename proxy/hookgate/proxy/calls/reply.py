@@ -1,21 +1,17 @@
 """The answer to one client: of the gateway itself, or what its hooks have let pass."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, nullcontext
 
 from aiohttp import web
 from multidict import CIMultiDict
 
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, as_value
-from hookgate.proxy.config import StreamSettings
 from hookgate.proxy.errors import UPSTREAM_FAILED, ApiError
-from hookgate.proxy.observe.answer_meter import AnswerMeter
-from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
-from hookgate.proxy.server.bodies import stream_slices
 from hookgate.translator import Framing
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import encode_answer
@@ -37,18 +33,10 @@ class Reply:
     If the upstream fails, the stream ends with an error, and its connection is closed.
     """
 
-    def __init__(
-        self,
-        request: web.BaseRequest,
-        framing: Framing | None,
-        adapter: DialectAdapter,
-        observers: Sequence[CallObserver] = (),
-    ) -> None:
-        """Everything that is sent to the client is passed to `observers`."""
+    def __init__(self, call: Call, framing: Framing | None, adapter: DialectAdapter) -> None:
         self.framing = framing
         """The framing of a stream; None for a call with one whole answer."""
-        self._request = request
-        self._adapter, self._observers = adapter, observers
+        self._call, self._request, self._adapter = call, call.request, adapter
         self._headers: Mapping[str, str] = {}
         self._starting = asyncio.Lock()
         self._quiet_since = 0.0
@@ -59,55 +47,69 @@ class Reply:
     def started(self) -> bool:
         return self._response is not None
 
-    # ---- whole answers
+    @asynccontextmanager
+    async def answering(self) -> AsyncIterator[None]:
+        """Send keep-alives while the block makes the answer, and the error that it raises, if any."""
+        async with nullcontext() if self.framing is None else self._keeping_alive(self.framing):
+            try:
+                yield
+            except ApiError as error:
+                await self.end(as_value(error))
 
-    async def send_answer(self, body: JsonObject) -> None:
-        """Send `body` as the whole answer, or as the last event of the stream."""
-        await self._send_last(self._adapter.answer(body))
+    @asynccontextmanager
+    async def _keeping_alive(self, framing: Framing) -> AsyncIterator[None]:
+        """Start a stream when its headers are due, and send keep-alives during long silences."""
+        self._quiet_since = asyncio.get_running_loop().time()
+        task = asyncio.create_task(self._send_keep_alives(framing))
+        try:
+            yield
+        finally:
+            try:
+                async with self._starting:
+                    pass  # headers that are being sent are sent to their end
+            finally:
+                task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # the client may have disconnected; the next write reports it
 
-    async def _send_last(self, body: JsonObject) -> None:
-        data = encode_answer(body)
-        if self.framing is None:
-            await self.send_whole(200, _JSON, data)
-        else:
-            await self.write(self.framing.event(data) + self.framing.end())
+    async def _send_keep_alives(self, framing: Framing) -> None:
+        loop, settings = asyncio.get_running_loop(), self._call.services.config.streams
+        while not self._keep_alives_stopped:
+            limit = settings.keep_alive if self.started else settings.header_timeout
+            quiet = loop.time() - self._quiet_since
+            if quiet >= limit:
+                await self._write_keep_alive(framing)
+            else:
+                # Not longer than the shorter limit, which applies as soon as the stream has started.
+                await asyncio.sleep(min(limit - quiet, settings.keep_alive))
 
-    async def send_error(self, error: ApiError) -> None:
-        """Send an error, as the last event if the stream has started."""
-        if await self.send_whole(error.code, _JSON, error.body()):
-            return
-        if error.reason in UPSTREAM_FAILED:
-            await self.fail(error.body())
-        else:
-            await self._send_last(self._adapter.failure(error.message))
+    async def _write_keep_alive(self, framing: Framing) -> None:
+        response = self._response or await self._start_stream()
+        if not self._keep_alives_stopped:
+            await self._write_to(response, framing.keep_alive())
 
-    async def fail(self, error: bytes) -> None:
-        """End the stream with an error, JSON on one line. The connection is closed: clients ignore some."""
-        if self.framing is not None:
-            await self.write(self.framing.error(error))
-        self.cut_off()
+    def stop_keep_alives(self) -> None:
+        """Switch to unmodified copying: no keep-alives from now on."""
+        self._keep_alives_stopped = True
+
+    # ---- an answer of the upstream
 
     async def send_whole(self, status: int, headers: Mapping[str, str], body: bytes) -> bool:
         """Send a body. Returns False, and sends nothing, if a stream has started."""
         async with self._starting:
             if self._response is not None:
                 return False
-            for observer in self._observers:
+            for observer in self._call.observers:
                 observer.on_client_bytes(body)
             response = web.Response(status=status, headers=headers, body=body)
             await response.prepare(self._request)
             self._response = response
             return True
 
-    # ---- streams
-
     def set_headers(self, headers: Mapping[str, str]) -> None:
         """Set headers of the stream, which has not started."""
         self._headers = headers
-
-    def stop_keep_alives(self) -> None:
-        """Switch to unmodified copying: no keep-alives from now on."""
-        self._keep_alives_stopped = True
 
     async def write(self, data: bytes) -> None:
         """Write stream bytes; starts the stream."""
@@ -115,19 +117,6 @@ class Reply:
             return
         response = self._response or await self._start_stream()
         await self._write_to(response, self.framing.after_keep_alive(data) if self.framing else data)
-
-    async def _write_keep_alive(self, framing: Framing) -> None:
-        response = self._response or await self._start_stream()
-        if not self._keep_alives_stopped:
-            await self._write_to(response, framing.keep_alive())
-
-    async def _write_to(self, response: web.StreamResponse, data: bytes) -> None:
-        if not data:
-            return
-        self._quiet_since = asyncio.get_running_loop().time()
-        for observer in self._observers:
-            observer.on_client_bytes(data)
-        await response.write(data)
 
     async def _start_stream(self) -> web.StreamResponse:
         async with self._starting:  # the keep-alive may start it at the same moment
@@ -141,6 +130,56 @@ class Reply:
                 self._response = response  # only now: others may write to it at once
         return self._response
 
+    async def _write_to(self, response: web.StreamResponse, data: bytes) -> None:
+        if not data:
+            return
+        self._quiet_since = asyncio.get_running_loop().time()
+        for observer in self._call.observers:
+            observer.on_client_bytes(data)
+        await response.write(data)
+
+    # ---- the end
+
+    async def end(self, ended: Ended) -> None:
+        """Send a hook's answer or an error, which ends the call."""
+        if isinstance(ended, ApiError):
+            self._call.services.note_error(self._call.record, ended)
+            await self._send_error(ended)
+            return
+        answer, record = ended.answer, self._call.record
+        if record.session is not None:  # the hook's answer may contain pseudonyms
+            answer = record.session.call_state.restore_pseudonyms(answer)
+        if not ended.is_complete:
+            answer = {**answer, "modelVersion": record.model}
+            answer = answer if self.framing is not None else _with_usage(answer, record.usage)
+        await self._send_last(self._adapter.answer(answer))
+
+    async def _send_error(self, error: ApiError) -> None:
+        """Send an error, as the last event if the stream has started."""
+        if await self.send_whole(error.code, _JSON, error.body()):
+            return
+        if error.reason in UPSTREAM_FAILED:
+            await self.fail(error.body())
+        else:
+            await self._send_last(self._adapter.failure(error.message))
+
+    async def _send_last(self, body: JsonObject) -> None:
+        data = encode_answer(body)
+        if self.framing is None:
+            await self.send_whole(200, _JSON, data)
+        else:
+            await self.write(self.framing.event(data) + self.framing.end())
+
+    async def fail(self, error: bytes) -> None:
+        """End the stream with an error, JSON on one line. The connection is closed: clients ignore some."""
+        if self.framing is not None:
+            await self.write(self.framing.error(error))
+        self.cut_off()
+
+    def cut_off(self) -> None:
+        """Close the connection after what has been written, so that the client detects the missing end."""
+        close_mid_answer(self._request)
+
     async def finish(self) -> web.StreamResponse:
         """End the answer; a stream without events ends as an empty one."""
         response = self._response or await self._start_stream()
@@ -148,70 +187,6 @@ class Reply:
             await self._write_to(response, self.framing.after_keep_alive(b""))
         await response.write_eof()
         return response
-
-    def cut_off(self) -> None:
-        """Close the connection after what has been written, so that the client detects the missing end."""
-        close_mid_answer(self._request)
-
-    def sending_keep_alives(self, settings: StreamSettings) -> AbstractAsyncContextManager[None]:
-        """Start a pending stream when its headers are due, and send keep-alives during long silences."""
-        return nullcontext() if self.framing is None else self._keeping_alive(self.framing, settings)
-
-    @asynccontextmanager
-    async def _keeping_alive(self, framing: Framing, settings: StreamSettings) -> AsyncIterator[None]:
-        self._quiet_since = asyncio.get_running_loop().time()
-        task = asyncio.create_task(self._send_keep_alives(framing, settings))
-        try:
-            yield
-        finally:
-            try:
-                async with self._starting:
-                    pass  # headers that are being sent are sent to their end
-            finally:
-                task.cancel()
-            await asyncio.wait([task])
-            if not task.cancelled():
-                task.exception()  # the client may have disconnected; the next write reports it
-
-    async def _send_keep_alives(self, framing: Framing, settings: StreamSettings) -> None:
-        loop = asyncio.get_running_loop()
-        while not self._keep_alives_stopped:
-            limit = settings.keep_alive if self.started else settings.header_timeout
-            quiet = loop.time() - self._quiet_since
-            if quiet >= limit:
-                await self._write_keep_alive(framing)
-            else:
-                # Not longer than the shorter limit, which applies as soon as the stream has started.
-                await asyncio.sleep(min(limit - quiet, settings.keep_alive))
-
-
-# ---- answers of the upstream
-
-
-@asynccontextmanager
-async def answering(call: Call, reply: Reply) -> AsyncIterator[None]:
-    """Send keep-alives to the client while the block runs, and the error that it raises, if any."""
-    async with reply.sending_keep_alives(call.services.config.streams):
-        try:
-            yield
-        except ApiError as error:
-            await end_call(call, reply, as_value(error))
-
-
-async def end_call(call: Call, reply: Reply, ended: Ended) -> None:
-    """Send the client a hook's answer or an error, which ends the call."""
-    record = call.record
-    if isinstance(ended, ApiError):
-        call.services.note_error(record, ended)
-        await reply.send_error(ended)
-        return
-    answer, session = ended.answer, record.session
-    if session is not None:  # the hook's answer may contain pseudonyms
-        answer = session.call_state.restore_pseudonyms(answer)
-    if not ended.is_complete:
-        answer = {**answer, "modelVersion": record.model}
-        answer = answer if reply.framing is not None else _with_usage(answer, record.usage)
-    await reply.send_answer(answer)
 
 
 def _with_usage(answer: JsonObject, usage: Usage) -> JsonObject:
@@ -222,12 +197,3 @@ def _with_usage(answer: JsonObject, usage: Usage) -> JsonObject:
         "totalTokenCount": usage.input_tokens + usage.output_tokens,
     }
     return {"usageMetadata": counts, **answer}
-
-
-async def meter_chunk(call: Call, meter: AnswerMeter, chunk: bytes) -> None:
-    """Show a chunk of an answer to the meter, and let other calls run if that takes long."""
-    slices = stream_slices(chunk)
-    for each in slices:
-        if len(slices) > 1:
-            await call.steps.pause()
-        meter.feed(each)

@@ -78,24 +78,6 @@ class ScreenStage:
         """Judge a complete answer."""
         return await self._screen_pieces(pieces, last=True)
 
-    async def redact_error(self, data: bytes) -> bytes:
-        """Redact an upstream error; returns the same object if unchanged. Raises Withheld if denied."""
-        if self._screen.slow or len(data) > _THREAD_BYTES or work_of(data) > SMALL_BODY:
-            return await self._steps.run_long(self._read_and_redact, data)
-        value = _read_error(data)
-        if len(data) > _QUICK_BYTES and self._screen.takes_long([value]):
-            return await self._steps.run_long(self._read_and_redact, data)
-        return self._redact_value(data, value)
-
-    def _read_and_redact(self, data: bytes) -> bytes:
-        return self._redact_value(data, _read_error(data))
-
-    def _redact_value(self, data: bytes, value: Any) -> bytes:
-        new = self._screen.redact(value)
-        if new is value:
-            return data
-        return new.encode() if isinstance(value, str) else encode_answer(new)
-
     async def _screen_pieces(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> Passed:
         try:
             return await self._pass_through_screen(batch, last=last, cut_off=cut_off)
@@ -173,6 +155,24 @@ class ScreenStage:
             redacted = await self.redact_error(original) if original else original
             self._endings.append(piece if redacted is original else replace(piece, error=redacted))
         return blank
+
+    async def redact_error(self, data: bytes) -> bytes:
+        """Redact an upstream error; returns the same object if unchanged. Raises Withheld if denied."""
+        if self._screen.slow or len(data) > _THREAD_BYTES or work_of(data) > SMALL_BODY:
+            return await self._steps.run_long(self._read_and_redact, data)
+        value = _read_error(data)
+        if len(data) > _QUICK_BYTES and self._screen.takes_long([value]):
+            return await self._steps.run_long(self._read_and_redact, data)
+        return self._redact_value(data, value)
+
+    def _read_and_redact(self, data: bytes) -> bytes:
+        return self._redact_value(data, _read_error(data))
+
+    def _redact_value(self, data: bytes, value: Any) -> bytes:
+        new = self._screen.redact(value)
+        if new is value:
+            return data
+        return new.encode() if isinstance(value, str) else encode_answer(new)
 
 
 def _portions(pieces: Sequence[Piece]) -> list[list[Piece]]:

@@ -75,21 +75,51 @@ class GatewayServices:
         self.long_steps = LongSteps()
         self.transcripts = open_transcripts(config.transcripts, find_sources(config.hooks).state)
 
-    def settle_usage(self, record: CallRecord, *, continues: bool = False) -> None:
-        """Report to policies what a call has used since the last report, and add its price to the cost.
+    # ---- while a call lasts
 
-        `continues` says that the call has not ended.
-        """
-        counted = record.counted_usage
-        used, record.settled_usage = counted - record.settled_usage, counted
-        cost = None
-        if self.prices:
-            model = priced_model(self.prices, record.model, record.answered_by)
-            cost = self.prices.cost(model, used.input_tokens, used.output_tokens, used.cached_tokens)
-            record.cost = cost if cost is None or record.cost is None else record.cost + cost
-        end = _call_end(record, used, cost, continues=continues)
-        callbacks = record.call_state.at_end if record.call_state else ()
-        _notify([*callbacks, *record.at_use], end)
+    def decide_whether_audited(self, record: CallRecord, method: str, route: Route) -> None:
+        """Decide whether a call is audited, as the configuration and its route say."""
+        if self.audit is None:
+            record.advance_audit(AuditState.NOT_AUDITED)
+        else:
+            self.audit.decide_whether_audited(record, method, route)
+
+    async def record_start(self, record: CallRecord) -> None:
+        """Wait until the start of a call is on disk. Raises ApiError if that fails."""
+        if self.audit is not None:
+            await self.audit.record_start(record)
+
+    async def record_event(self, record: CallRecord) -> None:
+        """Record a shim's event before it is answered. Raises ApiError if that fails."""
+        if self.audit is not None:
+            await self.audit.record_event(record, 200)
+
+    def note_error(self, record: CallRecord, error: ApiError) -> None:
+        """Record and log an error that ends a call, whether or not it can still be sent to the client."""
+        record.note_error(error)
+        note_cause(error.cause)
+        if isinstance(error, NoAnswerError):
+            log.warning("no answer from %s: %s", error.origin, error.why)
+        elif error.reason in UPSTREAM_FAILED:
+            log.warning("the upstream's answer failed: %s", error.audit_text)
+
+    def note_upstream_failure(self, record: CallRecord, failure: str) -> None:
+        """Record and log that the upstream failed in an answer whose status was a success."""
+        record.outcome = "failed"
+        record.reasons["gateway"] = f"{UPSTREAM_BROKE}: {failure}"
+        note_cause(UPSTREAM_BROKE)
+        log.warning("the upstream failed during its answer: %s", failure)
+
+    def note_cached(self, name: str, tokens: int) -> None:
+        """Remember the tokens of cached contents, for calls that use them."""
+        if not name or not tokens:
+            return
+        self.cached_tokens.pop(name, None)
+        if len(self.cached_tokens) >= _MAX_CACHES:
+            del self.cached_tokens[next(iter(self.cached_tokens))]
+        self.cached_tokens[name] = tokens
+
+    # ---- at its end
 
     def settle(self, record: CallRecord) -> None:
         """Settle a call that has ended: compute its cost, notify policies, and keep its receipt."""
@@ -119,14 +149,21 @@ class GatewayServices:
         price = "; the price table has no price for it, so that of the other one is used" if unpriced else ""
         log.warning("calls to %s are answered by %s%s", asked, answered_by, price)
 
-    def note_cached(self, name: str, tokens: int) -> None:
-        """Remember the tokens of cached contents, for calls that use them."""
-        if not name or not tokens:
-            return
-        self.cached_tokens.pop(name, None)
-        if len(self.cached_tokens) >= _MAX_CACHES:
-            del self.cached_tokens[next(iter(self.cached_tokens))]
-        self.cached_tokens[name] = tokens
+    def settle_usage(self, record: CallRecord, *, continues: bool = False) -> None:
+        """Report to policies what a call has used since the last report, and add its price to the cost.
+
+        `continues` says that the call has not ended.
+        """
+        counted = record.counted_usage
+        used, record.settled_usage = counted - record.settled_usage, counted
+        cost = None
+        if self.prices:
+            model = priced_model(self.prices, record.model, record.answered_by)
+            cost = self.prices.cost(model, used.input_tokens, used.output_tokens, used.cached_tokens)
+            record.cost = cost if cost is None or record.cost is None else record.cost + cost
+        end = _call_end(record, used, cost, continues=continues)
+        callbacks = record.call_state.at_end if record.call_state else ()
+        _notify([*callbacks, *record.at_use], end)
 
     async def receipt_for(self, receipt_id: str, key: str) -> JsonObject | None:
         """Return a receipt of a key, or None. It may be one of another gateway with the same audit."""
@@ -134,39 +171,6 @@ class GatewayServices:
         if found is None and self.audit is not None:
             return await self.audit.receipt_for(receipt_id, key)
         return found
-
-    def note_error(self, record: CallRecord, error: ApiError) -> None:
-        """Record and log an error that ends a call, whether or not it can still be sent to the client."""
-        record.note_error(error)
-        note_cause(error.cause)
-        if isinstance(error, NoAnswerError):
-            log.warning("no answer from %s: %s", error.origin, error.why)
-        elif error.reason in UPSTREAM_FAILED:
-            log.warning("the upstream's answer failed: %s", error.audit_text)
-
-    def note_upstream_failure(self, record: CallRecord, failure: str) -> None:
-        """Record and log that the upstream failed in an answer whose status was a success."""
-        record.outcome = "failed"
-        record.reasons["gateway"] = f"{UPSTREAM_BROKE}: {failure}"
-        note_cause(UPSTREAM_BROKE)
-        log.warning("the upstream failed during its answer: %s", failure)
-
-    def decide_whether_audited(self, record: CallRecord, method: str, route: Route) -> None:
-        """Decide whether a call is audited, as the configuration and its route say."""
-        if self.audit is None:
-            record.advance_audit(AuditState.NOT_AUDITED)
-        else:
-            self.audit.decide_whether_audited(record, method, route)
-
-    async def record_start(self, record: CallRecord) -> None:
-        """Wait until the start of a call is on disk. Raises ApiError if that fails."""
-        if self.audit is not None:
-            await self.audit.record_start(record)
-
-    async def record_event(self, record: CallRecord) -> None:
-        """Record a shim's event before it is answered. Raises ApiError if that fails."""
-        if self.audit is not None:
-            await self.audit.record_event(record, 200)
 
 
 def _call_end(record: CallRecord, used: Usage, cost: float | None, *, continues: bool = False) -> CallEnd:

@@ -10,7 +10,7 @@ from typing import Protocol
 from hookgate.hooks import BeforeTool, BeforeToolSelection
 from hookgate.hooks.session import CallState
 from hookgate.proxy.calls.endings import AskAgain, Ended
-from hookgate.proxy.calls.judge import Judge
+from hookgate.proxy.calls.judge import NO_REASON, Judge
 from hookgate.proxy.observe.record import BlockedOutput, CallRecord
 from hookgate.proxy.server.bodies import MAX_ANSWER
 from hookgate.translator import ToolCallFilter
@@ -22,7 +22,6 @@ BLOCKED = "Tool execution blocked: {}"
 """The message that the model receives for a blocked call, as in Gemini CLI."""
 
 _SHOWN = "The tool {name!r} was not called: {reason}"
-_NO_REASON = "a hook denied it"
 _IN_PIECES = "its arguments are sent in pieces, which cannot be put together for hooks"
 
 _NOT_ALLOWED = "this tool is not allowed here"
@@ -99,7 +98,7 @@ class ToolCallEvents:
         if verdict.stop and (ended := self.judge.ended_by(verdict, BeforeTool.name)):
             return ended
         if verdict.denied:
-            reason = verdict.reason or _NO_REASON
+            reason = verdict.reason or NO_REASON
             return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again=True)
         return outcome.event.tool_input
 

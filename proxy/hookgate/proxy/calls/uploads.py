@@ -66,9 +66,9 @@ class UploadCalls:
         judge, open_session = await call.begin(self._engine, {})
         open_session.raise_if_stopped()
         if step.action == "start":
-            data = await self._start(step, judge)
+            data = await self._judge_description(step, judge)
         else:
-            data = await self._data(step, await call.read_data(), judge)
+            data = await self._judge_bytes(step, await call.read_data(), judge)
         headers = in_utf8(without_unjudged(to_upstream(request.headers, "identity")))
         try:
             async with call.send(route, headers, data) as answer:
@@ -81,7 +81,7 @@ class UploadCalls:
 
     # ---- the description of the file
 
-    async def _start(self, step: UploadStep, judge: Judge) -> bytes:
+    async def _judge_description(self, step: UploadStep, judge: Judge) -> bytes:
         """Return the description of the file after its hooks. Raises ApiError if it is refused."""
         forwarded = self._routes.file_bytes if self._routes.file_types else 0
         if step.declared_size is not None and step.declared_size > max(self._limits.text, forwarded):
@@ -101,7 +101,7 @@ class UploadCalls:
 
     # ---- its bytes
 
-    async def _data(self, step: UploadStep, data: bytes, judge: Judge) -> bytes:
+    async def _judge_bytes(self, step: UploadStep, data: bytes, judge: Judge) -> bytes:
         """Return the bytes after their hooks. Raises ApiError if they are refused."""
         if not data:
             return data
@@ -115,11 +115,11 @@ class UploadCalls:
                 "key with each request, or judge files with hooks that have no such conditions"
             )
         if step.offset:
-            self._forward(step, data, "")
+            self._pass_unjudged(step, data, "")
             return data
         text = await self._call.steps.run(partial(file_text, data, is_last=step.is_last))
         if text is None:
-            self._forward(step, data, media_type(data) or "unknown")
+            self._pass_unjudged(step, data, media_type(data) or "unknown")
             return data
         if not step.is_last or len(data) > self._limits.text:
             most = pluralize(self._limits.text, "byte")
@@ -128,7 +128,7 @@ class UploadCalls:
         edited = await self._judge_text(text, judge)
         return data if edited == text else _replaced(data, edited, step)
 
-    def _forward(self, step: UploadStep, data: bytes, kind: str) -> None:
+    def _pass_unjudged(self, step: UploadStep, data: bytes, kind: str) -> None:
         """Check and record bytes that are forwarded unjudged.
 
         `kind` is the type of the file, or empty if the bytes are not its beginning.

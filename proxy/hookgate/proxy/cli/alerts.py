@@ -53,22 +53,22 @@ def add_alerts(parser: argparse.ArgumentParser) -> None:
         add_state_flags(command)
 
 
-async def run_alerts(given: argparse.Namespace) -> int:
+async def run_alerts(args: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
-    if given.alerts_command == "secret":
+    if args.alerts_command == "secret":
         print(SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode())
         return 0
-    config = read_config(vars(given)).config
-    if given.alerts_command == "test":
-        return await _test(read_receivers(config.alerts), given.receiver)
+    config = read_config(vars(args)).config
+    if args.alerts_command == "test":
+        return await _test(read_receivers(config.alerts), args.receiver)
     state = find_sources(config.hooks).state
     url = Store(config.store, state).url()
     with contextlib.closing(AlertTable(open_alerts(url, state))) as table:
         rules = read_alert_rules(config.alerts)
-        if given.alerts_command == "list":
-            _list(rules, table, as_json=given.json)
+        if args.alerts_command == "list":
+            _list(rules, table, as_json=args.json)
             return 0
-        return _change(config, url, state, rules, table, given)
+        return _change(config, url, state, rules, table, args)
 
 
 def _list(rules: list[EvaluatedRule], table: AlertTable, *, as_json: bool) -> None:
@@ -120,25 +120,25 @@ def _change(  # noqa: PLR0913, PLR0917  # what a change needs
     state: Path,
     rules: list[EvaluatedRule],
     table: AlertTable,
-    given: argparse.Namespace,
+    args: argparse.Namespace,
 ) -> int:
     """Silence a rule or end its silence, and record that."""
     names = [rule.name for rule in rules]
-    is_silence = given.alerts_command == "silence"
-    seconds = _seconds(given.duration) if is_silence else 0
-    if given.rule not in names and (is_silence or given.rule not in table.silences(0)):
-        raise ValueError(_unknown("rule", given.rule, names))
-    by = operator_name(given.by)
+    is_silence = args.alerts_command == "silence"
+    seconds = _seconds(args.duration) if is_silence else 0
+    if args.rule not in names and (is_silence or args.rule not in table.silences(0)):
+        raise ValueError(_unknown("rule", args.rule, names))
+    by = operator_name(args.by)
     with recording_changes(config.audit, url, state, by) as record:
         if not is_silence:
-            had = table.unsilence(given.rule)
-            record("alerts.unsilence", rule=given.rule)
-            print(f"{given.rule} is not silent any more." if had else f"{given.rule} was not silent.")
+            had = table.unsilence(args.rule)
+            record("alerts.unsilence", rule=args.rule)
+            print(f"{args.rule} is not silent any more." if had else f"{args.rule} was not silent.")
             return 0
         until = int(time.time()) + seconds
-        table.silence(given.rule, until * 1000, by)
-        record("alerts.silence", rule=given.rule, seconds=seconds)
-        print(f"{given.rule} is silent until {utc_text(until, 'seconds')}.")
+        table.silence(args.rule, until * 1000, by)
+        record("alerts.silence", rule=args.rule, seconds=seconds)
+        print(f"{args.rule} is silent until {utc_text(until, 'seconds')}.")
     return 0
 
 

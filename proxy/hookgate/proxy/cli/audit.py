@@ -142,16 +142,16 @@ _CHAINS = 20
 _POLL_SECONDS = 0.5
 
 
-async def run_audit(given: argparse.Namespace) -> int:
+async def run_audit(args: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
-    if given.audit_command == "verify":
-        check = None if given.public_key is None else signatures_module().file_checker(given.public_key)
-        expected = expected_heads(given.expect, check)
-        if given.file is not None:
-            return print_verification(verified_file(given.file, expected, check, quiet=given.quiet))
-        if check is not None and given.expect is None:
+    if args.audit_command == "verify":
+        check = None if args.public_key is None else signatures_module().file_checker(args.public_key)
+        expected = expected_heads(args.expect, check)
+        if args.file is not None:
+            return print_verification(verified_file(args.file, expected, check, quiet=args.quiet))
+        if check is not None and args.expect is None:
             raise ValueError("--public-key needs the file that is signed: an export, or heads with --expect")
-    config = read_config(vars(given)).config
+    config = read_config(vars(args)).config
     state = find_sources(config.hooks).state
     url = Store(config.store, state).url()
     if url is None and not (state / AUDIT_FILE).exists():
@@ -159,42 +159,42 @@ async def run_audit(given: argparse.Namespace) -> int:
     database = open_audit(url, state, writes=False)
     try:
         _save_journals(database, state)
-        match given.audit_command:
+        match args.audit_command:
             case "verify":
-                return print_verification(verified_database(database, expected, state, quiet=given.quiet))
+                return print_verification(verified_database(database, expected, state, quiet=args.quiet))
             case "restored":
-                expected = expected_heads(given.expect)
-                report = verified_database(database, expected, state, quiet=given.quiet)
+                expected = expected_heads(args.expect)
+                report = verified_database(database, expected, state, quiet=args.quiet)
                 chain = partial(recording_changes, config.audit, url, state)
-                code = accept_restore(report, chain if config.audit.enabled else None, given)
+                code = accept_restore(report, chain if config.audit.enabled else None, args)
                 with open_index(database, url, state) as index:
                     index.clear()  # it may contain calls that are missing now
                 return code
             case "list" | "report" | "changes":
                 with open_index(database, url, state) as index:
-                    is_query = given.audit_command != "changes"
-                    return (run_query if is_query else _list_changes)(database, index, given)
+                    is_query = args.audit_command != "changes"
+                    return (run_query if is_query else _list_changes)(database, index, args)
             case _:
-                return await _run_on_records(database, given)
+                return await _run_on_records(database, args)
     except FAILURES as error:
         raise StoreError(f"the audit {database.name} cannot be read: {reason(error)}") from None
     finally:
         database.close()
 
 
-async def _run_on_records(database: Database, given: argparse.Namespace) -> int:
+async def _run_on_records(database: Database, args: argparse.Namespace) -> int:
     """Run a command that needs nothing but the records."""
-    match given.audit_command:
+    match args.audit_command:
         case "show":
-            return _show(database, given)
+            return _show(database, args)
         case "tail":
-            return await _tail(database, given)
+            return await _tail(database, args)
         case "export":
-            until = parse_moment(given.until, "--until")
-            since, out = parse_moment(given.since), sys.stdout.buffer
-            return export_records(database, since, until, out, _signer(given), quiet=given.quiet)
+            until = parse_moment(args.until, "--until")
+            since, out = parse_moment(args.since), sys.stdout.buffer
+            return export_records(database, since, until, out, _signer(args), quiet=args.quiet)
         case _:
-            return _heads(database, _signer(given))
+            return _heads(database, _signer(args))
 
 
 def _save_journals(database: Database, state: Path) -> None:
@@ -217,48 +217,48 @@ def parse_moment(text: str | None, flag: str = "--since") -> int | None:
         raise ValueError(f"{flag}: {error}") from None
 
 
-def _list_changes(database: Database, index: CallIndex, given: argparse.Namespace) -> int:
-    since = parse_moment(given.since)
-    bring_up_to_date(index, quiet=given.quiet)
-    positions = CallSearch(index).changes(since, given.limit)
+def _list_changes(database: Database, index: CallIndex, args: argparse.Namespace) -> int:
+    since = parse_moment(args.since)
+    bring_up_to_date(index, quiet=args.quiet)
+    positions = CallSearch(index).changes(since, args.limit)
     changes = AuditReader(database).changes_at(positions)
-    print_changes(changes, as_json=given.json)
+    print_changes(changes, as_json=args.json)
     if not changes:
         print("hookgate: no changes are recorded for this time", file=sys.stderr)
     return 0
 
 
-def _show(database: Database, given: argparse.Namespace) -> int:
+def _show(database: Database, args: argparse.Namespace) -> int:
     reader = AuditReader(database)
-    receipt = reader.whole_id(given.id)
+    receipt = reader.whole_id(args.id)
     detail = None if receipt is None else reader.call(receipt)
     if detail is None:
-        print(f"hookgate: there is no record of the call {given.id}", file=sys.stderr)
+        print(f"hookgate: there is no record of the call {args.id}", file=sys.stderr)
         return 1
-    print_call(detail, as_json=given.json)
+    print_call(detail, as_json=args.json)
     return 0
 
 
-async def _tail(database: Database, given: argparse.Namespace) -> int:
+async def _tail(database: Database, args: argparse.Namespace) -> int:
     new = NewCalls(database)
     calls = AuditReader(database).calls(_TAIL)[::-1]
-    print_calls(calls, as_json=given.json)
+    print_calls(calls, as_json=args.json)
     shown = {call.position for call in calls}
-    while given.follow:
+    while args.follow:
         await asyncio.sleep(_POLL_SECONDS)
         if calls := [call for call in new.read() if call.position not in shown]:
-            print_calls(calls, as_json=given.json, head=False)
+            print_calls(calls, as_json=args.json, head=False)
     return 0
 
 
-def _signer(given: argparse.Namespace) -> SignHeads | None:
-    if given.sign_key is None and given.sign_command is None:
+def _signer(args: argparse.Namespace) -> SignHeads | None:
+    if args.sign_key is None and args.sign_command is None:
         return None
     signatures = signatures_module()
     sign: SignHeads = (
-        signatures.program_signer(given.sign_command)
-        if given.sign_key is None
-        else signatures.file_signer(given.sign_key)
+        signatures.program_signer(args.sign_command)
+        if args.sign_key is None
+        else signatures.file_signer(args.sign_key)
     )
     return sign
 

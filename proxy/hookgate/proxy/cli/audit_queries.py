@@ -6,7 +6,7 @@ import sys
 
 from hookgate.proxy.audit.index.building import CallIndex
 from hookgate.proxy.audit.index.query import WORD_HELP, Query, parse_query
-from hookgate.proxy.audit.index.reporting import GROUPS, Reports, report_fields
+from hookgate.proxy.audit.index.reporting import GROUP_FIELDS, Reports, report_fields
 from hookgate.proxy.audit.index.searching import CallSearch, FoundPlace, parse_place
 from hookgate.proxy.audit.listing import NO_CALL, call_fields, found_pages, write_csv
 from hookgate.proxy.audit.reading import AuditReader
@@ -50,7 +50,7 @@ def add_report_flags(parser: argparse.ArgumentParser) -> None:
         "--by",
         default="team",
         metavar="GROUP",
-        help=f"one or several of {', '.join(GROUPS)}, separated by commas (default: team)",
+        help=f"one or several of {', '.join(GROUP_FIELDS)}, separated by commas (default: team)",
     )
     parser.add_argument(
         "--limit", type=whole_number, default=50, metavar="N", help="list at most so many (default: 50)"
@@ -58,20 +58,20 @@ def add_report_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", action="store_true", help="print CSV, for spreadsheets")
 
 
-def run_query(records: Database, index: CallIndex, given: argparse.Namespace) -> int:
+def run_query(records: Database, index: CallIndex, args: argparse.Namespace) -> int:
     """Run `list` or `report`, and return the exit code. Raises ValueError for a query, or database errors."""
-    flags = {name: value for name in WORD_HELP if (value := getattr(given, name)) is not None}
+    flags = {name: value for name in WORD_HELP if (value := getattr(args, name)) is not None}
     try:
-        query = parse_query(given.query, flags)
+        query = parse_query(args.query, flags)
     except ValueError as error:
         is_flag = str(error).partition(":")[0] in flags
         raise ValueError(f"--{error}" if is_flag else str(error)) from None
-    if given.json and given.csv:
+    if args.json and args.csv:
         raise ValueError("--csv: cannot be given together with --json; use either")
-    bring_up_to_date(index, quiet=given.quiet)
-    if given.audit_command == "report":
-        return _report(index, query, given)
-    return _list(records, index, query, given)
+    bring_up_to_date(index, quiet=args.quiet)
+    if args.audit_command == "report":
+        return _report(index, query, args)
+    return _list(records, index, query, args)
 
 
 def bring_up_to_date(index: CallIndex, *, quiet: bool) -> None:
@@ -87,34 +87,34 @@ def bring_up_to_date(index: CallIndex, *, quiet: bool) -> None:
 _SHOWN_SECONDS = 0.5
 
 
-def _list(records: Database, index: CallIndex, query: Query, given: argparse.Namespace) -> int:
-    place = _place(given.before)
+def _list(records: Database, index: CallIndex, query: Query, args: argparse.Namespace) -> int:
+    place = _place(args.before)
     reader, search = AuditReader(records), CallSearch(index)
-    limit = None if given.all else given.limit
+    limit = None if args.all else args.limit
     pages = found_pages(reader, search, query, place, limit)
-    if given.csv:
+    if args.csv:
         rows = (call_fields(call).values() for calls, _ in pages for call in calls)
         write_csv([*call_fields(NO_CALL)], rows, sys.stdout)
         return 0
     head = True
     for calls, end in pages:
-        print_calls(calls, as_json=given.json, head=head)
+        print_calls(calls, as_json=args.json, head=head)
         head, place = False, end
     if head:
-        print_calls([], as_json=given.json)
+        print_calls([], as_json=args.json)
     if limit is not None and not head and search.places(query, 1, place):
         print(f"hookgate: there are more; list those that follow with --before {place}", file=sys.stderr)
     return 0
 
 
-def _report(index: CallIndex, query: Query, given: argparse.Namespace) -> int:
+def _report(index: CallIndex, query: Query, args: argparse.Namespace) -> int:
     try:
-        report = Reports(index).report(query, given.by.split(","), given.limit)
+        report = Reports(index).report(query, args.by.split(","), args.limit)
     except ValueError as error:
         raise ValueError(f"--{error}") from None
-    if given.json:
+    if args.json:
         print(json.dumps(report_fields(report), ensure_ascii=False))
-    elif given.csv:
+    elif args.csv:
         write_csv([*report.by, *report.columns], report.rows, sys.stdout)
     else:
         print_report(report)

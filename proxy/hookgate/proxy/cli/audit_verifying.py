@@ -124,9 +124,7 @@ OpenChain = Callable[[str], AbstractContextManager[RecordOwnChange]]
 """Opens a chain for the changes that somebody, who is named, makes with a command."""
 
 
-def accept_restore(
-    report: VerificationReport, open_chain: OpenChain | None, given: argparse.Namespace
-) -> int:
+def accept_restore(report: VerificationReport, open_chain: OpenChain | None, args: argparse.Namespace) -> int:
     """Record that somebody accepts what is missing after a restore. Returns the exit code.
 
     Only last records can be accepted: those that were written after the backup. Raises ValueError without a
@@ -146,10 +144,10 @@ def accept_restore(
     gaps = report.gaps()
     for gap in gaps:
         print(f"{gap}.")
-    if not confirm("Accept that these records are missing, because the audit was restored?", yes=given.yes):
+    if not confirm("Accept that these records are missing, because the audit was restored?", yes=args.yes):
         print("Nothing was accepted.", file=sys.stderr)
         return 1
-    with open_chain(operator_name(given.by)) as record:
+    with open_chain(operator_name(args.by)) as record:
         record(ACCEPTED, gaps=[asdict(gap) for gap in gaps])
     print("Accepted. `hookgate audit verify` reports it from now on.")
     return 0

@@ -192,20 +192,20 @@ def _unusable(config: Config) -> Iterator[tuple[str, str]]:
         yield str(error).partition(":")[0], str(error)
 
 
-async def run_config(arguments: argparse.Namespace) -> int:
+async def run_config(args: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ConfigError with every problem."""
-    if arguments.config_command == "schema":
+    if args.config_command == "schema":
         print(json.dumps(config_schema(), indent=2))
         return 0
     try:
-        effective = read_config(vars(arguments))
+        effective = read_config(vars(args))
     except ConfigError as error:
-        if error.usable is None or arguments.config_command == "show":
+        if error.usable is None or args.config_command == "show":
             raise
         raise await every_problem(error, error.usable) from None
-    if arguments.config_command == "show":
-        print(_json(effective) if arguments.json else _table(effective))
-    elif arguments.config_command == "prices":
+    if args.config_command == "show":
+        print(_json(effective) if args.json else _table(effective))
+    elif args.config_command == "prices":
         read_prices(effective.config.prices.file)  # a table with mistakes is none to copy
         print((effective.config.prices.file or SHIPPED_PRICES).read_text(encoding="utf-8"), end="")
     else:

@@ -56,14 +56,14 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     )
 
 
-async def run_doctor(arguments: argparse.Namespace) -> int:
+async def run_doctor(args: argparse.Namespace) -> int:
     """Check everything and print the findings. Returns 1 if there is a problem, else 0.
 
     Raises ConfigError if the settings contradict each other, so that nothing else can be checked.
     """
     findings: list[Diagnosis] = []
     try:
-        effective = read_config(vars(arguments))
+        effective = read_config(vars(args))
     except ConfigError as error:
         if error.usable is None:
             raise
@@ -76,7 +76,7 @@ async def run_doctor(arguments: argparse.Namespace) -> int:
     findings += _check_certificate(config)
     findings += _check_authorities(config)
     findings += _check_descriptors(config)
-    if not arguments.offline:
+    if not args.offline:
         findings += await _check_upstreams(effective)
     unique = list(dict.fromkeys(findings))  # several checks read the settings of hooks
     return print_diagnoses(unique, pluralize(len(unique), "check"))

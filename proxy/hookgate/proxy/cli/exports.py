@@ -40,15 +40,15 @@ def add_exports(parser: argparse.ArgumentParser) -> None:
         add_state_flags(command)
 
 
-async def run_exports(arguments: argparse.Namespace) -> int:
+async def run_exports(args: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
-    config = read_config(vars(arguments)).config
+    config = read_config(vars(args)).config
     if not config.exports:
         raise ValueError(_NONE)
-    if arguments.exports_command == "test":
-        return await _test(config, arguments.name)
+    if args.exports_command == "test":
+        return await _test(config, args.name)
     found = _exports(config)
-    if arguments.json:
+    if args.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
         _print(found)

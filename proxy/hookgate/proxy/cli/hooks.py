@@ -231,29 +231,29 @@ def _tell(path: Path, target: Path, migration: Migration, changed: bool, dry_run
         print(f"  left out: {left_out}; what these checked is unchecked")
 
 
-async def run_hooks(arguments: argparse.Namespace) -> int:  # noqa: PLR0911  # one line for each command reads best
+async def run_hooks(args: argparse.Namespace) -> int:  # noqa: PLR0911  # one line for each command reads best
     """Run one command and return its exit code. Raises ValueError (such as SettingsError) or OSError."""
-    config = read_config(vars(arguments)).config
+    config = read_config(vars(args)).config
     sources = read_all_sources(config, default_project=Path.cwd())
-    match arguments.hooks_command:
+    match args.hooks_command:
         case "list" | "panel":
-            return list_hooks(sources, arguments.json)
+            return list_hooks(sources, args.json)
         case "show":
-            return show_hook(sources, arguments.name)
+            return show_hook(sources, args.name)
         case "enable" | "disable" as wish:
-            return switch(sources, arguments.name, on=wish == "enable")
+            return switch(sources, args.name, on=wish == "enable")
         case "enable-all" | "disable-all" as wish:
             return switch_all(sources, on=wish == "enable-all")
         case "trust":
-            return trust(sources, arguments.name, arguments.yes)
+            return trust(sources, args.name, args.yes)
         case "test":
             from hookgate.proxy.cli.trials import try_hooks  # noqa: PLC0415  # see the module's docstring
 
             return await try_hooks(
-                sources, arguments.event, arguments.name, arguments.input, read_prices(config.prices.file)
+                sources, args.event, args.name, args.input, read_prices(config.prices.file)
             )
         case "migrate":
-            return migrate_from_claude(sources, arguments.dry_run)
+            return migrate_from_claude(sources, args.dry_run)
         case "schema":
             print(json.dumps(settings_schema(), indent=2))
             return 0

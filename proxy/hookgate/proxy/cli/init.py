@@ -31,21 +31,21 @@ def add_init(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--list", action="store_true", help="describe all setups, and write nothing")
 
 
-def run_init(arguments: argparse.Namespace) -> int:
+def run_init(args: argparse.Namespace) -> int:
     """Write the chosen setup, or list all of them. Returns 0; raises ValueError or OSError."""
-    if arguments.list:
+    if args.list:
         _print_list()
         return 0
-    if not (arguments.use or arguments.policy):
+    if not (args.use or args.policy):
         uses = ", ".join(setups("uses"))
         raise ValueError(
             f"choose a setup: --for with {uses}, or --from with a template; "
             "`hookgate init --list` describes them"
         )
-    setup = setups("uses")[arguments.use] if arguments.use else setups("policies")[arguments.policy]
-    written = setup.write(arguments.folder)
+    setup = setups("uses")[args.use] if args.use else setups("policies")[args.policy]
+    written = setup.write(args.folder)
     print(f"{setup.summary}\n\nWritten: {', '.join(map(str, written))}\n")
-    _print_next(setup, arguments.folder)
+    _print_next(setup, args.folder)
     return 0
 
 

@@ -104,25 +104,25 @@ def add_keys(parser: argparse.ArgumentParser) -> None:
         add_state_flags(command)
 
 
-async def run_keys(given: argparse.Namespace) -> int:
+async def run_keys(args: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
-    config = read_config(vars(given)).config
+    config = read_config(vars(args)).config
     state = find_sources(config.hooks).state
     url = Store(config.store, state).url()
-    is_new = given.keys_command == "create"
-    description = _description(given) if is_new else {}
+    is_new = args.keys_command == "create"
+    description = _description(args) if is_new else {}
     if not is_new and url is None and not (state / KEYS_FILE).exists():
         raise StoreError(f"no keys were issued in {state}; name the gateway's folder with --state")
     table = KeyTable(open_keys(url, state))
     try:
-        match given.keys_command:
+        match args.keys_command:
             case "list":
-                _list(table, given)
+                _list(table, args)
             case "usage":
-                _usage(table, given)
+                _usage(table, args)
             case _:
-                with recording_changes(config.audit, url, state, operator_name(given.by)) as record:
-                    _change(table, config, state, given, description, record)
+                with recording_changes(config.audit, url, state, operator_name(args.by)) as record:
+                    _change(table, config, state, args, description, record)
     finally:
         table.close()
     return 0
@@ -132,19 +132,19 @@ def _change(  # noqa: PLR0913, PLR0917  # what a change needs
     table: KeyTable,
     config: Config,
     state: Path,
-    given: argparse.Namespace,
+    args: argparse.Namespace,
     description: dict[str, Any],
     record: RecordOwnChange,
 ) -> None:
     """Issue, rotate or revoke a key, record that, and print the result."""
-    match given.keys_command:
+    match args.keys_command:
         case "create":
-            _create(table, _pepper(table, config, state), description, given.json, record)
-            _print_conditions(config, state, given)
+            _create(table, _pepper(table, config, state), description, args.json, record)
+            _print_conditions(config, state, args)
         case "rotate":
-            _rotate(table, _pepper(table, config, state), _key_text(given.key), given, record)
+            _rotate(table, _pepper(table, config, state), _key_text(args.key), args, record)
         case _:
-            _revoke(table, _key_text(given.key), record)
+            _revoke(table, _key_text(args.key), record)
 
 
 def _pepper(table: KeyTable, config: Config, state: Path) -> Pepper:
@@ -156,17 +156,17 @@ def _pepper(table: KeyTable, config: Config, state: Path) -> Pepper:
 # ---- create
 
 
-def _description(given: argparse.Namespace) -> dict[str, Any]:
+def _description(args: argparse.Namespace) -> dict[str, Any]:
     """Return the fields of a new key, except for its ID and hash. Raises ValueError for invalid ones."""
     now = int(time.time())
-    expires = _moment(given.expires, "--expires", now) if given.expires else None
+    expires = _moment(args.expires, "--expires", now) if args.expires else None
     if expires is not None and expires <= now:
-        raise ValueError(f"--expires: {given.expires!r} is in the past")
+        raise ValueError(f"--expires: {args.expires!r} is in the past")
     return {
-        "owner": _name(given.owner, "OWNER"),
-        "team": _name(given.team, "--team") if given.team else "",
-        "note": _printable(given.note, "--note", _LONGEST_NOTE),
-        "scope": _scope(given).model_dump_json(exclude_none=True),
+        "owner": _name(args.owner, "OWNER"),
+        "team": _name(args.team, "--team") if args.team else "",
+        "note": _printable(args.note, "--note", _LONGEST_NOTE),
+        "scope": _scope(args).model_dump_json(exclude_none=True),
         "created": now,
         "expires": expires,
     }
@@ -198,9 +198,9 @@ def _model(text: str) -> str:
     return _printable(text, "--models", _LONGEST_MODEL)
 
 
-def _scope(given: argparse.Namespace) -> KeyScope:
+def _scope(args: argparse.Namespace) -> KeyScope:
     limits = []
-    for text in given.limit:
+    for text in args.limit:
         match = _LIMIT.fullmatch(text)
         if not match:
             raise ValueError(
@@ -211,8 +211,8 @@ def _scope(given: argparse.Namespace) -> KeyScope:
             float(match[2]) if match[1] == "cost" else int(match[2]) if match[2].isdecimal() else match[2]
         )
         limits.append({"per": "key", "window": match[3], match[1]: amount})
-    models = [_model(text) for text in given.models]
-    return read_options(KeyScope, {"routes": given.routes, "models": models, "limits": limits})
+    models = [_model(text) for text in args.models]
+    return read_options(KeyScope, {"routes": args.routes, "models": models, "limits": limits})
 
 
 def _create(
@@ -236,7 +236,7 @@ def _show_key(key: str, key_id: str, owner: str, as_json: bool) -> None:
     print(f"hookgate: the key {key_id} of {owner}; keep it now, it cannot be shown again", file=sys.stderr)
 
 
-def _print_conditions(config: Config, state: Path, given: argparse.Namespace) -> None:
+def _print_conditions(config: Config, state: Path, args: argparse.Namespace) -> None:
     """Print which gateways accept a new key, and what they need for it."""
     is_file = config.store.url is None and config.store.url_file is None
     where = f"the state folder {state}" if is_file else "the same store"
@@ -256,17 +256,17 @@ def _key_text(text: str) -> str:
 
 
 def _rotate(
-    table: KeyTable, pepper: Pepper, text: str, given: argparse.Namespace, record: RecordOwnChange
+    table: KeyTable, pepper: Pepper, text: str, args: argparse.Namespace, record: RecordOwnChange
 ) -> None:
     now = int(time.time())
-    stored, overlap = _found(table, text), _seconds(given.overlap, "--overlap")
+    stored, overlap = _found(table, text), _seconds(args.overlap, "--overlap")
     if _state(stored, now) != "valid":
         raise ValueError(f"the key {stored.id} is {_state(stored, now)}; issue a new one")
     key, _ = create_key(stored.id)
     if not table.rotate(stored, pepper.hash(key), pepper.fingerprint, now + overlap):
         raise ValueError(f"the key {stored.id} was changed by someone else; check `hookgate keys list`")
     record("keys.rotate", **_recorded(stored), overlap_seconds=overlap)
-    _show_key(key, stored.id, stored.owner, given.json)
+    _show_key(key, stored.id, stored.owner, args.json)
 
 
 def _revoke(table: KeyTable, text: str, record: RecordOwnChange) -> None:
@@ -318,11 +318,11 @@ def _id_in(text: str) -> str:
 # ---- list, usage
 
 
-def _list(table: KeyTable, given: argparse.Namespace) -> None:
+def _list(table: KeyTable, args: argparse.Namespace) -> None:
     now, usage = int(time.time()), table.usage()
-    keys = [key for key in table.all() if given.all or _state(key, now) == "valid"]
+    keys = [key for key in table.all() if args.all or _state(key, now) == "valid"]
     shown = [_key_fields(key, now, usage.get(key.id, KeyUsage())) for key in keys]
-    if given.json:
+    if args.json:
         for each in shown:
             print(json.dumps(each, ensure_ascii=False))
         return
@@ -363,15 +363,15 @@ def _limit(rule: LimitRule) -> str:
     return f"{measure}={str(rule.most(measure)).removesuffix('.0')}/{rule.window}"
 
 
-def _usage(table: KeyTable, given: argparse.Namespace) -> None:
+def _usage(table: KeyTable, args: argparse.Namespace) -> None:
     """Print what was used with each key."""
-    since = _moment(given.since, "--since", int(time.time()), past=True) if given.since else 0
+    since = _moment(args.since, "--since", int(time.time()), past=True) if args.since else 0
     usage = table.usage(since)
-    keys = [key for key in table.all() if given.key in (None, key.id, key.owner)]
-    if given.key and not keys:
+    keys = [key for key in table.all() if args.key in (None, key.id, key.owner)]
+    if args.key and not keys:
         raise ValueError("there is no key of this ID or owner; `hookgate keys list --all` lists the keys")
     rows = [(key, usage.get(key.id, KeyUsage())) for key in keys]
-    if given.json:
+    if args.json:
         for key, used in rows:
             about = {"id": key.id, "owner": key.owner, "team": key.team or None}
             print(json.dumps({**about, **asdict(used), "last_used": _time(used.last_used or None)}))

@@ -40,9 +40,9 @@ class Command:
         if self.add_arguments:
             _imported(self.add_arguments)(parser)
 
-    async def start(self, arguments: argparse.Namespace) -> int:
+    async def start(self, args: argparse.Namespace) -> int:
         """Run the command and return its exit code."""
-        code: Awaitable[int] | int = _imported(self.run)(arguments)
+        code: Awaitable[int] | int = _imported(self.run)(args)
         return code if isinstance(code, int) else await code
 
 
@@ -212,8 +212,8 @@ def run_command(argv: Sequence[str] | None = None) -> int:
 
     It is 130 if the command was interrupted, and 141 if the reader of its output has gone.
     """
-    arguments = _parser().parse_args(argv)
-    command: Command = arguments.chosen
+    args = _parser().parse_args(argv)
+    command: Command = args.chosen
     from hookgate.proxy.observe import logs  # noqa: PLC0415  # see the module's docstring
 
     handler = logging.StreamHandler()
@@ -223,7 +223,7 @@ def run_command(argv: Sequence[str] | None = None) -> int:
     try:
         # Much of the output comes from clients, upstreams, projects and hooks.
         with contextlib.redirect_stdout(cast("TextIO", logs.EscapingStream(sys.stdout))):
-            code = asyncio.run(command.start(arguments))
+            code = asyncio.run(command.start(args))
         sys.stdout.flush()  # errors could not be reported any more when the interpreter exits
     except BrokenPipeError:
         return _discard_output()

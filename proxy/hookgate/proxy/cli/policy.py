@@ -62,18 +62,18 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         add_state_flags(command)
 
 
-async def run_policy(given: argparse.Namespace) -> int:
+async def run_policy(args: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
-    config = read_config(vars(given)).config
+    config = read_config(vars(args)).config
     state = find_sources(config.hooks).state
-    match given.policy_command:
+    match args.policy_command:
         case "push":
-            _push(config, state, given)
+            _push(config, state, args)
         case "rollback":
-            _rollback(config, state, given)
+            _rollback(config, state, args)
         case command:
             with _opened(config, state) as table:
-                {"show": _show, "diff": _diff, "history": _history}[command](table, given)
+                {"show": _show, "diff": _diff, "history": _history}[command](table, args)
     return 0
 
 
@@ -92,28 +92,28 @@ def _opened(config: Config, state: Path, *, is_new: bool = False) -> Iterator[Po
 # ---- push, rollback
 
 
-def _push(config: Config, state: Path, given: argparse.Namespace) -> None:
-    document = _read(given.file)
-    hooks = _check(given.file, document, config, state, given)
+def _push(config: Config, state: Path, args: argparse.Namespace) -> None:
+    document = _read(args.file)
+    hooks = _check(args.file, document, config, state, args)
     with _opened(config, state, is_new=True) as table:
-        newest = _expected_newest(table, given.expect)
+        newest = _expected_newest(table, args.expect)
         if newest is not None and newest.document == document:
-            _tell(newest, "is the newest one, and has the same document: nothing was pushed", given.json)
+            _tell(newest, "is the newest one, and has the same document: nothing was pushed", args.json)
             return
-        _add(table, _next(newest, document, given), config, state, given)
+        _add(table, _next(newest, document, args), config, state, args)
     print(f"hookgate: {hooks}", file=sys.stderr)
 
 
-def _rollback(config: Config, state: Path, given: argparse.Namespace) -> None:
+def _rollback(config: Config, state: Path, args: argparse.Namespace) -> None:
     with _opened(config, state) as table:
-        newest, former = _expected_newest(table, given.expect), _found(table, given.revision)
+        newest, former = _expected_newest(table, args.expect), _found(table, args.revision)
         if newest is None or newest.document == former.document:
-            _tell(former, "has the document of the newest one: nothing was pushed", given.json)
+            _tell(former, "has the document of the newest one: nothing was pushed", args.json)
             return
         name = Path(f"<policy revision {former.number}>")
-        hooks = _check(name, former.document, config, state, given)
-        revision = replace(_next(newest, former.document, given), restores=former.number)
-        _add(table, revision, config, state, given)
+        hooks = _check(name, former.document, config, state, args)
+        revision = replace(_next(newest, former.document, args), restores=former.number)
+        _add(table, revision, config, state, args)
     print(f"hookgate: {hooks}", file=sys.stderr)
 
 
@@ -127,11 +127,11 @@ def _read(path: Path) -> str:
     return text
 
 
-def _check(path: Path, document: str, config: Config, state: Path, given: argparse.Namespace) -> str:
+def _check(path: Path, document: str, config: Config, state: Path, args: argparse.Namespace) -> str:
     """Return a description of the hooks. Raises SettingsError if a gateway could not use the document."""
     prices = read_prices(config.prices.file)
     configuration, warnings = check_policy(
-        path, document, state, prices, scripts_elsewhere=given.scripts_elsewhere
+        path, document, state, prices, scripts_elsewhere=args.scripts_elsewhere
     )
     for warning in (*warnings, *hook_warnings(configuration)):
         print(f"hookgate: {warning}", file=sys.stderr)
@@ -154,20 +154,20 @@ def _expected_newest(table: PolicyTable, expected: str | None) -> PolicyRevision
     return newest
 
 
-def _next(newest: PolicyRevision | None, document: str, given: argparse.Namespace) -> PolicyRevision:
-    if not given.message.isprintable() or len(given.message) > _LONGEST_MESSAGE:
+def _next(newest: PolicyRevision | None, document: str, args: argparse.Namespace) -> PolicyRevision:
+    if not args.message.isprintable() or len(args.message) > _LONGEST_MESSAGE:
         raise ValueError(f"--message: must be at most {_LONGEST_MESSAGE} printable characters")
-    return PolicyRevision.after(newest, document, operator_name(given.by), given.message)
+    return PolicyRevision.after(newest, document, operator_name(args.by), args.message)
 
 
 def _add(
-    table: PolicyTable, revision: PolicyRevision, config: Config, state: Path, given: argparse.Namespace
+    table: PolicyTable, revision: PolicyRevision, config: Config, state: Path, args: argparse.Namespace
 ) -> None:
     url, by = Store(config.store, state).url(), revision.pushed_by
     with recording_changes(config.audit, url, state, by) as record:
         table.add(revision)
-        record(f"policy.{given.policy_command}", **revision.facts())
-    _tell(revision, "was pushed; gateways use it within 5 seconds", given.json)
+        record(f"policy.{args.policy_command}", **revision.facts())
+    _tell(revision, "was pushed; gateways use it within 5 seconds", args.json)
     if not config.hooks.database:
         print("hookgate: gateways use it once they have hooks.database = true", file=sys.stderr)
 
@@ -210,9 +210,9 @@ def _newest(table: PolicyTable) -> PolicyRevision:
     return _found(table, str(name.number))
 
 
-def _show(table: PolicyTable, given: argparse.Namespace) -> None:
-    revision = _found(table, given.revision) if given.revision else _newest(table)
-    if given.json:
+def _show(table: PolicyTable, args: argparse.Namespace) -> None:
+    revision = _found(table, args.revision) if args.revision else _newest(table)
+    if args.json:
         print(json.dumps({**_revision_fields(revision), "document": revision.document}, ensure_ascii=False))
     elif sys.stdout.isatty():
         print(revision.document)
@@ -227,16 +227,16 @@ def _revision_fields(revision: PolicyRevision) -> dict[str, Any]:
     return {**revision.facts(), "pushed": when, "pushed_by": revision.pushed_by}
 
 
-def _diff(table: PolicyTable, given: argparse.Namespace) -> None:
-    newest, first = _newest(table), given.first
+def _diff(table: PolicyTable, args: argparse.Namespace) -> None:
+    newest, first = _newest(table), args.first
     if first is None:
         old = table.find(newest.parent) if newest.parent else None
         texts = (_named(old) if old else ("no revision", "")), _named(newest)
     elif _NUMBER.fullmatch(first) or _HASH.fullmatch(first):
-        second = _found(table, given.second) if given.second else newest
+        second = _found(table, args.second) if args.second else newest
         texts = _named(_found(table, first)), _named(second)
     else:
-        base = _found(table, given.second) if given.second else newest
+        base = _found(table, args.second) if args.second else newest
         texts = _named(base), (first, _read(Path(first)))
     (old_name, old_text), (new_name, new_text) = texts
     lines = difflib.unified_diff(
@@ -249,9 +249,9 @@ def _named(revision: PolicyRevision) -> tuple[str, str]:
     return f"revision {revision.number}", revision.document
 
 
-def _history(table: PolicyTable, given: argparse.Namespace) -> None:
+def _history(table: PolicyTable, args: argparse.Namespace) -> None:
     revisions = table.all()
-    if given.json:
+    if args.json:
         for revision in revisions:
             print(json.dumps(_revision_fields(revision), ensure_ascii=False))
         return

@@ -30,14 +30,14 @@ def add_receipt(parser: argparse.ArgumentParser) -> None:
     add_state_flags(parser)
 
 
-async def run_receipt(given: argparse.Namespace) -> int:
+async def run_receipt(args: argparse.Namespace) -> int:
     """Print the receipt as JSON, from the listener that `--admin` names, by default the configured one.
 
     If no token is configured, the request has the token that a gateway on this machine keeps in its state
     folder. Returns 1 if there is no such receipt, else 0. Raises ValueError, whose message contains a remedy.
     """
-    config = read_config(vars(given)).config
-    path, address = f"/receipts/{check_receipt_id(given.receipt)}", admin_address(given.admin, config.admin)
+    config = read_config(vars(args)).config
+    path, address = f"/receipts/{check_receipt_id(args.receipt)}", admin_address(args.admin, config.admin)
     token = admin_token_source(config.admin) or find_token(state_folder(config.hooks), address)
     status, body = await asyncio.to_thread(ask_admin, address, path, token)
     if status != 200:
@@ -57,18 +57,18 @@ def check_receipt_id(receipt: str) -> str:
     return receipt
 
 
-def admin_address(given: str | None, configured: AdminSettings) -> tuple[str, int]:
-    """Return the address of the admin listener. `given` may be a URL, as in the gateway's log.
+def admin_address(flag: str | None, configured: AdminSettings) -> tuple[str, int]:
+    """Return the address of the admin listener. `flag` may be a URL, as in the gateway's log.
 
-    Raises ValueError if the listener is off, or if `given` is invalid.
+    Raises ValueError if the listener is off, or if `flag` is invalid.
     """
-    address = configured.address if given is None else given.removeprefix("http://").rstrip("/")
+    address = configured.address if flag is None else flag.removeprefix("http://").rstrip("/")
     if address is None:
         raise ValueError("the admin listener is off; set the address of another one with --admin HOST:PORT")
     try:
         return host_and_port(address)
     except ValueError:
-        raise ValueError(f"--admin: {given!r} must be HOST:PORT, such as 127.0.0.1:9787") from None
+        raise ValueError(f"--admin: {flag!r} must be HOST:PORT, such as 127.0.0.1:9787") from None
 
 
 def ask_admin(address: tuple[str, int], path: str, token: str | None) -> tuple[int, JsonObject]:

@@ -11,14 +11,14 @@ from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.server.listener import CLIENTS, OPERATORS, check_address
 
 
-async def run_serve(arguments: argparse.Namespace) -> int:
+async def run_serve(args: argparse.Namespace) -> int:
     """Run the gateway until it is interrupted.
 
     Raises ConfigError with every problem of the configuration and every address that cannot be used.
     """
     effective = None
     try:
-        effective = read_config(vars(arguments))
+        effective = read_config(vars(args))
         await serve(effective)
     except ValueError as error:
         usable = effective or getattr(error, "usable", None)

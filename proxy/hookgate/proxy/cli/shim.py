@@ -8,9 +8,9 @@ from hookgate.shim.command.event import run_event
 from hookgate.shim.command.install import run_install
 
 
-def run_shim(arguments: argparse.Namespace) -> int:
+def run_shim(args: argparse.Namespace) -> int:
     """Run one command on the hooks of an agent, with the state folder of the gateway on this machine."""
-    return run_install(arguments, find_sources(read_config({}).config.hooks).state)
+    return run_install(args, find_sources(read_config({}).config.hooks).state)
 
 
 def add_event(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +18,6 @@ def add_event(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs=argparse.REMAINDER)
 
 
-def report_event(arguments: argparse.Namespace) -> int:
+def report_event(args: argparse.Namespace) -> int:
     """Report an event of an agent to the gateway."""
-    return run_event(arguments.words)
+    return run_event(args.words)

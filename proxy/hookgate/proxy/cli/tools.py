@@ -28,18 +28,18 @@ def add_tools(parser: argparse.ArgumentParser) -> None:
     forget.add_argument("name", nargs="+")
 
 
-async def run_tools(given: argparse.Namespace) -> int:
+async def run_tools(args: argparse.Namespace) -> int:
     """Run the command. Returns its exit code. Raises StoreError, and ValueError for unknown names."""
-    config = read_config(vars(given)).config
+    config = read_config(vars(args)).config
     async with Store(config.store, state := find_sources(config.hooks).state) as store:
         pins = Pins(store.pins())
-        match given.tools_command:
+        match args.tools_command:
             case "list":
                 return await _list_tools(pins, "the database" if store.url() else str(state))
             case "accept":
-                return await _accept_tools(pins, given.name, given.yes)
+                return await _accept_tools(pins, args.name, args.yes)
             case _:
-                return await _forget_tools(pins, given.name)
+                return await _forget_tools(pins, args.name)
 
 
 async def _list_tools(pins: Pins, where: str) -> int:

@@ -133,7 +133,7 @@ def _pieces(part: JsonObject) -> Iterator[JsonObject]:
 
 
 async def try_hooks(
-    sources: Sources, name: str, only: str | None, given: Path | None, prices: PriceTable | None
+    sources: Sources, name: str, only: str | None, file: Path | None, prices: PriceTable | None
 ) -> int:
     """Run the event's hooks, and print input, output, time and the changes that they make, after warnings.
 
@@ -145,7 +145,7 @@ async def try_hooks(
     if only is not None:
         hooks.named(only)
     configuration = _narrowed(hooks.loaded.configuration, name, only)
-    event = SAMPLES[name] if given is None else read_event(name, _document(given))
+    event = SAMPLES[name] if file is None else read_event(name, _document(file))
     runners = make_runners(
         configuration.hooks(),
         trust_check=hooks.trust.refusal,
@@ -237,11 +237,11 @@ class _InputRecorder:
         await self._runner.close()
 
 
-def _print_run(run: Run, event: Event, given: bytes | None, shown: str) -> str:
+def _print_run(run: Run, event: Event, document: bytes | None, shown: str) -> str:
     """Print a run, with its input unless that is the one that was `shown` last. Returns the input shown."""
     print(f"=== {run.hook.name} ({run.hook.config.type}, {run.seconds * 1000:.1f} ms)")
-    if given is not None:
-        text = json.dumps(json.loads(given), indent=2, ensure_ascii=False)
+    if document is not None:
+        text = json.dumps(json.loads(document), indent=2, ensure_ascii=False)
         print("--- the same input" if _without_time(text) == _without_time(shown) else f"--- input\n{text}")
         shown = text
     if run.error:

@@ -20,11 +20,11 @@ def add_upstream(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--script", type=Path, metavar="FILE", help="answers from a JSON file")
 
 
-async def run_upstream(arguments: argparse.Namespace) -> int:
+async def run_upstream(args: argparse.Namespace) -> int:
     """Run the embedded upstream until it is interrupted. Raises ScriptError, ValueError or OSError."""
     interrupted = catch_interrupts()
-    script = load_script(arguments.script) if arguments.script else None
-    async with run_embedded(script, *host_and_port(arguments.listen)) as upstream:
+    script = load_script(args.script) if args.script else None
+    async with run_embedded(script, *host_and_port(args.listen)) as upstream:
         logging.getLogger("hookgate").info("embedded upstream (not a model) on %s", upstream.url)
         await interrupted.wait()
     return 0

@@ -9,10 +9,8 @@ from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.chain import NO_HASH, VERSION, canonical_json, now
 from hookgate.proxy.exports.ocsf import ocsf_event
 from hookgate.proxy.exports.records import REGISTRATION, ChainWriter, StoredEntry
+from hookgate.proxy.observe.outcomes import INCIDENTS
 from hookgate.translator.fields import JsonObject
-
-_INCIDENTS = frozenset({"denied", "stopped", "blocked", "refused", "failed"})
-"""The outcomes that somebody may want to look at."""
 
 
 class SentDocument(NamedTuple):
@@ -47,7 +45,7 @@ def documents_of(entries: list[StoredEntry], encode: Encode) -> list[SentDocumen
             entry.at,
             entry.type,
             entry.writer.host or "unknown",
-            entry.outcome in _INCIDENTS,
+            entry.outcome in INCIDENTS,
             encoded,
         )
         for entry in entries

@@ -17,6 +17,7 @@ from prometheus_client.utils import floatToGoString
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.observe import metric_names
 from hookgate.proxy.observe.metric_names import MetricName
+from hookgate.proxy.observe.outcomes import GUARDED, OUTCOMES
 from hookgate.proxy.observe.record import CallRecord, HookTally
 from hookgate.proxy.observe.usage import Prices
 from hookgate.proxy.policy.pushed import PolicyState
@@ -268,7 +269,7 @@ class Metrics:
                 if request.credential:
                     _add(self._credentials, (request.credential, status))
         team = (record.session.team if record.session else "") or NONE
-        if record.outcome in ("denied", "stopped", "blocked"):
+        if record.outcome in GUARDED:
             _add(self._denials, (record.outcome, team))
         if (use := record.nearest_limit()) is not None:
             _add(self._near_limits, (use.measure, use.window, team))
@@ -407,17 +408,6 @@ TimeRange = Literal["hour", "day"]
 _MINUTE = 60_000
 _STEPS: dict[TimeRange, int] = {"hour": 1, "day": 15}
 _MINUTES: dict[TimeRange, int] = {"hour": 60, "day": 24 * 60}
-_OUTCOMES = (
-    "answered",
-    "blocked",
-    "denied",
-    "stopped",
-    "synthetic",
-    "refused",
-    "failed",
-    "left",
-    "interrupted",
-)
 
 # Each bound is 25% above the previous one, so reported times are exact to about 12%. The last is minutes.
 _BOUNDS = tuple(0.5 * 1.25**step for step in range(60))
@@ -476,7 +466,7 @@ class Traffic:
 
 
 def _summed(minutes: list[Minute]) -> JsonObject:
-    outcomes = {name: sum(minute.outcomes.get(name, 0) for minute in minutes) for name in _OUTCOMES}
+    outcomes = {name: sum(minute.outcomes.get(name, 0) for minute in minutes) for name in OUTCOMES}
     times: dict[int, int] = {}
     for place, count in (item for minute in minutes for item in minute.times.items()):
         times[place] = times.get(place, 0) + count

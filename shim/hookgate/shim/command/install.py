@@ -50,21 +50,21 @@ def _add_agent(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show the change without writing it")
 
 
-def run_install(arguments: argparse.Namespace, state: Path) -> int:
+def run_install(args: argparse.Namespace, state: Path) -> int:
     """Run one subcommand and return the exit code. Raises ValueError (also SettingsError) or OSError."""
-    if arguments.shim_command == "status":
+    if args.shim_command == "status":
         return _status()
-    agent = AGENTS[arguments.agent]
-    project = Path.cwd() if arguments.project else None
+    agent = AGENTS[args.agent]
+    project = Path.cwd() if args.project else None
     path = agent.settings(project)
-    change = _Change(agent, path, InstallRecords(state), _confirmation(arguments))
-    if arguments.shim_command == "uninstall":
+    change = _Change(agent, path, InstallRecords(state), _confirmation(args))
+    if args.shim_command == "uninstall":
         done = change.uninstall()
     else:
-        gateway = GatewayAddress(arguments.gateway).url if arguments.gateway else None
-        denies = arguments.on_unreachable == "deny"
+        gateway = GatewayAddress(args.gateway).url if args.gateway else None
+        denies = args.on_unreachable == "deny"
         done = change.install(_program(shared=project is not None), gateway, denies=denies)
-    return 0 if done or arguments.dry_run else 1
+    return 0 if done or args.dry_run else 1
 
 
 class _Change:
@@ -138,13 +138,13 @@ class _Change:
         return not self._declined
 
 
-def _confirmation(arguments: argparse.Namespace) -> Callable[[Path], bool]:
+def _confirmation(args: argparse.Namespace) -> Callable[[Path], bool]:
     """Return a function that asks whether to write a change."""
 
     def confirmed(path: Path) -> bool:
-        if arguments.dry_run:
+        if args.dry_run:
             return False
-        if arguments.yes:
+        if args.yes:
             return True
         if not sys.stdin.isatty():
             print("Cannot ask for confirmation without a terminal; use --yes to confirm the change")

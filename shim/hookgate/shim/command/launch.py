@@ -92,14 +92,14 @@ _SESSION_HEADER = "X-Hookgate-Session"
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
-def run_agent(arguments: argparse.Namespace) -> int:
+def run_agent(args: argparse.Namespace) -> int:
     """Run the command until it ends and return its exit code, or 2 if the gateway's hooks deny the session.
 
     Raises ValueError for invalid flags, and OSError if the gateway is unreachable or rejects the event.
     """
-    name = arguments.session or f"run-{secrets.token_hex(8)}"
-    session = _Session(gateways.find_gateway(arguments.gateway), name)
-    program, *_ = command = arguments.command
+    name = args.session or f"run-{secrets.token_hex(8)}"
+    session = _Session(gateways.find_gateway(args.gateway), name)
+    program, *_ = command = args.command
     if (code := _check_program(program)) != 0:
         return code
     if (refusal := session.begin()) is not None:

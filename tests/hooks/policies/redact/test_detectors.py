@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from support.texts.national import NATIONAL_NUMBERS, WITHOUT_CHECK_DIGIT
-from support.texts.secrets import LOOKALIKES, PLANTED, pieces, planted, redacted
+from support.texts.secrets import LOOKALIKES, PLANTED, fragments, planted, redacted
 from support.upstream.captured import RECORDED_REQUESTS
 
 from hookgate.hooks.policies.redact import (
     DETECTORS,
     SENSITIVE,
-    ReplacedPiece,
+    ReplacedFragment,
     Scanner,
     make_pseudonym,
     pattern_detector,
@@ -32,8 +32,8 @@ def test_every_planted_secret_is_found_as_what_it_is(scanner: Scanner, label: st
     """Phone numbers may take in digits behind them, values without quotes what is glued to them."""
     for seed in range(12):
         text, secret = planted(seed, label)
-        found = [piece for piece in pieces(scanner, [text]) if isinstance(piece, ReplacedPiece)]
-        assert [piece.kind for piece in found] == [label.split(maxsplit=1)[0]], text
+        found = [each for each in fragments(scanner, [text]) if isinstance(each, ReplacedFragment)]
+        assert [fragment.kind for fragment in found] == [label.split(maxsplit=1)[0]], text
         assert found[0].original.startswith(secret), text
         assert found[0].original == secret or label in GLUED, text
 
@@ -273,7 +273,7 @@ def test_masks_and_pseudonyms_are_not_matches(scanner: Scanner, kind: str) -> No
         for label in rnd.sample(list(PLANTED), 12):
             before, after, _ = PLANTED[label]
             text = f"{before}{mark}{after}, {mark}@example.com."
-            found = [p for p in pieces(scanner, [text]) if isinstance(p, ReplacedPiece)]
+            found = [each for each in fragments(scanner, [text]) if isinstance(each, ReplacedFragment)]
             assert [p for p in found if mark in p.original or p.original in mark] == [], label
 
 

@@ -9,16 +9,16 @@ from typing import Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.texts.secrets import PLANTED, cut, mask, pieces, planted, prose, redacted
+from support.texts.secrets import PLANTED, cut, fragments, mask, planted, prose, redacted
 
 from hookgate.hooks.policies.redact import (
     DETECTORS,
-    BlockedPiece,
+    BlockedFragment,
     Detector,
-    DroppedPiece,
-    KeptPiece,
+    DroppedFragment,
+    KeptFragment,
     Redactor,
-    ReplacedPiece,
+    ReplacedFragment,
     Scanner,
     make_pseudonym,
     pattern_detector,
@@ -69,7 +69,7 @@ def test_no_part_of_a_secret_goes_out_before_it_is_known(scanner: Scanner, label
     text, secret = planted(20, label)
     redactor, out = Redactor(scanner, mask), ""
     for character in text[: text.index(secret) + len(secret)]:
-        out += "".join(piece.output for piece in redactor.feed(character))
+        out += "".join(fragment.output for fragment in redactor.feed(character))
         assert not out.endswith(secret[: min(8, len(secret))])
 
 
@@ -96,7 +96,7 @@ def test_redacting_twice_changes_nothing_more(scanner: Scanner, seed: int, label
 
 def with_(replace: Callable[[str, str], str], scanner: Scanner, text: str) -> str:
     redactor = Redactor(scanner, replace)
-    return "".join(piece.output for piece in [*redactor.feed(text), *redactor.finish()])
+    return "".join(fragment.output for fragment in [*redactor.feed(text), *redactor.finish()])
 
 
 def token(kind: str, original: str) -> str:
@@ -121,7 +121,7 @@ def test_text_next_to_a_replacement_is_not_searched_again(scanner: Scanner, text
 def test_pieces_stand_for_all_of_the_text(scanner: Scanner, text: str, cuts: list[int]) -> None:
     ends = [0, *sorted(min(at, len(text)) for at in cuts), len(text)]
     chunks = [text[a:b] for a, b in pairwise(ends)]
-    assert "".join(piece.original for piece in pieces(scanner, chunks)) == text
+    assert "".join(fragment.original for fragment in fragments(scanner, chunks)) == text
 
 
 def naive(text: str, cap: int, at_cap: str) -> str:
@@ -185,11 +185,11 @@ STEPS = pytest.mark.parametrize(("step", "cap"), [(1, 1024), (100, 8192), (4096,
 @STEPS
 def test_a_key_over_the_cap_is_masked_and_its_rest_dropped(scanner: Scanner, step: int, cap: int) -> None:
     text = f"see {LONG_KEY} and more"
-    found = pieces(scanner, [text[i : i + step] for i in range(0, len(text), step)], cap)
-    assert "".join(piece.output for piece in found) == "see [PRIVATE_KEY]\n and more"
-    assert [piece.kind for piece in found if isinstance(piece, ReplacedPiece)] == ["PRIVATE_KEY"]
-    assert any(isinstance(piece, DroppedPiece) for piece in found)
-    assert "".join(piece.original for piece in found) == text
+    found = fragments(scanner, [text[i : i + step] for i in range(0, len(text), step)], cap)
+    assert "".join(fragment.output for fragment in found) == "see [PRIVATE_KEY]\n and more"
+    assert [fragment.kind for fragment in found if isinstance(fragment, ReplacedFragment)] == ["PRIVATE_KEY"]
+    assert any(isinstance(fragment, DroppedFragment) for fragment in found)
+    assert "".join(fragment.original for fragment in found) == text
 
 
 @pytest.mark.parametrize("step", [1, 7, 100, 10**6])
@@ -207,10 +207,10 @@ def test_a_key_over_the_cap_blocks_the_rest_if_that_is_asked_for(
     scanner: Scanner, step: int, cap: int
 ) -> None:
     text = f"see {LONG_KEY} and more"
-    found = pieces(scanner, [text[i : i + step] for i in range(0, len(text), step)], cap, at_cap="block")
-    assert "".join(piece.output for piece in found) == "see "
-    assert found[-1] == BlockedPiece("PRIVATE_KEY", LONG_KEY[:cap])
-    assert all(isinstance(piece, KeptPiece) for piece in found[:-1])
+    found = fragments(scanner, [text[i : i + step] for i in range(0, len(text), step)], cap, at_cap="block")
+    assert "".join(fragment.output for fragment in found) == "see "
+    assert found[-1] == BlockedFragment("PRIVATE_KEY", LONG_KEY[:cap])
+    assert all(isinstance(fragment, KeptFragment) for fragment in found[:-1])
 
 
 def test_only_the_last_word_of_prose_is_held_back(scanner: Scanner) -> None:
@@ -246,7 +246,7 @@ def test_the_built_in_detectors_are_found_in_any_scanner() -> None:
 
 def broken_off(scanner: Scanner, text: str, cap: int = 8192) -> str:
     redactor = Redactor(scanner, mask, cap)
-    out = "".join(piece.output for piece in [*redactor.feed(text), *redactor.cut_off()])
+    out = "".join(fragment.output for fragment in [*redactor.feed(text), *redactor.cut_off()])
     assert len(redactor.held_text) == 0
     return out
 

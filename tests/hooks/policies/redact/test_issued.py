@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from support.texts.formats import example
 from support.texts.printed import LINES
-from support.texts.secrets import mask, pieces, redacted
+from support.texts.secrets import fragments, mask, redacted
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.key_checksums import is_hookgate_key
-from hookgate.hooks.policies.redact import Detector, ReplacedPiece, Scanner
+from hookgate.hooks.policies.redact import Detector, ReplacedFragment, Scanner
 from hookgate.hooks.policies.redact.detectors.checks import is_base58
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
 from hookgate.hooks.policies.redact.detectors.issued import ISSUED
@@ -45,8 +45,12 @@ def planted(row: Detector, *, plain: bool = False) -> tuple[str, str, str]:
 @WHOLE
 def test_a_key_is_found_as_what_it_is_and_nothing_else(scanner: Scanner, row: Detector) -> None:
     before, secret, after = planted(row)
-    found = [p for p in pieces(scanner, [f"so {before}{secret}{after} is"]) if isinstance(p, ReplacedPiece)]
-    assert [(piece.kind, piece.original) for piece in found] == [(row.kind, secret)]
+    found = [
+        each
+        for each in fragments(scanner, [f"so {before}{secret}{after} is"])
+        if isinstance(each, ReplacedFragment)
+    ]
+    assert [(fragment.kind, fragment.original) for fragment in found] == [(row.kind, secret)]
 
 
 @WHOLE
@@ -90,7 +94,7 @@ def test_a_key_in_pieces_of_arguments_is_found(row: Detector) -> None:
 
 
 def _streamed(*values: str) -> str:
-    """What goes on of the arguments of a streamed call that come in these pieces."""
+    """What goes on of the arguments of a streamed call that come in these chunks."""
     screen = POLICY.screen(SessionContext("s-1"))
     steps = [
         screen.feed([_event(value, goes_on=place + 1 < len(values))], last=False)
@@ -209,8 +213,12 @@ def test_words_and_identifiers_near_a_telling_word_stay(scanner: Scanner, text: 
     ],
 )
 def test_keys_in_formats_of_nobody_s_are_found(scanner: Scanner, text: str, kind: str) -> None:
-    found = [piece for piece in pieces(scanner, [f"so {text} is"]) if isinstance(piece, ReplacedPiece)]
-    assert [piece.kind for piece in found] == [kind]
+    found = [
+        fragment
+        for fragment in fragments(scanner, [f"so {text} is"])
+        if isinstance(fragment, ReplacedFragment)
+    ]
+    assert [fragment.kind for fragment in found] == [kind]
     out = redacted(scanner, text)
     assert {redacted(scanner, text[:at], text[at:]) for at in range(len(text))} == {out}
 

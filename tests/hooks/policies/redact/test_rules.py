@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from support.hooks.settings import SESSION, asking
 from support.places import EXAMPLES, SHARED
 from support.texts.matches import match_of
-from support.texts.secrets import PLANTED, cut, pieces, planted, redacted
+from support.texts.secrets import PLANTED, cut, fragments, planted, redacted
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.hooks.policies.options import read_options
-from hookgate.hooks.policies.redact import DETECTORS, ReplacedPiece, Scanner
+from hookgate.hooks.policies.redact import DETECTORS, ReplacedFragment, Scanner
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
 from hookgate.hooks.policies.redact.detectors.randomness import bits_per_character
 from hookgate.hooks.policies.redact.options import RedactOptions
@@ -39,7 +39,7 @@ def scanner_of(*rules: Json) -> Scanner:
 
 
 def found(scanner: Scanner, text: str) -> list[str]:
-    return [each.original for each in pieces(scanner, [text]) if isinstance(each, ReplacedPiece)]
+    return [each.original for each in fragments(scanner, [text]) if isinstance(each, ReplacedFragment)]
 
 
 def rule(regex: str, **more: Any) -> Json:
@@ -315,10 +315,10 @@ CREDENTIAL_LABELS = [label for label in PLANTED if label.split()[0] in {each.kin
 def spans(scanner: Scanner, text: str) -> list[tuple[int, int, str]]:
     """The begin, the end and the kind of everything that is replaced."""
     at, replaced = 0, []
-    for piece in pieces(scanner, [text]):
-        if isinstance(piece, ReplacedPiece):
-            replaced.append((at, at + len(piece.original), piece.kind))
-        at += len(piece.original)
+    for fragment in fragments(scanner, [text]):
+        if isinstance(fragment, ReplacedFragment):
+            replaced.append((at, at + len(fragment.original), fragment.kind))
+        at += len(fragment.original)
     return replaced
 
 

@@ -30,7 +30,8 @@ TEXT_FIELDS: Mapping[str, str] = {
 }
 """The field with the text of a content, by its type."""
 
-_THOUGHTS = ("reasoning_text", "summary_text")
+THOUGHTS = ("reasoning_text", "summary_text")
+"""The types of contents that are thoughts."""
 _URLS = {"input_image": ("image_url",), "input_file": ("file_data", "file_url"), "input_audio": ()}
 """The fields of media that are URLs, by their type. Media may also have the ID of a file."""
 
@@ -68,7 +69,7 @@ def _decode_content(item: Any, path: str, *, answered: bool) -> JsonObject:
             raise BodyError(f"{path}.logprobs", "hooks cannot judge the tokens of a text; send an empty list")
         text = read_string(item, field, path)
         part = {key: value for key, value in item.items() if key != field} | {"text": text}
-        return {**part, "thought": True} if kind in _THOUGHTS else part
+        return {**part, "thought": True} if kind in THOUGHTS else part
     if isinstance(kind, str) and kind in _URLS and "text" not in item:
         return _decode_media(item, path)
     if answered and isinstance(kind, str) and isinstance(item.get("text"), str | None):

@@ -19,7 +19,13 @@ from hookgate.translator.responses.answer import (
     reason_of_status,
     usage_as_metadata,
 )
-from hookgate.translator.responses.contents import is_content_text, texts_of_item, with_empty_texts, with_text
+from hookgate.translator.responses.contents import (
+    THOUGHTS,
+    is_content_text,
+    texts_of_item,
+    with_empty_texts,
+    with_text,
+)
 from hookgate.translator.responses.items import (
     check_item_arguments,
     decode_output_item,
@@ -144,10 +150,7 @@ def response_sources(body: JsonObject) -> TextSources:
         elif isinstance(event.get("delta"), str) and event["delta"] and kind.endswith(".delta"):
             source = KIND_OF_DELTA[kind].content if kind in KIND_OF_DELTA else kind
             if kind != ARGUMENTS:
-                yield TextChannel(0, thought=source in _THOUGHTS), source
-
-
-_THOUGHTS = ("reasoning_text", "summary_text")
+                yield TextChannel(0, thought=source in THOUGHTS), source
 
 
 def _item_sources(item: JsonObject) -> TextSources:
@@ -155,9 +158,9 @@ def _item_sources(item: JsonObject) -> TextSources:
     for content in [*read_list(item, "summary"), *read_list(item, "content")]:
         kind = content.get("type") if isinstance(content, dict) else None
         has_text = is_content_text(content) or (isinstance(content, dict) and is_text(content))
-        if kind in _THOUGHTS and has_text and content["text"]:
+        if kind in THOUGHTS and has_text and content["text"]:
             yield TextChannel(0, thought=True), kind
-        elif kind not in _THOUGHTS and has_text:
+        elif kind not in THOUGHTS and has_text:
             own = kind if item.get("type") == "message" else item.get("type")
             yield TextChannel(0, thought=False), str(own)
     if isinstance(item.get("text"), str):

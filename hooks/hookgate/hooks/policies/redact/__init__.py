@@ -1,7 +1,7 @@
 """Finds secrets and personal data in text, and replaces them, even in text that arrives in chunks.
 
 A `Scanner` is created once from the configured detectors. Each text has its own `Redactor`, which is fed with
-chunks and returns pieces: text that is kept, replaced, dropped or blocked.
+chunks and returns fragments: text that is kept, replaced, dropped or blocked.
 """
 
 from hookgate.hooks.policies.redact.detectors import DETECTORS, SENSITIVE
@@ -11,26 +11,26 @@ from hookgate.hooks.policies.redact.policy import make_pseudonym, pseudonym_dete
 from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.hooks.policies.redact.streaming import (
     AtCap,
-    BlockedPiece,
-    DroppedPiece,
-    KeptPiece,
+    BlockedFragment,
+    DroppedFragment,
+    Fragment,
+    KeptFragment,
     Redactor,
-    ReplacedPiece,
-    TextPiece,
+    ReplacedFragment,
 )
 
 __all__ = [
     "DETECTORS",
     "SENSITIVE",
     "AtCap",
-    "BlockedPiece",
+    "BlockedFragment",
     "Detector",
-    "DroppedPiece",
-    "KeptPiece",
+    "DroppedFragment",
+    "Fragment",
+    "KeptFragment",
     "Redactor",
-    "ReplacedPiece",
+    "ReplacedFragment",
     "Scanner",
-    "TextPiece",
     "make_pseudonym",
     "pattern_detector",
     "pseudonym_detector",

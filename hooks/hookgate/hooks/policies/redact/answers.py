@@ -35,12 +35,12 @@ from hookgate.translator.fields import (
 
 
 class PartPlace(NamedTuple):
-    """The place of a text: the event, and the indexes of candidate, part, and piece of arguments."""
+    """The place of a text: the event, and the indexes of candidate, part, and chunk of arguments."""
 
     event: int
     candidate: int
     part: int
-    piece: int = -1
+    chunk: int = -1
 
 
 TextKey = tuple[int, str]
@@ -48,7 +48,7 @@ TextKey = tuple[int, str]
 
 
 TextSource = tuple[str, ...]
-"""What a chunk of a text is a piece of: the values of `_ORIGIN`, and those of `_KIND`.
+"""What a chunk of a text belongs to: the values of `_ORIGIN`, and those of `_KIND`.
 
 Clients show texts of different sources separately.
 """
@@ -57,7 +57,7 @@ _ORIGIN = ("type", "index", "output_index", "content_index", "summary_index")
 """The fields of an event that say which step, item or content of an answer it continues, in any dialect."""
 
 _ID = "event_id"
-"""The ID of an event. A client that resumes a stream after it continues after the event's last piece."""
+"""The ID of an event. A client that resumes a stream after it continues after the whole event."""
 
 _KIND = ("type", "refusal")
 """The fields of a part that say which text of a message it continues."""
@@ -84,12 +84,12 @@ class OutgoingEvent:
     text_keys: dict[PartPlace, TextKey] = field(default_factory=dict)
     """The places of its texts, and the keys of the texts that they belong to."""
     may_be_split: bool = True
-    """Whether it may be released in several pieces: it is part of a stream, contains only text, and does not
+    """Whether it may be released in parts: it is part of a stream, contains only text, and does not
     finish a candidate."""
     overlapping: bool = False
     """Whether its parts are those of steps of an interaction that overlapped."""
     partly_released: bool = False
-    """Whether a piece of it has been released."""
+    """Whether some of it has been released."""
     unreleased_parts: list[list[tuple[PartPlace, JsonObject]]] = field(default_factory=list)
     """By candidate, the parts that have not been released."""
 
@@ -108,19 +108,299 @@ class OutgoingEvent:
         ]
 
 
+_PLAIN_EVENT = frozenset({"candidates", "modelVersion", "responseId", "usageMetadata"})
+_PLAIN_CANDIDATE = frozenset({"content", "index"})
+"""The fields of events, candidates and contents that most events of a stream have."""
+
+_MAX_SILENCE = 256
+"""After so many characters of the answer, the thought before it is released; and vice versa.
+
+A model thinks before it answers: its last thought must not hold back the answer after it.
+"""
+
+_ARGUMENT = "args "
+"""The prefix of the keys of arguments; the argument's path follows."""
+
+
+class AnswerScreen:
+    """Redacts one answer. Implements Screen."""
+
+    def __init__(self, redaction: Redaction, *, logprobs: bool = False, is_json: bool = False) -> None:
+        """If `logprobs` is true, the log probabilities of the answer's tokens are kept.
+
+        If `is_json` is true, the client requires JSON, so the answer's texts, without thoughts, stay JSON.
+        """
+        self._redaction, self._logprobs, self._is_json = redaction, logprobs, is_json
+        self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
+        self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
+        self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
+        self._outbox = Outbox(partial(_is_undecided, self._texts), self._redact_chunk)
+        self._waiting: list[tuple[PartPlace, str]] = []  # chunks of one text, to be searched together
+        self._waiting_key: TextKey | None = None
+
+    @property
+    def slow(self) -> bool:
+        """Whether a search may block the event loop for too long."""
+        return self._redaction.slow
+
+    def takes_long(self, values: Sequence[Any]) -> bool:
+        """Return whether redacting these values may block the event loop for too long."""
+        return self._redaction.takes_long(values)
+
+    def add(self, events: Sequence[JsonObject]) -> None:
+        """Add the next events of the answer, which `feed` releases. Raises Withheld."""
+        for event in events:
+            self._add_event(event, whole=False)
+        self._feed_waiting()
+
+    def feed(
+        self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
+    ) -> list[tuple[int, JsonObject]]:
+        """Add events and return those that can be released now, by number. Raises Withheld."""
+        for event in events:
+            self._add_event(event, whole=last)
+        self._feed_waiting()
+        if last:
+            self._finish(list(self._texts), cut_off=cut_off)
+        return self._outbox.pop_ready()
+
+    def _add_event(self, body: JsonObject, *, whole: bool) -> None:
+        """Add the next event. If `whole` is true, it is a complete answer and is not split or dropped."""
+        if not whole and self._add_plain_event(body):
+            return
+        self._feed_waiting()
+        if "step" in body:  # the next step of an interaction begins, which clients show separately
+            self._interrupt(0, "text", "thought")
+        rest = redacted_fields(self._redaction, body, "answers", {"candidates": handled_by_caller})
+        event = self._outbox.begin(body, rest)
+        candidates = read_list(body, "candidates")
+        event.may_be_split, event.overlapping = not whole, "events" in body
+        numbered = enumerate(zip(indexes(candidates), candidates, strict=True))
+        event.complete([self._add_candidate(event, at, index, item) for at, (index, item) in numbered])
+
+    def _add_plain_event(self, body: JsonObject) -> bool:
+        """Add an event that is a single text, as most events are, if nothing else in it has to be redacted.
+
+        Returns False for any other event, which has not been added. The result is the same as if the event
+        were redacted field by field.
+        """
+        if (plain := _plain_part(body)) is None or "answers" not in self._redaction.scopes:
+            return False
+        index, part = plain
+        rest = {**body, "candidates": None, "index": index}
+        if type(usage := body.get("usageMetadata")) is dict:
+            rest["usageMetadata"] = without_small_numbers(usage)
+        if not self._redaction.is_clean_value(rest):
+            return False
+        event = self._outbox.begin(body, body)
+        place, text_key = PartPlace(event.number, 0, 0), (index, "text")
+        event.unreleased_parts = [[(place, part)]]
+        if text_key != self._waiting_key:
+            self._feed_waiting()
+            self._note_source(text_key, 0, _PLAIN_SOURCE)
+            self._begin(text_key)
+            self._waiting_key = text_key
+        self._outbox.note(event, place, text_key)
+        self._waiting.append((place, part["text"]))
+        self._silent[text_key] = 0
+        if (index, "thought") in self._texts:
+            self._interrupt(index, "thought", size=len(part["text"]))
+        return True
+
+    def _add_candidate(
+        self, event: OutgoingEvent, position: int, index: int, candidate: JsonObject
+    ) -> JsonObject:
+        content = read_object(candidate, "content")
+        parts = read_list(content, "parts")
+        new = [
+            self._add_part(event, PartPlace(event.number, position, k), index, part)
+            for k, part in enumerate(parts)
+        ]
+        before = len(self._redaction.report)
+        with_rest = redacted_fields(self._redaction, content, "answers", CONTENT)
+        self._redaction.report.within(before, "candidates", position, "content")
+        if not same_items(new, parts):
+            with_rest = write(with_rest, "parts", new)
+        if with_rest is not content:
+            candidate = write(candidate, "content", with_rest)
+        if read(candidate, "finishReason") is not None:
+            # Its texts are not finished: some upstreams send a reason in every event.
+            event.may_be_split = False
+        before = len(self._redaction.report)
+        redacted = self._redact_rest(candidate)
+        self._redaction.report.within(before, "candidates", position)
+        return redacted
+
+    def _add_part(self, event: OutgoingEvent, place: PartPlace, index: int, part: JsonObject) -> JsonObject:
+        if is_text(part):
+            is_thought = bool(part.get("thought"))
+            if ("thoughts" if is_thought else "answers") in self._redaction.scopes:
+                text_key = (index, "thought" if is_thought else "text")
+                if event.overlapping:  # each part may belong to another step
+                    self._interrupt(*text_key)
+                self._note_source(text_key, place.part, _source(event, part))
+                self._feed_text(event, place, text_key, part["text"])
+            self._interrupt(index, "text" if is_thought else "thought", size=len(part["text"]))
+            if len(part) == 1:
+                return part
+        else:
+            event.may_be_split = False
+            self._interrupt(index, "text", "thought")
+        before = len(self._redaction.report)
+        redacted = redacted_part(self._redaction, part, "answers")
+        self._redaction.report.within(before, *_path(place)[:-1])
+        if isinstance(original := read(part, "functionCall"), dict):
+            event.may_be_split = False
+            self._feed_arguments(event, place, index, original, read_object(redacted, "functionCall"))
+        return redacted
+
+    def _feed_arguments(
+        self, event: OutgoingEvent, place: PartPlace, index: int, original: JsonObject, call: JsonObject
+    ) -> None:
+        """Feed the strings of a call's partial arguments. `call` has everything else redacted."""
+        if "tool_arguments" not in self._redaction.scopes:
+            return
+        pairs = zip(read_list(original, "partialArgs"), read_list(call, "partialArgs"), strict=True)
+        for number, (chunk, new) in enumerate(pairs):
+            if not isinstance(chunk, dict) or read(chunk, "numberValue") is not read(new, "numberValue"):
+                continue  # not an object, or its number was masked
+            if isinstance(value := read(chunk, "stringValue"), str):
+                path = f"{_ARGUMENT}{read(chunk, 'jsonPath')}"
+                self._feed_text(event, place._replace(chunk=number), (index, path), value)
+        if not read(original, "willContinue"):
+            self._finish([key for key in self._texts if key[0] == index and _is_argument(key)])
+
+    def _redact_rest(self, candidate: JsonObject) -> JsonObject:
+        """Redact everything but the content, and remove the log probabilities of its tokens."""
+        if "answers" in self._redaction.scopes and not self._logprobs:
+            candidate = without(candidate, "logprobsResult")
+        redacted: JsonObject = redacted_fields(self._redaction, candidate, "answers", _CANDIDATE)
+        return redacted
+
+    def _note_source(self, text_key: TextKey, part: int, source: TextSource) -> None:
+        """Note the part and the source of a text's next chunk, which may be others than before."""
+        if self._sources.get(text_key, (part, source)) != (part, source):
+            self._interrupt(*text_key)
+        self._sources[text_key] = part, source
+
+    def _begin(self, text_key: TextKey) -> None:
+        if text_key not in self._texts:
+            is_json = self._is_json and text_key[1] == "text"
+            self._texts[text_key] = self._redaction.chunked_text(self._outbox.put, _path, is_json=is_json)
+
+    def _feed_text(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
+        self._begin(text_key)
+        self._outbox.note(event, place, text_key)
+        self._texts[text_key].feed(place, text)
+        self._silent[text_key] = 0
+
+    def _feed_waiting(self) -> None:
+        """Feed the chunks that wait. The output does not depend on where chunks end."""
+        if self._waiting_key is not None:
+            waiting, text = self._waiting, self._texts[self._waiting_key]
+            self._waiting, self._waiting_key = [], None
+            text.feed_all(waiting)
+
+    def _interrupt(self, index: int, *others: str, size: int | None = None) -> None:
+        """Note that something follows a candidate's other texts. If it is a text, `size` is its length."""
+        for other in others:
+            text = self._texts.get(key := (index, other))
+            if text is None or size == 0:
+                continue
+            text.interrupt()
+            self._silent[key] += size or 0
+            if self._silent[key] >= _MAX_SILENCE:
+                text.release()
+
+    def _finish(self, text_keys: Sequence[TextKey], *, cut_off: bool = False) -> None:
+        for text_key in text_keys:
+            text = self._texts.pop(text_key)
+            if cut_off:
+                text.cut_off()
+            else:
+                text.finish()
+
+    def _redact_chunk(self, place: PartPlace, text: str) -> str:
+        before = len(self._redaction.report)
+        new = self._redaction.chunk(text)
+        self._redaction.report.within(before, *_path(place))
+        return new
+
+    def redact(self, value: Any) -> Any:
+        """Redact a JSON value besides the answer's events. Raises Withheld."""
+        return self._redaction.value(value)
+
+    def findings_output(self) -> JsonObject:
+        """Return the hook output that reports the findings, or an empty object if there are none."""
+        found = self._redaction.findings_output()
+        if not found["findings"]:
+            return {}
+        return {"hookSpecificOutput": {"redacted": True, **found, "llm_response": {"raw": {}}}}
+
+
+def _path(place: PartPlace) -> tuple[Key, ...]:
+    """Return the path to a text in its event."""
+    return "candidates", place.candidate, "content", *path_in_content(place.part, place.chunk)
+
+
+def _is_undecided(
+    texts: Mapping[TextKey, ChunkedText[PartPlace]], place: PartPlace, text_key: TextKey
+) -> bool:
+    return text_key in texts and texts[text_key].is_undecided(place)
+
+
+def _plain_part(body: JsonObject) -> tuple[int, JsonObject] | None:
+    """Return the candidate's index and the part of an event that is a single text, or None."""
+    candidates = body.get("candidates")
+    if not body.keys() <= _PLAIN_EVENT or type(candidates) is not list or len(candidates) != 1:
+        return None
+    candidate = candidates[0]
+    if type(candidate) is not dict or not candidate.keys() <= _PLAIN_CANDIDATE:
+        return None
+    content, index = candidate.get("content"), candidate.get("index", 0)
+    if type(index) is not int or type(content) is not dict or content.keys() != PLAIN_CONTENT:
+        return None
+    parts = content["parts"]
+    if content["role"] != "model" or type(parts) is not list or len(parts) != 1:
+        return None
+    part = parts[0]
+    is_text_only = type(part) is dict and len(part) == 1 and type(part.get("text")) is str
+    return (index, part) if is_text_only else None
+
+
+def _grounding(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return redacted_fields(redaction, value, scope, {"searchEntryPoint": _entry_point})
+
+
+def _entry_point(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return redacted_fields(redaction, value, scope, {"sdkBlob": opaque})
+
+
+_CANDIDATE: Mapping[str, Handler] = {
+    "content": handled_by_caller,
+    "groundingMetadata": _grounding,
+    "continuationToken": opaque,
+}
+"""The fields of a candidate that need their own handler."""
+
+
+def _is_argument(text_key: TextKey) -> bool:
+    return text_key[1].startswith(_ARGUMENT)
+
+
 class Outbox:
     """The events that have not been released."""
 
     def __init__(
         self,
         is_undecided: Callable[[PartPlace, TextKey], bool],
-        redact_piece: Callable[[PartPlace, str], str],
+        redact_chunk: Callable[[PartPlace, str], str],
     ) -> None:
         """`is_undecided` returns whether some of the text at a place is undecided.
 
-        `redact_piece` redacts a piece at a place of a text that was redacted as a whole.
+        `redact_chunk` redacts a chunk at a place of a text that was redacted as a whole.
         """
-        self._is_text_undecided, self._redact_piece = is_undecided, redact_piece
+        self._is_text_undecided, self._redact_chunk = is_undecided, redact_chunk
         self._text_keys: dict[PartPlace, TextKey] = {}
         self._texts: dict[PartPlace, str] = {}  # decided and not released
         self._events: deque[OutgoingEvent] = deque()
@@ -207,7 +487,7 @@ class Outbox:
             content = read_object(candidate, "content")
             # The texts of one event were searched joined. A secret at the border of two of them can be hidden
             # by the neighbouring text, although clients show them separately, so each is searched again
-            # alone. This does not apply to consecutive pieces of a stream.
+            # alone. This does not apply to consecutive chunks of a stream.
             separate = not event.may_be_split and len(left) > 1
             parts, released = read_list(content, "parts"), self._take_released(left, separate)
             unchanged = same_items(released, parts)
@@ -230,20 +510,20 @@ class Outbox:
                 released.append(part)
                 continue
             text, undecided = self._texts.pop(place, ""), self._is_undecided(place)
-            text = self._redact_piece(place, text) if separate else text
+            text = self._redact_chunk(place, text) if separate else text
             if text == part["text"] and not undecided:
                 released.append(part)
             elif text or not (undecided or _is_bare(part)):
                 released.append({**part, "text": text})
-            if undecided:  # the part's other fields were released with its first piece
+            if undecided:  # the part's other fields were released with its first text
                 bare: JsonObject = {key: part[key] for key in part if key in _BARE}
                 left.insert(0, (place, bare if text else part))
                 break
         return released
 
     def _take_argument(self, place: PartPlace, number: int) -> str | None:
-        """Remove and return the string of a piece of arguments; None if it is not one of the texts."""
-        here = place._replace(piece=number)
+        """Remove and return the string of a chunk of arguments; None if it is not one of the texts."""
+        here = place._replace(chunk=number)
         return self._texts.pop(here, "") if here in self._text_keys else None
 
 
@@ -273,283 +553,3 @@ def _is_empty(body: JsonObject) -> bool:
         for candidate in read_list(body, "candidates")
         for part in parts_of(candidate)
     )
-
-
-_PLAIN_EVENT = frozenset({"candidates", "modelVersion", "responseId", "usageMetadata"})
-_PLAIN_CANDIDATE = frozenset({"content", "index"})
-"""The fields of events, candidates and contents that most events of a stream have."""
-
-_MAX_SILENCE = 256
-"""After so many characters of the answer, the thought before it is released; and vice versa.
-
-A model thinks before it answers: its last thought must not hold back the answer after it.
-"""
-
-_ARGUMENT = "args "
-"""The prefix of the keys of arguments; the argument's path follows."""
-
-
-class AnswerScreen:
-    """Redacts one answer. Implements Screen."""
-
-    def __init__(self, redaction: Redaction, *, logprobs: bool = False, is_json: bool = False) -> None:
-        """If `logprobs` is true, the log probabilities of the answer's tokens are kept.
-
-        If `is_json` is true, the client requires JSON, so the answer's texts, without thoughts, stay JSON.
-        """
-        self._redaction, self._logprobs, self._is_json = redaction, logprobs, is_json
-        self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
-        self._sources: dict[TextKey, tuple[int, TextSource]] = {}  # the part and source of its last chunk
-        self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
-        self._outbox = Outbox(partial(_is_undecided, self._texts), self._redact_piece)
-        self._waiting: list[tuple[PartPlace, str]] = []  # chunks of one text, to be searched together
-        self._waiting_key: TextKey | None = None
-
-    @property
-    def slow(self) -> bool:
-        """Whether a search may block the event loop for too long."""
-        return self._redaction.slow
-
-    def takes_long(self, values: Sequence[Any]) -> bool:
-        """Return whether redacting these values may block the event loop for too long."""
-        return self._redaction.takes_long(values)
-
-    def add(self, events: Sequence[JsonObject]) -> None:
-        """Add the next events of the answer, which `feed` releases. Raises Withheld."""
-        for event in events:
-            self._add(event, whole=False)
-        self._feed_waiting()
-
-    def feed(
-        self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
-    ) -> list[tuple[int, JsonObject]]:
-        """Add events and return those that can be released now, by number. Raises Withheld."""
-        for event in events:
-            self._add(event, whole=last)
-        self._feed_waiting()
-        if last:
-            self._finish(list(self._texts), cut_off=cut_off)
-        return self._outbox.pop_ready()
-
-    def redact(self, value: Any) -> Any:
-        """Redact a JSON value besides the answer's events. Raises Withheld."""
-        return self._redaction.value(value)
-
-    def findings_output(self) -> JsonObject:
-        """Return the hook output that reports the findings, or an empty object if there are none."""
-        found = self._redaction.findings_output()
-        if not found["findings"]:
-            return {}
-        return {"hookSpecificOutput": {"redacted": True, **found, "llm_response": {"raw": {}}}}
-
-    def _add(self, body: JsonObject, *, whole: bool) -> None:
-        """Add the next event. If `whole` is true, it is a complete answer and is not split or dropped."""
-        if not whole and self._add_plain(body):
-            return
-        self._feed_waiting()
-        if "step" in body:  # the next step of an interaction begins, which clients show separately
-            self._interrupt(0, "text", "thought")
-        rest = redacted_fields(self._redaction, body, "answers", {"candidates": handled_by_caller})
-        event = self._outbox.begin(body, rest)
-        candidates = read_list(body, "candidates")
-        event.may_be_split, event.overlapping = not whole, "events" in body
-        numbered = enumerate(zip(indexes(candidates), candidates, strict=True))
-        event.complete([self._candidate(event, at, index, item) for at, (index, item) in numbered])
-
-    def _add_plain(self, body: JsonObject) -> bool:
-        """Add an event that is a single text, as most events are, if nothing else in it has to be redacted.
-
-        Returns False for any other event, which has not been added. The result is the same as if the event
-        were redacted field by field.
-        """
-        if (plain := _plain_part(body)) is None or "answers" not in self._redaction.scopes:
-            return False
-        index, part = plain
-        rest = {**body, "candidates": None, "index": index}
-        if type(usage := body.get("usageMetadata")) is dict:
-            rest["usageMetadata"] = without_small_numbers(usage)
-        if not self._redaction.is_clean_value(rest):
-            return False
-        event = self._outbox.begin(body, body)
-        place, text_key = PartPlace(event.number, 0, 0), (index, "text")
-        event.unreleased_parts = [[(place, part)]]
-        if text_key != self._waiting_key:
-            self._feed_waiting()
-            self._continue(text_key, 0, _PLAIN_SOURCE)
-            self._begin(text_key)
-            self._waiting_key = text_key
-        self._outbox.note(event, place, text_key)
-        self._waiting.append((place, part["text"]))
-        self._silent[text_key] = 0
-        if (index, "thought") in self._texts:
-            self._interrupt(index, "thought", size=len(part["text"]))
-        return True
-
-    def _candidate(
-        self, event: OutgoingEvent, position: int, index: int, candidate: JsonObject
-    ) -> JsonObject:
-        content = read_object(candidate, "content")
-        parts = read_list(content, "parts")
-        new = [
-            self._part(event, PartPlace(event.number, position, k), index, part)
-            for k, part in enumerate(parts)
-        ]
-        before = len(self._redaction.report)
-        with_rest = redacted_fields(self._redaction, content, "answers", CONTENT)
-        self._redaction.report.within(before, "candidates", position, "content")
-        if not same_items(new, parts):
-            with_rest = write(with_rest, "parts", new)
-        if with_rest is not content:
-            candidate = write(candidate, "content", with_rest)
-        if read(candidate, "finishReason") is not None:
-            # Its texts are not finished: some upstreams send a reason in every event.
-            event.may_be_split = False
-        before = len(self._redaction.report)
-        redacted = self._redact_rest(candidate)
-        self._redaction.report.within(before, "candidates", position)
-        return redacted
-
-    def _part(self, event: OutgoingEvent, place: PartPlace, index: int, part: JsonObject) -> JsonObject:
-        if is_text(part):
-            is_thought = bool(part.get("thought"))
-            if ("thoughts" if is_thought else "answers") in self._redaction.scopes:
-                text_key = (index, "thought" if is_thought else "text")
-                if event.overlapping:  # each part may belong to another step
-                    self._interrupt(*text_key)
-                self._continue(text_key, place.part, _source(event, part))
-                self._feed(event, place, text_key, part["text"])
-            self._interrupt(index, "text" if is_thought else "thought", size=len(part["text"]))
-            if len(part) == 1:
-                return part
-        else:
-            event.may_be_split = False
-            self._interrupt(index, "text", "thought")
-        before = len(self._redaction.report)
-        redacted = redacted_part(self._redaction, part, "answers")
-        self._redaction.report.within(before, *_path(place)[:-1])
-        if isinstance(original := read(part, "functionCall"), dict):
-            event.may_be_split = False
-            self._arguments(event, place, index, original, read_object(redacted, "functionCall"))
-        return redacted
-
-    def _arguments(
-        self, event: OutgoingEvent, place: PartPlace, index: int, original: JsonObject, call: JsonObject
-    ) -> None:
-        """Feed the strings of a call's partial arguments. `call` has everything else redacted."""
-        if "tool_arguments" not in self._redaction.scopes:
-            return
-        pairs = zip(read_list(original, "partialArgs"), read_list(call, "partialArgs"), strict=True)
-        for number, (piece, new) in enumerate(pairs):
-            if not isinstance(piece, dict) or read(piece, "numberValue") is not read(new, "numberValue"):
-                continue  # not an object, or its number was masked
-            if isinstance(value := read(piece, "stringValue"), str):
-                path = f"{_ARGUMENT}{read(piece, 'jsonPath')}"
-                self._feed(event, place._replace(piece=number), (index, path), value)
-        if not read(original, "willContinue"):
-            self._finish([key for key in self._texts if key[0] == index and _is_argument(key)])
-
-    def _redact_rest(self, candidate: JsonObject) -> JsonObject:
-        """Redact everything but the content, and remove the log probabilities of its tokens."""
-        if "answers" in self._redaction.scopes and not self._logprobs:
-            candidate = without(candidate, "logprobsResult")
-        redacted: JsonObject = redacted_fields(self._redaction, candidate, "answers", _CANDIDATE)
-        return redacted
-
-    def _continue(self, text_key: TextKey, part: int, source: TextSource) -> None:
-        """Note the part and the source of a text's next chunk, which may be others than before."""
-        if self._sources.get(text_key, (part, source)) != (part, source):
-            self._interrupt(*text_key)
-        self._sources[text_key] = part, source
-
-    def _feed_waiting(self) -> None:
-        """Feed the chunks that wait. The output does not depend on where chunks end."""
-        if self._waiting_key is not None:
-            waiting, text = self._waiting, self._texts[self._waiting_key]
-            self._waiting, self._waiting_key = [], None
-            text.feed_all(waiting)
-
-    def _begin(self, text_key: TextKey) -> None:
-        if text_key not in self._texts:
-            is_json = self._is_json and text_key[1] == "text"
-            self._texts[text_key] = self._redaction.chunked_text(self._outbox.put, _path, is_json=is_json)
-
-    def _feed(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
-        self._begin(text_key)
-        self._outbox.note(event, place, text_key)
-        self._texts[text_key].feed(place, text)
-        self._silent[text_key] = 0
-
-    def _interrupt(self, index: int, *others: str, size: int | None = None) -> None:
-        """Note that something follows a candidate's other texts. If it is a text, `size` is its length."""
-        for other in others:
-            text = self._texts.get(key := (index, other))
-            if text is None or size == 0:
-                continue
-            text.interrupt()
-            self._silent[key] += size or 0
-            if self._silent[key] >= _MAX_SILENCE:
-                text.release()
-
-    def _redact_piece(self, place: PartPlace, text: str) -> str:
-        before = len(self._redaction.report)
-        new = self._redaction.piece(text)
-        self._redaction.report.within(before, *_path(place))
-        return new
-
-    def _finish(self, text_keys: Sequence[TextKey], *, cut_off: bool = False) -> None:
-        for text_key in text_keys:
-            text = self._texts.pop(text_key)
-            if cut_off:
-                text.cut_off()
-            else:
-                text.finish()
-
-
-def _path(place: PartPlace) -> tuple[Key, ...]:
-    """Return the path to a text in its event."""
-    return "candidates", place.candidate, "content", *path_in_content(place.part, place.piece)
-
-
-def _is_undecided(
-    texts: Mapping[TextKey, ChunkedText[PartPlace]], place: PartPlace, text_key: TextKey
-) -> bool:
-    return text_key in texts and texts[text_key].is_undecided(place)
-
-
-def _plain_part(body: JsonObject) -> tuple[int, JsonObject] | None:
-    """Return the candidate's index and the part of an event that is a single text, or None."""
-    candidates = body.get("candidates")
-    if not body.keys() <= _PLAIN_EVENT or type(candidates) is not list or len(candidates) != 1:
-        return None
-    candidate = candidates[0]
-    if type(candidate) is not dict or not candidate.keys() <= _PLAIN_CANDIDATE:
-        return None
-    content, index = candidate.get("content"), candidate.get("index", 0)
-    if type(index) is not int or type(content) is not dict or content.keys() != PLAIN_CONTENT:
-        return None
-    parts = content["parts"]
-    if content["role"] != "model" or type(parts) is not list or len(parts) != 1:
-        return None
-    part = parts[0]
-    is_text_only = type(part) is dict and len(part) == 1 and type(part.get("text")) is str
-    return (index, part) if is_text_only else None
-
-
-def _grounding(redaction: Redaction, value: Any, scope: Scope) -> Any:
-    return redacted_fields(redaction, value, scope, {"searchEntryPoint": _entry_point})
-
-
-def _entry_point(redaction: Redaction, value: Any, scope: Scope) -> Any:
-    return redacted_fields(redaction, value, scope, {"sdkBlob": opaque})
-
-
-_CANDIDATE: Mapping[str, Handler] = {
-    "content": handled_by_caller,
-    "groundingMetadata": _grounding,
-    "continuationToken": opaque,
-}
-"""The fields of a candidate that need their own handler."""
-
-
-def _is_argument(text_key: TextKey) -> bool:
-    return text_key[1].startswith(_ARGUMENT)

@@ -122,19 +122,19 @@ def redacted_part(redaction: Redaction, part: JsonObject, scope: Scope) -> JsonO
     return redacted
 
 
-def redacted_argument(redaction: Redaction, piece: Any) -> Any:
-    """Redact a piece of partial arguments, except for its string, which is part of a longer text.
+def redacted_argument(redaction: Redaction, chunk: Any) -> Any:
+    """Redact a chunk of partial arguments, except for its string, which is part of a longer text.
 
     The replacement of a number is a string.
     """
-    if not isinstance(piece, dict):  # not a documented format, but it would be forwarded
-        return redaction.value(piece)
-    number, before = read(piece, "numberValue"), len(redaction.report)
+    if not isinstance(chunk, dict):  # not a documented format, but it would be forwarded
+        return redaction.value(chunk)
+    number, before = read(chunk, "numberValue"), len(redaction.report)
     new = redaction.value(number)
     redaction.report.within(before, "numberValue")
     if new is not number:
-        piece = write(without(piece, "numberValue"), "stringValue", new)
-    return redacted_fields(redaction, piece, "tool_arguments", {"stringValue": _text})
+        chunk = write(without(chunk, "numberValue"), "stringValue", new)
+    return redacted_fields(redaction, chunk, "tool_arguments", {"stringValue": _text})
 
 
 def _text(redaction: Redaction, value: Any, scope: Scope) -> Any:
@@ -217,7 +217,7 @@ _FIELDS: Mapping[str, Handler] = {
 """The fields of a request that need their own handler."""
 
 TextPlace = tuple[int, int, int]
-"""The place of a text: the indexes of its content and part, and of a piece of arguments, or -1."""
+"""The place of a text: the indexes of its content and part, and of a chunk of arguments, or -1."""
 
 Texts = dict[TextPlace, str]
 
@@ -321,15 +321,15 @@ def _redacted_run(redaction: Redaction, contents: list[Any], *, scope: Scope, fi
     parts = list(_parts(contents))
     for thoughts in (False, True):
         if ("thoughts" if thoughts else scope) in redaction.scopes:
-            pieces = [
+            chunks = [
                 (place, part["text"])
                 for place, part in parts
                 if is_text(part) and bool(part.get("thought")) is thoughts
             ]
-            texts |= _redacted_pieces(redaction, pieces, first)
+            texts |= _redacted_chunks(redaction, chunks, first)
     if "tool_arguments" in redaction.scopes:
-        for pieces in _arguments(parts):
-            texts |= _redacted_pieces(redaction, pieces, first)
+        for chunks in _arguments(parts):
+            texts |= _redacted_chunks(redaction, chunks, first)
     new = []
     for at, content in enumerate(contents):
         before = len(redaction.report)
@@ -367,9 +367,9 @@ def _plain_values(redaction: Redaction, contents: list[Any]) -> list[Any] | None
             if type(part) is not dict or not part.keys() <= _PLAIN_PART:
                 return None
             call, result = part.get("functionCall"), part.get("functionResponse")
-            in_pieces = type(call) is dict and call.keys() & _PARTIAL
+            in_chunks = type(call) is dict and call.keys() & _PARTIAL
             has_files = type(result) is dict and "parts" in result
-            if in_pieces or has_files:
+            if in_chunks or has_files:
                 return None
             if "thoughtSignature" in part:
                 redacted_data(redaction, part["thoughtSignature"])
@@ -396,29 +396,29 @@ def _parts(contents: list[Any]) -> Iterator[tuple[TextPlace, JsonObject]]:
 
 
 def _arguments(parts: list[tuple[TextPlace, JsonObject]]) -> Iterator[list[tuple[TextPlace, str]]]:
-    """Yield the strings of partial arguments, all pieces of one argument together."""
+    """Yield the strings of partial arguments, all chunks of one argument together."""
     open_arguments: dict[str, list[tuple[TextPlace, str]]] = {}
     for (at, number, _), part in parts:
         if not isinstance(call := read(part, "functionCall"), dict):
             continue
-        for k, piece in enumerate(read_list(call, "partialArgs")):
-            if isinstance(piece, dict) and isinstance(value := read(piece, "stringValue"), str):
-                open_arguments.setdefault(str(read(piece, "jsonPath")), []).append(((at, number, k), value))
+        for k, chunk in enumerate(read_list(call, "partialArgs")):
+            if isinstance(chunk, dict) and isinstance(value := read(chunk, "stringValue"), str):
+                open_arguments.setdefault(str(read(chunk, "jsonPath")), []).append(((at, number, k), value))
         if not read(call, "willContinue"):
             yield from open_arguments.values()
             open_arguments = {}
     yield from open_arguments.values()
 
 
-def _redacted_pieces(redaction: Redaction, pieces: list[tuple[TextPlace, str]], first: int | None) -> Texts:
+def _redacted_chunks(redaction: Redaction, chunks: list[tuple[TextPlace, str]], first: int | None) -> Texts:
     """Redact one text that is spread over several places.
 
-    Each piece is also searched separately, because adjacent pieces may hide the beginning or end of a secret.
+    Each chunk is also searched separately, because adjacent chunks may hide the beginning or end of a secret.
     """
-    whole = "".join(text for _, text in pieces)
-    if redaction.is_clean(whole) and (len(pieces) == 1 or all(redaction.is_clean(t) for _, t in pieces)):
+    whole = "".join(text for _, text in chunks)
+    if redaction.is_clean(whole) and (len(chunks) == 1 or all(redaction.is_clean(t) for _, t in chunks)):
         return {}
-    texts = {place: "" for place, _ in pieces}
+    texts = {place: "" for place, _ in chunks}
 
     def put(place: TextPlace, text: str) -> None:
         texts[place] += text
@@ -427,22 +427,22 @@ def _redacted_pieces(redaction: Redaction, pieces: list[tuple[TextPlace, str]], 
         return *_index(first, place[0]), *path_in_content(*place[1:])
 
     chunked_text = redaction.chunked_text(put, path_of)
-    for place, text in pieces:
+    for place, text in chunks:
         chunked_text.feed(place, text)
     chunked_text.finish()
-    if len(pieces) > 1:
+    if len(chunks) > 1:
         for place, text in texts.items():
             before = len(redaction.report)
-            texts[place] = redaction.piece(text)
+            texts[place] = redaction.chunk(text)
             redaction.report.within(before, *path_of(place))
     return texts
 
 
-def path_in_content(part: int, piece: int) -> tuple[Key, ...]:
-    """Return the path to a text in a content: that of a part, or, if `piece` is not -1, of its arguments."""
-    if piece < 0:
+def path_in_content(part: int, chunk: int) -> tuple[Key, ...]:
+    """Return the path to a text in a content: that of a part, or, if `chunk` is not -1, of its arguments."""
+    if chunk < 0:
         return "parts", part, "text"
-    return "parts", part, "functionCall", "partialArgs", piece, "stringValue"
+    return "parts", part, "functionCall", "partialArgs", chunk, "stringValue"
 
 
 def _content(redaction: Redaction, content: Any, scope: Scope, at: int, texts: Texts) -> Any:
@@ -474,15 +474,15 @@ def _part(redaction: Redaction, part: Any, scope: Scope, at: tuple[int, int], te
 def with_arguments(part: JsonObject, text_of: Callable[[int], str | None]) -> JsonObject:
     """Return the part with other strings in its call's partial arguments.
 
-    `text_of` returns the string of the piece with this index, or None if it does not change.
+    `text_of` returns the string of the chunk with this index, or None if it does not change.
     """
     call = read_object(part, "functionCall")
-    pieces = read_list(call, "partialArgs")
+    chunks = read_list(call, "partialArgs")
     new: list[Any] = []
-    for number, piece in enumerate(pieces):
+    for number, chunk in enumerate(chunks):
         text = text_of(number)
-        same = text is None or text == read(piece, "stringValue")
-        new.append(piece if same else write(piece, "stringValue", text))
-    if same_items(new, pieces):
+        same = text is None or text == read(chunk, "stringValue")
+        new.append(chunk if same else write(chunk, "stringValue", text))
+    if same_items(new, chunks):
         return part
     return write(part, "functionCall", write(call, "partialArgs", new))

@@ -1,6 +1,6 @@
 """Replacements in a text that is JSON, such as an answer in JSON: it stays JSON.
 
-A text is not parsed for it: it may come in pieces, and invalid JSON remains what it is.
+A text is not parsed for it: it may come in chunks, and invalid JSON remains what it is.
 """
 
 import json

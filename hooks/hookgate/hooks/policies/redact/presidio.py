@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field
 
 from hookgate.hooks.policies.options import Options
-from hookgate.hooks.policies.redact.streaming import KeptPiece, Redactor, ReplacedPiece, TextPiece
+from hookgate.hooks.policies.redact.streaming import Fragment, KeptFragment, Redactor, ReplacedFragment
 
 BLANK = "blank"
 
@@ -54,68 +54,68 @@ class BufferingRedactor:
         if len(self._text) not in self._interruptions[-1:]:
             self._interruptions.append(len(self._text))
 
-    def feed(self, text: str) -> list[TextPiece]:
+    def feed(self, text: str) -> list[Fragment]:
         """Buffer the text. Returns an empty list: Presidio needs the complete text."""
         self._text += text
         return []
 
-    def finish(self) -> list[TextPiece]:
-        """End the text and return all pieces."""
+    def finish(self) -> list[Fragment]:
+        """End the text and return all fragments."""
         return self._redact_kept(self._fed() + self._inner.finish())
 
-    def release(self) -> list[TextPiece]:
-        """Return all pieces of the text so far, and begin another one."""
-        pieces = self.finish()
+    def release(self) -> list[Fragment]:
+        """Return all fragments of the text so far, and begin another one."""
+        fragments = self.finish()
         self._text, self._interruptions = "", [0]
-        return pieces
+        return fragments
 
-    def cut_off(self) -> list[TextPiece]:
-        """End the text although it is incomplete, and return all pieces."""
+    def cut_off(self) -> list[Fragment]:
+        """End the text although it is incomplete, and return all fragments."""
         return self._redact_kept(self._fed() + self._inner.cut_off())
 
-    def _fed(self) -> list[TextPiece]:
-        """Feed all of the text to the inner redactor, and return the pieces that are decided then."""
-        pieces: list[TextPiece] = []
+    def _fed(self) -> list[Fragment]:
+        """Feed all of the text to the inner redactor, and return the fragments that are decided then."""
+        fragments: list[Fragment] = []
         at = 0
         for interruption in self._interruptions:
-            pieces += self._inner.feed(self._text[at:interruption])
+            fragments += self._inner.feed(self._text[at:interruption])
             self._inner.interrupt()
             at = interruption
-        return pieces + self._inner.feed(self._text[at:])
+        return fragments + self._inner.feed(self._text[at:])
 
-    def _redact_kept(self, pieces: list[TextPiece]) -> list[TextPiece]:
+    def _redact_kept(self, fragments: list[Fragment]) -> list[Fragment]:
         findings = self._find(self._text)
-        redacted: list[TextPiece] = []
+        redacted: list[Fragment] = []
         at = 0
-        for piece in _joined_kept(pieces):
-            end = at + len(piece.original)
-            if isinstance(piece, KeptPiece):
+        for fragment in _joined_kept(fragments):
+            end = at + len(fragment.original)
+            if isinstance(fragment, KeptFragment):
                 redacted += self._split_kept(at, end, findings)
             else:
-                redacted.append(piece)
+                redacted.append(fragment)
             at = end
         return redacted
 
-    def _split_kept(self, begin: int, end: int, findings: list[tuple[int, int, str]]) -> list[TextPiece]:
-        """Split a piece that the inner redactor kept. Findings are clipped to the piece."""
-        pieces: list[TextPiece] = []
+    def _split_kept(self, begin: int, end: int, findings: list[tuple[int, int, str]]) -> list[Fragment]:
+        """Split a fragment that the inner redactor kept. Findings are clipped to the fragment."""
+        fragments: list[Fragment] = []
         for first, last, kind in findings:
             start, stop = max(first, begin), min(last, end)
             if start < stop:
-                pieces.append(KeptPiece(self._text[begin:start]))
+                fragments.append(KeptFragment(self._text[begin:start]))
                 original = self._text[start:stop]
                 new = self._replace(kind, original)
-                pieces.append(ReplacedPiece(kind, original, new, source="presidio"))
+                fragments.append(ReplacedFragment(kind, original, new, source="presidio"))
                 begin = stop
-        pieces.append(KeptPiece(self._text[begin:end]))
-        return [piece for piece in pieces if piece.original]
+        fragments.append(KeptFragment(self._text[begin:end]))
+        return [fragment for fragment in fragments if fragment.original]
 
 
-def _joined_kept(pieces: list[TextPiece]) -> Iterator[TextPiece]:
-    """Yield the pieces with kept ones in a row as one, so that a finding in several of them stays one."""
-    for kept, row in groupby(pieces, key=lambda piece: isinstance(piece, KeptPiece)):
+def _joined_kept(fragments: list[Fragment]) -> Iterator[Fragment]:
+    """Yield the fragments with kept ones in a row as one, so that a finding in several of them stays one."""
+    for kept, row in groupby(fragments, key=lambda fragment: isinstance(fragment, KeptFragment)):
         if kept:
-            yield KeptPiece("".join(piece.original for piece in row))
+            yield KeptFragment("".join(fragment.original for fragment in row))
         else:
             yield from row
 

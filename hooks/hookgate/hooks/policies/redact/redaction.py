@@ -17,10 +17,10 @@ from hookgate.hooks.policies.redact.report import FindingsReport, Key
 from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong, is_long
 from hookgate.hooks.policies.redact.streaming import (
     AtCap,
-    BlockedPiece,
+    BlockedFragment,
+    Fragment,
     Redactor,
-    ReplacedPiece,
-    TextPiece,
+    ReplacedFragment,
 )
 from hookgate.hooks.policies.speakers import SCOPES, Scope
 from hookgate.hooks.session import Withheld
@@ -38,7 +38,7 @@ class ChunkedText(Generic[Place]):
         self,
         redactor: Redactor | BufferingRedactor,
         put: Callable[[Place, str], None],
-        note: Callable[[Place, ReplacedPiece], None],
+        note: Callable[[Place, ReplacedFragment], None],
         json_text: JsonText | None = None,
     ) -> None:
         """`note` is called with each finding and the place where it begins.
@@ -59,16 +59,16 @@ class ChunkedText(Generic[Place]):
             if text:
                 self._add(place, len(text))
         if joined := "".join([text for _, text in chunks]):
-            self._put_pieces(self._redactor.feed(joined))
+            self._put_fragments(self._redactor.feed(joined))
 
     def finish(self) -> None:
         """End the text, so that all of it is decided. Raises Withheld if it is blocked."""
-        self._put_pieces(self._redactor.finish())
+        self._put_fragments(self._redactor.finish())
 
     def cut_off(self) -> None:
         """End the text although it is incomplete. Raises Withheld if it is blocked."""
         if self._undecided and self._undecided[-1][0] is not None:
-            self._put_pieces(self._redactor.cut_off())
+            self._put_fragments(self._redactor.cut_off())
 
     def interrupt(self) -> None:
         """Note that other content stands between the text so far and the next chunk."""
@@ -81,7 +81,7 @@ class ChunkedText(Generic[Place]):
         """
         if not self._undecided or self._undecided[-1][0] is None:
             return
-        self._put_pieces(self._redactor.release())
+        self._put_fragments(self._redactor.release())
         if held := self._redactor.held_text:
             self._add(None, len(held))
 
@@ -93,12 +93,12 @@ class ChunkedText(Generic[Place]):
         self._undecided.append((place, length))
         self._counts[place] += 1
 
-    def _put_pieces(self, pieces: list[TextPiece]) -> None:
-        for piece in pieces:
-            if isinstance(piece, BlockedPiece):
-                raise Withheld(_TOO_LONG.format(len(piece.original), piece.kind), piece.kind)
-            rest, output = piece.original, piece.output
-            finding = piece if isinstance(piece, ReplacedPiece) else None
+    def _put_fragments(self, fragments: list[Fragment]) -> None:
+        for fragment in fragments:
+            if isinstance(fragment, BlockedFragment):
+                raise Withheld(_TOO_LONG.format(len(fragment.original), fragment.kind), fragment.kind)
+            rest, output = fragment.original, fragment.output
+            finding = fragment if isinstance(fragment, ReplacedFragment) else None
             while rest:
                 place, length = self._undecided.popleft()
                 size = min(length, len(rest))
@@ -106,7 +106,7 @@ class ChunkedText(Generic[Place]):
                     if finding:
                         self._note(place, finding)
                         finding = None
-                    self._put_part(place, piece, rest[:size], output)
+                    self._put_part(place, fragment, rest[:size], output)
                     output = ""
                 rest = rest[size:]
                 if length > size:
@@ -116,12 +116,12 @@ class ChunkedText(Generic[Place]):
                 else:
                     del self._counts[place]
 
-    def _put_part(self, place: Place, piece: TextPiece, part: str, output: str) -> None:
-        """Put the output of a part of a piece, which is all of it for the first part that is replaced."""
-        if piece.output == piece.original:
+    def _put_part(self, place: Place, fragment: Fragment, part: str, output: str) -> None:
+        """Put the output of a part of a fragment, which is all of it for the first part that is replaced."""
+        if fragment.output == fragment.original:
             output = part
         elif self._json_text and output:
-            output = self._json_text.written(piece.original, output)
+            output = self._json_text.written(fragment.original, output)
         if self._json_text:
             self._json_text.read(part)
         self._put(place, output)
@@ -217,10 +217,10 @@ class Redaction:
         `put` receives its output, which is JSON if the text is. `path_of` returns the path to a place.
         """
 
-        def note(place: Place, piece: ReplacedPiece) -> None:
-            if is_json and piece.output != piece.original:
-                piece = replace(piece, original=unescaped(piece.original))
-            self.report.note(piece, *path_of(place))
+        def note(place: Place, fragment: ReplacedFragment) -> None:
+            if is_json and fragment.output != fragment.original:
+                fragment = replace(fragment, original=unescaped(fragment.original))
+            self.report.note(fragment, *path_of(place))
 
         replacement = self._replace_in_json if is_json else self._replace
         redactor = Redactor(self._scanner, replacement, self._search.cap, self._search.at_cap)
@@ -275,8 +275,8 @@ class Redaction:
         chunked_text.finish()
         return "".join(output)
 
-    def piece(self, text: str) -> str:
-        """Redact a piece of a text that was already redacted as a whole. Raises Withheld.
+    def chunk(self, text: str) -> str:
+        """Redact a chunk of a text that was already redacted as a whole. Raises Withheld.
 
         The additional detector is not used: it has searched the whole, and may not recognize masks.
         """
@@ -284,7 +284,9 @@ class Redaction:
             return text
         output: list[str] = []
         chunked_text: ChunkedText[bool] = ChunkedText(
-            self._redactor(), lambda _, text: output.append(text), lambda _, piece: self.report.note(piece)
+            self._redactor(),
+            lambda _, text: output.append(text),
+            lambda _, fragment: self.report.note(fragment),
         )
         chunked_text.feed(True, text)
         chunked_text.finish()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hookgate.hooks.policies.redact.streaming import ReplacedPiece
+from hookgate.hooks.policies.redact.streaming import ReplacedFragment
 from hookgate.translator.fields import JsonObject
 
 MAX_REPORTED = 20
@@ -39,10 +39,10 @@ class FindingsReport:
         self._hash_of = hash_of
         self._findings: list[_Finding] = []
 
-    def note(self, piece: ReplacedPiece, *path: Key) -> None:
+    def note(self, fragment: ReplacedFragment, *path: Key) -> None:
         """Add a finding at the end of this path, unless it was not replaced, or there are too many."""
-        if self._hash_of and len(self._findings) < MAX_REPORTED and piece.output != piece.original:
-            found = _Finding(piece.kind, piece.source, self._hash_of(piece.kind, piece.original))
+        if self._hash_of and len(self._findings) < MAX_REPORTED and fragment.output != fragment.original:
+            found = _Finding(fragment.kind, fragment.source, self._hash_of(fragment.kind, fragment.original))
             found.path += reversed(path)
             self._findings.append(found)
 

@@ -13,7 +13,7 @@ from hookgate.hooks.policies.redact.scanner import Scanner
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPiece:
+class KeptFragment:
     """Text that is kept unchanged."""
 
     original: str
@@ -24,7 +24,7 @@ class KeptPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplacedPiece:
+class ReplacedFragment:
     """A finding and its replacement."""
 
     kind: str
@@ -36,7 +36,7 @@ class ReplacedPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class DroppedPiece:
+class DroppedFragment:
     """The continuation of a finding that was replaced before its end had arrived. Its output is empty."""
 
     original: str
@@ -47,7 +47,7 @@ class DroppedPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockedPiece:
+class BlockedFragment:
     """A finding that exceeds the cap and is blocked. Neither it nor anything after it is output."""
 
     kind: str
@@ -58,8 +58,8 @@ class BlockedPiece:
         return ""
 
 
-TextPiece = KeptPiece | ReplacedPiece | DroppedPiece | BlockedPiece
-"""All pieces have `original`, the text they stand for, and `output`, the text that replaces it."""
+Fragment = KeptFragment | ReplacedFragment | DroppedFragment | BlockedFragment
+"""All fragments have `original`, the text they stand for, and `output`, the text that replaces it."""
 
 
 AtCap = Literal["mask", "block"]
@@ -120,45 +120,45 @@ class Redactor:
         if len(self._held) not in self._interruptions:
             self._interruptions = [*self._interruptions, len(self._held)][-_MAX_INTERRUPTIONS:]
 
-    def feed(self, text: str) -> list[TextPiece]:
-        """Add text and return the pieces that are decided now."""
-        pieces: list[TextPiece] = []
+    def feed(self, text: str) -> list[Fragment]:
+        """Add text and return the fragments that are decided now."""
+        fragments: list[Fragment] = []
         at = 0
         while at < len(text) and not self._blocked:
             if self._dropping:
-                at = self._drop(text, at, pieces)
+                at = self._drop(text, at, fragments)
                 continue
             step = self._cap - len(self._held)
             self._held += text[at : at + step]
             at += step
-            if self._extent and not self._drop_extent(pieces, self._extent):
+            if self._extent and not self._drop_extent(fragments, self._extent):
                 continue
-            self._emit_decided(pieces, final=False)
+            self._emit_decided(fragments, final=False)
             if len(self._held) == self._cap:
-                self._meet_cap(pieces)
-        return pieces
+                self._meet_cap(fragments)
+        return fragments
 
-    def finish(self) -> list[TextPiece]:
-        """End the text and return the pieces of the held text."""
-        pieces: list[TextPiece] = []
+    def finish(self) -> list[Fragment]:
+        """End the text and return the fragments of the held text."""
+        fragments: list[Fragment] = []
         if self._extent:
-            self._drop_extent(pieces, self._extent, final=True)
-        self._emit_decided(pieces, final=True)
-        return pieces
+            self._drop_extent(fragments, self._extent, final=True)
+        self._emit_decided(fragments, final=True)
+        return fragments
 
-    def release(self) -> list[TextPiece]:
-        """Return the pieces of the held text as if it were complete.
+    def release(self) -> list[Fragment]:
+        """Return the fragments of the held text as if it were complete.
 
-        Unless some of it was replaced, it stays held as the possible beginning of a secret: further pieces
+        Unless some of it was replaced, it stays held as the possible beginning of a secret: further fragments
         repeat it.
         """
         before = self._held, self._context, self._interruptions, self._decided
-        pieces = self.finish()
-        if all(isinstance(piece, KeptPiece) for piece in pieces):
+        fragments = self.finish()
+        if all(isinstance(fragment, KeptFragment) for fragment in fragments):
             self._held, self._context, self._interruptions, self._decided = before
-        return pieces
+        return fragments
 
-    def cut_off(self) -> list[TextPiece]:
+    def cut_off(self) -> list[Fragment]:
         """End the text although it is incomplete: held text that may be part of a finding is not shown.
 
         A few characters, or a plain word that could only be the beginning of an address, are kept.
@@ -168,15 +168,15 @@ class Redactor:
         held = self._held
         if self._extent:  # all of it may belong to the finding that was replaced
             self._held = ""
-            return [DroppedPiece(held)]
+            return [DroppedFragment(held)]
         detector = self._open_detector()
         if len(held) <= _HARMLESS_LENGTH or (detector.kind in _WORD_KINDS and _WORD.fullmatch(held)):
             return self.finish()
         self._held = ""
         return [self._replaced(detector, held)]
 
-    def _emit_decided(self, pieces: list[TextPiece], final: bool) -> None:
-        """Move the decided part of the held text to the pieces."""
+    def _emit_decided(self, fragments: list[Fragment], final: bool) -> None:
+        """Move the decided part of the held text to the fragments."""
         before = _encoded(self._context)
         data, at = before + _encoded(self._held), len(before)
         seen = searchable(data)
@@ -191,12 +191,12 @@ class Redactor:
                 until = finding.begin  # another one may begin in it
                 break
             for inner in self._scanner.within(seen, finding.begin, finding.start):
-                at = self._put(pieces, data, at, inner)
-            at = self._put(pieces, data, at, finding)
+                at = self._put(fragments, data, at, inner)
+            at = self._put(fragments, data, at, finding)
             if at > until:  # the match covers undecided text: check what is undecided after it
                 until = undecided = self._undecided(seen, at, breaks)
         if at < until:
-            pieces.append(KeptPiece(_decoded(data[at:until])))
+            fragments.append(KeptFragment(_decoded(data[at:until])))
         self._keep(data, until)
         self._decided = len(_decoded(data[until:undecided])) if until < undecided else 0
 
@@ -208,10 +208,10 @@ class Redactor:
         begins = (place for place in breaks if at <= place < first)
         return next((place for place in begins if self._scanner.undecided(seen[place:], 0) == 0), first)
 
-    def _put(self, pieces: list[TextPiece], data: bytes, at: int, finding: Finding) -> int:
+    def _put(self, fragments: list[Fragment], data: bytes, at: int, finding: Finding) -> int:
         if at < finding.start:
-            pieces.append(KeptPiece(_decoded(data[at : finding.start])))
-        pieces.append(self._replaced(finding.detector, _decoded(data[finding.start : finding.end])))
+            fragments.append(KeptFragment(_decoded(data[at : finding.start])))
+        fragments.append(self._replaced(finding.detector, _decoded(data[finding.start : finding.end])))
         return finding.end
 
     def _keep(self, data: bytes, start: int) -> None:
@@ -223,20 +223,20 @@ class Redactor:
         self._interruptions = [offset - gone for offset in self._interruptions if offset >= gone]
         self._held = held
 
-    def _meet_cap(self, pieces: list[TextPiece]) -> None:
+    def _meet_cap(self, fragments: list[Fragment]) -> None:
         detector = self._open_detector()
         if self._at_cap == "block":
-            pieces.append(BlockedPiece(detector.kind, self._held))
+            fragments.append(BlockedFragment(detector.kind, self._held))
             self._blocked = True
         else:
-            pieces.append(self._replaced(detector, self._held))
+            fragments.append(self._replaced(detector, self._held))
             self._extent = detector.extent
             self._dropping = detector.extent is None
         self._context, self._held, self._interruptions, self._decided = self._held[-1], "", [], 0
 
-    def _replaced(self, detector: Detector, original: str) -> ReplacedPiece:
+    def _replaced(self, detector: Detector, original: str) -> ReplacedFragment:
         new = self._replace(detector.kind, original)
-        return ReplacedPiece(detector.kind, original, new, detector.rule, detector.source)
+        return ReplacedFragment(detector.kind, original, new, detector.rule, detector.source)
 
     def _open_detector(self) -> Detector:
         """Return the first detector for which the held text, without what is decided of it, is undecided."""
@@ -244,7 +244,7 @@ class Redactor:
         data = _encoded(before + self._held[self._decided :])
         return self._scanner.open_detector(searchable(data), len(_encoded(before)))
 
-    def _drop_extent(self, pieces: list[TextPiece], extent: Extent, *, final: bool = False) -> bool:
+    def _drop_extent(self, fragments: list[Fragment], extent: Extent, *, final: bool = False) -> bool:
         """Drop more of a finding that was replaced before its end was known.
 
         Returns whether its end is known now, so that the held text is after it.
@@ -254,18 +254,18 @@ class Redactor:
         if not decided and len(self._held) == self._cap:
             end = len(data)
         if end:
-            pieces.append(DroppedPiece(_decoded(data[:end])))
+            fragments.append(DroppedFragment(_decoded(data[:end])))
             self._keep(data, end)
         if decided:
             self._extent = None
         return decided
 
-    def _drop(self, text: str, at: int, pieces: list[TextPiece]) -> int:
+    def _drop(self, text: str, at: int, fragments: list[Fragment]) -> int:
         end = _ENDS_DROPPING.search(text, at)
         stop = end.start() if end else len(text)
         self._dropping = end is None
         if at < stop:
-            pieces.append(DroppedPiece(text[at:stop]))
+            fragments.append(DroppedFragment(text[at:stop]))
             self._context, self._interruptions = text[stop - 1], []
         return stop
 

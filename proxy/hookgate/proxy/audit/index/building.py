@@ -393,17 +393,17 @@ def _amounts(table: Table) -> list[str]:
     return [column.name for column in table.columns if not column.primary_key]
 
 
-_Sums = dict[tuple[int, ...], list[float]]
+_SumRows = dict[tuple[int, ...], list[float]]
 
 
 def _sums(
     ended: Sequence[tuple[int, CallFacts]], numbers: Mapping[tuple[str, str], int]
-) -> list[tuple[SumTables, _Sums]]:
+) -> list[tuple[SumTables, _SumRows]]:
     """Return what calls add to the sums by hour, by the keys of their rows."""
-    calls: _Sums = {}
-    sessions: _Sums = {}
-    findings: _Sums = {}
-    hooks: _Sums = {}
+    calls: _SumRows = {}
+    sessions: _SumRows = {}
+    findings: _SumRows = {}
+    hooks: _SumRows = {}
     for _, call in ended:
         hour = call.at // HOUR
         named = {field: numbers[field, name] for field, name in call.names.items()}
@@ -423,9 +423,9 @@ def _sums(
     return [(call_sums, calls), (session_sums, sessions), (finding_sums, findings), (hook_sums, hooks)]
 
 
-def _by_day(sums: _Sums) -> _Sums:
+def _by_day(sums: _SumRows) -> _SumRows:
     """Return the same sums by day."""
-    days: _Sums = {}
+    days: _SumRows = {}
     for (hour, *rest), amounts in sums.items():
         _add(days, (hour // 24, *rest), amounts)
     return days
@@ -435,7 +435,7 @@ def _run_amounts(hook: HookFacts) -> list[float]:
     return [1, hook.runs, hook.denials, int(hook.edited), hook.failures, hook.duration]
 
 
-def _add(sums: _Sums, key: tuple[int, ...], amounts: list[float]) -> None:
+def _add(sums: _SumRows, key: tuple[int, ...], amounts: list[float]) -> None:
     known = sums.get(key)
     if known is None:
         sums[key] = amounts.copy()

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from difflib import get_close_matches
-from typing import get_args
+from typing import Literal
 
 from hookgate.hooks.settings import EVENTS
 from hookgate.proxy.audit.index.facts import CallFacts
 from hookgate.proxy.audit.index.times import EXAMPLES, moment, time_range, zone_named
-from hookgate.proxy.observe.outcomes import CallOutcome
+from hookgate.proxy.observe.outcomes import GUARDED, OUTCOMES
 
-Matching = str
+MatchMode = Literal["whole", "part"]
 """How values match names: `whole`, or `part`, which ignores case."""
 
 
@@ -26,18 +26,19 @@ class QueryWord:
     name: str
     help: str
     fields: tuple[str, ...] = ()
-    matching: Matching = "whole"
+    matching: MatchMode = "whole"
     values: tuple[str, ...] = ()
     """The values that it may have, if these are few."""
 
 
-OUTCOMES: tuple[str, ...] = get_args(CallOutcome)
 UNANSWERED = tuple(each for each in OUTCOMES if each not in ("answered", "blocked", "synthetic"))
-GROUPS: Mapping[str, tuple[str, ...]] = {
+OUTCOME_GROUPS: Mapping[str, tuple[str, ...]] = {
     "unanswered": UNANSWERED,
-    "guarded": ("denied", "stopped", "blocked"),
+    "guarded": GUARDED,
 }
 """Groups of outcomes: those without an answer, and those that hooks decided against the client."""
+
+_OUTCOME_VALUES = (*OUTCOMES, *OUTCOME_GROUPS)
 
 NAMES: Mapping[str, QueryWord] = {
     word.name: word
@@ -50,7 +51,10 @@ NAMES: Mapping[str, QueryWord] = {
         QueryWord("asked", "for a model with this in its name, whichever answered", ("asked",), "part"),
         QueryWord("agent", "of agents with this in their names", ("agent",), "part"),
         QueryWord(
-            "outcome", f"with this outcome: {', '.join((*OUTCOMES, *GROUPS))}", ("outcome",), values=OUTCOMES
+            "outcome",
+            f"with this outcome: {', '.join(_OUTCOME_VALUES)}",
+            ("outcome",),
+            values=OUTCOMES,
         ),
         QueryWord("hook", "in which this hook denied, edited, found something or failed", ("hook",)),
         QueryWord(
@@ -268,7 +272,7 @@ def _parse_names(word: QueryWord, value: str) -> Names:
         if not name and not _QUOTED.search(part):
             continue
         if word.values:
-            whole += GROUPS.get(name, (_one_of(name, word),))
+            whole += OUTCOME_GROUPS.get(name, (_outcome(name),))
         elif word.name == "event":
             whole.append(_event(name))
         elif not name and word.name in MARKS:
@@ -293,12 +297,12 @@ def _parts(word: QueryWord, value: str) -> list[str]:
     return [found[0] for found in re.finditer(rf"(?:{_QUOTED.pattern}|[^,])+", value, re.DOTALL)]
 
 
-def _one_of(value: str, word: QueryWord) -> str:
-    if value in word.values or value in GROUPS:
+def _outcome(value: str) -> str:
+    if value in _OUTCOME_VALUES:
         return value
-    near = get_close_matches(value, (*word.values, *GROUPS), n=1)
+    near = get_close_matches(value, _OUTCOME_VALUES, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    raise ValueError(f"{value!r} is not an outcome; use one of {', '.join((*word.values, *GROUPS))}{hint}")
+    raise ValueError(f"{value!r} is not an outcome; use one of {', '.join(_OUTCOME_VALUES)}{hint}")
 
 
 def _event(value: str) -> str:

@@ -16,6 +16,7 @@ from hookgate.proxy.audit.index.building import CallIndex, bucket_bound
 from hookgate.proxy.audit.index.query import NAMES, Names, Query
 from hookgate.proxy.audit.index.searching import FoundSession, Term, find_terms, range_conditions
 from hookgate.proxy.audit.index.times import DAY, HOUR, QUARTER
+from hookgate.proxy.observe.outcomes import GUARDED
 from hookgate.proxy.store.models import (
     CALLER_FIELDS,
     SumTables,
@@ -28,13 +29,13 @@ from hookgate.proxy.store.models import (
 )
 from hookgate.translator.fields import JsonObject
 
-GROUPS = (
+GROUP_FIELDS = (
     *("key", "owner", "team", "model", "asked", "agent", "outcome", "session"),
     *("hook", "event", "found", "hour", "day"),
 )
 """By what a report can be broken down."""
 
-_OUTCOMES = ("denied", "stopped", "blocked", "failed")
+_OUTCOMES = (*GUARDED, "failed")
 CALL_COLUMNS = ("calls", *_OUTCOMES, "edited", "input_tokens", "output_tokens", "cost")
 FINDING_COLUMNS = ("calls", "findings")
 _RUNS = ("calls", "runs", "denials", "would_deny", "edits", "would_edit", "failures")
@@ -84,10 +85,10 @@ def report_fields(report: Report) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SumSource:
     """A source of sums. Its numbers of time are those of a `unit` of milliseconds since 1970."""
 
-    source: FromClause
+    table: FromClause
     unit: int
     time: ColumnElement[int]
     conditions: list[ColumnElement[bool]]
@@ -103,7 +104,7 @@ class Reports:
         self._database = index.database
 
     def report(self, query: Query, by: Sequence[str], limit: int) -> Report:
-        """Return the sums of the calls of a query by one or several of `GROUPS`.
+        """Return the sums of the calls of a query by one or several of `GROUP_FIELDS`.
 
         The groups with most calls come first, or with most of what the query is sorted by; hours and days are
         in order, and if there are more than `limit`, the last ones are listed.
@@ -116,13 +117,13 @@ class Reports:
             columns: tuple[str, ...]
             if "found" in by:
                 query, columns = _in_whole_hours(query), FINDING_COLUMNS
-                sums = _Sums(query, by, columns, [*_sum_parts(finding_sums, query, by)])
+                sums = _Sums(query, by, columns, [*_table_sources(finding_sums, query, by)])
             elif {"hook", "event"} & {*by}:
                 query, columns = _in_whole_hours(query), HOOK_COLUMNS
-                sums = _Sums(query, (*by, "bucket"), _RUNS, [*_sum_parts(hook_sums, query, by)])
+                sums = _Sums(query, (*by, "bucket"), _RUNS, [*_table_sources(hook_sums, query, by)])
             else:
                 columns = CALL_COLUMNS
-                sums = _Sums(query, by, columns, [*_parts(query, by)])
+                sums = _Sums(query, by, columns, [*_call_sources(query, by)])
             if terms is None:
                 found = _Found([], [0] * len(columns), 0)
             elif {*_TIMES, "bucket"} & {*sums.by}:
@@ -150,7 +151,7 @@ class Reports:
             if (each := FoundSession(session, owner)) in wanted:
                 amounts = (
                     sums["calls"],
-                    sum(sums[outcome] for outcome in ("denied", "stopped", "blocked")),
+                    sum(sums[outcome] for outcome in GUARDED),
                     sums["input_tokens"] + sums["output_tokens"],
                     sums["cost"],
                 )
@@ -168,23 +169,23 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Sums of `columns` from several parts, by groups."""
+    """Sums of `columns` from several sources, by groups."""
 
     query: Query
     by: Sequence[str]
     columns: Sequence[str]
-    parts: Sequence[_Part]
+    sources: Sequence[_SumSource]
 
     def read(self, connection: Connection, terms: Sequence[Term]) -> _Groups:
         """Return the sums of all groups, with names of hours and days."""
         groups: _Groups = {}
         outcomes = _numbers_of_outcomes(connection)
         place = next((place for place, each in enumerate(self.by) if each in _TIMES), None)
-        for part in self.parts:
-            for row in connection.execute(self._select(part, terms, outcomes)):
+        for source in self.sources:
+            for row in connection.execute(self._select(source, terms, outcomes)):
                 group, values = list(row[: len(self.by)]), row[len(self.by) :]
                 if place is not None:
-                    group[place] = _time_name(group[place] * part.unit, self.by[place], self.query.zone)
+                    group[place] = _time_name(group[place] * source.unit, self.by[place], self.query.zone)
                 known = groups.setdefault(tuple(group), [0] * len(values))
                 for at, value in enumerate(values):
                     known[at] += _number(value)
@@ -192,10 +193,10 @@ class _Sums:
 
     def read_largest(self, connection: Connection, terms: Sequence[Term], limit: int) -> _Found:
         """Return the largest groups and the total, which the database sums up."""
-        if not self.parts:
+        if not self.sources:
             return _Found([], [0] * len(self.columns), 0)
         outcomes = _numbers_of_outcomes(connection)
-        every = union_all(*(self._select(part, terms, outcomes) for part in self.parts)).subquery()
+        every = union_all(*(self._select(source, terms, outcomes) for source in self.sources)).subquery()
         groups = [every.c[f"group_{place}"] for place in range(len(self.by))]
         sums = [func.sum(every.c[f"sum_{place}"]) for place in range(len(self.columns))]
         over_all = [func.sum(each).over() for each in sums]
@@ -211,12 +212,12 @@ class _Sums:
         listed = [(tuple(row[:first]), [_number(value) for value in row[first:last]]) for row in rows]
         return _Found(listed, total, rows[0][last])
 
-    def _select(self, part: _Part, terms: Sequence[Term], outcomes: Mapping[str, int]) -> Any:
-        groups = [part.time if each in _TIMES else part.source.c[each] for each in self.by]
-        sums = _amounts(part.source, self.columns, outcomes)
+    def _select(self, source: _SumSource, terms: Sequence[Term], outcomes: Mapping[str, int]) -> Any:
+        groups = [source.time if each in _TIMES else source.table.c[each] for each in self.by]
+        sums = _amounts(source.table, self.columns, outcomes)
         named = [each.label(f"group_{place}") for place, each in enumerate(groups)]
         summed = [each.label(f"sum_{place}") for place, each in enumerate(sums)]
-        conditions = [*part.conditions, *(_of_term(part, term) for term in terms)]
+        conditions = [*source.conditions, *(_of_term(source, term) for term in terms)]
         return select(*named, *summed).where(*conditions).group_by(*groups)
 
 
@@ -250,8 +251,8 @@ def _ranks(columns: Sequence[str], sort: str) -> list[int]:
 
 def _check(query: Query, by: Sequence[str]) -> None:
     """Check that there are sums for a report. Raises ValueError."""
-    if not by or len(set(by)) != len(by) or not set(by) <= {*GROUPS}:
-        raise ValueError(f"by: must be one or several of {', '.join(GROUPS)}, separated by commas")
+    if not by or len(set(by)) != len(by) or not set(by) <= {*GROUP_FIELDS}:
+        raise ValueError(f"by: must be one or several of {', '.join(GROUP_FIELDS)}, separated by commas")
     if {"hour", "day"} <= {*by}:
         raise ValueError("by: hour and day cannot be given together; use one of them")
     about = "found" if "found" in by else next((each for each in by if each in ("hook", "event")), None)
@@ -271,7 +272,7 @@ def _check(query: Query, by: Sequence[str]) -> None:
         raise ValueError(f"{name}: a report by {about} has no {name} of single calls; leave it out")
 
 
-def _parts(query: Query, by: Sequence[str]) -> Iterator[_Part]:
+def _call_sources(query: Query, by: Sequence[str]) -> Iterator[_SumSource]:
     """Yield from where to read the sums of calls: tables of sums, and what is not whole hours one by one."""
     if query.since is None:
         return
@@ -280,30 +281,30 @@ def _parts(query: Query, by: Sequence[str]) -> Iterator[_Part]:
     has_sums = {*query.names} <= {*fields} and not query.amounts
     first, last = _next(query.since, HOUR), None if query.until is None else query.until // HOUR * HOUR
     if not has_sums or (last is not None and last <= first) or ("day" in by and _splits_hours(query.zone)):
-        yield _calls_part(query, by)
+        yield _calls_source(query, by)
         return
     tables = session_sums if with_session else call_sums
-    yield from _sum_parts(tables, replace(query, since=first, until=last), by)
+    yield from _table_sources(tables, replace(query, since=first, until=last), by)
     if query.since < first:
-        yield _calls_part(replace(query, until=first), by)
+        yield _calls_source(replace(query, until=first), by)
     if last is not None and query.until is not None and last < query.until:
-        yield _calls_part(replace(query, since=last), by)
+        yield _calls_source(replace(query, since=last), by)
 
 
-def _sum_parts(tables: SumTables, query: Query, by: Sequence[str]) -> Iterator[_Part]:
-    """Yield the parts of a query whose time is in whole hours: whole days, and the hours around them."""
+def _table_sources(tables: SumTables, query: Query, by: Sequence[str]) -> Iterator[_SumSource]:
+    """Yield the sources of a query whose time is in whole hours: whole days, and the hours around them."""
     first, last = query.since, query.until
     if first is None:
         return
     first_day, last_day = _next(first, DAY), None if last is None else last // DAY * DAY
     in_days = not {"hour", "day"} & {*by} or ("hour" not in by and query.zone is UTC)
     if not in_days or (last_day is not None and last_day <= first_day):
-        yield _sums_part(tables.hours, HOUR, first, last)
+        yield _table_source(tables.hours, HOUR, first, last)
         return
-    yield _sums_part(tables.hours, HOUR, first, first_day)
-    yield _sums_part(tables.days, DAY, first_day, last_day)
+    yield _table_source(tables.hours, HOUR, first, first_day)
+    yield _table_source(tables.days, DAY, first_day, last_day)
     if last_day is not None:
-        yield _sums_part(tables.hours, HOUR, last_day, last)
+        yield _table_source(tables.hours, HOUR, last_day, last)
 
 
 def _next(at: int, unit: int) -> int:
@@ -311,17 +312,17 @@ def _next(at: int, unit: int) -> int:
     return -(-at // unit) * unit
 
 
-def _sums_part(table: Table, unit: int, first: int, last: int | None) -> _Part:
+def _table_source(table: Table, unit: int, first: int, last: int | None) -> _SumSource:
     period = table.c.period
     conditions = [period >= first // unit, *([] if last is None else [period < last // unit])]
-    return _Part(table, unit, period, conditions)
+    return _SumSource(table, unit, period, conditions)
 
 
-def _calls_part(query: Query, by: Sequence[str]) -> _Part:
+def _calls_source(query: Query, by: Sequence[str]) -> _SumSource:
     conditions = range_conditions(query)
     if "session" in by:  # as in the table of sums
         conditions.append(audit_calls.c.session != 0)
-    return _Part(audit_calls, QUARTER, audit_calls.c.at // QUARTER, conditions)
+    return _SumSource(audit_calls, QUARTER, audit_calls.c.at // QUARTER, conditions)
 
 
 def _splits_hours(zone: tzinfo | None) -> bool:
@@ -371,10 +372,10 @@ def _numbers_of_outcomes(connection: Connection) -> dict[str, int]:
     return {row.name: row.number for row in rows}
 
 
-def _of_term(part: _Part, term: Term) -> ColumnElement[bool]:
-    if part.source is audit_calls:
+def _of_term(source: _SumSource, term: Term) -> ColumnElement[bool]:
+    if source.table is audit_calls:
         return term.condition(indexed=term.calls <= _FEW_CALLS)
-    return or_(*(term.any_of(part.source.c[each]) for each in term.fields))
+    return or_(*(term.any_of(source.table.c[each]) for each in term.fields))
 
 
 def _time_name(at: int, unit: str, zone: tzinfo | None) -> str:

@@ -73,32 +73,32 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-async def run_agents(given: argparse.Namespace) -> int:
+async def run_agents(args: argparse.Namespace) -> int:
     """List agents, print one's settings, or wait for its calls.
 
     Returns 1 if no call of the agent arrived, or if it was refused, else 0. Raises ValueError, whose message
     contains a remedy.
     """
-    if given.name is None:
+    if args.name is None:
         for flag in ("--check", "--write"):
-            if getattr(given, flag[2:]):
+            if getattr(args, flag[2:]):
                 raise ValueError(f"{flag} needs the name of an agent; `hookgate agents` lists them")
         for line in _listed():
             print(line)
         return 0
-    agent = find_agent(given.name)
-    config = read_config(vars(given)).config
-    url = _gateway_url(given.gateway, config)
-    if given.write is not None:
-        _write_managed_settings(agent, url, given.write)
+    agent = find_agent(args.name)
+    config = read_config(vars(args)).config
+    url = _gateway_url(args.gateway, config)
+    if args.write is not None:
+        _write_managed_settings(agent, url, args.write)
         return 0
-    if not given.check:
+    if not args.check:
         for line in agent_settings(agent, url, config):
             print(line)
         return 0
-    address = admin_address(given.admin, config.admin)
+    address = admin_address(args.admin, config.admin)
     token = admin_token_source(config.admin) or find_token(state_folder(config.hooks), address)
-    return await _Check(agent, url, address, token).run(given.timeout)
+    return await _Check(agent, url, address, token).run(args.timeout)
 
 
 def _listed() -> Iterator[str]:
@@ -113,9 +113,9 @@ def _plain(markdown: str) -> str:
     return markdown.replace("`", "")
 
 
-def _gateway_url(given: str | None, config: Config) -> str:
+def _gateway_url(flag: str | None, config: Config) -> str:
     """Return the base URL of the gateway. Raises ValueError if it is unknown."""
-    if named := given or os.environ.get(URL) or config.listen.url:
+    if named := flag or os.environ.get(URL) or config.listen.url:
         if set(named) & set("\"'\\"):
             raise ValueError("the gateway's URL must not contain quotes or backslashes; encode them")
         return GatewayAddress(named).url

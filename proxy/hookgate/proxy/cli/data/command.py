@@ -44,24 +44,24 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         add_state_flags(command)
 
 
-async def run_data(given: argparse.Namespace) -> int:
+async def run_data(args: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
-    config = read_config(vars(given)).config
+    config = read_config(vars(args)).config
     state = find_sources(config.hooks).state
     url = Store(config.store, state).url()
     transcripts = config.transcripts.folder or state / "transcripts"
     try:
-        with PersonalData(url, state, transcripts, quiet=given.quiet) as data:
-            person = data.person(given.person)
+        with PersonalData(url, state, transcripts, quiet=args.quiet) as data:
+            person = data.person(args.person)
             kinds = data.kinds(person)
-            match given.data_command:
+            match args.data_command:
                 case "find":
-                    return _find(person, kinds, as_json=given.json)
+                    return _find(person, kinds, as_json=args.json)
                 case "export":
                     return _export(kinds)
                 case _:
                     chain = partial(own_chain, config.audit, url, state) if config.audit.enabled else None
-                    return _erase(person, kinds, chain, given)
+                    return _erase(person, kinds, chain, args)
     except FAILURES as error:
         raise StoreError(f"what is stored about a person cannot be used: {reason(error)}") from None
 
@@ -91,24 +91,24 @@ _OpenChain = Callable[[], AbstractContextManager[Ledger]]
 
 
 def _erase(
-    person: DataSubject, kinds: Sequence[Kind], open_chain: _OpenChain | None, given: argparse.Namespace
+    person: DataSubject, kinds: Sequence[Kind], open_chain: _OpenChain | None, args: argparse.Namespace
 ) -> int:
-    by = operator_name(given.by)
+    by = operator_name(args.by)
     stored = {kind.name: kind.count() for kind in kinds}
     erasable = [kind for kind in kinds if kind.erasable and stored[kind.name]]
-    if given.dry_run or not erasable:
-        _print_counts(person, kinds, {"stored": stored}, as_json=given.json)
+    if args.dry_run or not erasable:
+        _print_counts(person, kinds, {"stored": stored}, as_json=args.json)
         return _found(stored, person)
     if stored.get(ErasableContents.name) and open_chain is None:
         raise ValueError("the removal of content must be recorded; set audit.enabled = true")
-    if not given.json:
+    if not args.json:
         _print_counts(person, kinds, {"stored": stored}, as_json=False)
-    if not confirm(f"Erase this, except for the records, of {person.name}?", yes=given.yes):
+    if not confirm(f"Erase this, except for the records, of {person.name}?", yes=args.yes):
         print("Nothing was erased.", file=sys.stderr)
         return 1
     with nullcontext() if open_chain is None else open_chain() as ledger:
         erased = _erased(person, erasable, ledger, by)
-    if given.json:
+    if args.json:
         _print_counts(person, kinds, {"stored": stored, "erased": erased}, as_json=True)
     else:
         print(f"Erased: {', '.join(f'{count} {name}' for name, count in erased.items())}.")

@@ -57,15 +57,15 @@ def add_redact(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def run_redact(arguments: argparse.Namespace) -> int:
+def run_redact(args: argparse.Namespace) -> int:
     """Run the command. Returns its exit code. Raises ValueError for wrong settings and rules."""
-    if arguments.redact_command == "rules":
-        return _list_rules(_configured(arguments), as_json=arguments.json)
-    if arguments.redact_command == "allow":
-        return allow(list(_redacting(_read_hooks(arguments))), arguments.hash, arguments.name)
+    if args.redact_command == "rules":
+        return _list_rules(_configured(args), as_json=args.json)
+    if args.redact_command == "allow":
+        return allow(list(_redacting(_read_hooks(args))), args.hash, args.name)
     try:
-        state = state_folder(read_config(vars(arguments)).config.hooks)
-        return _scan(_configured(arguments)[0], arguments.path, arguments.format, state)
+        state = state_folder(read_config(vars(args)).config.hooks)
+        return _scan(_configured(args)[0], args.path, args.format, state)
     except (ValueError, OSError) as error:
         print(f"hookgate: {escape_controls(str(error))}", file=sys.stderr)
         return _TROUBLE
@@ -79,8 +79,8 @@ class _Configured:
     options: RedactOptions
 
 
-def _read_hooks(arguments: argparse.Namespace) -> ConfiguredHooks:
-    return read_configured_hooks(read_all_sources(read_config(vars(arguments)).config))
+def _read_hooks(args: argparse.Namespace) -> ConfiguredHooks:
+    return read_configured_hooks(read_all_sources(read_config(vars(args)).config))
 
 
 def _redacting(hooks: ConfiguredHooks) -> Iterator[Hook]:
@@ -91,17 +91,17 @@ def _redacting(hooks: ConfiguredHooks) -> Iterator[Hook]:
             yield hook
 
 
-def _configured(arguments: argparse.Namespace) -> list[_Configured]:
+def _configured(args: argparse.Namespace) -> list[_Configured]:
     """Return the different options of all hooks that redact, or else the default ones."""
-    more = read_rules(arguments.rule_files, Path.cwd())
+    more = read_rules(args.rule_files, Path.cwd())
     configured: list[_Configured] = []
     seen = []
-    for hook in _redacting(_read_hooks(arguments)):
-        given = getattr(hook.config, "options", {})
-        if (given, hook.root) in seen:
+    for hook in _redacting(_read_hooks(args)):
+        values = getattr(hook.config, "options", {})
+        if (values, hook.root) in seen:
             continue
-        seen.append((given, hook.root))
-        options = read_options(RedactOptions, given, hook.root)
+        seen.append((values, hook.root))
+        options = read_options(RedactOptions, values, hook.root)
         configured.append(_Configured(f"{hook.name} ({hook.source})", options))
     configured = configured or [_Configured(_DEFAULT, RedactOptions())]
     return [

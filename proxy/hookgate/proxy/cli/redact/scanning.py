@@ -1,4 +1,4 @@
-"""Finds what redaction would replace in files: each is read in pieces, as redaction reads a stream."""
+"""Finds what redaction would replace in files: each is read in chunks, as redaction reads a stream."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -9,13 +9,13 @@ from typing import BinaryIO, TextIO
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
-from hookgate.hooks.policies.redact import ReplacedPiece, Scanner, TextPiece
+from hookgate.hooks.policies.redact import Fragment, ReplacedFragment, Scanner
 from hookgate.hooks.policies.redact.options import RedactOptions
 from hookgate.hooks.policies.redact.streaming import Redactor
 from hookgate.hooks.settings.files import open_at_once
 from hookgate.proxy.errors import describe_os_error
 
-_PIECE = 64 * 1024
+_CHUNK = 64 * 1024
 _EXAMINED = 8192
 """The bytes in which a null byte makes a file binary."""
 
@@ -80,15 +80,15 @@ class FileScanner:
             yield SkippedFile(name, describe_os_error(error))
 
     def scan_text(self, name: str, file: TextIO) -> Iterator[FoundSecret]:
-        """Yield what is found in a text, which is read in pieces."""
+        """Yield what is found in a text, which is read in chunks."""
         redactor = Redactor(self._scanner_for(name), self._replace, self._options.cap)
         line = column = 1
-        for piece in _pieces(redactor, file):
+        for fragment in _fragments(redactor, file):
             begin = line, column
-            line, column = _moved(line, column, piece.original)
-            if isinstance(piece, ReplacedPiece) and piece.output != piece.original:
-                length = len(piece.original)
-                yield FoundSecret(name, *begin, line, column, piece.kind, piece.rule, length)
+            line, column = _moved(line, column, fragment.original)
+            if isinstance(fragment, ReplacedFragment) and fragment.output != fragment.original:
+                length = len(fragment.original)
+                yield FoundSecret(name, *begin, line, column, fragment.kind, fragment.rule, length)
 
     def _scan_binary(self, name: str, file: BinaryIO) -> Iterator[FoundSecret | SkippedFile]:
         if not S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -111,8 +111,8 @@ class FileScanner:
         return self._scanners[matches]
 
 
-def _pieces(redactor: Redactor, file: TextIO) -> Iterator[TextPiece]:
-    while text := file.read(_PIECE):
+def _fragments(redactor: Redactor, file: TextIO) -> Iterator[Fragment]:
+    while text := file.read(_CHUNK):
         yield from redactor.feed(text)
     yield from redactor.finish()
 

@@ -19,6 +19,7 @@ from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall, read_e
 from hookgate.proxy.cli.replay.replaying import Replay, ReplayClock
 from hookgate.proxy.cli.terminal import add_quiet_flag, progress
 from hookgate.proxy.errors import pluralize
+from hookgate.proxy.observe.outcomes import JUDGED
 from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.translator.fields import JsonObject, read_object
@@ -82,7 +83,7 @@ class ReplayReport:
                 self.rules.setdefault(rule, {}).setdefault(f"{old} → {new}", ReplayChange()).add(was.id)
                 changed = True
         may_say = not unsure or _is_stricter(str(now.outcome), was.outcome)
-        if may_say and not was.event and was.outcome in _JUDGED and was.outcome != now.outcome:
+        if may_say and not was.event and was.outcome in JUDGED and was.outcome != now.outcome:
             self.outcomes.setdefault(f"{was.outcome} → {now.outcome}", ReplayChange()).add(was.id)
             changed = True
         if unsure and not changed:
@@ -111,9 +112,6 @@ class ReplayReport:
 
 _WITH_ANSWER = ("answered", "blocked")
 """Outcomes of calls whose answer from the model has passed all hooks."""
-
-_JUDGED = frozenset({"answered", "blocked", "denied", "stopped", "synthetic"})
-"""Outcomes that hooks can change."""
 
 
 _WITHOUT_CONTENT = frozenset({"builtin:models", "builtin:limits"})
@@ -191,26 +189,26 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def files_of(given: argparse.Namespace) -> tuple[list[Path], list[Path]]:
+def files_of(args: argparse.Namespace) -> tuple[list[Path], list[Path]]:
     """Return the settings files and the exports. Raises ValueError if either is missing.
 
     A flag takes all words that follow it, including those for exports. Exports are the files from the first
     `.jsonl` on, or else the last file.
     """
-    files: list[Path] = given.policy
-    if given.export:
-        return files, given.export
+    files: list[Path] = args.policy
+    if args.export:
+        return files, args.export
     first = next((at for at, path in enumerate(files) if path.suffix == ".jsonl"), len(files) - 1)
     if first == 0:
         raise ValueError("settings or an export are missing: hookgate replay --policy FILE… AUDIT.jsonl…")
     return files[:first], files[first:]
 
 
-async def run_replay(given: argparse.Namespace) -> int:
+async def run_replay(args: argparse.Namespace) -> int:
     """Replay all calls and print the report. Raises ValueError if a file cannot be used."""
-    policies, exports = files_of(given)
+    policies, exports = files_of(args)
     configuration = load_settings(policies)
-    prices = read_prices(given.prices)
+    prices = read_prices(args.prices)
     clock = ReplayClock()
     runners = make_runners(
         configuration.hooks(),
@@ -221,12 +219,12 @@ async def run_replay(given: argparse.Namespace) -> int:
     )
     engine = Engine(configuration, runners)
     try:
-        with progress("replaying", sum(map(_size, exports)), "bytes", quiet=given.quiet) as read:
+        with progress("replaying", sum(map(_size, exports)), "bytes", quiet=args.quiet) as read:
             records = chain.from_iterable(read_export(path, read) for path in exports)
             report = await _replay(Replay(engine, clock, prices), records)
     finally:
         await engine.close()
-    print(json.dumps(report.as_json(), indent=2, ensure_ascii=False) if given.json else _report_text(report))
+    print(json.dumps(report.as_json(), indent=2, ensure_ascii=False) if args.json else _report_text(report))
     return 0
 
 

@@ -49,10 +49,6 @@ class NumberingPlans:
             plan.fullmatch(digits) for plan in (self._national, self._dialled, self._with_country)
         ) or any(map(self._national.fullmatch, self._without_prefix(digits)))
 
-    def is_dialled(self, digits: str) -> bool:
-        """Return whether these are the digits of a number after the prefix that is dialled before it."""
-        return self._dialled.fullmatch(digits) is not None
-
     def is_usual(self, groups: Sequence[str]) -> bool:
         """Return whether a number is written in groups of digits in which its country usually writes them."""
         return self._written.fullmatch(" ".join(groups)) is not None and self.is_number("".join(groups))
