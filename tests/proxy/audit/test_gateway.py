@@ -205,9 +205,10 @@ async def test_a_denied_call_is_on_record_before_its_answer_goes_out(tmp_path: P
         answer = await post(gateway.url, UNARY, HI)
         assert (answer.status, len(recorded)) == (403, 0)
         receipt = answer.headers["x-hookgate-receipt"]
-        journals = [path.read_text() for path in tmp_path.glob(f"{FOLDER}/*.journal")]
+        journals = "".join(path.read_text() for path in tmp_path.glob(f"{FOLDER}/*.journal"))
         with reading(tmp_path) as audit:  # a record that is not in a journal any more is in the database
-            assert audit.call(receipt) is not None or any(receipt in journal for journal in journals)
+            is_stored = audit.call(receipt) is not None
+        assert receipt in journals or is_stored
     [call] = calls_in(tmp_path)
     assert (call.outcome, call.body["reasons"]) == ("denied", {"BeforeModel": "not today"})
     assert call.start is not None
