@@ -144,7 +144,7 @@ def _beside_texts(check: Check) -> Iterator[JsonObject]:
 
 
 def _beside_listed(item: Any, texts: Counter[str], images: Counter[str]) -> Any:
-    """Return an item of a message without its text and image if the check lists them; None if nothing is left.
+    """Return an item of a message without its text and image if they are listed; None if nothing is left.
 
     They are taken from those that are listed.
     """
@@ -333,7 +333,7 @@ def _hosted_kind(name: str) -> str | None:
 
 
 def _new_tools(check: Check, shown: JsonObject, new: JsonObject) -> list[JsonObject] | None:
-    """Return the tools that hooks have left, or None if these are all. Raises CheckBlocked for other edits."""
+    """Return the tools that hooks have left, or None if all are left. Raises CheckBlocked for other edits."""
     mode = _calling_mode(new.get("toolConfig"))
     left = iter(map(dumps, read_list(new, "tools")))
     kept: list[JsonObject] = []
