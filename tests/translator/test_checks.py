@@ -243,6 +243,21 @@ TEXT = {"content": {"role": "model", "parts": [{"text": "x"}]}}
             "candidates[0].groundingMetadata.groundingChunks[0].web.uri",
         ),
         ({"candidates": [{**TEXT, "urlContextMetadata": []}]}, "candidates[0].urlContextMetadata"),
+        ({"candidates": [{**TEXT, "avgLogprobs": "much"}]}, "candidates[0].avgLogprobs"),
+        ({"candidates": [{**TEXT, "avgLogprobs": True}]}, "candidates[0].avgLogprobs"),
+        ({"candidates": [{**TEXT, "logprobsResult": "x"}]}, "candidates[0].logprobsResult"),
+        (
+            {"candidates": [{**TEXT, "logprobsResult": {"chosenCandidates": [{"token": 1}]}}]},
+            "candidates[0].logprobsResult.chosenCandidates[0].token",
+        ),
+        (
+            {"candidates": [{"content": {"parts": [{"functionResponse": {"name": 1}}]}}]},
+            "candidates[0].content.parts[0].functionResponse.name",
+        ),
+        (
+            {"candidates": [{"content": {"parts": [{"text": "x", "mediaProcessing": {}}]}}]},
+            "candidates[0].content.parts[0].mediaProcessing",
+        ),
         ({"candidates": [TEXT], "usageMetadata": 3}, "usageMetadata"),
         ({"candidates": [TEXT], "usageMetadata": {"totalTokenCount": "3"}}, "usageMetadata.totalTokenCount"),
         ({"candidates": [TEXT], "usageMetadata": {"totalTokenCount": True}}, "usageMetadata.totalTokenCount"),
@@ -261,6 +276,13 @@ def test_fields_of_answers_have_their_documented_types(body: dict[str, Any], pla
     with pytest.raises(BodyError) as raised:
         typed_answer(check_response(body))
     assert raised.value.path == place
+
+
+@pytest.mark.parametrize("value", [0, -1.5, "NaN", "-Infinity", None])
+def test_a_logarithm_need_not_be_finite(value: Any) -> None:
+    result = {"chosenCandidates": [{"token": "x", "logProbability": value}]}
+    body = {"candidates": [{**TEXT, "avgLogprobs": value, "logprobsResult": result}]}
+    assert typed_answer(body) is body
 
 
 def grounded(chunk: dict[str, Any]) -> dict[str, Any]:
@@ -310,10 +332,8 @@ def test_a_missing_field_without_which_clients_leave_out_an_event_gets_its_defau
     assert typed_answer(whole) is whole
 
 
-FREE = {"args", "response", "nullValue", "functionResponse", "logprobsResult", "avgLogprobs", "index", "name"}
-"""Fields that have any type, or are checked elsewhere. Numbers of logarithms may be "NaN"."""
-NOT_RECEIVED = {"sdkHttpResponse", "automaticFunctionCallingHistory", "parsed", "text", "audioTranscription"}
-MORE = {"mediaProcessing"}
+CHECKED_ELSEWHERE = {".candidates.index", ".candidates.content.parts.text"}
+NOT_RECEIVED = {".sdkHttpResponse", ".automaticFunctionCallingHistory", ".parsed"}
 
 
 def known_fields(model: Any) -> Iterator[tuple[str, Any]]:
@@ -328,12 +348,13 @@ def unknown_to_answers(model: Any, shape: Any, path: str) -> Iterator[str]:
     while isinstance(shape, list | _Object):
         shape = shape[0]
     for name, inner in known_fields(model):
-        if name in FREE | NOT_RECEIVED | MORE:
+        place = f"{path}.{name}"
+        if place in CHECKED_ELSEWHERE | NOT_RECEIVED:
             continue
         if name not in shape:
-            yield f"{path}.{name}"
+            yield place
         elif inner is not None:
-            yield from unknown_to_answers(inner, shape[name], f"{path}.{name}")
+            yield from unknown_to_answers(inner, shape[name], place)
 
 
 def test_the_types_of_all_fields_that_google_documents_are_known() -> None:

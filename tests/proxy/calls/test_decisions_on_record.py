@@ -52,12 +52,17 @@ async def test_what_the_agent_cannot_apply_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "specific", [{"llm_request": {"config": {"temperature": 0}}}, {"llm_response": {"text": "no"}}]
+    ("specific", "not_applied"),
+    [
+        ({"llm_request": {"config": {"temperature": 0}}}, ["generationConfig"]),
+        ({"llm_response": {"text": "no"}}, None),
+    ],
 )
 async def test_a_check_that_is_blocked_for_what_litellm_cannot_apply_is_a_denial(
-    specific: Json, tmp_path: Path
+    specific: Json, not_applied: Any, tmp_path: Path
 ) -> None:
     body = {"input_type": "request", "texts": ["hi"]}
     answer, facts = await ask(tmp_path, {"BeforeModel": [says(**specific)]}, GUARDRAIL, body)
     assert answer.json["action"] == "BLOCKED"
     assert facts["outcome"] == "denied"
+    assert facts.get("not_applied") == not_applied

@@ -10,6 +10,14 @@ from support.gateway.loopback import gateway_before, listens, runs, says
 from support.hooks.policies import REFUSAL, no_rockets
 from support.wire import HI, KEY, UNARY, Answer, ok, peer, post, prompt, spoken
 
+from hookgate.proxy.calls.guardrail_checks import (
+    Check,
+    EditBlocked,
+    edited_answer,
+    edited_request,
+    shown_answer,
+    shown_request,
+)
 from hookgate.proxy.config import Config
 
 PATH = "/hookgate/v1/guardrail/beta/litellm_basic_guardrail_api"
@@ -122,6 +130,22 @@ async def test_arguments_that_hooks_cannot_read_are_blocked_if_a_hook_judges_too
         ("BeforeModel", {"llm_request": {"model": "other"}}, {"texts": ["hi"]}),
         ("BeforeModel", {"llm_request": {"config": {"temperature": 0}}}, {"texts": ["hi"]}),
         ("BeforeModel", {"llm_request": {"messages": []}}, {"texts": ["hi"]}),
+        (
+            "BeforeModel",
+            {"llm_request": {"messages": [{"role": "model", "content": "hi"}]}},
+            {"texts": ["hi"]},
+        ),
+        (
+            "BeforeModel",
+            {"llm_request": {"toolConfig": {"mode": "ANY"}}},
+            {"texts": ["hi"], "tools": [WEATHER]},
+        ),
+        ("BeforeToolSelection", {"toolConfig": {"mode": "ANY"}}, {"texts": ["hi"], "tools": [WEATHER]}),
+        (
+            "BeforeToolSelection",
+            {"toolConfig": {"mode": "VALIDATED", "allowedFunctionNames": ["get_weather"]}},
+            {"texts": ["hi"], "tools": [WEATHER, DELETE]},
+        ),
         ("BeforeModel", {"llm_response": {"text": "I answer"}}, {"texts": ["hi"]}),
         ("BeforeTool", {"tool_input": {"a": 2}}, {"tool_calls": [call("f", '{"a": 1}')]}),
     ],
@@ -144,6 +168,76 @@ async def test_what_this_api_cannot_express_is_blocked(event: str, specific: Any
 async def test_what_cannot_be_edited_is_blocked_if_a_hook_would_edit_it(kind: str, fields: Any) -> None:
     told = await check({"BeforeModel": [REDACT], "AfterModel": [REDACT]}, kind, texts=["hi"], **fields)
     assert told["action"] == "BLOCKED"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"tools": [{"functionDeclarations": [WEATHER["function"]]}, {"googleSearch": {}}]},
+        {"tools": [{"functionDeclarations": [{"name": "get_weather"}]}]},
+        {"toolConfig": {"retrievalConfig": {"languageCode": "de"}}},
+        {"contents": [{"role": "user", "parts": [{"text": "hi", "thought": True}]}]},
+        {"labels": {"a": "b"}},
+    ],
+)
+def test_an_edit_of_a_request_that_the_answer_cannot_express_does_not_vanish(edit: Any) -> None:
+    asked = Check.model_validate({"input_type": "request", "texts": ["hi"], "tools": [WEATHER]})
+    shown = shown_request(asked)
+    assert edited_request(asked, shown, {**shown}) == {"action": "NONE"}
+    with pytest.raises(EditBlocked):
+        edited_request(asked, shown, {**shown, **edit})
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"content": {"role": "model", "parts": [{"text": "hi", "thought": True}]}},
+        {"content": {"role": "model", "parts": [{"text": "hi"}, {"text": "there"}]}},
+        {"content": {"role": "model", "parts": []}},
+        {"content": {"role": "user", "parts": [{"text": "hi"}]}},
+        {"finishReason": "SAFETY"},
+    ],
+)
+def test_an_edit_of_an_answer_that_the_answer_cannot_express_does_not_vanish(edit: Any) -> None:
+    asked = Check.model_validate({"input_type": "response", "texts": ["hi"]})
+    [candidate] = shown_answer(asked, [])["candidates"]
+    assert edited_answer(asked, [], {"candidates": [candidate]}) == {"action": "NONE"}
+    with pytest.raises(EditBlocked):
+        edited_answer(asked, [], {"candidates": [{**candidate, **edit}]})
+
+
+async def test_functions_of_one_name_pass_and_are_selected_together() -> None:
+    other = {"type": "function", "function": {**WEATHER["function"], "description": "e"}}
+    tools = [WEATHER, DELETE, other, SEARCH]
+    policy = {"type": "builtin", "builtin": "tools", "options": {"allow": ["get_weather", "googleSearch"]}}
+    auto = says(toolConfig={"mode": "AUTO", "allowedFunctionNames": ["get_weather", "googleSearch"]})
+    kept = [WEATHER, other, SEARCH]
+    for selects in (policy, auto):
+        hooks = {"BeforeToolSelection": [selects]}
+        assert (await check(hooks, texts=["hi"], tools=tools))["tools"] == kept
+        assert await check(hooks, texts=["hi"], tools=kept) == {"action": "NONE"}
+    none = {"BeforeToolSelection": [says(toolConfig={"mode": "NONE"})]}
+    assert (await check(none, texts=["hi"], tools=tools))["action"] == "BLOCKED"
+
+
+async def test_roles_count_only_if_the_messages_contain_just_these_texts() -> None:
+    seen: list[Any] = []
+    messages = [{"role": "assistant", "content": "a"}, {"role": "user", "content": "u"}]
+    await check({"BeforeModel": [listens(seen)]}, texts=["other", "u"], structured_messages=messages)
+    roles = {message["content"]: message["role"] for message in seen[0]["llm_request"]["messages"]}
+    assert roles["other"] == "user"
+
+
+@pytest.mark.parametrize("kind", ["request", "response"])
+async def test_checks_of_a_session_that_hooks_have_stopped_are_blocked(kind: str) -> None:
+    hooks = {"AfterTool": [says({"continue": False, "stopReason": "enough"})]}
+    event = {"tool_name": "f", "tool_input": {}, "tool_response": {"llmContent": "x"}}
+    body = {"input_type": kind, "texts": ["hi"]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        stopped = await post(url, "/s/mine/hookgate/v1/events/AfterTool", event, dict(KEY))
+        assert stopped.json["continue"] is False
+        assert (await post(url, f"/s/mine{PATH}", body, dict(KEY))).json == blocked("enough")
+        assert (await post(url, f"/s/other{PATH}", body, dict(KEY))).json == {"action": "NONE"}
 
 
 FUNCTION = {"name": "read_file"}
@@ -231,6 +325,18 @@ DATA = "data:text/plain;base64," + b64encode(f"key {SECRET}".encode()).decode()
         {"structured_messages": [{"role": "assistant", "thinking_blocks": [{"thinking": SECRET}]}]},
         {"structured_messages": [{"role": "user", "content": [{"type": "tool_result", "content": SECRET}]}]},
         {"structured_messages": [{"role": "user", "name": SECRET, "content": "hi"}]},
+        {"structured_messages": [{"role": SECRET, "content": "hi"}]},
+        {"structured_messages": [{"role": "user", "content": [{"type": SECRET, "text": "hi"}]}]},
+        {"structured_messages": [{"role": "user", "content": [{"type": "text", "text": {"type": SECRET}}]}]},
+        {"structured_messages": [{"role": "user", "content": [{"type": "file", "file": {"type": SECRET}}]}]},
+        {"tools": [{"type": f"web_search {SECRET}"}]},
+        {"tools": [{f"web_search {SECRET}": {}}]},
+        {"tools": [{"type": SECRET, "name": "f"}]},
+        {"tools": [{"type": "function", "function": {"name": "f"}, "cache_control": {"type": SECRET}}]},
+        {"tools": [{"type": "custom", "name": SECRET, "custom": {"name": "f"}}]},
+        {"tools": [{"type": "custom", "name": "f", "custom": SECRET}]},
+        {"tool_calls": [{"type": SECRET, "function": {"name": "f", "arguments": "{}"}}]},
+        {"tool_calls": [{"type": "custom", "custom": {"name": "f", "input": "", "more": SECRET}}]},
         {"tools": [{"type": "function", "function": {"name": "f", "examples": SECRET}}]},
         {"tools": [{"type": "mcp", "headers": {"authorization": SECRET}}]},
         {"tool_calls": [{"type": "function", "function": {"name": "f", "arguments": "{}"}, "extra": SECRET}]},
@@ -241,6 +347,20 @@ DATA = "data:text/plain;base64," + b64encode(f"key {SECRET}".encode()).decode()
 async def test_a_secret_anywhere_in_a_check_blocks_the_call(fields: Any) -> None:
     hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact"}]}
     assert (await check(hooks, texts=["hi"], **fields))["action"] == "BLOCKED"
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "user", "content": f"key {SECRET}", "reasoning_content": f"key {SECRET}"}],
+        [{"role": "user", "content": f"key {SECRET}"}, {"role": "user", "content": f"key {SECRET}"}],
+        [{"role": "user", "content": [{"type": "file", "file": f"key {SECRET}"}]}],
+    ],
+)
+async def test_a_secret_is_not_passed_on_because_it_is_also_in_a_text(messages: Any) -> None:
+    hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact"}]}
+    told = await check(hooks, texts=[f"key {SECRET}"], structured_messages=messages)
+    assert told["action"] == "BLOCKED"
 
 
 async def test_arguments_with_too_many_values_are_refused() -> None:

@@ -200,6 +200,22 @@ def test_what_stands_beside_a_text_is_sent_after_it() -> None:
     assert (second["future"], second["choices"][0]["delta"]) == (1, {"annotations": [{"type": "b"}]})
 
 
+@pytest.mark.parametrize(
+    "field", ["id", "object", "created", "model", "system_fingerprint", "service_tier", "future"]
+)
+def test_a_field_of_another_type_is_judged_and_sent_after_the_text(field: str) -> None:
+    value = {"said": ["x"]}
+    first, second = chunks_of(streamed(sse([{**text_chunk("a"), field: value}]), copied))
+    assert (first["choices"][0]["delta"]["content"], first.get(field) == value) == ("a", False)
+    assert second[field] == value
+
+
+@pytest.mark.parametrize("usage", [[], "x", 5])
+def test_a_usage_that_nobody_could_count_is_refused(usage: Any) -> None:
+    with pytest.raises(BodyError, match="usage"):
+        streamed(sse([{**text_chunk("a"), "usage": usage}]))
+
+
 def test_an_error_beside_a_text_is_refused() -> None:
     with pytest.raises(BodyError, match="beside choices"):
         streamed(sse([{**text_chunk("a"), "error": {"message": "b"}}]))

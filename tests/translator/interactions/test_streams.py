@@ -133,6 +133,36 @@ def test_the_texts_of_deltas_of_unknown_types_are_judged_as_texts(
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "thought_summary", "text": "x"},
+        {**SUMMARY, "text": "x"},
+        {**SUMMARY, "summary": [{"type": "text", "text": "x"}]},
+        {"type": "thought_signature", "signature": "c2ln", "text": "x"},
+        {"type": "thought_signature", "content": {"type": "text", "text": "x"}},
+        {"type": "text", "text": "a", "content": {"type": "text", "text": "x"}},
+        {"type": "image", "data": "aGk=", "mime_type": "image/png", "text": "x"},
+        {"type": "google_search_call", "arguments": {"queries": ["a"]}, "text": "x"},
+        {"type": "google_search_result", "result": [], "content": "x"},
+        {"type": "future", "text": "a", "content": "x"},
+        {"type": "future", "content": "a", "summary": "x"},
+    ],
+)
+def test_a_delta_has_its_text_in_one_field(fields: Json) -> None:
+    """A client may join the texts of another field, which hooks would have seen only piece by piece."""
+    with pytest.raises(BodyError, match="cannot judge this field"):
+        decode_event({"event_type": "step.delta", "index": 0, "delta": fields})
+
+
+@pytest.mark.parametrize(
+    "step", [{"type": "thought", "summary": [], "text": "x"}, {**TEXT, "summary": [{"type": "text"}]}]
+)
+def test_a_step_begins_with_its_text_in_one_field(step: Json) -> None:
+    with pytest.raises(BodyError, match="cannot judge this field"):
+        decode_event(started(step))
+
+
+@pytest.mark.parametrize(
     "event", [completed(outputs=[{"type": "function_call", "name": "run"}]), started(TEXT)]
 )
 def test_an_event_that_is_not_a_piece_of_a_step_may_not_have_a_delta(event: Json) -> None:

@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 from hookgate.translator.fields import BodyError, JsonObject, camel, read, same_items, snake, spelling
 
 _NUMBER = (int, float)
+_LOGARITHM = (int, float, str)
+_NOT_FINITE = frozenset({"NaN", "Infinity", "-Infinity"})
+"""What a logarithm may be if it is a string."""
 
 
 class _Object(NamedTuple):
@@ -113,37 +116,19 @@ _GROUNDING = {
     ],
 }
 
+_LOGPROB = {"token": str, "tokenId": _NUMBER, "logProbability": _LOGARITHM}
+_LOGPROBS = {
+    "chosenCandidates": [_LOGPROB],
+    "topCandidates": [{"candidates": [_LOGPROB]}],
+    "logProbabilitySum": _LOGARITHM,
+}
+
 _OFFSETS = dict.fromkeys(("startOffset", "endOffset"), str)
-_PART = {
-    "thought": bool,
-    "thoughtSignature": str,
-    "functionCall": {
-        "id": str,
-        "willContinue": bool,
-        "partialArgs": [
-            {
-                **dict.fromkeys(("jsonPath", "stringValue"), str),
-                "numberValue": _NUMBER,
-                **dict.fromkeys(("boolValue", "willContinue"), bool),
-            }
-        ],
-    },
-    "inlineData": _Object(
-        dict.fromkeys(("mimeType", "data", "displayName"), str), {"mimeType": "", "data": ""}
-    ),
+_BLOB = _Object(dict.fromkeys(("mimeType", "data", "displayName"), str), {"mimeType": "", "data": ""})
+_MEDIA = {
+    "inlineData": _BLOB,
     "fileData": dict.fromkeys(("mimeType", "fileUri", "displayName"), str),
-    "executableCode": _Object(
-        dict.fromkeys(("language", "code", "id"), str), {"language": "LANGUAGE_UNSPECIFIED", "code": ""}
-    ),
-    "codeExecutionResult": _Object(
-        dict.fromkeys(("outcome", "output", "id"), str), {"outcome": "OUTCOME_UNSPECIFIED"}
-    ),
-    "toolCall": _Object(
-        dict.fromkeys(("toolType", "id"), str), {"toolType": "TOOL_TYPE_UNSPECIFIED", "id": ""}
-    ),
-    "toolResponse": _Object(
-        dict.fromkeys(("toolType", "id"), str), {"toolType": "TOOL_TYPE_UNSPECIFIED", "id": ""}
-    ),
+    "mediaProcessing": str,
     "mediaResolution": {"level": str, "numTokens": _NUMBER},
     "videoMetadata": {**_OFFSETS, "fps": _NUMBER, "contentLayers": [str]},
     "audioMetadata": _OFFSETS,
@@ -152,6 +137,49 @@ _PART = {
         "contentLayers": [str],
     },
     "spreadsheetMetadata": {"visibleCells": str, "sheetIndex": _NUMBER, "contentLayers": [str]},
+}
+_PART = {
+    **_MEDIA,
+    "thought": bool,
+    "thoughtSignature": str,
+    "functionCall": {
+        **dict.fromkeys(("id", "name"), str),
+        "args": {},
+        "willContinue": bool,
+        "partialArgs": [
+            {
+                **dict.fromkeys(("jsonPath", "nullValue", "stringValue"), str),
+                "numberValue": _NUMBER,
+                **dict.fromkeys(("boolValue", "willContinue"), bool),
+            }
+        ],
+    },
+    "functionResponse": {
+        **dict.fromkeys(("id", "name", "scheduling"), str),
+        "willContinue": bool,
+        "response": {},
+        "parts": [_MEDIA],
+    },
+    "executableCode": _Object(
+        dict.fromkeys(("language", "code", "id"), str), {"language": "LANGUAGE_UNSPECIFIED", "code": ""}
+    ),
+    "codeExecutionResult": _Object(
+        dict.fromkeys(("outcome", "output", "id"), str), {"outcome": "OUTCOME_UNSPECIFIED"}
+    ),
+    "toolCall": _Object(
+        {**dict.fromkeys(("toolType", "id"), str), "args": {}},
+        {"toolType": "TOOL_TYPE_UNSPECIFIED", "id": ""},
+    ),
+    "toolResponse": _Object(
+        {**dict.fromkeys(("toolType", "id"), str), "response": {}},
+        {"toolType": "TOOL_TYPE_UNSPECIFIED", "id": ""},
+    ),
+    "audioTranscription": {
+        **dict.fromkeys(("text", "languageCode", "speakerLabel"), str),
+        **_OFFSETS,
+        "finished": bool,
+        "words": [{"word": str, **_OFFSETS}],
+    },
     "speechMetadata": dict.fromkeys(("speaker", "style"), str),
     "partMetadata": {},
 }
@@ -168,6 +196,8 @@ _ANSWER: Mapping[str, Any] = {
         {
             **dict.fromkeys(("finishReason", "finishMessage", "continuationToken"), str),
             "tokenCount": _NUMBER,
+            "avgLogprobs": _LOGARITHM,
+            "logprobsResult": _LOGPROBS,
             "safetyRatings": _RATINGS,
             "citationMetadata": {"citationSources": _CITATIONS, "citations": _CITATIONS},
             "groundingMetadata": _GROUNDING,
@@ -189,6 +219,7 @@ _NAMES: Mapping[Any, str] = {
     str: "a string",
     bool: "true or false",
     _NUMBER: "a number",
+    _LOGARITHM: "a number",
 }
 
 
@@ -201,6 +232,8 @@ def _by_spelling(expected: Any) -> Any:
     if isinstance(expected, Mapping):
         fields = {name: _by_spelling(field) for name, field in expected.items()}
         return {snake(name): field for name, field in fields.items()} | fields
+    if expected is _LOGARITHM:
+        return frozenset(_NUMBER)  # `_typed` reads strings
     return frozenset(expected if isinstance(expected, tuple) else (expected,))
 
 
@@ -259,6 +292,8 @@ def _typed(value: Any, expected: Any, path: str) -> Any:
             raise BodyError(path, "it must be an object")
         return _typed_fields(value, expected, path)
     if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+        raise BodyError(path, f"it must be {_NAMES[expected]}")
+    if expected is _LOGARITHM and isinstance(value, str) and value not in _NOT_FINITE:
         raise BodyError(path, f"it must be {_NAMES[expected]}")
     return value
 

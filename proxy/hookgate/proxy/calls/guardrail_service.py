@@ -15,9 +15,9 @@ from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.session import CallState
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.guardrail_checks import (
-    CANNOT_APPLY,
     Check,
     CheckBlocked,
+    EditBlocked,
     ShownCall,
     edited_answer,
     edited_request,
@@ -30,6 +30,7 @@ from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.errors import POLICY_DENIED, ApiError, body_refused
 from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.routes.table import GUARDRAIL, session_name_in_body
+from hookgate.proxy.sessions.sessions import OpenSession
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject, same
 from hookgate.translator.strictjson import encode_answer
@@ -58,7 +59,8 @@ class GuardrailService:
         call.record.note_session(session)
         is_request = check.input_type == "request"
         call.record.event = BeforeModel.name if is_request else AfterModel.name
-        answer = await _decide(Judge(engine, call.record, session), check)
+        open_session = await self._services.sessions.open(session)
+        answer = await _decide(Judge(engine, call.record, session), open_session, check)
         for observer in call.observers:
             observer.on_event_output(answer)
         await self._services.record_event(call.record)
@@ -73,12 +75,16 @@ def _read(body: JsonObject) -> Check:
         raise ApiError(400, problem, "EVENT_REFUSED") from None
 
 
-async def _decide(judge: Judge, check: Check) -> JsonObject:
-    """Return the answer to a check."""
+async def _decide(judge: Judge, open_session: OpenSession, check: Check) -> JsonObject:
+    """Return the answer to a check. Raises ApiError if it cannot be judged."""
     try:
+        if open_session.state.refusal is not None:
+            raise CheckBlocked(open_session.state.refusal)
         return await (_judge_request if check.input_type == "request" else _judge_answer)(judge, check)
     except CheckBlocked as blocked:
         reason = str(blocked)
+        if isinstance(blocked, EditBlocked):
+            judge.record.not_applied = (blocked.what,)
         judge.record.note_verdict(judge.record.event, Verdict("deny", reason=reason))
     except ApiError as error:
         if error.reason != POLICY_DENIED:
@@ -96,7 +102,7 @@ async def _judge_request(judge: Judge, check: Check) -> JsonObject:
     outcome = await judge.fire(BeforeModel(model, body))
     judge.raise_if_ended(outcome.verdict, BeforeModel.name)
     if outcome.event.model != model:
-        raise CheckBlocked(CANNOT_APPLY.format(what="the model"))
+        raise EditBlocked("the model")
     new = await judge.select_tools_or_raise(model, outcome.event.body)
     return await steps.run(edited_request, check, body, new)
 
@@ -121,4 +127,4 @@ async def _judge_call(judge: Judge, call: ShownCall) -> None:
     outcome = await judge.fire(BeforeTool(call.name, call.arguments))
     judge.raise_if_ended(outcome.verdict, BeforeTool.name)
     if not same(outcome.event.tool_input, call.arguments):
-        raise CheckBlocked(CANNOT_APPLY.format(what="the arguments of a tool"))
+        raise EditBlocked("the arguments of a tool")

@@ -337,7 +337,7 @@ class CallRecord:
     degraded: tuple[str, ...] = ()
     """Hooks whose last run had failed when the call ended."""
     not_applied: tuple[str, ...] = ()
-    """What hooks have decided about an agent's event and the agent cannot apply."""
+    """What hooks have decided and the agent, or the gateway, that asks for decisions cannot apply."""
     hooks: dict[tuple[str, Hook], HookTally] = field(default_factory=dict)
     refused_path: str = ""
     """The path of a request that was refused before it counted as a call; parts may be masked."""

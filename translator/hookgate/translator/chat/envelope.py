@@ -71,9 +71,9 @@ def split_chunk(chunk: JsonObject) -> list[JsonObject]:
         del top["usage"]
     top["object"] = _KIND
     shared = {key: value for key, value in top.items() if key != "usage"}
-    more = {key: value for key, value in chunk.items() if key not in (*_TOP, "error")}
-    if usage is not None and "usage" not in top:
-        more["usage"] = usage
+    more = {key: value for key, value in chunk.items() if key not in top and key != "error"}
+    if type(kind := chunk.get("object")) not in (str, NoneType):
+        more["object"] = kind
     shown, others = [], []
     for number, choice in enumerate(choices):
         own, other = _split_choice(choice, number)
@@ -94,10 +94,12 @@ def _split_choice(choice: Any, number: int) -> tuple[Any, list[Any]]:
     index = choice.get("index")
     new: JsonObject = {"index": number if index is None else index, "delta": own}
     new |= {key: choice[key] for key in ("finish_reason",) if key in choice}
-    if "logprobs" in choice:
+    if "logprobs" in choice:  # others are not sent: their tokens could repeat the text in pieces
         new["logprobs"] = choice["logprobs"] if _fits_logprobs(choice["logprobs"]) else None
     more = {key: value for key, value in choice.items() if key not in _CHOICE}
-    rest = {key: value for key, value in delta.items() if key not in own and key != "role"}
+    rest = {key: value for key, value in delta.items() if key not in own}
+    if isinstance(rest.get("role"), str):  # the role of another speaker would concern the texts
+        del rest["role"]
     if not more and not rest:
         return new, []
     return new, [{"index": new["index"], "delta": rest, **more}]

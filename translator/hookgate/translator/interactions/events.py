@@ -227,7 +227,10 @@ def _decode_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
     parts: list[JsonObject] = []
     reason = None
     if _has_step(event):
-        turn = decode_step(event.get("step"), "step")
+        step = event.get("step")
+        turn = decode_step(step, "step")
+        if (own := _STEP_TEXTS.get(turn.get("type"))) is not None:
+            _check_text_fields(step, own, "step")
         parts = turn.get("parts", [])
         response["step"] = {key: value for key, value in turn.items() if key not in ("parts", "role")}
     elif _has_delta(event):
@@ -263,6 +266,7 @@ def _decode_delta(delta: Any) -> tuple[JsonObject, list[JsonObject]]:
     typed = {"type": kind}
     if not isinstance(kind, str):
         raise BodyError("delta.type", "a delta must have a type, such as text")
+    _check_text_fields(delta, _field_of_texts(kind, delta), "delta")
     if kind == "text" or kind in MEDIA:
         return typed, [decode_content(delta, "delta")]
     if kind == "thought_summary":
@@ -283,6 +287,33 @@ def _decode_delta(delta: Any) -> tuple[JsonObject, list[JsonObject]]:
         part = decode_step(delta, "delta")["parts"][0]
         return typed, [part]
     return _decode_unknown_delta(delta)
+
+
+_TEXT_FIELDS = ("text", "content", "summary")
+_STEP_TEXTS = {"model_output": "content", "thought": "summary"}
+"""The field of a step in which its texts are."""
+
+
+def _field_of_texts(kind: str, delta: JsonObject) -> str:
+    """Return the field of a delta in which its text is; an empty string if it has none."""
+    if kind == "text":
+        return "text"
+    if kind == "thought_summary":
+        return "content"
+    if (
+        kind in MEDIA
+        or kind.endswith(("_call", "_result"))
+        or kind in ("thought_signature", "arguments_delta")
+    ):
+        return ""
+    return "text" if _is_content(delta) else "content"
+
+
+def _check_text_fields(obj: JsonObject, own: str, path: str) -> None:
+    """Refuse further texts, which clients may join, but hooks see event by event. Raises BodyError."""
+    for name in _TEXT_FIELDS:
+        if name != own and obj.get(name):
+            raise BodyError(f"{path}.{name}", f"hooks cannot judge this field in a {obj['type'][:64]!r}")
 
 
 def _has_step(event: JsonObject) -> bool:
