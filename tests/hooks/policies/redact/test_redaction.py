@@ -99,7 +99,7 @@ def test_an_additional_detector_sees_every_text() -> None:
     assert not one.is_clean("hello")
     assert one.text("I am Anna") == "I am [PERSON]"
     assert one.value({"a": ["Anna"]}) == {"a": ["[PERSON]"]}
-    assert one.piece("I am Anna") == "I am Anna"  # it has searched the whole
+    assert one.chunk("I am Anna") == "I am Anna"  # it has searched the whole
     assert not CleanCheck(one).is_clean_throughout(lambda each: each.text("hello"))
 
 
