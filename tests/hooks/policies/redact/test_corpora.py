@@ -18,13 +18,12 @@ def test_no_planted_secret_is_missed(scanner: Scanner, name: str, tmp_path: Path
     """A small sample of what `python -m benchmarks.detection` counts."""
     rnd = random.Random(name)  # noqa: S311  # it makes texts
     planted = secrets(rnd, len(PLANTED) + 5)
-    text = CORPORA[name](rnd, tmp_path, material(rnd, FILES, 8_000), planted)
+    text = CORPORA[name](rnd, tmp_path, material(rnd, FILES, 2_000), planted)
     out = redacted(scanner, text)
     missed = [each for each in planted if left_of(each, out, encoded="kubectl" in name)]
     assert missed == []
-    for longest in (60, 400):
-        assert redacted(scanner, *cut(rnd, text, longest)) == out
-    beginning = text[:2000]
+    assert redacted(scanner, *cut(rnd, text, 400)) == out
+    beginning = text[:1000]
     assert redacted(scanner, *cut(rnd, beginning, 5)) == redacted(scanner, beginning)
 
 

@@ -61,8 +61,7 @@ def test_a_long_number_is_searched_together_with_the_name_of_its_field() -> None
 @pytest.mark.parametrize(
     "character", ["~", "\x80", "\u07ff", "\u0800", "\u0964", "\uffff", "\U00010000", "😀"]
 )
-def test_a_secret_is_found_between_characters_of_any_length(character: str) -> None:
-    scanner = Scanner(DETECTORS)
+def test_a_secret_is_found_between_characters_of_any_length(scanner: Scanner, character: str) -> None:
     key, masked = "AKIA" + "Q3EGRYH7XJ4WPL2D", "[AWS_ACCESS_KEY]"
     between, expected = (f"{character}{each}{character}" for each in (key, masked))
     assert redacted(scanner, between) == redacted(scanner, *between) == expected
@@ -100,7 +99,7 @@ def test_an_additional_detector_sees_every_text() -> None:
     assert not one.is_clean("hello")
     assert one.text("I am Anna") == "I am [PERSON]"
     assert one.value({"a": ["Anna"]}) == {"a": ["[PERSON]"]}
-    assert one.piece("I am Anna") == "I am Anna"  # it has searched the whole
+    assert one.chunk("I am Anna") == "I am Anna"  # it has searched the whole
     assert not CleanCheck(one).is_clean_throughout(lambda each: each.text("hello"))
 
 
