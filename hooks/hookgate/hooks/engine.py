@@ -135,8 +135,8 @@ class Engine:
         """
         self.configuration = configuration
         self.revision = configuration.revision
-        self._hook_texts: dict[str, str] = {}  # of the hooks of an event, for `fingerprint`
         """The hash of this engine's settings."""
+        self._hook_texts: dict[str, str] = {}  # of the hooks of an event, for `fingerprint`
         self.health = health or Health()
         if runners is None:
             targets = configuration.http_targets
@@ -157,10 +157,17 @@ class Engine:
         }
         self._cached_plan = lru_cache(_CACHED_PLANS)(self._make_plan)
 
+    @contextmanager
+    def lease(self) -> Iterator["Engine"]:
+        """Yield this engine, whose settings never change. See EngineReloader for settings that do."""
+        yield self
+
     @property
     def waiting(self) -> int:
         """The number of hook runs that are queued."""
         return self._executor.waiting
+
+    # ---- which hooks run
 
     def listens_to(self, *events: str, layer: Layer | None = None) -> bool:
         """Return whether any hook is configured for one of the events, in any layer or in the given one."""
@@ -174,22 +181,10 @@ class Engine:
         """Return the names of the properties of a Subject that the event's matchers and conditions check."""
         return self._conditions.get(event, frozenset())
 
-    def fingerprint(self, event: Event, session: SessionContext) -> str:
-        """Return a digest of the event's hooks, and of what decides which of them run, but for its tools.
-
-        It is the same in all gateways with these hooks, wherever their settings are.
-        """
-        if event.name not in self._hook_texts:
-            texts = [
-                (group.matcher.pattern, hook.layer, hook.name, hook.config.model_dump_json())
-                for group in self.configuration.groups.get(event.name, ())
-                for hook in group.hooks
-            ]
-            self._hook_texts[event.name] = repr(texts)
-        checked = sorted(self._conditions.get(event.name, frozenset()) - {"tools"})
-        values = [_PROPERTIES[name](event, session) for name in checked]
-        text = f"{self._hook_texts[event.name]}{values}"
-        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+    def untrusted_hooks(self) -> list[tuple[Hook, str]]:
+        """Return the hooks that must not run, each with the reason."""
+        reasons = ((hook, self._trust_check(hook)) for hook in self.configuration.hooks() if hook.needs_trust)
+        return [(hook, reason) for hook, reason in reasons if reason is not None]
 
     def plan(self, event: Event, session: SessionContext, layer: Layer | None = None) -> EventPlan:
         """Return the hooks that run for the event, of all layers or of the given one.
@@ -232,6 +227,25 @@ class Engine:
             windows[hook.stream] = max(windows.get(hook.stream, 0), hook.config.window)
         return EventPlan(groups, inline, {mode: windows[mode] for mode in STREAM_MODES if mode in windows})
 
+    def fingerprint(self, event: Event, session: SessionContext) -> str:
+        """Return a digest of the event's hooks, and of what decides which of them run, but for its tools.
+
+        It is the same in all gateways with these hooks, wherever their settings are.
+        """
+        if event.name not in self._hook_texts:
+            texts = [
+                (group.matcher.pattern, hook.layer, hook.name, hook.config.model_dump_json())
+                for group in self.configuration.groups.get(event.name, ())
+                for hook in group.hooks
+            ]
+            self._hook_texts[event.name] = repr(texts)
+        checked = sorted(self._conditions.get(event.name, frozenset()) - {"tools"})
+        values = [_PROPERTIES[name](event, session) for name in checked]
+        text = f"{self._hook_texts[event.name]}{values}"
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+    # ---- running them
+
     async def fire(
         self, event: E, session: SessionContext, layer: Layer | None = None, plan: EventPlan | None = None
     ) -> Outcome[E]:
@@ -241,9 +255,8 @@ class Engine:
         """
         try:
             steps = session.call_state.steps
-            if (
-                plan is None and steps.is_large and "tools" in self.conditions(event.name)
-            ):  # there may be many
+            if plan is None and steps.is_large and "tools" in self.conditions(event.name):
+                # There may be many tools.
                 plan = await steps.run(self.plan, event, session, layer)
             plan = plan or self.plan(event, session, layer)
             # If the body is large or the queue is full, a hook may have to wait, which requires a deadline.
@@ -282,14 +295,19 @@ class Engine:
         screens = ((hook, self._screen(hook, session)) for hook in hooks if hook.stream == "held")
         return [HookScreen(hook, screen) for hook, screen in screens if screen is not None]
 
-    def count_use(self, plan: EventPlan, session: SessionContext) -> None:
-        """Let the policies of a plan count what the current call will have used.
+    def _screen(self, hook: Hook, session: SessionContext) -> Screen | None:
+        """Return the hook's screen, or None if it has none.
 
-        An earlier call judged the request, and ended before its usage was known.
+        For a hook that must not run, `on_error` decides between None and a screen that withholds everything.
         """
-        for runner in (self._runners[hook] for group in plan.groups for hook in group.hooks):
-            if isinstance(runner, BuiltinRunner):
-                runner.count_use(session)
+        try:
+            reason = self._trust_check(hook) if hook.needs_trust else None
+        except OSError as error:  # no file descriptor to read its scripts: nothing may pass unchecked
+            return RefusedScreen(HookUnavailableError("no resources", f"cannot be checked: {error.strerror}"))
+        if reason is not None:
+            return RefusedScreen(HookError(reason)) if hook.on_error == "deny" else None
+        runner = self._runners[hook]
+        return runner.screen(session) if isinstance(runner, BuiltinRunner) else None
 
     def report_runs(self, event: str, runs: Sequence[Run], session: SessionContext) -> None:
         """Update the health of hooks, and log failures, denials and messages."""
@@ -307,33 +325,18 @@ class Engine:
                 logged.add(key.path)
                 log.warning("%s hook %r %s", event, run.hook.name, key)
 
-    def untrusted_hooks(self) -> list[tuple[Hook, str]]:
-        """Return the hooks that must not run, each with the reason."""
-        reasons = ((hook, self._trust_check(hook)) for hook in self.configuration.hooks() if hook.needs_trust)
-        return [(hook, reason) for hook, reason in reasons if reason is not None]
+    def count_use(self, plan: EventPlan, session: SessionContext) -> None:
+        """Let the policies of a plan count what the current call will have used.
 
-    @contextmanager
-    def lease(self) -> Iterator["Engine"]:
-        """Yield this engine, whose settings never change. See EngineReloader for settings that do."""
-        yield self
+        An earlier call judged the request, and ended before its usage was known.
+        """
+        for runner in (self._runners[hook] for group in plan.groups for hook in group.hooks):
+            if isinstance(runner, BuiltinRunner):
+                runner.count_use(session)
 
     async def close(self) -> None:
         """End the processes and connections of all hooks."""
         await asyncio.gather(*(runner.close() for runner in self._runners.values()))
-
-    def _screen(self, hook: Hook, session: SessionContext) -> Screen | None:
-        """Return the hook's screen, or None if it has none.
-
-        For a hook that must not run, `on_error` decides between None and a screen that withholds everything.
-        """
-        try:
-            reason = self._trust_check(hook) if hook.needs_trust else None
-        except OSError as error:  # no file descriptor to read its scripts: nothing may pass unchecked
-            return RefusedScreen(HookUnavailableError("no resources", f"cannot be checked: {error.strerror}"))
-        if reason is not None:
-            return RefusedScreen(HookError(reason)) if hook.on_error == "deny" else None
-        runner = self._runners[hook]
-        return runner.screen(session) if isinstance(runner, BuiltinRunner) else None
 
 
 def _verdict(event: str, runs: Sequence[Run]) -> Verdict:

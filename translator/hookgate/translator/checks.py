@@ -350,9 +350,7 @@ def check_response(body: Any, most: int = MAX_CANDIDATES) -> JsonObject:
     if not body.keys() <= _USUAL_FIELDS:
         check_spellings(body)
     candidates = body.get("candidates")
-    if not isinstance(
-        candidates, list | None
-    ):  # some clients read an object like a list of one, and others not
+    if not isinstance(candidates, list | None):  # some clients read an object like a list of one
         raise BodyError("candidates", "the candidates must be a list")
     if candidates and len(candidates) > most:
         raise BodyError("candidates", _TOO_MANY.format(most))

@@ -299,7 +299,7 @@ class _Cassette:
 
     @property
     def _call_key(self) -> tuple[str, Path]:
-        """The key in `CallState.kept` under which a call keeps the key of its request."""
+        """The key in `CallState.values` under which a call keeps the key of its request."""
         return "cassette", self._recordings.folder
 
     def _key(self, request: JsonObject) -> str:

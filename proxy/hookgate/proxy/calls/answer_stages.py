@@ -35,8 +35,29 @@ from hookgate.translator.streaming.partial_calls import UnfinishedCalls, with_wh
 
 log = logging.getLogger("hookgate.gateway")
 
+EDIT_NOT_JSON = "A hook's edit turned the answer into text that is not JSON, but this call requires JSON."
+
+
 RunHooks = Callable[[list[Piece]], Awaitable[Passed]]
 """Runs hooks on pieces, and returns them with the hooks' edits."""
+
+
+class OriginalStage(PassingStage):
+    """Keeps the answer as the model sent it, before any hook runs."""
+
+    def __init__(self) -> None:
+        self.responses: list[JsonObject] = []
+        self.memory = 0
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the answer is too large to keep, so that `responses` is incomplete."""
+        return self.memory > MAX_ANSWER
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self.memory += sum(map(memory_of, pieces))
+        self.responses += [] if self.is_incomplete else responses_of(pieces)
+        return pieces
 
 
 class EventStage(PassingStage):
@@ -59,24 +80,6 @@ class CompleteStage(HoldingStage):
 
     async def finish(self) -> Passed:
         return await self._run_hooks(self._take_held())
-
-
-class OriginalStage(PassingStage):
-    """Keeps the answer as the model sent it, before any hook runs."""
-
-    def __init__(self) -> None:
-        self.responses: list[JsonObject] = []
-        self.memory = 0
-
-    @property
-    def is_incomplete(self) -> bool:
-        """Whether the answer is too large to keep, so that `responses` is incomplete."""
-        return self.memory > MAX_ANSWER
-
-    async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        self.memory += sum(map(memory_of, pieces))
-        self.responses += [] if self.is_incomplete else responses_of(pieces)
-        return pieces
 
 
 class JsonStage(HoldingStage):
@@ -114,9 +117,6 @@ class JsonStage(HoldingStage):
 def _is_no_longer_json(original: Sequence[JsonObject], edited: Sequence[JsonObject]) -> bool:
     """Return whether edits have turned JSON into something else: the client would ask for it again."""
     return is_json_answer(join_events(original)) and not is_json_answer(join_events(edited))
-
-
-EDIT_NOT_JSON = "A hook's edit turned the answer into text that is not JSON, but this call requires JSON."
 
 
 class GateStage(HoldingStage):
@@ -157,13 +157,6 @@ class GateStage(HoldingStage):
             for piece, response in zip(self._held, new, strict=True)
         ]
 
-    async def finish(self) -> list[Piece]:
-        """Return nothing. Raises ApiError (502) if the answer ends in the middle of a call."""
-        if any(piece.body is not None for piece in self._held):
-            self._take_held()
-            raise unreadable_answer("it ends in the middle of a function call")
-        return self._take_held()
-
     async def _pass_through_gate(self, pieces: Sequence[Piece], passed: list[Piece]) -> EarlyEnd | None:
         """Judge pieces whose calls are whole, and append the judged ones to `passed`.
 
@@ -180,6 +173,13 @@ class GateStage(HoldingStage):
                 return EarlyEnd([], response)
             passed.append(piece if response is piece.response else replace(piece, response=response))
         return None
+
+    async def finish(self) -> list[Piece]:
+        """Return nothing. Raises ApiError (502) if the answer ends in the middle of a call."""
+        if any(piece.body is not None for piece in self._held):
+            self._take_held()
+            raise unreadable_answer("it ends in the middle of a function call")
+        return self._take_held()
 
 
 class TurnEndStage(HoldingStage):
@@ -236,6 +236,17 @@ def _unfinished(piece: Piece) -> Piece:
     return replace(piece, response=write(piece.response, "candidates", candidates)) if candidates else piece
 
 
+class CopyStage(PassingStage):
+    """Passes the pieces that hooks have judged to a callback, for the transcript and the trace."""
+
+    def __init__(self, keep: Callable[[list[Piece]], None]) -> None:
+        self._keep = keep
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self._keep(pieces)
+        return pieces
+
+
 class ObserverStage(PassingStage):
     """Shows the parts of the answer to an observer."""
 
@@ -245,15 +256,4 @@ class ObserverStage(PassingStage):
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         for response in responses_of(pieces):
             await self._observer.on_part(response)
-        return pieces
-
-
-class CopyStage(PassingStage):
-    """Passes the pieces that hooks have judged to a callback, for the transcript and the trace."""
-
-    def __init__(self, keep: Callable[[list[Piece]], None]) -> None:
-        self._keep = keep
-
-    async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        self._keep(pieces)
         return pieces

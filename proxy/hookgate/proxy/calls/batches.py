@@ -2,6 +2,8 @@
 batch is created, and when it is read.
 """
 
+from functools import partial
+
 from aiohttp import web
 
 from hookgate.hooks import AfterModel, BeforeTool, Engine
@@ -9,22 +11,17 @@ from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.screen_stage import error_for_client
+from hookgate.proxy.calls.reply import exchange_whole
 from hookgate.proxy.calls.tools import ToolCallEvents, ToolGate
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.server.bodies import (
-    MAX_ANSWER,
-    MAX_ERROR,
     TOO_MANY,
     checked_answer,
     read_answer,
-    read_whole,
     unreadable_answer,
     work_of,
 )
-from hookgate.proxy.upstream.client import UpstreamAnswer, to_upstream, with_judged_body
-from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import BatchState, BodyError, EditError, show_request, text_response
 from hookgate.translator.fields import JsonObject, read
 from hookgate.translator.strictjson import encode_answer
@@ -40,33 +37,20 @@ async def read_batch(call: Call, engine: Engine) -> web.StreamResponse:
     """Answer a request for the state of batches. Raises ApiError if it is refused or the upstream fails."""
     judge, open_session = await call.begin(engine, {})
     open_session.raise_if_stopped()
-    try:
-        async with call.send(call.route, to_upstream(call.request.headers, "identity")) as answer:
-            return await answer_batch(call, judge, answer)
-    except UpstreamError as error:
-        raise error.as_api_error() from None
+    return await exchange_whole(call, judge, call.route, None, partial(judge_batch, call, judge))
 
 
-async def answer_batch(call: Call, judge: Judge, answer: UpstreamAnswer) -> web.Response:
-    """Return the judged answer to a request that creates or reads batches. Raises ApiError."""
-    succeeded = 200 <= answer.status < 300
-    body = await read_whole(answer.chunks(), MAX_ANSWER if succeeded else MAX_ERROR, call.answer_memory)
-    if succeeded and call.route.verb not in READS:
+async def judge_batch(call: Call, judge: Judge, data: bytes) -> bytes:
+    """Return the state of batches that were created or read, with its answers after their hooks.
+
+    Raises ApiError if it cannot be read or sent.
+    """
+    if call.route.verb not in READS:
         # The upstream reports what a batch used when it has ended, in answers that may never be read.
         expected = call.record.expected_use()
         call.record.estimated_usage += Usage(expected.input_tokens, expected.output_tokens)
-    for observer in call.observers:
-        observer.on_upstream_bytes(body)
-    if not succeeded:
-        body = await error_for_client(judge, call.route.model, body)
-    elif body and judge.listens_to(AfterModel.name, BeforeTool.name):
-        body = await _judge_state(call, judge, body)
-    for observer in call.observers:
-        observer.on_client_bytes(body)
-    return web.Response(status=answer.status, headers=with_judged_body(answer.headers), body=body)
-
-
-async def _judge_state(call: Call, judge: Judge, data: bytes) -> bytes:
+    if not data or not judge.listens_to(AfterModel.name, BeforeTool.name):
+        return data
     steps, work = call.steps, work_of(data)
     body = await steps.run_for(work, read_answer, data, steps.worker)
     try:

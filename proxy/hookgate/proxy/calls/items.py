@@ -8,15 +8,16 @@ that contains its path.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from hookgate.hooks import AfterTool, BeforeModel, Engine
-from hookgate.proxy.calls.batches import answer_batch
+from hookgate.proxy.calls.batches import judge_batch
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.screen_stage import error_for_client
+from hookgate.proxy.calls.reply import exchange_whole
 from hookgate.proxy.calls.session_events import RequestEvents, check_bypass
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.observe.answer_meter import AnswerMeter
@@ -27,10 +28,8 @@ from hookgate.proxy.routes.dialects.generate_content import (
     with_model,
 )
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import MAX_ANSWER, MAX_ERROR, read_whole, work_of
+from hookgate.proxy.server.bodies import work_of
 from hookgate.proxy.sessions.memory import tool_results
-from hookgate.proxy.upstream.client import UpstreamAnswer, to_upstream, with_judged_body
-from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import CACHES, BodyError, EditError, Inputs, check_request, read_inputs
 from hookgate.translator.fields import JsonObject, TooLargeError, read, read_list, read_object, write
 from hookgate.translator.inputs import RequestItem, offers_tools
@@ -74,12 +73,9 @@ class ItemsCall:
         if route.verb == GENERATION_BATCH:
             self._events = RequestEvents(self._judge, open_session, call.reported_kinds(open_session))
         model, payload = await self._judge_items(inputs)
-        headers = to_upstream(call.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
-        try:
-            async with call.send(route.for_model(model), headers, payload) as answer:
-                return await self._answer(answer)
-        except UpstreamError as error:
-            raise error.as_api_error() from None
+        is_batch = route.verb == GENERATION_BATCH
+        judge_answer = partial(judge_batch, call, self._judge) if is_batch else self._count_use
+        return await exchange_whole(call, self._judge, route.for_model(model), payload, judge_answer)
 
     # ---- the requests
 
@@ -138,24 +134,11 @@ class ItemsCall:
 
     # ---- the answer
 
-    async def _answer(self, answer: UpstreamAnswer) -> web.Response:
-        call = self._call
-        if call.route.verb == GENERATION_BATCH:
-            return await answer_batch(call, self._judge, answer)
-        succeeded = 200 <= answer.status < 300
-        body = await read_whole(answer.chunks(), MAX_ANSWER if succeeded else MAX_ERROR, call.answer_memory)
-        for observer in call.observers:
-            observer.on_upstream_bytes(body)
-        if succeeded:
-            await self._count_use(body)
-        else:
-            body = await error_for_client(self._judge, call.route.model, body)
-        for observer in call.observers:
-            observer.on_client_bytes(body)
-        return web.Response(status=answer.status, headers=with_judged_body(answer.headers), body=body)
+    async def _count_use(self, body: bytes) -> bytes:
+        """Count the tokens that an answer reports, and an estimate of what it does not report.
 
-    async def _count_use(self, body: bytes) -> None:
-        """Count the tokens that an answer reports, and an estimate of what it does not report."""
+        Returns the answer, which contains no model's text.
+        """
         call, record = self._call, self._call.record
         meter = AnswerMeter(note_model=record.note_answered_by)
         await call.steps.run_for(work_of(body), meter.note_whole, body)
@@ -163,6 +146,7 @@ class ItemsCall:
         if call.route.verb == "createCachedContent":
             self._note_cache(body)
         record.estimated_usage += meter.unreported(record.expected_use())
+        return body
 
     def _note_cache(self, body: bytes) -> None:
         """Note the tokens of cached contents that were created."""

@@ -29,7 +29,6 @@ _NOT_RUN = (
     "not run, because another tool call of this turn was blocked; you may make this call again on its own"
 )
 
-
 _MAX_PARTS = 10_000
 """The maximum number of parts of an answer after which the model can be asked again: all of them are sent."""
 
@@ -42,6 +41,11 @@ class BlockedCall:
     reason: str
     asks_again: bool
     """Whether the model is to be asked again with the reason, if possible."""
+
+
+_DecidedCall = tuple[JsonObject, BlockedCall | JsonObject]
+
+"""A function call with its arguments after all rules, or why it is blocked."""
 
 
 class ToolCallRule(Protocol):
@@ -57,50 +61,6 @@ class ToolSelection:
 
     tools: frozenset[str]
     hooks: tuple[str, ...]
-
-
-class AllowedTools:
-    """Blocks calls of tools that BeforeToolSelection hooks did not select."""
-
-    def __init__(self, selection: ToolSelection, record: CallRecord, *, asks_again: bool) -> None:
-        self._selection, self._record, self._asks_again = selection, record, asks_again
-
-    async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject:
-        name = tool_call.get("name")
-        if name in self._selection.tools:
-            return read_object(tool_call, "args")
-        blocked = BlockedOutput(BeforeToolSelection.name, self._selection.hooks, _NOT_ALLOWED, str(name))
-        self._record.note_blocked(blocked, read_object(tool_call, "args"))
-        shown = f"The tool {name!r} is not allowed here and was not called."
-        return BlockedCall(shown, _NOT_ALLOWED, self._asks_again)
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCallEvents:
-    """Fires BeforeTool for each tool call in an answer."""
-
-    judge: Judge
-    descriptions: Mapping[str, str]
-    """The descriptions of the tools that the request declares, by name."""
-
-    async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject | Ended:
-        """Return the arguments after hooks, or why the call is blocked, or what ends the answer."""
-        name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
-        event = BeforeTool(name, arguments, self.descriptions.get(name))
-        plan = self.judge.plan(event)
-        if name and not plan.groups:
-            return arguments
-        if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
-            self.judge.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
-            return BlockedCall(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks_again=False)
-        outcome = await self.judge.fire(event, plan=plan)
-        verdict = outcome.verdict
-        if verdict.stop and (ended := self.judge.ended_by(verdict, BeforeTool.name)):
-            return ended
-        if verdict.denied:
-            reason = verdict.reason or NO_REASON
-            return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again=True)
-        return outcome.event.tool_input
 
 
 class ToolGate:
@@ -150,7 +110,7 @@ class ToolGate:
         applied = await self._judge_calls(body)
         return applied if isinstance(applied, Ended) else applied[0]
 
-    async def _judge_calls(self, body: JsonObject) -> "tuple[JsonObject, list[_DecidedCall]] | Ended":
+    async def _judge_calls(self, body: JsonObject) -> tuple[JsonObject, list[_DecidedCall]] | Ended:
         """Return the judged response, and its calls with the decisions on them, or what ends the answer."""
         decided: list[_DecidedCall] = []
         for tool_call in self._filter.starting_calls(body):
@@ -164,8 +124,70 @@ class ToolGate:
         return self._filter.apply_decisions(body, decisions), decided
 
 
-_DecidedCall = tuple[JsonObject, BlockedCall | JsonObject]
-"""A function call with its arguments after all rules, or why it is blocked."""
+async def apply_rules(
+    rules: Sequence[ToolCallRule], tool_call: JsonObject
+) -> BlockedCall | JsonObject | Ended:
+    """Return the arguments with which a call may be made, after all rules in turn, or why it may not.
+
+    A rule may also end the whole answer.
+    """
+    arguments = read_object(tool_call, "args")
+    for rule in rules:
+        decided = await rule.judge_call({**tool_call, "args": arguments})
+        if isinstance(decided, BlockedCall | Ended):
+            return decided
+        arguments = decided
+    return arguments
+
+
+def _decision(tool_call: JsonObject, decided: BlockedCall | JsonObject) -> str | JsonObject | None:
+    if isinstance(decided, BlockedCall):
+        return decided.shown
+    return None if same(decided, read_object(tool_call, "args")) else decided
+
+
+class AllowedTools:
+    """Blocks calls of tools that BeforeToolSelection hooks did not select."""
+
+    def __init__(self, selection: ToolSelection, record: CallRecord, *, asks_again: bool) -> None:
+        self._selection, self._record, self._asks_again = selection, record, asks_again
+
+    async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject:
+        name = tool_call.get("name")
+        if name in self._selection.tools:
+            return read_object(tool_call, "args")
+        blocked = BlockedOutput(BeforeToolSelection.name, self._selection.hooks, _NOT_ALLOWED, str(name))
+        self._record.note_blocked(blocked, read_object(tool_call, "args"))
+        shown = f"The tool {name!r} is not allowed here and was not called."
+        return BlockedCall(shown, _NOT_ALLOWED, self._asks_again)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallEvents:
+    """Fires BeforeTool for each tool call in an answer."""
+
+    judge: Judge
+    descriptions: Mapping[str, str]
+    """The descriptions of the tools that the request declares, by name."""
+
+    async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject | Ended:
+        """Return the arguments after hooks, or why the call is blocked, or what ends the answer."""
+        name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
+        event = BeforeTool(name, arguments, self.descriptions.get(name))
+        plan = self.judge.plan(event)
+        if name and not plan.groups:
+            return arguments
+        if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
+            self.judge.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
+            return BlockedCall(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks_again=False)
+        outcome = await self.judge.fire(event, plan=plan)
+        verdict = outcome.verdict
+        if verdict.stop and (ended := self.judge.ended_by(verdict, BeforeTool.name)):
+            return ended
+        if verdict.denied:
+            reason = verdict.reason or NO_REASON
+            return BlockedCall(_SHOWN.format(name=name, reason=reason), reason, asks_again=True)
+        return outcome.event.tool_input
 
 
 class _AnswerSoFar:
@@ -224,25 +246,3 @@ class _AnswerSoFar:
         if self._texts:
             self._parts.append({"text": "".join(self._texts)})
             self._texts = []
-
-
-async def apply_rules(
-    rules: Sequence[ToolCallRule], tool_call: JsonObject
-) -> BlockedCall | JsonObject | Ended:
-    """Return the arguments with which a call may be made, after all rules in turn, or why it may not.
-
-    A rule may also end the whole answer.
-    """
-    arguments = read_object(tool_call, "args")
-    for rule in rules:
-        decided = await rule.judge_call({**tool_call, "args": arguments})
-        if isinstance(decided, BlockedCall | Ended):
-            return decided
-        arguments = decided
-    return arguments
-
-
-def _decision(tool_call: JsonObject, decided: BlockedCall | JsonObject) -> str | JsonObject | None:
-    if isinstance(decided, BlockedCall):
-        return decided.shown
-    return None if same(decided, read_object(tool_call, "args")) else decided

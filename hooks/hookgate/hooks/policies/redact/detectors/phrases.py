@@ -91,9 +91,7 @@ def _disguised(phrase: str, ignore_case: bool) -> str:
         for character in characters
     ).replace(_IGNORED + _BLANKS, _BLANKS)
     spellings = _spellings(last, ignore_case)
-    if _is_word_character(
-        last
-    ):  # no ASCII letter may follow: after one that is a boundary, after others none
+    if _is_word_character(last):  # no ASCII letter may follow: a boundary after one, after others none
         spellings = (rf"{each}\b" if each.isascii() else rf"{each}\B" for each in spellings)
     return pattern + _either(spellings)
 
