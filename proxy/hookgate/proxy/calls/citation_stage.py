@@ -12,8 +12,8 @@ from hookgate.translator.streaming.events import join_texts, only_text
 
 _MAX_CITED = 4 * 1024 * 1024  # characters of an answer whose citations are moved
 
-# All texts are compared for each event with citations, which may be small. So the characters that are compared
-# in total are limited to this number, and so many times the characters of all texts.
+# All texts are compared for each event with citations, however small it is. So the characters that are
+# compared in total are limited to this number, and so many times the characters of all texts.
 _COMPARED, _COMPARED_PER_CHARACTER = 1024 * 1024, 8
 
 
