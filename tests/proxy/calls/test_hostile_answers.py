@@ -392,7 +392,7 @@ def test_citations_in_many_events_do_not_cost_more_than_their_answer(monkeypatch
     for _ in range(1_000):
         texts.note_original(event)
         texts.note_sent([Piece(Frame(b"", b""), event, event, ADAPTERS["generate_content"]())])
-    assert texts.size < compared < 1024 * 1024 + 9 * texts.size
+    assert texts.size < compared < 4 * 1024 * KIB + 5 * texts.size
 
 
 def test_texts_are_not_kept_for_citations_beyond_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:

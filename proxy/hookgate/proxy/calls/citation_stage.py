@@ -14,7 +14,7 @@ _MAX_CITED = 4 * 1024 * 1024  # characters of an answer whose citations are move
 
 # All texts are compared for each event with citations, however small it is. So the characters that are
 # compared in total are limited to this number, and so many times the characters of all texts.
-_COMPARED, _COMPARED_PER_CHARACTER = 1024 * 1024, 8
+_COMPARED, _COMPARED_PER_CHARACTER = 4 * 1024 * 1024, 4
 
 
 class CitedTexts:
