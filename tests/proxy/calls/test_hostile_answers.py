@@ -32,6 +32,7 @@ from hookgate.proxy.calls.citation_stage import CitedTexts
 from hookgate.proxy.calls.pieces import Piece
 from hookgate.proxy.config import Config
 from hookgate.proxy.observe.answer_meter import AnswerMeter
+from hookgate.proxy.routes.dialects import ADAPTERS
 from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, AnswerLease, stream_slices, work_of
 from hookgate.translator import Frame, citations
 from hookgate.translator import response as shown_response
@@ -130,7 +131,7 @@ async def test_citations_in_many_events_are_moved_beside_the_event_loop_and_not_
         threads.append(threading.current_thread())
         return move(*given)
 
-    monkeypatch.setattr(citation_stage, "_MAX_COMPARED", 256 * KIB)
+    monkeypatch.setattr(citation_stage, "_COMPARED", 64 * KIB)
     monkeypatch.setattr(citation_stage, "move_citations", noted)
     cited = {"citationMetadata": {"citations": [{"startIndex": 4, "endIndex": 9}]}}
     events = [spoken(f"See {SECRET}. ", **cited)] * 300
@@ -374,6 +375,24 @@ async def test_blank_lines_and_comments_are_not_held_back(monkeypatch: pytest.Mo
         answer = await post(url, SSE, HI)
     assert (answer.status, answer.complete) == (200, True)
     assert b'"STOP"' in answer.body
+
+
+def test_citations_in_many_events_do_not_cost_more_than_their_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    def noted(before: Any, after: Any, texts: tuple[str, str]) -> Any:
+        nonlocal compared
+        compared += sum(map(len, texts))
+        return after
+
+    monkeypatch.setattr(citation_stage, "move_citations", noted)
+    texts = CitedTexts()
+    texts.note_original(spoken("a" * 100_000))
+    event = spoken("a" * 10, citationMetadata={"citations": [{"endIndex": 9}]})
+    for _ in range(1_000):
+        texts.note_original(event)
+        texts.note_sent([Piece(Frame(b"", b""), event, event, ADAPTERS["generate_content"]())])
+    assert texts.size < compared < 4 * 1024 * KIB + 5 * texts.size
 
 
 def test_texts_are_not_kept_for_citations_beyond_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,8 +54,8 @@ class _EditedText:
             return  # nothing of the text is left
         self._moved = dict(zip(borders, accumulate(map(len, new), initial=0), strict=True))
 
-    def moved(self, span: Span, edited: Any = None) -> tuple[Span, str] | None:
-        """Return where a span is now, in the unit of offsets, and its text. None if its place is gone.
+    def moved(self, span: Span, edited: Any = None) -> tuple[Span, Span] | None:
+        """Return where a span is now, in the unit of offsets and in characters. None if its place is gone.
 
         `edited` is the text of the span after the hooks, if they have edited it, too: of several edits next
         to each other, it shows which ones belong to the span.
@@ -63,7 +63,7 @@ class _EditedText:
         first, last = (self._moved.get(at) for at in span)
         if first is None or last is None:
             return None
-        if isinstance(edited, str) and edited and self.new[first:last] != edited:
+        if isinstance(edited, str) and edited and not _is_at(self.new, (first, last), edited):
             found = self._near(edited, first)
             if found:
                 first = found[0] if len(found) == 1 or first - found[0] <= found[1] - first else found[1]
@@ -71,7 +71,7 @@ class _EditedText:
         if first == last and span[0] != span[1]:
             return None
         shown = (self._after.byte(at) if self._after else at for at in (first, last))
-        return (next(shown), next(shown)), self.new[first:last]
+        return (next(shown), next(shown)), (first, last)
 
     def _near(self, segment: str, place: int) -> list[int]:
         """Return where a segment begins in the new text before and behind a place, if that is near."""
@@ -120,6 +120,13 @@ class _Offsets:
         """Return an offset in bytes."""
         number = offset // _BLOCK
         return self._begins[number] + len(_encoded(self._text[number * _BLOCK : offset]))
+
+
+def _is_at(text: str, span: Span, segment: Any) -> bool:
+    """Return whether a segment is the text of a span, of which no more than its length is read."""
+    return (
+        isinstance(segment, str) and span[1] - span[0] == len(segment) and text.startswith(segment, span[0])
+    )
 
 
 def _encoded(text: str) -> bytes:
@@ -238,12 +245,12 @@ def _moved_support(placed: _Placed) -> JsonObject | None:
     segment = read_object(support, "segment")
     if (moved := text.moved(span, read(segment, "text"))) is None:
         return None
-    (first, last), shown = moved
-    new = _with_span(segment, first, last)
+    offsets, (first, last) = moved
+    new = _with_span(segment, *offsets)
     if isinstance(given := read(segment, "text"), str):
-        if len(shown) > 2 * len(given) + _LONGER:  # it was not the text of its span
+        if last - first > 2 * len(given) + _LONGER:  # it was not the text of its span
             return None
-        new = write(new, "text", shown)
+        new = write(new, "text", text.new[first:last])
     with_segment: JsonObject = write(support, "segment", new)
     return with_segment
 
@@ -263,7 +270,7 @@ def _place_of(
         span = text.characters(offsets) if text is not None and offsets is not None else None
         if text is not None and span is not None:
             found.append((text, span))
-    fits = (each for each in found if each[0].old[slice(*each[1])] == shown)
+    fits = (each for each in found if _is_at(each[0].old, each[1], shown))
     return next(fits, found[0] if found else (None, None))
 
 

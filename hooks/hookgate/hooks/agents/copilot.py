@@ -122,7 +122,7 @@ COPILOT = AgentDialect(
         "sessionEnd": EventRow("SessionEnd", read_reason, write_nothing),
         "preCompact": EventRow("PreCompress", read_trigger, write_nothing),
         "notification": EventRow("Notification", read_notification, _write_context, _CONTEXT),
-        # Inputs of this event alone name it, and in this spelling.
+        # Of the events with names in camelCase, this one alone is named in its inputs, and in this spelling.
         "Notification": EventRow("Notification", read_notification, _write_context, _CONTEXT),
     },
     _base,

@@ -12,7 +12,9 @@ from hookgate.translator.streaming.events import join_texts, only_text
 
 _MAX_CITED = 4 * 1024 * 1024  # characters of an answer whose citations are moved
 
-_MAX_COMPARED = 32 * 1024 * 1024  # characters of all texts that are compared: each event may have citations
+# All texts are compared for each event with citations, however small it is. So the characters that are
+# compared in total are limited to this number, and so many times the characters of all texts.
+_COMPARED, _COMPARED_PER_CHARACTER = 4 * 1024 * 1024, 4
 
 
 class CitedTexts:
@@ -39,7 +41,8 @@ class CitedTexts:
             return piece
         candidates = read_list(piece.response, "candidates")
         self._compared += self.size
-        if self.size > _MAX_CITED or self._compared > _MAX_COMPARED:
+        most = _COMPARED + _COMPARED_PER_CHARACTER * self.size
+        if self.size > _MAX_CITED or self._compared > most:
             new = [{k: v for k, v in each.items() if k not in CITING} for each in candidates]
             return replace(piece, response=write(piece.response, "candidates", new))
         originals = read_list(piece.adapter.decode_answer(piece.body), "candidates")

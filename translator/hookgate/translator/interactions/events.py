@@ -229,7 +229,7 @@ def _decode_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
     if _has_step(event):
         step = event.get("step")
         turn = decode_step(step, "step")
-        if (own := _STEP_TEXTS.get(turn.get("type"))) is not None:
+        if (own := _STEP_TEXTS.get(str(turn.get("type")))) is not None:
             _check_text_fields(step, own, "step")
         parts = turn.get("parts", [])
         response["step"] = {key: value for key, value in turn.items() if key not in ("parts", "role")}

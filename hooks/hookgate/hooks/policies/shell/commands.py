@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hookgate.hooks.policies.shell.parsing import Parser
+from hookgate.hooks.policies.shell.parsing import DashParser, Parser
 from hookgate.hooks.policies.shell.programs import PROGRAMS
 from hookgate.hooks.policies.shell.script import ReadingBudget, ShellScript, SimpleCommand, UnreadableError
 from hookgate.hooks.policies.shell.usage import Arguments, ProgramUsage, Subcommands, divide
@@ -136,7 +136,7 @@ class CommandLine:
 
 
 def read_line(text: str) -> CommandLine:
-    """Read a command line as bash would. A line that exceeds the limits is reported as unreadable."""
+    """Read a command line as bash or dash would. A line that exceeds the limits is reported as unreadable."""
     return next(read_lines([text]))
 
 
@@ -150,11 +150,16 @@ def read_lines(lines: Iterable[str | Sequence[str]]) -> Iterator[CommandLine]:
         reader = _Reader(budget)
         if isinstance(line, str):
             reader.read_text(line)
+            reader.read_as_dash(line)
         else:
             reader.script.commands.append(SimpleCommand([literal(argument) for argument in line]))
         yield reader.read_commands()
         if budget.is_spent:
             return
+
+
+def _differs_in_dash(text: str) -> bool:
+    return _BASH_ONLY.search(text.replace("\\\n", "")) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +187,21 @@ class _Reader:
             if not text.isascii():
                 text.encode()
             Parser(text, self.script).read_script()
-            if not is_bash and _BASH_ONLY.search(text.replace("\\\n", "")):
+            if not is_bash and _differs_in_dash(text):
                 raise UnreadableError("shells read [[, (( and &> differently; run it with bash -c")
         except UnreadableError as error:
             self.script.mark(str(error))
         except UnicodeEncodeError:
             self.script.mark("it contains characters that cannot be passed to a shell")
+
+    def read_as_dash(self, text: str) -> None:
+        """Add the commands of a text that dash would run, where that may be others than those of bash."""
+        if self.script.unreadable or not _differs_in_dash(text):
+            return
+        try:
+            DashParser(text, self.script).read_script()
+        except UnreadableError as error:
+            self.script.mark(f"if sh reads it, {error}; run it with bash -c")
 
     def read_commands(self) -> CommandLine:
         """Read all commands, and those that they run."""

@@ -24,9 +24,9 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w{0,254})(\[|\+?=)", re.ASCII)
 _ELEMENT = re.compile(r"\[\d+\]=", re.ASCII)
 # Before options other than -p, `time` is a program.
 _PREFIX = re.compile(r"(?:!|time[ \t]+-p|time(?![ \t]+[-\\]))(?=[ \t\n;&|()<>]|\Z)")
-_REDIRECTION = re.compile(
-    r"(\d{1,9}|\{[A-Za-z_]\w{0,254}\})?(<<<|<<-?|<>|<&|>&|>>|>\||<(?!\()|>(?!\())|(&>>?)(?!\()", re.ASCII
-)
+_IN_BOTH = r"(\d{1,9}|\{[A-Za-z_]\w{0,254}\})?(<<<|<<-?|<>|<&|>&|>>|>\||<(?!\()|>(?!\())"
+_REDIRECTION = re.compile(rf"{_IN_BOTH}|(&>>?)(?!\()", re.ASCII)
+_REDIRECTION_IN_DASH = re.compile(_IN_BOTH, re.ASCII)
 _DELIMITER = re.compile(
     r"[ \t]*(?:(?P<plain>[\w.:+@%-]{1,255})|'(?P<single>[^'\n]*)'|\"(?P<double>[^\"\\$`\n]*)\""
     r"|\\(?P<escaped>\w{1,255}))"
@@ -373,7 +373,7 @@ class Parser(WordReader):
 
     def _read_redirection(self, command: SimpleCommand | None) -> bool:
         """Read a redirection, if there is one here."""
-        redirection = _REDIRECTION.match(self.text, self.at)
+        redirection = self._match_redirection()
         if not redirection:
             return False
         self.at = redirection.end()
@@ -388,6 +388,9 @@ class Parser(WordReader):
         if command and is_stdin and operator.startswith("<"):
             command.stdin = source
         return True
+
+    def _match_redirection(self) -> re.Match[str] | None:
+        return _REDIRECTION.match(self.text, self.at)
 
     def _read_delimiter(self, command: SimpleCommand | None, operator: str) -> None:
         delimiter = _DELIMITER.match(self.text, self.at)
@@ -491,6 +494,32 @@ class Parser(WordReader):
             raise self.error("the name of a variable is not understood")
         self.at = name.end()
         return name[0]
+
+
+class DashParser(Parser):
+    """Adds the commands that dash would run, as far as it differs from bash without an error.
+
+    To dash, `[[` is the name of a program, which there is not, `((` begins two subshells, and `&>` ends a
+    command, which runs in the background, and begins another one.
+    """
+
+    def _match_redirection(self) -> re.Match[str] | None:
+        return _REDIRECTION_IN_DASH.match(self.text, self.at)
+
+    def _keyword(self) -> str:
+        word = super()._keyword()
+        return "" if word in {"[[", "]]"} else word
+
+    def _read_simple_command(self) -> None:
+        super()._read_simple_command()
+        words = self.script.commands[-1].words
+        if words and words[0].text == "[[":
+            del self.script.commands[-1]
+
+    def _read_parenthesis(self) -> None:
+        self.at += 1
+        self._read_block((")",))
+        self._expect(")")
 
 
 _COMPOUND: Mapping[str, Callable[[Parser], None]] = {
