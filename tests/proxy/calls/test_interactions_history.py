@@ -342,13 +342,11 @@ async def test_limits_apply_to_answers_that_are_generated_in_the_background(tmp_
         places = [f"/hookgate/v1/receipts/{read.headers['x-hookgate-receipt']}" for read in reads]
         receipts = [(await ask(running.url, "GET", place)).json for place in places]
     assert [answer.status for answer in (created, held, refused)] == [200, 403, 403]
-    assert (
-        "8,197 of 5 tokens of this key have been used today; it resets" in held.error["message"]
-    )
+    assert "8,197 of 5 tokens of this key have been used today; it resets" in held.error["message"]
     assert [bool(receipt["usage"]["input_tokens"]) for receipt in receipts] == [False, True, False]
 
 
-async def test_an_answer_in_the_background_counts_although_nobody_reads_it_and_only_once(tmp_path: Path) -> None:
+async def test_an_answer_in_the_background_counts_once_even_if_nobody_reads_it(tmp_path: Path) -> None:
     rule = {"tokens": 1, "window": "day", "per": "key"}
     limits = {"type": "builtin", "builtin": "limits", "options": {"rules": [rule]}}
 
@@ -374,7 +372,7 @@ async def test_an_answer_in_the_background_counts_although_nobody_reads_it_and_o
 async def test_an_error_in_answer_to_one_in_the_background_uses_nothing(tmp_path: Path) -> None:
     rule = {"tokens": 5, "window": "day", "per": "key"}
     limits = {"type": "builtin", "builtin": "limits", "options": {"rules": [rule]}}
-    broken = b'HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{}'
+    broken = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{}"
     async with peer(broken) as upstream, gateway_before(upstream.url, {"BeforeModel": [limits]}) as url:
         statuses = [(await post(url, PATH, {**HI, "background": True})).status for _ in range(3)]
     assert statuses == [400] * 3

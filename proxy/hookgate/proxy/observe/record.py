@@ -293,7 +293,7 @@ class CallRecord:
     in_background: bool = False
     """Whether the model goes on after the answer, in which case a later call reports what was used."""
     expected_in_background: Usage = NO_USAGE
-    """What the model is expected to use after the call. It counts for limits, because no call may ever read it."""
+    """What the model is expected to use after the call: it counts for limits, as no call may ever read it."""
     counted_ahead: Usage = NO_USAGE
     """What has counted for limits of the tokens that this call reports: an estimate, when the model began."""
     call_state: CallState | None = None
