@@ -78,8 +78,8 @@ class GatewayServices:
     def settle_usage(self, record: CallRecord, *, continues: bool = False) -> None:
         """Report to policies what a call has used since the last report, and add its price to the cost.
 
-        `continues` says that the call has not ended. Only policies are told the estimate of what a model uses in
-        the background; of what a later call reports, they are told what is beyond it.
+        `continues` says that the call has not ended. Only policies are told the estimate of what a model uses
+        in the background; of what a later call reports, they are told what is beyond it.
         """
         counted = record.counted_usage
         used, record.settled_usage = counted - record.settled_usage, counted
