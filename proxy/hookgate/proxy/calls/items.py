@@ -7,6 +7,7 @@ A call is sent or denied as a whole: if a hook denies, stops or answers one requ
 that contains its path.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from aiohttp import hdrs, web
@@ -20,6 +21,7 @@ from hookgate.proxy.calls.screen_stage import error_for_client
 from hookgate.proxy.calls.session_events import RequestEvents, check_bypass
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.observe.answer_meter import AnswerMeter
+from hookgate.proxy.observe.usage import NO_USAGE, Usage
 from hookgate.proxy.routes.dialects.generate_content import (
     check_model,
     check_references,
@@ -75,11 +77,17 @@ class ItemsCall:
             self._events = RequestEvents(self._judge, open_session, call.reported_kinds(open_session))
         model, payload = await self._judge_items(inputs)
         headers = to_upstream(call.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
+        was_left = False
         try:
             async with call.send(route.for_model(model), headers, payload) as answer:
                 return await self._answer(answer)
         except UpstreamError as error:
             raise error.as_api_error() from None
+        except (asyncio.CancelledError, ConnectionError):  # the client has left
+            was_left = True
+            raise
+        finally:
+            self._count_unseen(was_left=was_left)
 
     # ---- the requests
 
@@ -163,6 +171,17 @@ class ItemsCall:
         if call.route.verb == "createCachedContent":
             self._note_cache(body)
         record.estimated_usage += meter.unreported(record.expected_use())
+
+    def _count_unseen(self, *, was_left: bool) -> None:
+        """Count what the call is expected to use, if its answer was not seen and may not be an error.
+
+        The upstream may have accepted the request of a client that has left: what it has created can be read.
+        """
+        record = self._call.record
+        status = record.attempts[-1].status if record.attempts else None
+        if record.counted_usage == NO_USAGE and ((status == 0 and was_left) or status in range(200, 300)):
+            expected = record.expected_use()
+            record.estimated_usage += Usage(expected.input_tokens, expected.output_tokens)
 
     def _note_cache(self, body: bytes) -> None:
         """Note the tokens of cached contents that were created."""
