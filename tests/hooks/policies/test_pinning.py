@@ -27,22 +27,27 @@ class Agent:
     """One agent's session before the policy, which stands under both events as two hooks do."""
 
     def __init__(
-        self, stored: PinnedTools | None, pin: str = "refuse", session: str = "s-1", **options: Any
+        self,
+        stored: PinnedTools | None,
+        pin: str = "refuse",
+        session: str = "s-1",
+        key: str = "",
+        **options: Any,
     ) -> None:
-        self._id = session
+        self._id, self._key = session, key
         self._options = {"pin": pin, **options}
         self._stored = stored
         self._hooks: Json = {}
 
     async def offers(self, *declarations: Json, tools: Any = None) -> Any:
         """What is said to a request that declares these tools."""
-        self._call = SessionContext(self._id)
+        self._call = SessionContext(self._id, key=self._key)
         given = tools or [{"functionDeclarations": list(declarations)}]
         return await self._says("BeforeToolSelection", self._call, llm_request={"tools": given})
 
     async def calls(self, name: str, *, announced: bool = False) -> str | None:
         """Why a call is denied; `announced`: the agent reports it, apart from the request."""
-        session = SessionContext(self._id) if announced else self._call
+        session = SessionContext(self._id, key=self._key) if announced else self._call
         said = await self._says("BeforeTool", session, tool_name=name, tool_input={})
         return said["reason"] if said else None
 
@@ -136,6 +141,16 @@ async def test_a_change_counts_for_the_session_that_has_it(stored: MemoryPins) -
     )
     assert await bad.offers(READ) is None
     assert await bad.calls("read", announced=True) is None
+
+
+async def test_a_session_of_another_key_with_the_same_name_changes_nothing(stored: MemoryPins) -> None:
+    anna, mallory = (Agent(stored, session="main", key=key) for key in ("anna", "mallory"))
+    await anna.offers(READ)
+    await mallory.offers(EVIL)
+    assert await anna.calls("read", announced=True) is None
+    await anna.offers(EVIL)
+    await mallory.offers(READ)
+    assert await anna.calls("read", announced=True) == REFUSED
 
 
 async def test_an_accepted_change_is_as_good_as_the_first_while_the_gateway_runs(stored: MemoryPins) -> None:

@@ -209,21 +209,30 @@ async def test_a_body_that_no_hook_sees_is_bounded(target: str, chunked: bool) -
             assert (await wire.answer()).status == 200
 
 
-# ---- what is deleted
+# ---- what is deleted or canceled
 
 
 CACHE = "/v1beta/cachedContents/c"
+CANCELED = ("/v1beta/batches/b:cancel", "/v1beta/models/m/operations/o:cancel")
 
 
 @pytest.mark.parametrize("chunked", [True, False], ids=["chunked", "length"])
 @pytest.mark.parametrize("body", [b"{}", b" { }\r\n", b""])
-@pytest.mark.parametrize("target", [CACHE, "/v1beta/batches/b", "/v1beta/interactions/i"])
-async def test_an_sdk_deletes_with_an_empty_object(target: str, body: bytes, chunked: bool) -> None:
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        *(("DELETE", target) for target in (CACHE, "/v1beta/batches/b", "/v1beta/interactions/i")),
+        *(("POST", target) for target in CANCELED),
+    ],
+)
+async def test_an_sdk_deletes_or_cancels_with_an_empty_object(
+    method: str, target: str, body: bytes, chunked: bool
+) -> None:
     async with peer(ANSWER) as upstream, gateway_before(upstream.url) as url, connected(url) as wire:
-        await wire.write(_delete(target, body, chunked))
+        await wire.write(_request(method, target, body, chunked))
         assert (await wire.answer()).status == 200
     head, _, forwarded = upstream.heard[0].partition(b"\r\n\r\n")
-    assert head.startswith(b"DELETE " + target.encode())
+    assert head.startswith(f"{method} {target}".encode())
     assert forwarded == b"".join(body.split())
 
 
@@ -231,9 +240,14 @@ async def test_an_sdk_deletes_with_an_empty_object(target: str, body: bytes, chu
 @pytest.mark.parametrize(
     "body", [b'{"a":1}', b"[]", b"{}{}", b'"x"', b"{\0}", b"\xef\xbb\xbf{}", b"{", b"key"]
 )
-async def test_what_hooks_would_not_see_is_not_sent_with_a_delete(body: bytes, chunked: bool) -> None:
+@pytest.mark.parametrize(
+    ("method", "target"), [("DELETE", CACHE), *(("POST", target) for target in CANCELED)]
+)
+async def test_what_hooks_would_not_see_is_not_sent_to_delete_or_cancel(
+    method: str, target: str, body: bytes, chunked: bool
+) -> None:
     async with peer(ANSWER) as upstream, gateway_before(upstream.url) as url, connected(url) as wire:
-        await wire.write(_delete(CACHE, body, chunked))
+        await wire.write(_request(method, target, body, chunked))
         answer = await wire.answer()
     assert (answer.status, "send none, or {}" in answer.error["message"]) == (400, True)
     assert upstream.heard == []
@@ -246,10 +260,10 @@ async def test_a_large_body_of_a_delete_is_refused_before_it_is_read() -> None:
     assert upstream.heard == []
 
 
-def _delete(target: str, body: bytes, chunked: bool) -> bytes:
+def _request(method: str, target: str, body: bytes, chunked: bool) -> bytes:
     described = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(body)}"
     pieces = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-    return _head(described, target=target, method="DELETE") + (pieces + b"0\r\n\r\n" if chunked else body)
+    return _head(described, target=target, method=method) + (pieces + b"0\r\n\r\n" if chunked else body)
 
 
 # ---- keys

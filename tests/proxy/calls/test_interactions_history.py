@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -341,10 +342,40 @@ async def test_limits_apply_to_answers_that_are_generated_in_the_background(tmp_
         places = [f"/hookgate/v1/receipts/{read.headers['x-hookgate-receipt']}" for read in reads]
         receipts = [(await ask(running.url, "GET", place)).json for place in places]
     assert [answer.status for answer in (created, held, refused)] == [200, 403, 403]
-    assert (
-        "8,197 of 5 tokens of this key have been used today, of which 8,197 are held" in held.error["message"]
-    )
+    assert "8,197 of 5 tokens of this key have been used today; it resets" in held.error["message"]
     assert [bool(receipt["usage"]["input_tokens"]) for receipt in receipts] == [False, True, False]
+
+
+async def test_an_answer_in_the_background_counts_once_even_if_nobody_reads_it(tmp_path: Path) -> None:
+    rule = {"tokens": 1, "window": "day", "per": "key"}
+    limits = {"type": "builtin", "builtin": "limits", "options": {"rules": [rule]}}
+
+    async with gateways(tmp_path, {"BeforeModel": [limits]}) as running:
+
+        async def used() -> int:
+            denied = await running.create("four")
+            [tokens] = re.findall(r"(\d+) of 1 tokens .* today; it resets", denied.error["message"])
+            return int(tokens)
+
+        asked = {"background": True, "generation_config": {"max_output_tokens": 1}}
+        created = await running.create("one two three", **asked)
+        estimated = await used()
+        place = f"{PATH}/{created.json['id']}"
+        first, again = [(await ask(running.url, "GET", place), await used()) for _ in range(3)][1:]
+        receipt = f"/hookgate/v1/receipts/{first[0].headers['x-hookgate-receipt']}"
+        reported = (await ask(running.url, "GET", receipt, KEY)).json["usage"]
+    assert reported["output_tokens"] > 1  # of which one was estimated
+    assert first[1] == max(estimated - 1, reported["input_tokens"]) + reported["output_tokens"]
+    assert again[1] == first[1]
+
+
+async def test_an_error_in_answer_to_one_in_the_background_uses_nothing(tmp_path: Path) -> None:
+    rule = {"tokens": 5, "window": "day", "per": "key"}
+    limits = {"type": "builtin", "builtin": "limits", "options": {"rules": [rule]}}
+    broken = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{}"
+    async with peer(broken) as upstream, gateway_before(upstream.url, {"BeforeModel": [limits]}) as url:
+        statuses = [(await post(url, PATH, {**HI, "background": True})).status for _ in range(3)]
+    assert statuses == [400] * 3
 
 
 async def test_text_counts_that_a_client_has_read_before_it_left_without_its_tokens(tmp_path: Path) -> None:

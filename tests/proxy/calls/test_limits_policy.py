@@ -402,6 +402,47 @@ async def test_a_client_that_leaves_before_the_answer_pays_what_was_held(target:
     assert "22 of 15 tokens of this key have been used this month; it resets" in denial(answers[-1])
 
 
+BATCHED = {"batch": {"inputConfig": {"requests": {"requests": [{"request": HI}]}}}}
+EMBEDDED = {"content": {"parts": [{"text": "word " * 20}]}}
+
+
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [
+        ("batchGenerateContent", BATCHED),
+        ("embedContent", EMBEDDED),
+        (
+            "asyncBatchEmbedContent",
+            {"batch": {"inputConfig": {"requests": {"requests": [{"request": EMBEDDED}]}}}},
+        ),
+    ],
+)
+@pytest.mark.parametrize("begins", [False, True], ids=["before the answer", "in the answer"])
+async def test_a_client_that_leaves_a_call_with_several_requests_pays_what_was_held(
+    method: str, body: Any, begins: bool
+) -> None:
+    """Otherwise it could create batches without a limit, and read them later."""
+    stays = asyncio.Event()
+    answer = (
+        (b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",)
+        if begins
+        else ()
+    )
+    async with (
+        peer(*answer, stays=stays) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [limits(FEW)]}) as url,
+    ):
+        async with connected(url) as client:
+            await client.post(UNARY.replace("generateContent", method), body, KEY)
+            while not upstream.heard:  # noqa: ASYNC110  # the peer signals nothing
+                await asyncio.sleep(0.002)
+        answers = [await post(url, UNARY, HI, KEY)]
+        while "held" in denial(answers[-1]):  # until the gateway has noticed
+            answers.append(await post(url, UNARY, HI, KEY))
+        stays.set()
+    assert "of 15 tokens of this key have been used this month; it resets" in denial(answers[-1])
+
+
 async def test_a_batch_counts_what_it_may_use_when_it_is_created() -> None:
     item = {"request": {**HI, "generationConfig": {"maxOutputTokens": 20}}}
     batch = {"batch": {"inputConfig": {"requests": {"requests": [item]}}}}

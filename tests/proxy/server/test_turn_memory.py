@@ -1,12 +1,20 @@
 """The memory of turns: which it finds again, and how much it keeps."""
 
+import tracemalloc
 from typing import Any
 
 import orjson
 import pytest
 
 from hookgate.proxy.server.turn_memory import TurnMemory
-from hookgate.translator.known_turns import Known, RequestTurns, begin_of_turns, parse_turns
+from hookgate.translator.known_turns import (
+    Known,
+    RequestTurns,
+    begin_of_turns,
+    digest_of_history,
+    parse_turns,
+    totals_of,
+)
 from hookgate.translator.strictjson import Bounds
 
 BOUNDS = Bounds(2**20, 2**20)
@@ -76,6 +84,46 @@ def test_values_count_as_memory_and_a_conversation_that_takes_too_much_is_not_re
     many: Any = [{"parts": [{"functionCall": {"name": "f", "args": {"a": [[]] * 100}}}]}]
     read(memory, "anna", orjson.dumps({"contents": many}))
     assert memory.bytes == 0
+
+
+def test_a_request_is_compared_with_a_bounded_number_of_conversations() -> None:
+    memory = TurnMemory()
+    read(memory, "anna", encoded("anna's"))
+    for number in range(2000):
+        read(memory, "mallory", encoded(f"{number}"))
+    compared = CountedComparisons(encoded("none of these"))
+    memory.find("mallory", compared)
+    assert 0 < compared.count <= 500
+    assert memory.find("mallory", encoded("1999")).turns
+    assert not memory.find("mallory", encoded("0")).turns
+    assert memory.find("anna", encoded("anna's")).turns
+
+
+class CountedComparisons(bytes):
+    """The text of a request, which counts how often its beginning is compared."""
+
+    count = 0
+
+    def startswith(self, *given: Any) -> bool:
+        self.count += 1
+        return super().startswith(*given)
+
+
+def test_many_empty_turns_take_no_more_memory_than_is_counted() -> None:
+    memory, kept = TurnMemory(), []
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(4):
+            data = b'{"contents":[{"parts":[{"text":"%d"}]}%s]}' % (number, b",{}" * 5000)
+            turns = read(memory, "mallory", data)
+            totals_of(turns.turns)
+            digest_of_history(turns.turns)
+            kept.append(turns)
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert taken < memory.bytes
 
 
 def test_fields_behind_turns_count_as_memory_and_are_known_from_the_third_request_on() -> None:

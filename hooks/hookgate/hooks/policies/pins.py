@@ -282,13 +282,18 @@ def _offered(tools: dict[str, Any]) -> list[str]:
 async def _changed(pins: Pins, tools: dict[str, Any], session: SessionContext) -> frozenset[str]:
     """Return the names of changed tools in a request, and keep them for the calls in its answer."""
     declared = await session.call_state.steps.run(_declared, tools)
-    noted = await pins.note(declared, session.session_id)
+    noted = await pins.note(declared, _session_of(session))
     for name in sorted(noted.new):
         log.warning(
             "the declaration of the tool %r has changed; seen in session %s", name, session.session_id
         )
     session.call_state.values[_CALL_KEY] = noted.changed
     return noted.changed
+
+
+def _session_of(session: SessionContext) -> str:
+    """Return the name of a session for its declarations. Sessions of different keys may have the same ID."""
+    return f"{session.key}/{session.session_id}"
 
 
 def _declared(tools: dict[str, Any]) -> list[Declared]:
@@ -324,5 +329,5 @@ async def _refusal(pins: Pins, name: str, session: SessionContext) -> dict[str, 
     if _CALL_KEY in session.call_state.values:
         refused = name in session.call_state.values[_CALL_KEY]
     else:
-        refused = await pins.declares_changed(session.session_id, name)
+        refused = await pins.declares_changed(_session_of(session), name)
     return {"decision": "deny", "reason": _CHANGED.format(name=name)} if refused else None

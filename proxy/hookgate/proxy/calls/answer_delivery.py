@@ -13,7 +13,7 @@ from hookgate.proxy.calls.reply import Reply
 from hookgate.proxy.errors import UPSTREAM_BROKE, ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.record import no_bytes
-from hookgate.proxy.observe.usage import Usage
+from hookgate.proxy.observe.usage import NO_USAGE, Usage
 from hookgate.proxy.routes.table import Route
 from hookgate.proxy.server.bodies import (
     MAX_ANSWER,
@@ -225,8 +225,11 @@ class AnswerDelivery:
         self._call.services.note_cached(self._call.cached_content, reported.cached_tokens)
         if self._counts_usage:
             record.usage += reported
-        if self._counts_usage and not record.continues_in_background:
-            record.estimated_usage += self._meter.unreported(record.expected_use(), was_left=was_left)
+            expected = record.expected_use()
+            if record.in_background and record.usage == NO_USAGE:
+                record.expected_in_background = Usage(expected.input_tokens, expected.output_tokens)
+            else:
+                record.estimated_usage += self._meter.unreported(expected, was_left=was_left)
         if self._is_delivered and self._meter.failure and record.outcome is None:
             self._call.services.note_upstream_failure(record, self._meter.failure)
 

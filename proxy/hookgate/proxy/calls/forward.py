@@ -79,18 +79,29 @@ async def forward_unjudged(
 
 async def _data(body: "_Body", call: Call) -> bytes | AsyncIterator[bytes] | None:
     """Return the body to send: its bytes if all of them have arrived, or else what yields them."""
-    if call.request.method == hdrs.METH_DELETE:
+    if not _may_have_content(call.request.method, call.route):
         return await _empty_object(body, call)
     if body.has_arrived:
         return await body.read()
     return body.chunks() if call.caller.issued is None else _checked(body, call)
 
 
+def _may_have_content(method: str, route: Route) -> bool:
+    """Return whether the body of a forwarded request may have content, which no hook judges.
+
+    Of small bodies, only Code Assist's have any: those of requests to cancel or delete are empty.
+    """
+    return method != hdrs.METH_DELETE and (not route.small_body or route.api == "code_assist")
+
+
 async def _empty_object(body: "_Body", call: Call) -> bytes | None:
-    """Return the body of a DELETE, an empty object or nothing. Raises ApiError for any other one."""
+    """Return the body of a request to cancel or delete: an empty object or nothing.
+
+    Raises ApiError for any other one.
+    """
     data = b"".join((await body.read()).split())
     if data not in (b"", b"{}"):
-        raise body_refused("no hook judges the body of a DELETE; send none, or {}")
+        raise body_refused("no hook judges the body of this request; send none, or {}")
     if call.caller.issued is not None:
         await call.check_key_again()
     return data or None

@@ -13,6 +13,7 @@ from aiohttp import web
 from hookgate.hooks import AfterModel, Engine
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
+from hookgate.hooks.session import ExpectedUse
 from hookgate.proxy.calls.answer_delivery import AnswerDelivery
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.call import Call
@@ -215,6 +216,8 @@ class InteractionReading:
         """Count the tokens of the answer for this call. If it does not report them, its text counts."""
         judge.count_use(self._record.model)
         delivery.count_usage()
+        if (earlier := self._call.earlier) is not None:
+            self._record.counted_ahead = Usage(earlier.estimated_input, earlier.estimated_output)
 
 
 def _resumed_from(route: Route) -> tuple[Route, str | None]:
@@ -300,6 +303,8 @@ class InteractionNotes(CallObserver):
         from hookgate.proxy.store.interactions import StoredInteraction  # noqa: PLC0415  # see above
 
         call, previous = self._call, self._previous
+        expected = call.record.expected_use()
+        ahead = expected if call.record.in_background else ExpectedUse()
         id_ = response.get("id") or read_object(response, "interaction").get("id")
         self._name = interaction_name(call.route, id_) if isinstance(id_, str) else None
         if self._name is None or call.record.session is None:
@@ -317,7 +322,9 @@ class InteractionNotes(CallObserver):
                 continues_known=previous is None or continues_known,
                 passed=passed,
                 counted=counted,
-                tokens=_tokens_in(response) or sum(astuple(call.record.expected_use())),
+                tokens=_tokens_in(response) or sum(astuple(expected)),
+                estimated_input=ahead.input_tokens,
+                estimated_output=ahead.output_tokens,
                 request=self._request,
                 answer=self._stored_answer() if passed else None,
             )

@@ -7,6 +7,7 @@ A call is sent or denied as a whole: if a hook denies, stops or answers one requ
 that contains its path.
 """
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 
@@ -21,6 +22,7 @@ from hookgate.proxy.calls.reply import exchange_whole
 from hookgate.proxy.calls.session_events import RequestEvents, check_bypass
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.observe.answer_meter import AnswerMeter
+from hookgate.proxy.observe.usage import NO_USAGE, Usage
 from hookgate.proxy.routes.dialects.generate_content import (
     check_model,
     check_references,
@@ -75,7 +77,14 @@ class ItemsCall:
         model, payload = await self._judge_items(inputs)
         is_batch = route.verb == GENERATION_BATCH
         judge_answer = partial(judge_batch, call, self._judge) if is_batch else self._count_use
-        return await exchange_whole(call, self._judge, route.for_model(model), payload, judge_answer)
+        was_left = False
+        try:
+            return await exchange_whole(call, self._judge, route.for_model(model), payload, judge_answer)
+        except (asyncio.CancelledError, ConnectionError):  # the client has left
+            was_left = True
+            raise
+        finally:
+            self._count_unseen(was_left=was_left)
 
     # ---- the requests
 
@@ -147,6 +156,17 @@ class ItemsCall:
             self._note_cache(body)
         record.estimated_usage += meter.unreported(record.expected_use())
         return body
+
+    def _count_unseen(self, *, was_left: bool) -> None:
+        """Count what the call is expected to use, if its answer was not seen and may not be an error.
+
+        The upstream may have accepted the request of a client that has left: what it has created can be read.
+        """
+        record = self._call.record
+        status = record.attempts[-1].status if record.attempts else None
+        if record.counted_usage == NO_USAGE and ((status == 0 and was_left) or status in range(200, 300)):
+            expected = record.expected_use()
+            record.estimated_usage += Usage(expected.input_tokens, expected.output_tokens)
 
     def _note_cache(self, body: bytes) -> None:
         """Note the tokens of cached contents that were created."""

@@ -14,7 +14,7 @@ from hookgate.proxy.keys.callers import Callers, load_named_keys
 from hookgate.proxy.observe.content import open_transcripts
 from hookgate.proxy.observe.logs import note_cause
 from hookgate.proxy.observe.record import AuditState, CallRecord, Receipts
-from hookgate.proxy.observe.usage import Usage, read_prices
+from hookgate.proxy.observe.usage import NO_USAGE, Usage, read_prices
 from hookgate.proxy.routes.table import Route
 from hookgate.proxy.sessions.bypass import Bypasses
 from hookgate.proxy.sessions.interactions import KnownInteractions
@@ -124,7 +124,7 @@ class GatewayServices:
     def settle(self, record: CallRecord) -> None:
         """Settle a call that has ended: compute its cost, notify policies, and keep its receipt."""
         self._note_answered_by(record)
-        self.settle_usage(record, continues=record.continues_in_background)
+        self.settle_usage(record)
         if record.at_end is not None:
             _notify([record.at_end], _call_end(record, record.counted_usage, record.cost))
         key = record.session.key if record.session else ""
@@ -152,18 +152,27 @@ class GatewayServices:
     def settle_usage(self, record: CallRecord, *, continues: bool = False) -> None:
         """Report to policies what a call has used since the last report, and add its price to the cost.
 
-        `continues` says that the call has not ended.
+        `continues` says that the call has not ended. Only policies are told the estimate of what a model uses
+        in the background; of what a later call reports, they are told what is beyond it.
         """
         counted = record.counted_usage
         used, record.settled_usage = counted - record.settled_usage, counted
-        cost = None
+        cost = self._price_of(record, used)
         if self.prices:
-            model = priced_model(self.prices, record.model, record.answered_by)
-            cost = self.prices.cost(model, used.input_tokens, used.output_tokens, used.cached_tokens)
             record.cost = cost if cost is None or record.cost is None else record.cost + cost
+        if record.counted_ahead != NO_USAGE or record.expected_in_background != NO_USAGE:
+            used = used.beyond(record.counted_ahead) + record.expected_in_background
+            cost = self._price_of(record, used)
         end = _call_end(record, used, cost, continues=continues)
         callbacks = record.call_state.at_end if record.call_state else ()
         _notify([*callbacks, *record.at_use], end)
+
+    def _price_of(self, record: CallRecord, used: Usage) -> float | None:
+        """Return the price of tokens of a call, or None if it is not known."""
+        if not self.prices:
+            return None
+        model = priced_model(self.prices, record.model, record.answered_by)
+        return self.prices.cost(model, used.input_tokens, used.output_tokens, used.cached_tokens)
 
     async def receipt_for(self, receipt_id: str, key: str) -> JsonObject | None:
         """Return a receipt of a key, or None. It may be one of another gateway with the same audit."""

@@ -292,6 +292,10 @@ class CallRecord:
     """How much is used of the limits of the caller's key, if a gateway has issued it."""
     in_background: bool = False
     """Whether the model goes on after the answer, in which case a later call reports what was used."""
+    expected_in_background: Usage = NO_USAGE
+    """What the model is expected to use after the call: it counts for limits, as no call may ever read it."""
+    counted_ahead: Usage = NO_USAGE
+    """What has counted for limits of the tokens that this call reports: an estimate, when the model began."""
     call_state: CallState | None = None
     """The state that policies keep about the call, once its session is known."""
     model: str = ""
@@ -365,11 +369,6 @@ class CallRecord:
     def was_rerouted(self) -> bool:
         """Whether another model has answered than the one that was asked, or than is known to be asked."""
         return self.answered_by not in ("", self.model)
-
-    @property
-    def continues_in_background(self) -> bool:
-        """Whether the model goes on, so that what it uses is not known yet."""
-        return self.in_background and self.usage == NO_USAGE
 
     def expected_use(self) -> ExpectedUse:
         """Return what all calls of the request are expected to use."""

@@ -46,6 +46,12 @@ class Usage:
             self.cached_tokens - other.cached_tokens,
         )
 
+    def beyond(self, counted: "Usage") -> "Usage":
+        """Return what is not part of the tokens that were counted before."""
+        inputs = max(0, self.input_tokens - counted.input_tokens)
+        outputs = max(0, self.output_tokens - counted.output_tokens)
+        return Usage(inputs, outputs, min(self.cached_tokens, inputs))
+
 
 NO_USAGE = Usage()
 

@@ -16,6 +16,14 @@ MAX_BYTES = 32 * 1024 * 1024
 _VALUE_BYTES = 128
 """The estimated memory of a parsed value in bytes, in addition to its text."""
 
+_TURN_BYTES = 512
+"""The estimated memory of what is known of a turn, such as its totals and digests, in bytes."""
+
+_MOST_OF_CALLER = 500
+"""The number of conversations of one caller. Each of them is compared with each request of the caller, in the
+event loop: a client could keep tens of thousands of short ones in the memory.
+"""
+
 _LARGEST_SHARE = 8
 """The part of the memory, as a divisor, that one conversation may take."""
 
@@ -26,7 +34,8 @@ _MOST_COMPARED = 8
 class TurnMemory:
     """The turns of the latest request of each conversation, by caller, within a number of bytes.
 
-    When it is full, the caller with the most conversations loses the one that was not used for the longest.
+    When it is full, the caller with the most conversations loses the one that was not used for the longest. A
+    caller with too many loses one of its own.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -59,6 +68,9 @@ class TurnMemory:
             self._drop(caller, continued)
         self._conversations.store(caller, next(self._numbers), turns)
         self.bytes += _memory_of(turns)
+        is_full = self._conversations.size_of(caller) > _MOST_OF_CALLER
+        if is_full and (oldest := self._conversations.oldest(caller)) is not None:
+            self._drop(*oldest)
         while self.bytes > self._max_bytes and (oldest := self._conversations.oldest()) is not None:
             self._drop(*oldest)
 
@@ -87,4 +99,4 @@ class TurnMemory:
 def _memory_of(turns: RequestTurns) -> int:
     """Return an estimate of the bytes of the turns and fields: their text, the same in values, and these."""
     text = len(turns.text) + (len(turns.fields.tail) if turns.fields is not None else 0)
-    return 2 * text + _VALUE_BYTES * turns.values
+    return 2 * text + _VALUE_BYTES * turns.values + _TURN_BYTES * len(turns.turns)

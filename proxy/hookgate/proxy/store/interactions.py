@@ -49,6 +49,10 @@ class StoredInteraction:
     """Whether the tokens that it used were counted."""
     tokens: int = 0
     """The tokens of its conversation up to its answer, estimated until that has ended."""
+    estimated_input: int = 0
+    """The tokens of its request that limits have counted when it began in the background."""
+    estimated_output: int = 0
+    """The same for its answer."""
     request: bytes | None = None
     """The turns of its request, if they are stored."""
     answer: bytes | None = None

@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-NEWEST = "0012"
+NEWEST = "0013"
 """The version of these tables: the name of the last migration."""
 
 # Constraints have names, so that later migrations can change them.
@@ -409,6 +409,9 @@ interactions = Table(
     Column("created", BigInteger, nullable=False, index=True),
     # The tokens of its conversation up to its answer, which calls that continue it use again.
     Column("tokens", BigInteger, nullable=False, server_default="0"),
+    # The tokens that limits have counted when it began in the background.
+    Column("estimated_input", BigInteger, nullable=False, server_default="0"),
+    Column("estimated_output", BigInteger, nullable=False, server_default="0"),
 )
 """The interactions that were judged, whose turns are stored at Google."""
 

@@ -56,6 +56,38 @@ def test_what_only_looks_like_a_secret_stays(scanner: Scanner, name: str) -> Non
     assert len(changed) <= 2 * BY_CHANCE.get(name, 0), changed[:3]
 
 
+ESCAPED = {
+    "PHP's": {"/": "\\/"},
+    ".NET's": {"/": "\\u002F", "+": "\\u002B"},
+    "lower case": {"/": "\\u002f", "+": "\\u002b", "=": "\\u003d"},
+    "JSON in JSON": {"/": "\\\\/", "+": "\\\\u002B"},
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in ESCAPED])
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("Authorization: Bearer abc/DEF+ghi123JKL456mno789PQR==", "abc/DEF+ghi123JKL456mno789PQR=="),
+        ("postgres://joe:hunter2Xy9Zq8@db.example.com/app", "hunter2Xy9Zq8"),
+        (
+            "https://hooks.slack.com/services/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",
+            "T0AQ3EGRY/B0H7XJ4WP/L2DaQ3eGrYh7xJ4wPl2Dk9Zx",
+        ),
+    ],
+    ids=["bearer", "connection", "webhook"],
+)
+def test_signs_of_a_secret_and_before_it_may_be_escaped(
+    scanner: Scanner, name: str, text: str, secret: str
+) -> None:
+    escapes = str.maketrans(ESCAPED[name])
+    document = f'{{"a": "{text.translate(escapes)}"}}'
+    assert secret.translate(escapes) in document
+    found = redacted(scanner, document)
+    assert secret.translate(escapes)[:12] not in found
+    assert secret.translate(escapes)[-12:] not in found
+
+
 def texts_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value

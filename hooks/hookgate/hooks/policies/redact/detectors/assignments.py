@@ -24,7 +24,9 @@ _NAME_BEFORE = (
     r"s?(?:[_-][a-z0-9_-]{0,15}|\d{1,3}|[_-]?key)?)"
 )
 _GAP = r"(?:[ \t\xa0]|&nbsp;|%20){0,40}"
-_SLASH = r"(?:\\{0,7}/|%2[Ff])"
+_SLASH = r"(?:\\{0,7}/|%2[Ff]|\\{1,7}u002[fF])"
+_IN_BEARER = r"(?:[A-Za-z0-9._~+/-]|\\{1,7}/|%2[BbFf]|\\{1,7}u002[bBfF])"
+_PADDING = r"(?:=|%3[Dd]|\\{1,7}u003[dD])"
 _BLANKS = r"(?:[ \t\xa0+]|%20|&nbsp;|\\{1,4}u0020){1,4}"
 _EQUALS = r"(?:=>|:=|=|:|%3[AaDd]|\\{1,7}u003[aAdD]|&#(?:58|61|x3[AaDd]);)"
 _EMPHASIS = r"(?:[*_~]{1,3}|</?[a-z]{1,6}>)?"
@@ -109,7 +111,7 @@ ASSIGNMENTS = (
     key(
         "BEARER",
         "the value after `Bearer`",
-        rf"(?i:bearer){_BLANKS}([A-Za-z0-9._~+/-]{{16,}}={{0,2}})",
+        rf"(?i:bearer){_BLANKS}({_IN_BEARER}{{16,}}{_PADDING}{{0,2}})",
         is_opaque,
     ),
     key(

@@ -2,7 +2,7 @@
 
 from hookgate.hooks.policies.redact.detectors.issued.row import key
 
-_SLASH = r"(?:\\{0,7}/|%2[Ff])"
+_SLASH = r"(?:\\{0,7}/|%2[Ff]|\\{1,7}u002[fF])"
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 WEBHOOKS = (
