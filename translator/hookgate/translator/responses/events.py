@@ -144,10 +144,11 @@ def response_sources(body: JsonObject) -> TextSources:
         elif isinstance(event.get("delta"), str) and event["delta"] and kind.endswith(".delta"):
             source = KIND_OF_DELTA[kind].content if kind in KIND_OF_DELTA else kind
             if kind != ARGUMENTS:
-                yield TextChannel(0, thought=source in _THOUGHTS), source
+                yield TextChannel(0, thought=source in THOUGHTS), source
 
 
-_THOUGHTS = ("reasoning_text", "summary_text")
+THOUGHTS = ("reasoning_text", "summary_text")
+"""The types of contents that are thoughts."""
 
 
 def _item_sources(item: JsonObject) -> TextSources:
@@ -155,9 +156,9 @@ def _item_sources(item: JsonObject) -> TextSources:
     for content in [*read_list(item, "summary"), *read_list(item, "content")]:
         kind = content.get("type") if isinstance(content, dict) else None
         has_text = is_content_text(content) or (isinstance(content, dict) and is_text(content))
-        if kind in _THOUGHTS and has_text and content["text"]:
+        if kind in THOUGHTS and has_text and content["text"]:
             yield TextChannel(0, thought=True), kind
-        elif kind not in _THOUGHTS and has_text:
+        elif kind not in THOUGHTS and has_text:
             own = kind if item.get("type") == "message" else item.get("type")
             yield TextChannel(0, thought=False), str(own)
     if isinstance(item.get("text"), str):
@@ -276,7 +277,7 @@ def _decode_delta(event: JsonObject, response: JsonObject) -> list[JsonObject]:
     if kind is not None or isinstance(event.get("delta"), str):
         _hide(event, response, "delta")
         part: JsonObject = {"text": event.get("delta") or ""}
-        is_thought = kind is not None and kind.content in ("reasoning_text", "summary_text")
+        is_thought = kind is not None and kind.content in THOUGHTS
         return [{**part, "thought": True} if is_thought else part]
     return []  # of an unknown type, and not a text
 
