@@ -148,6 +148,8 @@ class ReceivedItems:
             begun = self._begin_item({"type": BEGUN, "output_index": index, "item": bare_item(emptied)})
         elif index in self._ended_items:
             raise BodyError("output_index", "an item ends twice")
+        elif self._types[index] != str(item.get("type")):
+            raise BodyError("item.type", "an item ends as another type than it began")
         missing = self._missing_in(index, item)
         self._ended_items.add(index)
         self._open.pop(index, None)
