@@ -9,7 +9,7 @@ import pytest
 from support.bodies.interactions import CREATED, completed, started, stopped, streamed
 from support.gateway.live import LIVE, ScriptedModel, live
 from support.gateway.loopback import gateway_before, running_gateway, runs, says
-from support.wire import KEY, UNARY, ask, ok, peer, post
+from support.wire import KEY, SSE, UNARY, ask, ok, peer, post
 
 from hookgate.proxy.config import Config
 
@@ -378,6 +378,74 @@ async def test_an_answer_for_which_a_url_on_another_host_was_fetched_is_withheld
         ):
             reply = await post(gateway, UNARY, {"contents": TURNS}, KEY)
         assert (b"found it" in reply.body) is passes
+
+
+def event(fields: Json) -> bytes:
+    content = {"role": "model", "parts": [{"text": "found it"}]}
+    return b"data: %b\n\n" % json.dumps({"candidates": [{"content": content, **fields}]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"groundingMetadata": {"webSearchQueries": ["a"]}}, {"groundingMetadata": {}}),
+        ({"urlContextMetadata": {"urlMetadata": [RETRIEVED]}}, {"urlContextMetadata": {"urlMetadata": []}}),
+    ],
+)
+async def test_an_event_does_not_hide_the_tool_that_another_event_shows(first: Json, second: Json) -> None:
+    """Events that arrive together are judged together."""
+    hook = {"type": "builtin", "builtin": "tools", "options": {"allow": ["read_file"]}}
+    stream = ok(event(first) + event(second), "text/event-stream")
+    async with peer(stream) as upstream, gateway_before(upstream.url, {"AfterModel": [hook]}) as url:
+        reply = await post(url, SSE, {"contents": TURNS}, KEY)
+    assert b"found it" not in reply.body
+    assert b"not allowed" in reply.body
+
+
+ITEMS: list[Json] = [
+    {"type": "mcp_call", "id": "c", "name": "n", "server_label": "s", "arguments": "{}", "output": "found"},
+    {"type": "mcp_approval_request", "id": "c", "name": "found", "server_label": "s", "arguments": "{}"},
+    {"type": "web_search_call", "id": "c", "action": {"type": "search", "query": "found"}},
+    {"type": "not_known_yet_result", "id": "c", "result": "found"},
+]
+
+
+@pytest.mark.parametrize("item", ITEMS)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_item_of_a_response_of_a_tool_that_is_not_listed_is_withheld(
+    item: Json, stream: bool
+) -> None:
+    hook = {"type": "builtin", "builtin": "tools", "options": {"allow": ["read_file"]}}
+    body, _ = await response_with(item, {"AfterModel": [hook]}, stream=stream)
+    assert b"found" not in body
+    body, _ = await response_with(item, {}, stream=stream)
+    assert b"found" in body
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_item_of_a_response_of_a_listed_tool_is_counted_once(stream: bool) -> None:
+    hook = {"type": "builtin", "builtin": "tools", "options": {"allow": ["mcpServers"]}}
+    body, receipt = await response_with(ITEMS[0], {"AfterModel": [hook]}, stream=stream)
+    assert b"found" in body
+    assert receipt["hooks"][0]["findings"] == {"mcpServers": 1}
+
+
+async def response_with(item: Json, hooks: Json, *, stream: bool) -> tuple[bytes, Json]:
+    """The client's answer if the output of a response has this item, and its receipt."""
+    body = {"id": "r", "status": "completed", "output": [item]}
+    events = [
+        {"type": "response.created", "response": {**body, "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": body},
+    ]
+    lines = b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in events)
+    answer = ok(lines, "text/event-stream") if stream else ok(json.dumps(body).encode())
+    async with peer(answer) as upstream, gateway_before(upstream.url, hooks) as url:
+        asked = {"model": "gemini-2.5-flash", "input": "hi", "stream": stream}
+        reply = await post(url, "/v1beta/openai/responses", asked, KEY)
+        receipt = await ask(url, "GET", f"/hookgate/v1/receipts/{reply.headers['x-hookgate-receipt']}", KEY)
+        return reply.body, receipt.json if hooks else {}
 
 
 STEPS: list[Json] = [

@@ -216,6 +216,23 @@ def test_a_usage_that_nobody_could_count_is_refused(usage: Any) -> None:
         streamed(sse([{**text_chunk("a"), "usage": usage}]))
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [("", "~"), ("~", ""), ("~", "#"), (None, "~"), ("", ""), ("~", None)]
+)
+def test_thoughts_in_two_fields_are_sent_apart_because_clients_read_only_one(
+    first: str | None, second: str | None
+) -> None:
+    both = {"reasoning_content": first, "reasoning": second, "content": "a"}
+    out = deltas_of(streamed(sse([chunk(both, "stop")])))
+    as_clients_do = [
+        each["reasoning"] if (text := each.get("reasoning_content")) is None else text
+        for each in out
+        if "reasoning" in each or "reasoning_content" in each
+    ]
+    assert "".join(text or "" for text in as_clients_do) == (first or "") + (second or "")
+    assert "".join(each.get("content") or "" for each in out) == "a"
+
+
 def test_an_error_beside_a_text_is_refused() -> None:
     with pytest.raises(BodyError, match="beside choices"):
         streamed(sse([{**text_chunk("a"), "error": {"message": "b"}}]))

@@ -176,6 +176,16 @@ def test_a_text_does_not_go_on_after_the_next_one_of_its_item() -> None:
         streamed(sse(whole(([*events[: at + 1], other, *events[at + 1 :]], item))))
 
 
+@pytest.mark.parametrize("kind", ["weather", "reasoning"])
+def test_a_message_does_not_go_on_after_the_text_of_an_item_that_clients_leave_out(kind: str) -> None:
+    first, between, last = (text_events([text], index=n, id_=f"m{n}") for n, text in enumerate("a~b"))
+    for holder in (between[1], *(event["item"] for event in between[0] if "item" in event)):
+        holder["type"] = kind
+    with pytest.raises(BodyError, match=f"message item goes on after {kind} item"):
+        streamed(sse(whole(first, between, last)))
+    assert text_of(streamed(sse(whole(between, last)))) == "~b"
+
+
 def test_unknown_events_pass_and_are_shown() -> None:
     seen: list[Json] = []
 

@@ -3,13 +3,14 @@
 import copy
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.bodies.generate_content import responses
 from support.translation.inspect import hidden_parts
 
-from hookgate.translator import apply_response, join_events, show_response, split_edit
-from hookgate.translator.streaming.events import join_texts
+from hookgate.translator import BodyError, apply_response, join_events, show_response, split_edit
+from hookgate.translator.streaming.events import EARLIER, join_texts
 
 
 def answer_of(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -59,6 +60,33 @@ def test_other_edits_go_to_the_last_event_that_has_the_field_or_the_candidate() 
     assert cut[:5] == STREAM[:5]
     assert cut[5]["candidates"][0]["finishReason"] == "STOP"
     assert cut[5]["usageMetadata"]["totalTokenCount"] == 9
+
+
+SEARCHED = {"groundingMetadata": {"webSearchQueries": ["a"]}}
+
+
+def test_no_event_hides_a_field_of_another_one() -> None:
+    first, second = answer_of({"text": "a"}, modelVersion="m", note="b"), answer_of({"text": "c"}, note="d")
+    first["candidates"][0] |= SEARCHED
+    second["candidates"][0] |= {"groundingMetadata": {}}
+    second["candidates"][0]["content"]["role"] = "user"
+    joined = join_events([first, second])
+    assert (joined["note"], joined["modelVersion"]) == ("d", "m")
+    lost = {"index": 0, **SEARCHED, "content": {"role": "model"}}
+    assert joined[EARLIER] == [{"note": "b", "candidates": [lost]}]
+    assert EARLIER not in join_events([first, {**second, "note": "b", "candidates": first["candidates"]}])
+
+
+@pytest.mark.parametrize("new", [{"text": "f"}, {"functionCall": {"name": "g", "args": {}}}])
+def test_fields_that_a_later_event_has_too_are_sent_unchanged_or_not_at_all(new: dict[str, Any]) -> None:
+    events = [answer_of({"text": "a"}, note="b"), answer_of({"text": "c"}, note="d")]
+    joined = join_events(events)
+    edited = {**joined, "candidates": answer_of(new)["candidates"]}
+    split = split_edit(events, joined, edited)
+    assert [each["note"] for each in split] == ["b", "d"]
+    assert not any(EARLIER in each for each in split)
+    with pytest.raises(BodyError, match="later event"):
+        split_edit(events, joined, {**edited, EARLIER: []})
 
 
 def test_true_in_place_of_1_is_an_edit() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hookgate.translator.fields import JsonObject, camel, parts_of, read, read_list
+from hookgate.translator.streaming.events import EARLIER
 
 _WEB = ("googleSearch", "enterpriseWebSearch", "exaAiSearch", "googleSearchRetrieval", "parallelAiSearch")
 _STORES = ("retrieval", "fileSearch")
@@ -37,6 +38,8 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "googleSearchWeb": _WEB,
     "googleSearchImage": _WEB,
     "mcp": ("mcpServers",),
+    "mcpApproval": ("mcpServers",),
+    "mcpListTools": ("mcpServers",),
     "mcpServerTool": ("mcpServers",),
     "webSearch": _WEB,
 }
@@ -46,6 +49,12 @@ KNOWN_KINDS = frozenset(
     {*_WEB, *_STORES, *_MAPS, "codeExecution", "computerUse", "mcpServers", "toolSearch", "urlContext"}
 )
 """All kinds that are known. Names of others come from the answer itself."""
+
+_ABOUT_SERVERS = ("mcp_approval_request", "mcp_list_tools")
+"""Items about servers of tools that are no calls: a question whether one may be called, and their tools."""
+
+_BEGUN = "response.output_item.added"
+"""The event with which an item of a streamed response begins. Each item has one."""
 
 _NO_TOOLS = frozenset({"mediaProcessing", "processing"})
 """Types of calls with which a model reads the media of the request. No tool is needed for them."""
@@ -72,18 +81,31 @@ def hosted_uses(response: JsonObject) -> Iterator[HostedUse]:
                 yield HostedUse(("urlContext",), context)
         for grounding in read_list(candidate, "groundingMetadata"):
             yield from _uses_in_grounding(grounding)
+    for event in (response, *read_list(response, "events")):
+        if isinstance(event, dict) and event.get("type") == _BEGUN and isinstance(event.get("item"), dict):
+            yield from _uses_in_item(event["item"])
+    for event in read_list(response, EARLIER):
+        if isinstance(event, dict):
+            yield from hosted_uses(event)
 
 
 def _uses_in_part(part: JsonObject) -> Iterator[HostedUse]:
     for name, kinds in _PARTS.items():
         if (value := read(part, name)) is not None:
             yield HostedUse(kinds, value)
-    calls = [read(part, name) for name in ("toolCall", "toolResponse")]
-    if read(part, "functionCall") is None and str(part.get("type")).endswith(("_call", "_result")):
-        calls.append(part)  # an item of a dialect in which it is no part
-    for call in calls:
-        if call is not None and (kinds := _kinds_of_call(call)):
+    for name in ("toolCall", "toolResponse"):
+        if (call := read(part, name)) is not None and (kinds := _kinds_of_call(call)):
             yield HostedUse(kinds, call)
+    if read(part, "functionCall") is None:
+        yield from _uses_in_item(part)
+
+
+def _uses_in_item(item: JsonObject) -> Iterator[HostedUse]:
+    """Yield the use that an item of a dialect is in which uses are no parts."""
+    kind = str(item.get("type"))
+    is_use = kind.endswith(("_call", "_result")) or kind in _ABOUT_SERVERS
+    if is_use and kind != "function_call" and (kinds := _kinds_of_call(item)):
+        yield HostedUse(kinds, item)
 
 
 def _kinds_of_call(call: Any) -> tuple[str, ...]:
@@ -91,7 +113,7 @@ def _kinds_of_call(call: Any) -> tuple[str, ...]:
     named = (read(call, "toolType") or call.get("type")) if isinstance(call, dict) else None
     if not isinstance(named, str):
         return ("",)
-    kind = camel(named.lower().removesuffix("_call").removesuffix("_result"))
+    kind = camel(named.lower().removesuffix("_call").removesuffix("_result").removesuffix("_request"))
     return () if kind in _NO_TOOLS else _TYPES.get(kind, (kind,))
 
 

@@ -399,7 +399,11 @@ class AnswerPipeline:
         edited = outcome.event.body
         if edited is joined:
             return pieces
-        shares = iter(await self._run_edit(size, work, split_edit, responses_of(answers), joined, edited))
+        try:
+            split = await self._run_edit(size, work, split_edit, responses_of(answers), joined, edited)
+        except BodyError as error:
+            raise unreadable_answer(str(error)) from None
+        shares = iter(split)
         return [piece if piece.body is None else replace(piece, response=next(shares)) for piece in pieces]
 
     async def _run_edit(self, size: int, work: int, step: Callable[..., T], *args: Any) -> T:

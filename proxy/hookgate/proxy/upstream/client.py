@@ -69,6 +69,10 @@ _TO_CLIENT = frozenset(
 _BOTH_WAYS = ("x-goog-", "x-gemini-", "x-vertex-ai-")
 _WITH_JUDGED_BODY = frozenset(
     {
+        "content-type",
+        "date",
+        "retry-after",
+        "x-request-id",
         "x-gemini-service-tier",
         "x-goog-upload-chunk-granularity",
         "x-goog-upload-size-received",
@@ -112,13 +116,10 @@ def to_client(headers: Mapping[str, str]) -> dict[str, str]:
 def with_judged_body(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the upstream's headers to forward to the client with a judged body, which is in UTF-8.
 
-    Of headers that are the service's own, only those are included that clients read: no hook judges them.
+    Only those are included that clients read: no hook judges them.
     """
-    return {
-        name: value
-        for name, value in in_utf8(to_client(headers)).items()
-        if (low := name.lower()) in _WITH_JUDGED_BODY or not low.startswith(_BOTH_WAYS)
-    }
+    named = in_utf8(to_client(headers))
+    return {name: value for name, value in named.items() if name.lower() in _WITH_JUDGED_BODY}
 
 
 def in_utf8(headers: Mapping[str, str]) -> dict[str, str]:

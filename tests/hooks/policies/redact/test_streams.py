@@ -69,6 +69,42 @@ def test_every_split_in_two_gives_the_same(at: int) -> None:
     assert joined_text(outcome(events)) == MASKED
 
 
+CONTINUED: Any = {
+    "by its reason": [text("", finishReason="CONTINUATION")],
+    "by its token": [text("", continuationToken="b3BhcXVl")],
+    "with another reason behind it": [
+        text("", finish_reason="CONTINUATION", continuation_token="b3BhcXVl"),  # noqa: S106  # not a password
+        text("", finishReason="STOP"),
+    ],
+    "with a token for the rest of its budget": [
+        text("", finishReason="MAX_TOKENS", continuationToken="b3BhcXVl"),
+    ],
+    "as an interaction": [
+        {"event_type": "interaction.completed", "interaction": {"status": "requires_continuation"}},
+    ],
+    "as an interaction by its status": [
+        {"event_type": "interaction.status_update", "status": "requires_continuation"},
+        text("", finishReason="STOP"),
+    ],
+}
+"""How an answer ends that clients continue by themselves, so that the next answer is joined to it."""
+
+
+@pytest.mark.parametrize("ends", CONTINUED)
+@pytest.mark.parametrize("at", [6, 12, len(KEY) - 1])
+def test_a_secret_is_not_in_two_answers_that_clients_join(ends: str, at: int) -> None:
+    first = outcome([text(f"It is {KEY[:at]}"), *CONTINUED[ends]])
+    second = outcome([text(f"{KEY[at:]}.", finishReason="STOP")])
+    told = joined_text(each for each in (*first, *second) if "candidates" in each)
+    assert told.startswith("It is [AWS_ACCESS_KEY]")
+    assert KEY not in told
+
+
+def test_an_answer_that_was_only_continued_before_its_end_is_sent_whole() -> None:
+    events = [text("Quote ", continuationToken="b3BhcXVl"), text(KEY[:12], finishReason="STOP")]
+    assert joined_text(outcome(events)) == f"Quote {KEY[:12]}"
+
+
 @given(st.lists(st.integers(0, 1000), max_size=40))
 def test_every_split_into_many_gives_the_same_and_numbers_never_fall(edges: list[int]) -> None:
     events = [text(piece) for piece in cut(SAID, edges)]

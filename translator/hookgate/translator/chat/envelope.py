@@ -63,6 +63,8 @@ def split_chunk(chunk: JsonObject) -> list[JsonObject]:
         return [chunk]
     if chunk.get("error") is not None:
         raise BodyError("error", "it stands beside choices; some clients show only one of them")
+    if any(map(_has_several_thoughts, choices)):
+        return [each for part in _by_thoughts(chunk, choices) for each in split_chunk(part)]
     if _fits_top(chunk) and all(map(_fits_choice, choices)):
         return [chunk]
     top = {key: value for key, value in chunk.items() if _is_of(_TOP, key, value)}
@@ -83,11 +85,43 @@ def split_chunk(chunk: JsonObject) -> list[JsonObject]:
     return [{**top, "choices": shown}, *rest]
 
 
+def _delta_of(choice: Any) -> JsonObject:
+    """Return the delta of a choice; empty if it has none."""
+    delta = choice.get("delta") if isinstance(choice, dict) else None
+    return delta if isinstance(delta, dict) else {}
+
+
+def _has_several_thoughts(choice: Any) -> bool:
+    return sum(_delta_of(choice).get(key) is not None for key in REASONING) > 1
+
+
+def _by_thoughts(chunk: JsonObject, choices: list[Any]) -> list[JsonObject]:
+    """Return a chunk as two, since some clients read only one of the fields for thoughts, even an empty one.
+
+    Each choice with both fields has the first one in the first chunk, unless it is empty.
+    """
+    first, thoughts, others = REASONING[0], [], []
+    for number, choice in enumerate(choices):
+        if not _has_several_thoughts(choice):
+            others.append(choice)
+            continue
+        delta, index = choice["delta"], choice.get("index")
+        if delta[first]:
+            named = number if index is None else index
+            thoughts.append({"index": named, "delta": {first: delta[first]}})
+        left = {key: value for key, value in delta.items() if key != first}
+        others.append({**choice, "delta": left})
+    rest = {**chunk, "choices": others}
+    if not thoughts:
+        return [rest]
+    shared = {key: value for key, value in chunk.items() if key in _TOP and key not in ("usage", "choices")}
+    return [{**shared, "choices": thoughts}, rest]
+
+
 def _split_choice(choice: Any, number: int) -> tuple[Any, list[Any]]:
     """Return what a choice shows, and a choice with the rest, if there is any."""
-    if not isinstance(choice, dict) or not isinstance(choice.get("delta"), dict):
+    if not (delta := _delta_of(choice)):
         return choice, []
-    delta = choice["delta"]
     own = {key: value for key, value in delta.items() if key in _SHOWN or _fits_delta(key, value)}
     if "tool_calls" in own and not _fits_calls(own["tool_calls"]) and _has_text(choice, besides_calls=True):
         del own["tool_calls"]
@@ -106,9 +140,7 @@ def _split_choice(choice: Any, number: int) -> tuple[Any, list[Any]]:
 
 
 def _has_text(choice: Any, *, besides_calls: bool = False) -> bool:
-    delta = choice.get("delta") if isinstance(choice, dict) else None
-    if not isinstance(delta, dict):
-        return False
+    delta = _delta_of(choice)
     return any(delta.get(key) for key in _SHOWN if not (besides_calls and key == "tool_calls"))
 
 

@@ -279,7 +279,7 @@ def _decode_delta(event: JsonObject, response: JsonObject) -> list[JsonObject]:
     if kind is not None or isinstance(event.get("delta"), str):
         _hide(event, response, "delta")
         part: JsonObject = {"text": event.get("delta") or ""}
-        is_thought = kind is not None and kind.content in ("reasoning_text", "summary_text")
+        is_thought = kind is not None and kind.content in THOUGHTS
         return [{**part, "thought": True} if is_thought else part]
     return []  # of an unknown type, and not a text
 

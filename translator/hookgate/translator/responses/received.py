@@ -6,7 +6,7 @@ added to them, and an answer whose repetition differs from its pieces is refused
 """
 
 from hookgate.translator.fields import BodyError, JsonObject, read_list, read_object
-from hookgate.translator.responses.contents import content_text, is_content_text, texts_of_item
+from hookgate.translator.responses.contents import THOUGHTS, content_text, is_content_text, texts_of_item
 from hookgate.translator.responses.events import (
     ALL_ARGUMENTS,
     ARGUMENTS,
@@ -24,7 +24,9 @@ from hookgate.translator.responses.events import (
     place_in,
     read_index,
 )
+from hookgate.translator.streaming.events import TextChannel
 from hookgate.translator.streaming.framing import KEPT_ITEM, MAX_EVENT
+from hookgate.translator.streaming.sources import TextOrder
 
 _ARGUMENTS = "arguments"
 _DIFFERS = "it differs from the pieces before it"
@@ -59,6 +61,8 @@ class ReceivedItems:
         self._ended_items: set[int] = set()
         self._size = 0
         self._has_ended = False
+        self._types: dict[int, str] = {}
+        self._order = TextOrder()  # of the texts of items by their types: clients leave out unknown ones
         self._open: dict[int, bool] = {}  # items that have not ended, and whether they are function calls
 
     @property
@@ -92,9 +96,10 @@ class ReceivedItems:
             return self._note_part(event, begins=kind.endswith(".added"))
         missing: list[JsonObject] = []
         if kind in KIND_OF_DELTA:
-            self._add(self._place(place_in(event, KIND_OF_DELTA[kind])), event.get("delta"))
+            text = KIND_OF_DELTA[kind]
+            self._add(self._place(place_in(event, text)), text.content, event.get("delta"))
         elif kind == ARGUMENTS:
-            self._add(self._place(TextPlace(read_index(event), _ARGUMENTS, 0)), event.get("delta"))
+            self._add(self._place(TextPlace(read_index(event), _ARGUMENTS, 0)), CALL, event.get("delta"))
         elif kind in KIND_OF_DONE:
             done = KIND_OF_DONE[kind]
             text = event.get("refusal" if done.content == "refusal" else "text")
@@ -122,6 +127,7 @@ class ReceivedItems:
         if (named := _with_own_id(item, index)) is not item:
             event, item = {**event, "item": named}, named
         id_ = item["id"]
+        self._types[index] = str(item.get("type"))
         self._items[index], self._open[index], self._ids[id_] = id_, item.get("type") == CALL, index
         self._id_bytes += len(id_)
         for name, number, _ in texts_of_item(item):
@@ -141,6 +147,8 @@ class ReceivedItems:
             begun = self._begin_item({"type": BEGUN, "output_index": index, "item": bare_item(emptied)})
         elif index in self._ended_items:
             raise BodyError("output_index", "an item ends twice")
+        elif self._types[index] != str(item.get("type")):
+            raise BodyError("item.type", "an item ends as another type than it began")
         missing = self._missing_in(index, item)
         self._ended_items.add(index)
         self._open.pop(index, None)
@@ -215,7 +223,7 @@ class ReceivedItems:
         if not rest and not (begins and text is not None):
             return []
         at: JsonObject = {"item_id": self._items[place.item], "output_index": place.item}
-        self._add(place, rest)
+        self._add(place, kind, rest)
         if kind == CALL:
             return [{"type": ARGUMENTS, **at, "delta": rest}]
         named = KIND_OF_CONTENT.get(kind, KIND_OF_CONTENT["output_text"])
@@ -241,9 +249,13 @@ class ReceivedItems:
         self._ended.add((kind, place))
         return self._place(place)
 
-    def _add(self, place: TextPlace, piece: object) -> None:
+    def _add(self, place: TextPlace, content: str, piece: object) -> None:
+        """Add a piece of a text with the type of its content. Raises BodyError."""
         if not isinstance(piece, str | None):
             raise BodyError("delta", "it must be a string, since hooks cannot inspect other types")
+        if piece and content != CALL:
+            channel = TextChannel(0, thought=content in THOUGHTS)
+            self._order.note([(channel, f"{self._types[place.item]} item")])
         if piece:
             latest = self._latest.get(place[:2], 0)
             if place.number < latest:

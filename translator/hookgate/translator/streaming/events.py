@@ -1,10 +1,11 @@
 """Joins the events of a stream into one response, splits it again, and filters the function calls."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from hookgate.translator.fields import (
+    BodyError,
     JsonObject,
     indexes,
     is_text,
@@ -89,8 +90,32 @@ def _edited(event: JsonObject, number: int, pieces: Mapping[_Place, str]) -> Jso
     return write(event, "candidates", candidates)
 
 
+EARLIER = "earlierEvents"
+"""The field of joined events with what they do not show of the events: fields that a later event has, too."""
+
+_OF_LAST = frozenset({"candidates", "event_id", "event_type", "sequence_number", "type", "usageMetadata"})
+"""Fields of events of which only the last one counts, or that are joined."""
+
+
+_ITEM = "item"
+"""The field with an item of a response, in the event with which it begins, or ends."""
+
+
+def _lost(before: JsonObject, after: JsonObject, unshown: Collection[str]) -> JsonObject:
+    """Return the fields with text, objects or lists that others replace. The `unshown` ones do not count."""
+    return {
+        key: old
+        for key, value in after.items()
+        if (old := before.get(key)) and isinstance(old, str | dict | list) and key not in unshown
+        if old is not value and old != value
+    }
+
+
 def join_events(events: Sequence[JsonObject]) -> JsonObject:
-    """Return one response with all parts of all events. If several events have a field, the last one counts.
+    """Return one response with all parts of all events.
+
+    If several events have a field, the response has that of the last one. Other values are in `EARLIER`, each
+    in an event without the rest, so that no event hides from hooks what clients are shown of another one.
 
     A candidate's answer becomes one text, and so do its thoughts, so that no word is split between two parts.
     Each candidate has an index, since its position may differ from that in the events. A single event is
@@ -100,10 +125,22 @@ def join_events(events: Sequence[JsonObject]) -> JsonObject:
         return events[0]
     joined: JsonObject = {}
     candidates: dict[int, _Joined] = {}
+    earlier: list[JsonObject] = []
     for event in events:
-        joined.update(event)
+        lost = _lost(joined, event, _OF_LAST)
+        if _ITEM in joined and event.get("type") != joined.get("type"):
+            lost[_ITEM] = joined.pop(_ITEM)  # the type says what becomes of it
+        hidden = []
         for index, candidate in _candidates(event):
-            candidates.setdefault(index, _Joined()).add(candidate)
+            if fields := candidates.setdefault(index, _Joined()).add(candidate):
+                hidden.append({"index": index, **fields})
+        if lost or hidden:
+            kind = {key: joined[key] for key in ("type",) if key in joined}
+            earlier.append({**kind, **lost, **({"candidates": hidden} if hidden else {})})
+        joined.update(event)
+    if earlier:
+        own = [{EARLIER: joined[EARLIER]}] if EARLIER in joined else []
+        joined[EARLIER] = own + earlier
     if not candidates:
         return joined
     return {**joined, "candidates": [each.whole(index) for index, each in candidates.items()]}
@@ -115,11 +152,17 @@ def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObj
     Each text is distributed over the events that it came from; other edits go to the last event that has the
     field. If parts other than texts were edited, or a candidate was removed, the last event has the whole
     edited response and the others have no candidates. An unchanged event is the same object.
+
+    Raises BodyError if `EARLIER` was edited, which no event has.
     """
     if edited is joined:
         return list(events)
     if len(events) == 1:
         return [edited]
+    if EARLIER in joined:
+        if not same(edited.get(EARLIER, joined[EARLIER]), joined[EARLIER]):
+            raise BodyError(EARLIER, "a hook's edit changed a field that a later event has, too")
+        joined, edited = without(joined, EARLIER), without(edited, EARLIER)
     if _changes_parts(joined, edited):
         return [*(without(event, "candidates") for event in events[:-1]), edited]
     was, now = join_texts([joined]), join_texts([edited])
@@ -201,10 +244,14 @@ class _Joined:
         self._parts: list[Any] = []
         self._texts: dict[bool, tuple[int, list[str]]] = {}  # by thought: place among the parts, pieces
 
-    def add(self, candidate: JsonObject) -> None:
+    def add(self, candidate: JsonObject) -> JsonObject:
+        """Add the candidate of the next event. Returns the fields of earlier ones that it replaces."""
         content = candidate.get("content")
         if type(content) is not dict:
             content = {}
+        lost = _lost(self._fields, candidate, ("content",)) if self._fields else {}
+        if self._content and (others := _lost(self._content, content, ("parts",))):
+            lost["content"] = others
         self._fields.update(candidate)
         self._content.update(content)
         parts = content.get("parts")
@@ -217,6 +264,7 @@ class _Joined:
                 self._texts[thought] = len(self._parts), []
                 self._parts.append(part)
             self._texts[thought][1].append(part["text"])
+        return lost
 
     def whole(self, index: int) -> JsonObject:
         parts = list(self._parts)
