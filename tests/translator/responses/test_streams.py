@@ -120,7 +120,10 @@ def test_unchanged_events_keep_their_bytes_wherever_they_are_split(
 def test_a_response_can_be_streamed_in_events(body: Json) -> None:
     body = {**body, "output": [{"id": f"i{n}", **item} for n, item in enumerate(body.get("output") or ())]}
     data = sse(response_events(body), counted=False)
-    assert streamed(data, copied) == data
+    try:
+        assert streamed(data, copied) == data
+    except BodyError as error:
+        assert "which some clients leave out" in str(error)
     assert final(data)["output"] == body["output"]
 
 
@@ -132,7 +135,11 @@ def test_every_string_of_a_stream_is_in_what_hooks_are_shown(body: Json) -> None
         shown.append(response)
         return response
 
-    streamed(sse(response_events(body), counted=False), see)
+    try:
+        streamed(sse(response_events(body), counted=False), see)
+    except BodyError as error:  # an item that clients may not know stands between two messages
+        assert "which some clients leave out" in str(error)
+        return
     seen = "\n".join(text for response in shown for text in strings_in(response))
     assert set(re.findall(r"<\d+>", json.dumps({**body, "output_text": ""}))) <= set(
         re.findall(r"<\d+>", seen)
