@@ -1,6 +1,7 @@
 """Concurrent hooks: the limit is never exceeded, none is forgotten, and sessions take turns."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,6 +49,25 @@ async def served(
     await asyncio.gather(*blockers, *tasks, return_exceptions=True)
     assert queue.free
     return [number for number in order if number >= 0]
+
+
+def test_the_time_to_leave_does_not_depend_on_how_many_wait() -> None:
+    """Four times as many may take eight times as long; if each looked for its place, it would be 16 times."""
+
+    async def seconds(runs: int) -> float:
+        queue = FairQueue(0)
+        tasks = [asyncio.create_task(queue.acquire("a session")) for _ in range(runs)]
+        await asyncio.sleep(0)
+        for task in reversed(tasks):
+            task.cancel()
+        begin = time.process_time()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert queue.waiting == 0
+        return time.process_time() - begin
+
+    asyncio.run(seconds(1000))
+    # Of a machine that is busy with something else the best of a few tells.
+    assert any(asyncio.run(seconds(8000)) < 8 * asyncio.run(seconds(2000)) for _ in range(3))
 
 
 SESSIONS = st.lists(st.sampled_from("abc"), max_size=12)
