@@ -133,6 +133,20 @@ def inflate(data: bytes, coding: str, limit: int) -> bytes:
     return inflation.data
 
 
+def test_a_refused_body_is_freed_at_once() -> None:
+    """A cycle of references would be kept until millions of other objects have been created."""
+    gc.disable()
+    try:
+        inflation = Inflation(gzip.compress(b" " * 2_000_000), "gzip", 1_000_000)
+        with pytest.raises(ApiError):
+            list(iter(inflation.advance, False))
+        kept = weakref.ref(inflation)
+        del inflation
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
 def test_inflating_stops_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     packed, counting = gzip.compress(bytes(300 * MIB), 1), _Counting()
     monkeypatch.setattr(bodies.zlib, "decompressobj", counting)

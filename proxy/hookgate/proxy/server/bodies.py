@@ -145,7 +145,8 @@ class Inflation:
     def __init__(self, data: bytes, coding: str, limit: int) -> None:
         """Decompress `data`, which has this coding, to at most `limit` bytes."""
         self._coding, self._limit = coding, limit
-        self._rest, self._pieces = self._inflate(data), list[bytes]()
+        # It must not refer to this object: if it is not read to its end, both would be kept for a long time.
+        self._rest, self._pieces = _inflate(data, coding), list[bytes]()
         self.size = 0
         """The number of bytes so far."""
         self.data = b""
@@ -174,18 +175,20 @@ class Inflation:
         self._pieces.clear()
         return False
 
-    def _inflate(self, data: bytes) -> Iterator[bytes]:
-        if not data:
-            return
-        stream = zlib.decompressobj(compression_window(data, self._coding))
-        for start in range(0, len(data), _INPUT_SLICE):
-            if stream.eof:
-                raise _invalid_body("data follows the end of the compressed stream")
-            yield from inflate_pieces(stream, data[start : start + _INPUT_SLICE])
-        if not stream.eof:
-            raise _invalid_body("the compressed stream is incomplete")
-        if stream.unused_data:
+
+def _inflate(data: bytes, coding: str) -> Iterator[bytes]:
+    """Yield the pieces of a decompressed body. Raises ApiError (400), or zlib.error."""
+    if not data:
+        return
+    stream = zlib.decompressobj(compression_window(data, coding))
+    for start in range(0, len(data), _INPUT_SLICE):
+        if stream.eof:
             raise _invalid_body("data follows the end of the compressed stream")
+        yield from inflate_pieces(stream, data[start : start + _INPUT_SLICE])
+    if not stream.eof:
+        raise _invalid_body("the compressed stream is incomplete")
+    if stream.unused_data:
+        raise _invalid_body("data follows the end of the compressed stream")
 
 
 def inflate_pieces(stream: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
