@@ -63,11 +63,11 @@ async def test_a_silence_is_set_shown_ended_and_on_record(tmp_path: Path) -> Non
 
 async def test_the_list_shows_what_fires_with_printable_names(tmp_path: Path) -> None:
     configured(tmp_path, ops="https://ops.example/")
-    table = AlertTable(open_alerts(None, tmp_path))
-    assert table.take_lease("g", 0, 1)
+    table = AlertTable(open_alerts(None, tmp_path), "g")
+    assert table.take_lease(1)
     firing = Firing(AlertId("denials", ("curl\x1b[2J",), 100), 1_777_672_800_000, 1234.0)
     gone = Firing(AlertId("removed", (), 80), 1_777_672_800_000, 1.0)
-    assert table.apply("g", {}, 0, lambda *_: AlertChanges([firing, gone], [], []))
+    assert table.apply({}, 0, lambda *_: AlertChanges([firing, gone], [], []))
     table.close()
     lines = (await alerts(tmp_path, "list")).out.splitlines()
     assert lines[1].split() == [

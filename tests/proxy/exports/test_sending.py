@@ -276,7 +276,7 @@ async def test_a_clock_that_is_set_back_keeps_nobody_from_sending(
     with closing(open_exports(None, tmp_path)) as database:
         assert ExportPositions(database, "siem", "gone").hold()
         before = time.time() - 3600
-        monkeypatch.setattr("hookgate.proxy.exports.positions.time.time", lambda: before)
+        monkeypatch.setattr("hookgate.proxy.store.leases.time.time", lambda: before)
         assert ExportPositions(database, "siem", "next").hold()
 
 

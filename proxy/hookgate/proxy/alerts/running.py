@@ -17,7 +17,7 @@ from hookgate.proxy.alerts.measuring import Measured, Meter
 from hookgate.proxy.alerts.receivers import Receiver, close_receivers, read_receivers
 from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.states import AlertChanges, AlertId, Firing, Message, advance, describe
-from hookgate.proxy.alerts.table import AlertTable, Delivery
+from hookgate.proxy.alerts.table import LEASE_SECONDS, AlertTable, Delivery
 from hookgate.proxy.audit.index.building import open_index
 from hookgate.proxy.config import AlertSettings
 from hookgate.proxy.errors import StoreError
@@ -32,8 +32,8 @@ _PAUSE = 5.0
 _SHARE = 20
 """An evaluation is followed by a pause of so many times the time that it took."""
 
-_LONGEST_PAUSE = 60.0
 _LEASE_SECONDS = 15.0
+_LONGEST_PAUSE = LEASE_SECONDS - _LEASE_SECONDS
 _MEASURING_SECONDS = 3.0
 """How long all rules may be measured; those that are left are measured first the next time."""
 
@@ -55,9 +55,9 @@ def _now() -> int:
 class Evaluator:
     """Evaluates the rules, in a thread."""
 
-    def __init__(self, rules: Sequence[EvaluatedRule], table: AlertTable, meter: Meter, holder: str) -> None:
+    def __init__(self, rules: Sequence[EvaluatedRule], table: AlertTable, meter: Meter) -> None:
         self._rules = [rule for rule in rules if rule.query is not None]
-        self._all, self._table, self._meter, self._holder = rules, table, meter, holder
+        self._all, self._table, self._meter = rules, table, meter
         self._sweep_at = 0.0
         self._problems: dict[str, str] = {}
         self.firing: dict[str, int] = {}
@@ -69,14 +69,13 @@ class Evaluator:
         Raises StoreError.
         """
         began, now = time.monotonic(), _now()
-        if not self._table.take_lease(self._holder, now, now + int(_LEASE_SECONDS * 1000)):
+        if not self._table.take_lease(_LEASE_SECONDS):
             self.firing = {}
             return None
         measured = self._measure(now, began + _MEASURING_SECONDS)
         pause = min(max(_PAUSE, _SHARE * (time.monotonic() - began)), _LONGEST_PAUSE)
         told = {rule.name: rule.receivers for rule in self._all}
         changes = self._table.apply(
-            self._holder,
             told,
             now,
             lambda firing, silenced, room: advance(
@@ -93,7 +92,7 @@ class Evaluator:
         if time.monotonic() > self._sweep_at:
             self._table.sweep(now)
             self._sweep_at = time.monotonic() + _SWEEP_SECONDS
-        self._table.take_lease(self._holder, now, _now() + int((pause + _LEASE_SECONDS) * 1000))
+        self._table.take_lease(pause + _LEASE_SECONDS)
         return pause
 
     def _measure(self, now: int, until: float) -> dict[str, Measured]:
@@ -331,13 +330,13 @@ async def open_alerting(
     async with AsyncExitStack() as stack:
         opened = ExitStack()
         stack.push_async_callback(asyncio.to_thread, opened.close)
-        table = AlertTable(await asyncio.to_thread(open_alerts, url, state))
+        holder = f"{gateway} {secrets.token_hex(8)}"
+        table = AlertTable(await asyncio.to_thread(open_alerts, url, state), holder)
         opened.callback(table.close)
         records = await asyncio.to_thread(open_audit, url, state, writes=False)
         opened.callback(records.close)
         index = await asyncio.to_thread(opened.enter_context, open_index(records, url, state))
-        holder = f"{gateway} {secrets.token_hex(8)}"
-        evaluator = Evaluator(rules, table, Meter(index), holder)
+        evaluator = Evaluator(rules, table, Meter(index))
         alerting = Alerting(rules, receivers, table, evaluator, gateway=gateway, trouble=trouble)
         task = asyncio.create_task(alerting.run())
         try:
@@ -347,4 +346,4 @@ async def open_alerting(
             await asyncio.gather(task, return_exceptions=True)
             await alerting.close()
             with suppress(StoreError):
-                await asyncio.to_thread(table.release_lease, holder)
+                await asyncio.to_thread(table.release_lease)

@@ -10,11 +10,15 @@ from sqlalchemy import Connection, and_, delete, distinct, func, insert, select,
 
 from hookgate.proxy.alerts.states import AlertChanges, AlertId, Firing, Message
 from hookgate.proxy.store.database import Database
-from hookgate.proxy.store.execution import StoredTable
+from hookgate.proxy.store.execution import StoredTable, failures_as_store_error
+from hookgate.proxy.store.leases import Lease
 from hookgate.proxy.store.models import alert_deliveries, alert_lease, alert_silences, alerts
 
 _EVALUATION = "evaluation"
 """The name of the lease."""
+
+LEASE_SECONDS = 75.0
+"""The longest time for which one gateway evaluates the rules without saying so again."""
 
 TOLD_PER_HOUR = 60
 """How many alerts of one rule may be told of in an hour; others are told of later, if they still fire."""
@@ -70,42 +74,37 @@ Advance = Callable[[list[Firing], Collection[str], Mapping[str, int]], AlertChan
 class AlertTable(StoredTable):
     """The state of alerts. Every method raises StoreError if the database cannot be used."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, holder: str = "") -> None:
+        """`holder` names this gateway, if it may evaluate the rules."""
         super().__init__(database, "alerts")
+        self._lease = Lease(database, alert_lease, _EVALUATION, holder, LEASE_SECONDS)
 
     # ---- who evaluates
 
-    def take_lease(self, holder: str, now: int, until: int) -> bool:
-        """Return whether this gateway evaluates the rules, which it then does until the given time."""
-        row = {"name": _EVALUATION, "holder": holder, "until": until}
-        found = self._select(select(alert_lease).where(alert_lease.c.name == _EVALUATION))
-        if not found:
-            return self._write(self._database.insert(alert_lease).on_conflict_do_nothing().values(row))
-        if found[0]["holder"] != holder and found[0]["until"] > now:
-            return False
-        same = and_(*(alert_lease.c[name] == value for name, value in found[0].items()))
-        return self._write(update(alert_lease).where(same).values(row))
+    def take_lease(self, seconds: float) -> bool:
+        """Return whether this gateway evaluates the rules, which it then does for so many seconds."""
+        with failures_as_store_error(self._subject):
+            return self._lease.take(seconds)
 
-    def release_lease(self, holder: str) -> None:
+    def release_lease(self) -> None:
         """Let another gateway evaluate the rules at once."""
-        self._write(update(alert_lease).where(alert_lease.c.holder == holder).values(until=0))
+        with failures_as_store_error(self._subject):
+            self._lease.release()
 
     # ---- states
 
     def apply(
-        self, holder: str, receivers: Mapping[str, Sequence[str]], now: int, step: Advance
+        self, receivers: Mapping[str, Sequence[str]], now: int, step: Advance
     ) -> AlertChanges | None:
         """Change alerts in one transaction. Returns None if another gateway has taken over meanwhile.
 
         Args:
-            holder: This gateway.
             receivers: The names of the receivers by rule.
             now: The time in milliseconds since 1970.
             step: Returns the changes.
         """
-        lease = select(alert_lease.c.holder).where(alert_lease.c.name == _EVALUATION).with_for_update()
         with self._transaction() as connection:
-            if connection.execute(lease).scalar() != holder:
+            if not self._lease.keep(connection):
                 return None
             silenced = connection.execute(select(alert_silences.c.rule).where(alert_silences.c.until > now))
             room = _room(connection, receivers, now)
