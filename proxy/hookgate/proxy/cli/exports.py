@@ -15,7 +15,7 @@ from hookgate.proxy.cli.terminal import print_table
 from hookgate.proxy.config import Config, ExportSettings, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import pluralize
-from hookgate.proxy.exports.documents import FORMATS, probe_document
+from hookgate.proxy.exports.documents import encoder_of, probe_document
 from hookgate.proxy.exports.receivers import Accepted, read_access
 from hookgate.proxy.exports.records import WriterRecords
 from hookgate.proxy.exports.states import ExportState, ExportStates
@@ -62,7 +62,7 @@ async def _test(config: Config, name: str) -> int:
     receiver = open_receiver(read_access({name: settings})[name])
     began = time.monotonic()
     try:
-        document = probe_document(name, socket.gethostname(), FORMATS[settings.format])
+        document = probe_document(name, socket.gethostname(), encoder_of(settings))
         answer: Any = await receiver.deliver([document])
     except (OSError, TimeoutError) as error:
         raise ValueError(
