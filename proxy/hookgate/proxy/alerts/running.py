@@ -154,7 +154,8 @@ class Alerting:
         self._delivers = False
         self._failing = False
         self._sending: dict[str, asyncio.Task[None]] = {}
-        self._direct: set[asyncio.Task[None]] = set()
+        self._direct: dict[str, asyncio.Task[None]] = {}
+        """By receiver, the last of the messages that are sent without the database, each after the one before."""
         self._told: dict[str, Message] = {}
         """The trouble that was told of without the database, by rule."""
         self._stored: dict[str, bool] = {}
@@ -176,9 +177,9 @@ class Alerting:
         """End what is being sent. Messages that are not delivered stay in the database."""
         if self._sending:  # what was delivered should be known to be
             await asyncio.wait(self._sending.values(), timeout=_GRACE_SECONDS)
-        for task in (*self._sending.values(), *self._direct):
+        for task in (*self._sending.values(), *self._direct.values()):
             task.cancel()
-        await asyncio.gather(*self._sending.values(), *self._direct, return_exceptions=True)
+        await asyncio.gather(*self._sending.values(), *self._direct.values(), return_exceptions=True)
         await close_receivers(self._receivers.values())
         await asyncio.to_thread(self._evaluating.shutdown)
         await asyncio.to_thread(self._threads.close)
@@ -287,17 +288,24 @@ class Alerting:
         """Send a message to its receivers without the database."""
         id_ = f"msg_{secrets.token_hex(12)}"
         for name in message.receivers:
-            task = asyncio.create_task(self._send_directly(self._receivers[name], message, id_))
-            self._direct.add(task)
-            task.add_done_callback(self._direct.discard)
+            before = self._direct.get(name)
+            self._direct[name] = asyncio.create_task(
+                self._send_directly(self._receivers[name], message, id_, before)
+            )
 
-    async def _send_directly(self, receiver: Receiver, message: Message, id_: str) -> None:
+    async def _send_directly(
+        self, receiver: Receiver, message: Message, id_: str, before: asyncio.Task[None] | None
+    ) -> None:
+        """Send a message once the one before it was delivered or given up, so that they arrive in order."""
+        if before is not None:
+            await before
         for tried in range(_DIRECT_TRIES):
+            if tried:
+                await asyncio.sleep(_PAUSE * 2 ** (tried - 1))
             result = await receiver.send(message, id_)
             self._count(receiver.name, result.error)
             if not result.error or result.final:
                 return
-            await asyncio.sleep(_PAUSE * 2**tried)
 
 
 async def _repeat(step: Callable[[], Awaitable[float]]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, distinct, func, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
-from hookgate.proxy.alerts.states import AlertChanges, AlertId, Firing, Message
+from hookgate.proxy.alerts.states import AlertChanges, AlertId, Firing, Message, Room, caller_of
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.execution import StoredTable, failures_as_store_error
 from hookgate.proxy.store.leases import Lease
@@ -19,9 +19,6 @@ _EVALUATION = "evaluation"
 
 LEASE_SECONDS = 75.0
 """The longest time for which one gateway evaluates the rules without saying so again."""
-
-TOLD_PER_HOUR = 60
-"""How many alerts of one rule may be told of in an hour; others are told of later, if they still fire."""
 
 MAX_WAITING = 500
 """How many messages may wait for one receiver before alerts are told of later."""
@@ -67,7 +64,7 @@ class Silence:
     by: str
 
 
-Advance = Callable[[list[Firing], Collection[str], Mapping[str, int]], AlertChanges]
+Advance = Callable[[list[Firing], Collection[str], Room], AlertChanges]
 """Returns how alerts change, from those that fire, silenced rules, and how many may be told of."""
 
 
@@ -260,16 +257,19 @@ def _deliveries(message: Message, now: int) -> Iterable[dict[str, Any]]:
         }
 
 
-def _room(connection: Connection, receivers: Mapping[str, Sequence[str]], now: int) -> dict[str, int]:
-    """Return how many more alerts of each rule may be told of."""
+def _room(connection: Connection, receivers: Mapping[str, Sequence[str]], now: int) -> Room:
+    """Return how many more alerts may be told of."""
     columns = alert_deliveries.c
-    recent = select(columns.rule, func.count(distinct(columns.message)).label("told")).where(
+    recent = select(func.max(columns.document).label("document")).where(
         columns.created >= now - _HOUR, columns.state == "firing"
     )
-    told = {row.rule: row.told for row in connection.execute(recent.group_by(columns.rule))}
+    told = [
+        Message.from_json(document) for document in connection.execute(recent.group_by(columns.message)).scalars()
+    ]
     waiting = select(columns.receiver, func.count().label("waiting")).where(columns.due.is_not(None))
     full = {row.receiver: row.waiting for row in connection.execute(waiting.group_by(columns.receiver))}
-    return {
-        rule: min([TOLD_PER_HOUR - told.get(rule, 0), *(MAX_WAITING - full.get(each, 0) for each in names)])
+    by_rule = {
+        rule: min((MAX_WAITING - full.get(each, 0) for each in names), default=MAX_WAITING)
         for rule, names in receivers.items()
     }
+    return Room(by_rule, (caller_of(each.rule, each.group) for each in told))
