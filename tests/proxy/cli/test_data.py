@@ -30,8 +30,8 @@ from hookgate.proxy.sessions.memory import HookEffect
 from hookgate.proxy.sessions.sessions import OpenSession, SessionState
 from hookgate.proxy.sessions.shared import SharedSessions
 from hookgate.proxy.sessions.table import open_session_store
-from hookgate.proxy.store.counters import SqlCounters
 from hookgate.proxy.store import StoreError
+from hookgate.proxy.store.counters import SqlCounters
 from hookgate.proxy.store.database import open_alerts, open_database
 from hookgate.proxy.store.interactions import InteractionTable, StoredInteraction
 

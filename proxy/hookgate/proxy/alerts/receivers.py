@@ -87,11 +87,13 @@ def read_receivers(settings: AlertSettings) -> dict[str, Receiver]:
     problems: list[str] = []
     for number, each in enumerate(settings.receivers):
         place = f"alerts.receivers[{number}]"
-        url = _read(each.url, each.url_file, webhook_url, f"{place}.url_file", problems) or PAGERDUTY
+        url = _read(each.url, each.url_file, webhook_url, f"{place}.url_file", problems)
         secret = _read(each.secret, each.secret_file, str, f"{place}.secret_file", problems)
+        if url is None or secret is None:
+            continue
         try:
-            _check_scheme(each, url)
-            receivers[each.name] = Receiver(each.name, each.type, url, secret)
+            _check_scheme(each, url or PAGERDUTY)
+            receivers[each.name] = Receiver(each.name, each.type, url or PAGERDUTY, secret)
         except ValueError as error:
             problems.append(f"{place}: {error}")
     if problems:
@@ -101,15 +103,15 @@ def read_receivers(settings: AlertSettings) -> dict[str, Receiver]:
 
 def _read(
     value: SecretStr | None, file: Path | None, check: Callable[[str], str], place: str, problems: list[str]
-) -> str:
-    """Return a secret of the settings or of a file, and note what is wrong with the file."""
+) -> str | None:
+    """Return a secret of the settings or of a file. Of a file that cannot be read, note that; return None."""
     if file is None:
         return value.get_secret_value() if value else ""
     try:
         return read_secret(file, check)
     except ValueError as error:
         problems.append(f"{place}: {error}")
-        return ""
+        return None
 
 
 def _check_scheme(receiver: AlertReceiver, url: str) -> None:

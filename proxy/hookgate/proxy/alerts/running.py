@@ -155,7 +155,7 @@ class Alerting:
         self._failing = False
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._direct: dict[str, asyncio.Task[None]] = {}
-        """By receiver, the last of the messages that are sent without the database, each after the one before."""
+        """The last message to each receiver without the database, which waits for the one before it."""
         self._told: dict[str, Message] = {}
         """The trouble that was told of without the database, by rule."""
         self._stored: dict[str, bool] = {}

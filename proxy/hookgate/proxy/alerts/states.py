@@ -23,7 +23,7 @@ TROUBLE_MILLISECONDS = 600_000
 """How long trouble of a gateway counts that the gateway has not confirmed: it may have died."""
 
 MAX_ALERTS = 100
-"""The alerts of one rule and caller that fire at once. Clients may invent groups, such as agents or sessions."""
+"""The alerts of one rule and caller that fire at once. Clients may invent groups, such as sessions."""
 
 TOLD_PER_HOUR = 60
 """How many alerts of one rule and caller are told of in an hour; others later, if they still fire."""

@@ -90,9 +90,7 @@ class AlertTable(StoredTable):
 
     # ---- states
 
-    def apply(
-        self, receivers: Mapping[str, Sequence[str]], now: int, step: Advance
-    ) -> AlertChanges | None:
+    def apply(self, receivers: Mapping[str, Sequence[str]], now: int, step: Advance) -> AlertChanges | None:
         """Change alerts in one transaction. Returns None if another gateway has taken over meanwhile.
 
         Args:
@@ -264,7 +262,8 @@ def _room(connection: Connection, receivers: Mapping[str, Sequence[str]], now: i
         columns.created >= now - _HOUR, columns.state == "firing"
     )
     told = [
-        Message.from_json(document) for document in connection.execute(recent.group_by(columns.message)).scalars()
+        Message.from_json(document)
+        for document in connection.execute(recent.group_by(columns.message)).scalars()
     ]
     waiting = select(columns.receiver, func.count().label("waiting")).where(columns.due.is_not(None))
     full = {row.receiver: row.waiting for row in connection.execute(waiting.group_by(columns.receiver))}

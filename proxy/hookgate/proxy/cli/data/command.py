@@ -58,7 +58,10 @@ async def run_data(given: argparse.Namespace) -> int:
                 data.save_journals()
             elif journals := data.journals():
                 where = f"{pluralize(journals, 'journal')} in {state / FOLDER}"
-                print(f"hookgate: without the records in {where}, which a gateway moves to the database", file=sys.stderr)
+                print(
+                    f"hookgate: without the records in {where}, which a gateway moves to the database",
+                    file=sys.stderr,
+                )
             person = data.person(given.person)
             kinds = data.kinds(person)
             match given.data_command:
