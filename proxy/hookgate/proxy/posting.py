@@ -29,14 +29,14 @@ class PostClient:
     """A client of one receiver."""
 
     def __init__(self, seconds: float, tls: ssl.SSLContext | None = None) -> None:
-        """`seconds` is how long a request may take; `tls` is the context for TLS, by default the usual one."""
+        """`seconds` is how long a request may take; `tls` is the context for TLS."""
         self._seconds, self._tls = seconds, tls
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, url: URL, body: bytes, headers: Mapping[str, str], size: int = 0) -> PostAnswer:
         """Post a body, and return the answer with up to `size` bytes of its body.
 
-        Raises OSError or TimeoutError without an answer. Messages contain nothing of what was sent or received.
+        Raises OSError or TimeoutError without an answer; messages contain nothing of what was sent.
         """
         try:
             request = self._client_session().post(url, data=body, headers=headers, allow_redirects=False)

@@ -237,6 +237,10 @@ def files_in(folder: Path) -> list[Path]:
     return [*folder.rglob("*.jsonl")]
 
 
+def journals_in(folder: Path) -> list[Path]:
+    return [*folder.glob("*/*.journal")]
+
+
 def bytes_of_audit(state: Path) -> bytes:
     return b"".join(file.read_bytes() for file in state.glob("audit.db*"))
 
@@ -355,7 +359,7 @@ def test_content_whose_removal_was_rolled_back_is_not_counted(
 async def test_a_search_writes_nothing_and_says_what_it_has_not_searched(tmp_path: Path) -> None:
     with open_ledger(None, tmp_path, None, 1) as (ledger, _):
         ledger.write(entries_of(record_of()))
-        journal = next(tmp_path.glob("*/*.journal"))
+        [journal] = journals_in(tmp_path)
         left = journal.read_bytes()
         ended = await data("find", "--person", "alice", state=tmp_path, url=None, code=1)
         assert f"without the records in 1 journal in {journal.parent}" in ended.err

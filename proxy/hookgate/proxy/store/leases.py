@@ -1,6 +1,7 @@
 """Leases: which of several processes does something that only one of them may do at a time.
 
-A process takes a lease for some seconds, and again before these are over. If it dies, another one takes it then.
+A process takes a lease for some seconds, and again before these are over. If it dies, another one takes it
+then.
 """
 
 import time
