@@ -30,6 +30,7 @@ from hookgate.proxy.observe.tracing import open_tracing
 from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
+from hookgate.proxy.replay.trying import HookTrials
 from hookgate.proxy.server.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.server.listener import CLIENTS, accepting, bind_listeners, url_of
 from hookgate.proxy.server.tls import Certificate
@@ -145,6 +146,7 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
                 record=None if admin.audit is None else admin.audit.record_change,
                 readiness=admin.readiness,
                 sessions=gateway.sessions,
+                try_hooks=HookTrials(reloader, sources.state, parts.prices, parts.access_tokens).run,
             ) as admin.panel,
             serve_on(gateway.handle, *address, parts.limits, certificate) as url,
         ):

@@ -44,6 +44,7 @@ export async function showCall({ parts: [id], person }) {
       ...acts(call, person),
       section("Hooks", call.hooks?.length ? table("What each hook did", HOOKS, call.hooks) : note("No hook ran for this call.")),
       ...findings(call.hooks ?? []),
+      ...(told.content ? [trial(call)] : []),
       told.content ? content(told.content, call.upstream_requests) : section("Content", note(person.role === "viewer"
         ? "Viewers do not see the content of calls, nor the reasons of denials."
         : "The content of this call is not stored. Set audit.content to redacted or full to store it; it is off by default.")),
@@ -72,6 +73,39 @@ function acts(call, person) {
   return [section("Act", el("div", { class: "buttons" }, acts.map(([title, path, body, text]) =>
     el("button", { type: "button", on: { click: () => asked(title, text, () => act(path, body)) } }, title))), result,
   note("Each of these is recorded with who did it."))];
+}
+
+const TRIED = [
+  { title: "Event", brief: true, cell: (hook) => hook.event },
+  { title: "Hook", brief: true, cell: (hook) => el("strong", {}, hook.hook) },
+  { title: "Recorded", wide: true, cell: (hook) => hook.was ?? "did not run" },
+  { title: "Now", wide: true, cell: (hook) => (hook.now === hook.was ? hook.now : el("strong", {}, hook.now ?? "does not run")) },
+];
+
+/** Return a form that runs the hooks in force on the stored content, and shows what they decide now. */
+function trial(call) {
+  const hook = el("input", { id: "try-hook", name: "hook", placeholder: "all hooks", autocomplete: "off" });
+  const button = el("button", {}, "Run hooks");
+  const result = el("div", { class: "result", role: "status" });
+  const run = async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    const body = { id: call.receipt, ...(hook.value.trim() ? { hook: hook.value.trim() } : {}) };
+    const found = await post("hooks/try", body).catch((failure) => failure);
+    button.disabled = false;
+    fill(result, ...(found instanceof Error ? [el("div", { class: "message error" }, el("p", {}, found.message))] : tried(found)));
+  };
+  return section("Try hooks", el("form", { class: "buttons", on: { submit: run } }, el("label", { for: "try-hook" }, "Only the hook"), hook, button), result,
+    note("Runs the hooks in force on the stored content, without its session: limits count from zero. This is recorded with who did it."));
+}
+
+function tried({ outcome, hooks, reasons: told, masked }) {
+  return [
+    el("p", {}, "Recorded: ", badge(outcome.was), " Now: ", badge(outcome.now)),
+    hooks.length ? table("What each hook decided, and decides now", TRIED, hooks) : note("No hook runs for this call."),
+    reasons(told),
+    masked ? note("Hooks saw more of this call than is stored, so decisions may differ for that reason.") : null,
+  ].flat().filter(Boolean);
 }
 
 /** Ask before something is done. `go` is called if the user agrees. */
