@@ -8,14 +8,13 @@ from alembic import context
 
 from hookgate.proxy.store.models import NEWEST, metadata
 
-
 _began = time.monotonic()
 
 
 def _tell(ctx: Any, step: Any, heads: Any, run_args: Any) -> None:
-    """Print each step if stderr is a terminal, and how long all have taken. The parameter names are alembic's.
+    """Print each step if stderr is a terminal, and how long all have taken. Alembic names the parameters.
 
-    How long the next one takes is not known: a step is few statements, of which a database tells no progress.
+    How long the next one takes is not known: a database tells no progress of the few statements in it.
     """
     if sys.stderr.isatty():
         done = f"step {int(step.up_revision_id)} of {int(NEWEST)}, {time.monotonic() - _began:.0f} s"
