@@ -4,8 +4,9 @@ import { get, post } from "./api.js";
 import { content } from "./content.js";
 import { el, fill, svg } from "./dom.js";
 import { bytes, count, ms, when } from "./format.js";
-import { badge, facts, heading, note, section, sessionLink } from "./parts.js";
+import { badge, facts, heading, note, reasons, section, sessionLink } from "./parts.js";
 import { table } from "./table.js";
+import { trial } from "./trial.js";
 
 const HOOKS = [
   { title: "Event", brief: true, cell: (hook) => hook.event },
@@ -75,39 +76,6 @@ function acts(call, person) {
   note("Each of these is recorded with who did it."))];
 }
 
-const TRIED = [
-  { title: "Event", brief: true, cell: (hook) => hook.event },
-  { title: "Hook", brief: true, cell: (hook) => el("strong", {}, hook.hook) },
-  { title: "Recorded", wide: true, cell: (hook) => hook.was ?? "did not run" },
-  { title: "Now", wide: true, cell: (hook) => (hook.now === hook.was ? hook.now : el("strong", {}, hook.now ?? "does not run")) },
-];
-
-/** Return a form that runs the hooks in force on the stored content, and shows what they decide now. */
-function trial(call) {
-  const hook = el("input", { id: "try-hook", name: "hook", placeholder: "all hooks", autocomplete: "off" });
-  const button = el("button", {}, "Run hooks");
-  const result = el("div", { class: "result", role: "status" });
-  const run = async (event) => {
-    event.preventDefault();
-    button.disabled = true;
-    const body = { id: call.receipt, ...(hook.value.trim() ? { hook: hook.value.trim() } : {}) };
-    const found = await post("hooks/try", body).catch((failure) => failure);
-    button.disabled = false;
-    fill(result, ...(found instanceof Error ? [el("div", { class: "message error" }, el("p", {}, found.message))] : tried(found)));
-  };
-  return section("Try hooks", el("form", { class: "buttons", on: { submit: run } }, el("label", { for: "try-hook" }, "Only the hook"), hook, button), result,
-    note("Runs the hooks in force on the stored content, without its session: limits count from zero. This is recorded with who did it."));
-}
-
-function tried({ outcome, hooks, reasons: told, masked }) {
-  return [
-    el("p", {}, "Recorded: ", badge(outcome.was), " Now: ", badge(outcome.now)),
-    hooks.length ? table("What each hook decided, and decides now", TRIED, hooks) : note("No hook runs for this call."),
-    reasons(told),
-    masked ? note("Hooks saw more of this call than is stored, so decisions may differ for that reason.") : null,
-  ].flat().filter(Boolean);
-}
-
 /** Ask before something is done. `go` is called if the user agrees. */
 function asked(title, text, go) {
   const dialog = el("dialog", { class: "card", "aria-labelledby": "ask-title", "aria-describedby": "ask-text" },
@@ -159,12 +127,6 @@ function receipt(call) {
     ["degraded hooks", call.degraded?.join(", ")],
     ...Object.entries(records).map(([name, record]) => [`audit record, ${name}`, el("code", {}, `${record.writer}/${record.seq} ${record.hash.slice(0, 16)}…`)]),
   ]);
-}
-
-function reasons(found) {
-  const told = Object.entries(found ?? {}).filter(([, text]) => text);
-  if (told.length === 0) return null;
-  return [el("h3", {}, "Reasons"), facts(told)];
 }
 
 /** Return what hooks kept from the agent: tool calls, and answers that the model had to replace. */
