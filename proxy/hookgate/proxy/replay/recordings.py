@@ -73,10 +73,10 @@ def read_export(path: Path, read: Callable[[int], None]) -> Iterator[CallStart |
 
     `read` is called with the size of each line in bytes.
     """
-    return read_records(_records(path, read))
+    return read_calls(_records(path, read))
 
 
-def read_records(records: Iterable[JsonObject]) -> Iterator[CallStart | RecordedCall]:
+def read_calls(records: Iterable[JsonObject]) -> Iterator[CallStart | RecordedCall]:
     """Yield the starts and ends of calls, and events, of records as an export has them."""
     starts: dict[str, CallStart] = {}
     for record in records:

@@ -15,7 +15,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import make_receipt
 from hookgate.proxy.observe.usage import Prices
 from hookgate.proxy.replay.comparing import decisions_by_rule
-from hookgate.proxy.replay.recordings import CallStart, RecordedCall, read_records
+from hookgate.proxy.replay.recordings import CallStart, RecordedCall, read_calls
 from hookgate.proxy.replay.replaying import Replay, ReplayClock, replaying_engine
 from hookgate.translator.fields import JsonObject
 
@@ -41,7 +41,7 @@ class HookTrials:
         """
         if detail.end is None:
             raise ApiError(409, "The call has not ended.")
-        recorded = [*read_records(_documents(detail))]
+        recorded = [*read_calls(_documents(detail))]
         if not any(each.stored if isinstance(each, CallStart) else each.request for each in recorded):
             raise ApiError(409, _NOT_STORED)
         configuration = self.reloader.current.configuration
