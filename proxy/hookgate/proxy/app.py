@@ -31,7 +31,7 @@ from hookgate.proxy.observe.tracing import open_tracing
 from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
-from hookgate.proxy.replay.trying import HookTrials
+from hookgate.proxy.replay.trials import HookTrials
 from hookgate.proxy.server.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.server.listener import CLIENTS, accepting, bind_listeners, url_of
 from hookgate.proxy.server.tls import Certificate

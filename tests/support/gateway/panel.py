@@ -22,7 +22,7 @@ from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import PushedPolicy
-from hookgate.proxy.replay.trying import HookTrials
+from hookgate.proxy.replay.trials import HookTrials
 from hookgate.proxy.store import Store
 from hookgate.proxy.upstream.access_tokens import PolicyTokens
 

@@ -1,22 +1,18 @@
 """Tries the hooks in force on the stored content of one call, for the panel."""
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from hookgate.hooks import Configuration, SettingsError
-from hookgate.hooks.engine_reloader import EngineReloader
-from hookgate.hooks.policy_environment import AccessTokens
+from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.settings.configuration import Group
-from hookgate.hooks.trust import TrustStore
 from hookgate.proxy.audit.reading import CallDetail
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import make_receipt
 from hookgate.proxy.observe.usage import Prices
 from hookgate.proxy.replay.comparing import decisions_by_rule
 from hookgate.proxy.replay.recordings import CallStart, RecordedCall, read_calls
-from hookgate.proxy.replay.replaying import Replay, ReplayClock, replaying_engine
+from hookgate.proxy.replay.replaying import Replay, ReplayClock
 from hookgate.translator.fields import JsonObject
 
 _SECONDS = 60.0
@@ -25,43 +21,34 @@ _SECONDS = 60.0
 _NOT_STORED = "The content of this call is not stored, so hooks cannot be run on it; set audit.content."
 
 
-@dataclass(frozen=True, slots=True)
-class HookTrials:
-    """Runs hooks on recorded calls, in engines of their own: no count of a limit and no session changes."""
+MakeEngine = Callable[[Configuration, ReplayClock], Engine]
+"""Makes an engine that counts in memory. Raises SettingsError."""
 
-    reloader: EngineReloader
-    state: Path
-    prices: Prices
-    access_tokens: AccessTokens
 
-    async def run(self, detail: CallDetail, hook: str) -> JsonObject:
-        """Run the hooks in force on a call, or only those with the name `hook`, unless it is empty.
+async def compare_call(
+    detail: CallDetail, configuration: Configuration, hook: str, make: MakeEngine, prices: Prices
+) -> JsonObject:
+    """Run the hooks of a configuration on a call, or only those with the name `hook`, unless it is empty.
 
-        Returns the outcomes, and what each hook decided then and now. Raises ApiError if it cannot be done.
-        """
-        if detail.end is None:
-            raise ApiError(409, "The call has not ended.")
-        recorded = [*read_calls(_documents(detail))]
-        if not any(each.stored if isinstance(each, CallStart) else each.request for each in recorded):
-            raise ApiError(409, _NOT_STORED)
-        configuration = self.reloader.current.configuration
-        if hook:
-            configuration = _only(configuration, hook)
-        clock = ReplayClock()
-        refusal = TrustStore(self.state).refusal
-        try:
-            engine = replaying_engine(
-                configuration, clock, self.prices, trust_check=refusal, access_tokens=self.access_tokens
-            )
-        except SettingsError as error:
-            raise ApiError(409, f"The hooks cannot be run: {error}") from None
-        try:
-            async with asyncio.timeout(_SECONDS):
-                return await _compared(Replay(engine, clock, self.prices), recorded, hook)
-        except TimeoutError:
-            raise ApiError(504, f"The hooks have not ended within {_SECONDS:g} seconds.") from None
-        finally:
-            await engine.close()
+    Returns the outcomes, and what each hook decided then and now. Raises ApiError if it cannot be done.
+    """
+    if detail.end is None:
+        raise ApiError(409, "The call has not ended.")
+    recorded = [*read_calls(_documents(detail))]
+    if not any(each.stored if isinstance(each, CallStart) else each.request for each in recorded):
+        raise ApiError(409, _NOT_STORED)
+    clock = ReplayClock()
+    try:
+        engine = make(_only(configuration, hook) if hook else configuration, clock)
+    except SettingsError as error:
+        raise ApiError(409, f"The hooks cannot be run: {error}") from None
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return await _compared(Replay(engine, clock, prices), recorded, hook)
+    except TimeoutError:
+        raise ApiError(504, f"The hooks have not ended within {_SECONDS:g} seconds.") from None
+    finally:
+        await engine.close()
 
 
 def _documents(detail: CallDetail) -> Iterator[JsonObject]:

@@ -28,7 +28,7 @@ from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
-from hookgate.proxy.replay.trying import HookTrials
+from hookgate.proxy.replay.trials import HookTrials
 from hookgate.proxy.server.listener import CLIENTS, bind_listeners, url_of
 from hookgate.proxy.sessions.opening import open_sessions_of
 from hookgate.proxy.store import Store
