@@ -63,11 +63,17 @@ class HttpReceiver(ABC):
         return self._destination.path
 
     async def deliver(self, batch: Sequence[SentDocument]) -> Delivery:
-        """Send documents. Raises OSError or TimeoutError if the receiver cannot be reached."""
+        """Send documents. Raises TimeoutError if the receiver does not answer."""
         body = self.encode(batch)
         headers = {"content-type": self.content_type, **self.headers(batch, body)}
         url = URL(self._destination.origin + self.path, encoded=True)
-        return self._read(batch, await self._client.post(url, body, headers, _LONGEST_ANSWER))
+        try:
+            answer = await self._client.post(url, body, headers, _LONGEST_ANSWER)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            return Unavailable(f"it {error}")
+        return self._read(batch, answer)
 
     async def close(self) -> None:
         """Close its connections."""
