@@ -1,6 +1,10 @@
 """The page about alerts: its rules fire for what they are about, and its code verifies what is sent."""
 
+import asyncio
 import json
+import re
+import subprocess
+import sys
 import time
 import tomllib
 from pathlib import Path
@@ -9,6 +13,7 @@ from typing import Any
 import pytest
 from support.gateway.audits import entries_of, record_of
 from support.gateway.indexed import indexed_audit
+from support.operating.export_receivers import free_port
 from support.operating.receivers import SECRET
 from support.pages import ALL_BLOCKS
 from support.places import PROJECT
@@ -16,9 +21,10 @@ from support.places import PROJECT
 from hookgate.hooks import SessionContext
 from hookgate.proxy.alerts.formats import json_request
 from hookgate.proxy.alerts.measuring import Meter
-from hookgate.proxy.alerts.receivers import read_receivers
+from hookgate.proxy.alerts.receivers import Receiver, read_receivers
 from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
-from hookgate.proxy.alerts.states import Firing, advance
+from hookgate.proxy.alerts.showing import test_messages as messages_of_a_test
+from hookgate.proxy.alerts.states import Firing, Room, advance
 from hookgate.proxy.config import AlertSettings, Config, read_config
 from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.observe.record import HookTally
@@ -69,7 +75,7 @@ CAUSES: dict[str, tuple[int, dict[str, Any]]] = {
 
 
 def fired(rule: EvaluatedRule, meter: Meter, now: int) -> list[Firing]:
-    room = {rule.name: 60}
+    room = Room({rule.name: 60})
     return advance([], [rule], {rule.name: meter.measure(rule, now)}, now, room=room).stored
 
 
@@ -117,6 +123,40 @@ def test_the_code_of_the_page_verifies_what_is_sent(tmp_path: Path) -> None:
     shown, sent = JSON.value, json.loads(body)
     assert shown.keys() == sent.keys()
     assert shown["data"].keys() == sent["data"].keys()
+
+
+def test_the_receiver_of_the_page_prints_what_the_test_of_the_page_sends(tmp_path: Path) -> None:
+    port = str(free_port())
+    page = (PROJECT / "docs" / "alerts.md").read_text()
+    [code] = re.findall(r"python3 -c '(.*?)'", page, re.DOTALL)
+    (tmp_path / "alerts.secret").write_text(SECRET)
+    (tmp_path / "hookgate.toml").write_text(TOML.text.replace("9900", port))
+    receiver = subprocess.Popen(
+        [sys.executable, "-c", code.replace("\n    ", "\n").replace("9900", port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        receivers = read_receivers(read_config({"config": tmp_path / "hookgate.toml"}, {}).config.alerts)
+        assert asyncio.run(delivered(receivers["ops"])) == ""
+        assert receiver.stdout
+        assert json.loads(receiver.stdout.readline())["type"] == "alert.test"
+    finally:
+        receiver.kill()
+        receiver.communicate()
+
+
+async def delivered(receiver: Receiver) -> str:
+    """Send a test, which is tried again until the receiver has started."""
+    try:
+        for _ in range(200):
+            result = await receiver.send(messages_of_a_test("ops")[0], "msg_1")
+            if not result.error:
+                break
+            await asyncio.sleep(0.05)
+        return result.error
+    finally:
+        await receiver.close()
 
 
 def test_the_schema_knows_the_example() -> None:

@@ -382,6 +382,26 @@ async def test_an_admin_acts_on_a_call(browser: Browser, tmp_path: Path) -> None
             await expect(page.get_by_role("dialog")).to_contain_text("binds all gateways")
 
 
+@pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 1600)])
+async def test_hooks_are_tried_on_a_call(
+    browser: Browser, scheme: Scheme, width: int, tmp_path: Path
+) -> None:
+    async with panel_gateway(tmp_path, HOOKS, audit=KEPT) as gateway:
+        receipt = (await called(gateway)).headers["x-hookgate-receipt"]
+        denying = {"type": "builtin", "name": "strict", "builtin": "models", "options": {"deny": ["*"]}}
+        write_settings(tmp_path, {"BeforeModel": [denying]})
+        await gateway.reloader.reload()
+        async with browsing(browser, gateway.link, width=width, scheme=scheme) as page:
+            await go(page, f"#/calls/{receipt}")
+            await page.get_by_role("button", name="Run hooks").click()
+            row = page.get_by_role("table", name="What each hook decided, and decides now")
+            await expect(row).to_contain_text("strict")
+            await expect(row).to_contain_text("deny")
+            await page.evaluate("scrollTo(0, 0)")  # the bar would lie over other buttons
+            assert await violations(page) == []
+            assert await page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+
+
 async def test_content_stored_redacted_is_not_said_to_have_passed_unchanged(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -36,10 +36,10 @@ async def test_what_fires_is_shown_and_silenced(
     browser: Browser, scheme: Scheme, width: int, tmp_path: Path
 ) -> None:
     async with panel_gateway(tmp_path, alerts=ALERTS, audit={}) as gateway:
-        table = AlertTable(open_alerts(None, tmp_path / "state"))
-        assert table.take_lease("g", 0, 1)
+        table = AlertTable(open_alerts(None, tmp_path / "state"), "g")
+        assert table.take_lease(1)
         firing = Firing(AlertId("denials", ("<b>curl</b>",), 100), 1_777_672_800_000, 1234.0)
-        assert table.apply("g", {}, 0, lambda *_: AlertChanges([firing], [], []))
+        assert table.apply({}, 0, lambda *_: AlertChanges([firing], [], []))
         table.close()
         async with browsing(browser, gateway.link, width=width, scheme=scheme) as page:
             await go(page, "#/alerts")

@@ -18,6 +18,7 @@ from hookgate.hooks.runners.process import MAX_DESCRIPTORS, raised_descriptor_li
 from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import AdminListener, running_admin
 from hookgate.proxy.admin.panel import open_panel
+from hookgate.proxy.audit.earlier_use import EarlierUse
 from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.calls.gateway import Gateway
 from hookgate.proxy.config import Config, ConfigError, EffectiveConfig, LimitSettings, ListenSettings
@@ -30,6 +31,7 @@ from hookgate.proxy.observe.tracing import open_tracing
 from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
+from hookgate.proxy.replay.trials import HookTrials
 from hookgate.proxy.server.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.server.listener import CLIENTS, accepting, bind_listeners, url_of
 from hookgate.proxy.server.tls import Certificate
@@ -66,7 +68,14 @@ async def serve(effective: EffectiveConfig) -> None:
     async with Store(config.store, found.state) as store, contextlib.AsyncExitStack() as stack:
         sources, pushed = stack.enter_context(policy.open_pushed_policy(config, found))
         tokens = PolicyTokens(config.credentials)
-        reloader = policy.load_policy(sources, store=store, prices=prices, access_tokens=tokens)
+        begin_counts = None
+        if config.audit.enabled:
+            earlier = EarlierUse(store.url(), found.state)
+            stack.push_async_callback(asyncio.to_thread, earlier.close)
+            begin_counts = earlier.counters
+        reloader = policy.load_policy(
+            sources, store=store, prices=prices, access_tokens=tokens, begin_counts=begin_counts
+        )
         for_hooks = descriptors_of_hooks(reloader.current.configuration)
         limit = max(MAX_DESCRIPTORS, descriptors_for(config.limits, for_hooks))
         # Adopt the processes that hooks leave behind; hooks do not inherit the raised limit.
@@ -145,6 +154,7 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
                 record=None if admin.audit is None else admin.audit.record_change,
                 readiness=admin.readiness,
                 sessions=gateway.sessions,
+                try_hooks=HookTrials(reloader, sources.state, parts.prices, parts.access_tokens).run,
             ) as admin.panel,
             serve_on(gateway.handle, *address, parts.limits, certificate) as url,
         ):

@@ -24,13 +24,13 @@ async def test_a_service_that_is_not_there_cannot_be_reached() -> None:
     async with service(echo) as url:
         pass
     async with running(http(url)) as runner:
-        with pytest.raises(HookError, match=r"^cannot be reached: .*127\.0\.0\.1"):
+        with pytest.raises(HookError, match=r"^cannot be reached: 127\.0\.0\.1:\d+: Connection refused$"):
             await ask(runner)
 
 
 async def test_a_socket_that_is_not_there_cannot_be_reached(tmp_path: Path) -> None:
     async with running(http(f"unix:{tmp_path}/none.sock")) as runner:
-        with pytest.raises(HookError, match=r"^cannot be reached: .*none\.sock .*No such file or directory"):
+        with pytest.raises(HookError, match=r"^cannot be reached: .*none\.sock: No such file or directory$"):
             await ask(runner)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.gateway.keys import id_of, issue, key_table, revoke
+from support.gateway.loopback import write_settings
 from support.gateway.panel import BEARER, Paneled, panel_gateway
 from support.gateway.pushed import document, hook, policy_table
 from support.wire import UNARY, Answer, ask, post, prompt
@@ -219,3 +220,57 @@ async def test_a_change_that_cannot_be_recorded_is_not_made(
 
 def fails(_: int) -> None:
     raise OSError(28, "No space left on device")
+
+
+async def recorded_call(gateway: Paneled, text: str) -> str:
+    answer = await call(gateway, text)
+    return answer.headers["x-hookgate-receipt"]
+
+
+DENIES = {"BeforeModel": [hook("guard", "models", deny=["*"], reason="No models today.")]}
+
+
+@pytest.mark.parametrize("only", [{}, {"hook": "guard"}])
+async def test_hooks_are_tried_on_a_recorded_call(only: dict[str, str], tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, audit={"content": "full"}) as gateway:
+        receipt = await recorded_call(gateway, "hi")
+        write_settings(tmp_path, DENIES)
+        await gateway.reloader.reload()
+        tried = await act(gateway, "hooks/try", id=receipt, **only)
+    assert tried.status == 200, tried.body
+    assert tried.json["outcome"] == {"was": "answered", "now": "denied"}
+    [decided] = tried.json["hooks"]
+    assert decided == {"event": "BeforeModel", "hook": "guard", "was": None, "now": "deny"}
+    assert "No models today." in json.dumps(tried.json["reasons"])
+    [change] = [each for each in changes_in(tmp_path / "state") if each["change"] == "hooks.try"]
+    assert (change["by"], change["receipt"], change.get("hook")) == ("admin token", receipt, only.get("hook"))
+
+
+async def test_a_trial_changes_no_count_of_a_limit(tmp_path: Path) -> None:
+    limited = {
+        "BeforeModel": [hook("limits", "limits", rules=[{"per": "key", "window": "day", "requests": 2}])]
+    }
+    async with panel_gateway(tmp_path, limited, audit={"content": "full"}, store=True) as gateway:
+        receipt = await recorded_call(gateway, "hi")
+        for _ in range(3):
+            assert (await act(gateway, "hooks/try", id=receipt)).json["outcome"]["now"] == "answered"
+        assert (await call(gateway, "hi")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "body", "status", "said"),
+    [
+        ("off", {}, 409, "The content of this call is not stored"),
+        ("full", {"hook": "nobody"}, 404, "There is no hook 'nobody' that is on."),
+        ("full", {"id": "f" * 32}, 404, "There is no such call in the audit"),
+        ("full", {"id": "x"}, 400, "id: must be the ID of a call's receipt"),
+    ],
+)
+async def test_a_trial_that_is_not_possible_says_why(
+    content: str, body: dict[str, str], status: int, said: str, tmp_path: Path
+) -> None:
+    async with panel_gateway(tmp_path, audit={"content": content}) as gateway:
+        receipt = await recorded_call(gateway, "hi")
+        answer = await act(gateway, "hooks/try", **{"id": receipt, **body})
+    assert answer.status == status
+    assert said in answer.error["message"]

@@ -30,10 +30,10 @@ async def ask(gateway: Paneled, path: str, body: Any = None) -> tuple[int, Any]:
 
 def fire(state: Path) -> None:
     """Store an alert that fires, as the gateway that evaluates the rules does."""
-    table = AlertTable(open_alerts(None, state))
-    assert table.take_lease("g", 0, 1)
+    table = AlertTable(open_alerts(None, state), "g")
+    assert table.take_lease(1)
     firing = Firing(AlertId("denials", ("web",), 100), 1_777_672_800_000, 7.0)
-    assert table.apply("g", {}, 0, lambda *_: AlertChanges([firing], [], []))
+    assert table.apply({}, 0, lambda *_: AlertChanges([firing], [], []))
     table.close()
 
 

@@ -136,7 +136,7 @@ def test_a_summary_is_one_line_with_printable_names() -> None:
         ({"group": {}}, "denials: 23 calls within 1m, more than 20."),
         (
             {"group": {"team": ""}, "count": "cost", "value": 1234.567, "level": 80, "within": "month"},
-            "denials: 1,234.57 cost of team none this month, more than 80 percent of the limit, 20.",
+            "denials: 1,234.57 cost of no team this month, more than 80 percent of the limit, 20.",
         ),
         (
             {"group": {"gateway": "g1"}, "count": "trouble", "within": "", "query": ""},

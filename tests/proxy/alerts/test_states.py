@@ -11,12 +11,16 @@ from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.states import (
     CALM_MILLISECONDS,
     MAX_ALERTS,
+    TOLD_PER_HOUR,
     TROUBLE_MILLISECONDS,
     AlertChanges,
     AlertId,
+    Caller,
     Firing,
     Message,
+    Room,
     advance,
+    caller_of,
     describe,
 )
 from hookgate.proxy.config import AlertSettings
@@ -50,6 +54,7 @@ class Told:
         self.rules, self.now = rules, 1_000_000
         self.firing: dict[AlertId, Firing] = {}
         self.messages: list[Message] = []
+        self.told_of: list[Caller] = []
 
     def measure(
         self,
@@ -69,7 +74,7 @@ class Told:
             measured,
             self.now,
             silenced=names if silent else (),
-            room=dict.fromkeys(names, room),
+            room=Room(dict.fromkeys(names, room), self.told_of),
         )
         self.firing |= {each.id: each for each in changes.stored}
         for id_ in changes.ended:
@@ -185,13 +190,31 @@ def test_no_more_is_told_than_there_is_room_for() -> None:
 
 
 def test_clients_that_invent_groups_cannot_fill_the_database() -> None:
-    told = Told(DENIALS)
+    told = Told(rules_of({"name": "denials", "over": 10, "within": "1m", "by": "agent"}))
     for round_ in range(5):
         told.measure({(f"{round_}-{number}",): 11.0 for number in range(100)}, complete=False)
-    assert len(told.firing) == len(told.messages) + 40 == MAX_ALERTS
+    assert len(told.firing) == MAX_ALERTS
     told.measure({})
     told.measure({}, after=60_000)
     assert told.firing == {}
+
+
+def test_a_caller_that_invents_groups_silences_no_other() -> None:
+    told = Told(rules_of({"name": "denials", "over": 10, "within": "1m", "by": "team,agent"}))
+    invented = {("loud", f"agent {number}"): 11.0 for number in range(200)}
+    told.measure(invented, room=500)
+    assert len(told.messages) == TOLD_PER_HOUR
+    told.told_of = [caller_of(each.rule, each.group) for each in told.messages]
+    told.measure({**invented, ("web", "curl"): 11.0}, room=500)
+    assert [each.group for each in told.messages[TOLD_PER_HOUR:]] == [{"team": "web", "agent": "curl"}]
+
+
+def test_keys_without_a_name_are_one_caller() -> None:
+    """A client can send any number of them."""
+    told = Told(rules_of({"name": "denials", "over": 10, "within": "1m", "by": "key"}))
+    told.measure({**{(f"{number:024x}",): 11.0 for number in range(200)}, ("alice",): 11.0}, room=500)
+    names = [each.group["key"] for each in told.messages]
+    assert (len(names), names[-1]) == (TOLD_PER_HOUR + 1, "alice")
 
 
 def test_an_alert_whose_rule_was_removed_is_over_after_a_while() -> None:

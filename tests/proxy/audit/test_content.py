@@ -22,8 +22,8 @@ from hookgate.proxy.admin.call_content import hook_changes
 from hookgate.proxy.audit.content import Contents
 from hookgate.proxy.audit.reading import CallDetail
 from hookgate.proxy.audit.verifying import verify_lines
-from hookgate.proxy.cli.replay.recordings import CallStart, read_export
 from hookgate.proxy.config import Config, StreamSettings
+from hookgate.proxy.replay.recordings import CallStart, read_export
 
 EMAIL = "jane.doe@example.com"
 WORD = "project-falcon"

@@ -63,11 +63,11 @@ async def test_a_silence_is_set_shown_ended_and_on_record(tmp_path: Path) -> Non
 
 async def test_the_list_shows_what_fires_with_printable_names(tmp_path: Path) -> None:
     configured(tmp_path, ops="https://ops.example/")
-    table = AlertTable(open_alerts(None, tmp_path))
-    assert table.take_lease("g", 0, 1)
+    table = AlertTable(open_alerts(None, tmp_path), "g")
+    assert table.take_lease(1)
     firing = Firing(AlertId("denials", ("curl\x1b[2J",), 100), 1_777_672_800_000, 1234.0)
     gone = Firing(AlertId("removed", (), 80), 1_777_672_800_000, 1.0)
-    assert table.apply("g", {}, 0, lambda *_: AlertChanges([firing, gone], [], []))
+    assert table.apply({}, 0, lambda *_: AlertChanges([firing, gone], [], []))
     table.close()
     lines = (await alerts(tmp_path, "list")).out.splitlines()
     assert lines[1].split() == [
@@ -120,7 +120,27 @@ async def test_wrong_words_are_reported_with_the_remedy(
 
 async def test_without_receivers_there_is_nothing_to_test(tmp_path: Path) -> None:
     configured(tmp_path)
+    file = tmp_path / "hookgate.toml"
+    said = "describe one in [[alerts.receivers]], or name another file with --config"
+    assert (await alerts(tmp_path, "test")).complaint == f"hookgate: there are no receivers in {file}; {said}"
+
+
+async def test_without_a_configuration_commands_say_that_none_was_found(tmp_path: Path) -> None:
+    """Those who start their gateway with --config forget it here."""
+    env = {"HOOKGATE_CONFIG": "", "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    for words in (("alerts", "list"), ("alerts", "test"), ("alerts", "silence", "x", "--for", "1h")):
+        ended = await run(*words, "--state", str(tmp_path), env=env)
+        assert ended.complaint.endswith(": no hookgate.toml was found; name yours with --config")
+    ended = await run("exports", "list", "--state", str(tmp_path), env=env)
     assert (
-        "there are no receivers; describe one in [[alerts.receivers]]"
-        in (await alerts(tmp_path, "test")).complaint
+        ended.complaint
+        == "hookgate: there are no exports: no hookgate.toml was found; name yours with --config"
     )
+
+
+async def test_a_secret_that_is_missing_is_one_problem(tmp_path: Path) -> None:
+    file = configured(tmp_path, ops="https://ops.example/")
+    file.write_text(file.read_text().replace(f'secret = "{SECRET}"', 'secret_file = "none"'))
+    complaint = (await alerts(tmp_path, "test")).complaint
+    assert complaint.count("alerts.receivers") == 1
+    assert f"{tmp_path / 'none'}: does not exist; write the secret into it" in complaint

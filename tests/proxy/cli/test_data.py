@@ -2,27 +2,37 @@
 
 import json
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from support.gateway.audits import entries_of, ledger_in, opened, record_of, report_of
+from support.gateway.audits import entries_of, ledger_in, opened, reading, record_of, report_of
 from support.gateway.keys import id_of, issue
 from support.programs.program import COMMAND, Ended, run
 from support.programs.terminal import in_terminal
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.counters import LimitRule, counts_of
+from hookgate.proxy.alerts.rules import read_alert_rules
+from hookgate.proxy.alerts.states import AlertChanges, AlertId, Firing, describe
+from hookgate.proxy.alerts.table import AlertTable
+from hookgate.proxy.audit import erasing
 from hookgate.proxy.audit.entries import start_entry
+from hookgate.proxy.audit.index.building import open_index
+from hookgate.proxy.audit.ledger import Ledger, open_ledger
+from hookgate.proxy.cli.data.stored import TranscriptFiles
+from hookgate.proxy.cli.main import run_command
+from hookgate.proxy.config import AlertSettings
 from hookgate.proxy.sessions.memory import HookEffect
 from hookgate.proxy.sessions.sessions import OpenSession, SessionState
 from hookgate.proxy.sessions.shared import SharedSessions
 from hookgate.proxy.sessions.table import open_session_store
+from hookgate.proxy.store import StoreError
 from hookgate.proxy.store.counters import SqlCounters
-from hookgate.proxy.store.database import open_database
+from hookgate.proxy.store.database import open_alerts, open_database
 from hookgate.proxy.store.interactions import InteractionTable, StoredInteraction
 
 OTHERS = ("bob", "ALICE", "alice2")
@@ -227,6 +237,10 @@ def files_in(folder: Path) -> list[Path]:
     return [*folder.rglob("*.jsonl")]
 
 
+def journals_in(folder: Path) -> list[Path]:
+    return [*folder.glob("*/*.journal")]
+
+
 def bytes_of_audit(state: Path) -> bytes:
     return b"".join(file.read_bytes() for file in state.glob("audit.db*"))
 
@@ -274,6 +288,84 @@ async def test_a_running_gateway_reads_sessions_again(tmp_path: Path) -> None:
     finally:
         await store.close()
     assert (before.state.stopped, after.state.stopped) == ("enough", None)
+
+
+async def test_alerts_and_names_of_the_index_are_found_and_erased(tmp_path: Path, url: str | None) -> None:
+    """The index is made from the records, so its names stay as long as these."""
+    with opened(tmp_path, url) as database, ledger_in(database, tmp_path) as ledger:
+        ledger.write(entries_of(*(record_of(0, session=SessionContext("s", key=key)) for key in PEOPLE)))
+        with open_index(database, url, tmp_path) as index:
+            assert index.update(60)
+    rules = [{"name": "busy", "by": "key,agent", "over": 1, "within": "1m"}]
+    receivers = [{"name": "ops", "url": "http://127.0.0.1:1/", "secret": "whsec_" + "A" * 32}]
+    settings = AlertSettings.model_validate({"rules": rules, "receivers": receivers})
+    [rule] = read_alert_rules(settings)
+    table = AlertTable(open_alerts(url, tmp_path), "g")
+    fires = [Firing(AlertId("busy", (key, "owner: alice"), 100), 1, 2.0) for key in PEOPLE]
+    messages = [describe(rule, rule.levels[0], each, 1) for each in fires]
+    assert table.take_lease(1)
+    assert table.apply({}, 1, lambda *_: AlertChanges(fires, [], messages))
+    expected = {"alerts": 1, "alert_messages": 1, "index_names": 2, "records": 2}
+    assert await found("alice", tmp_path, url) == expected
+    await data("erase", "--person", "alice", "--yes", state=tmp_path, url=url)
+    assert await found("alice", tmp_path, url) == {"index_names": 2, "records": 2}
+    assert await found("bob", tmp_path, url) == expected
+    assert [each.id.subject[0] for each in table.firing()] == ["bob"]
+    table.close()
+
+
+PEOPLE = ("alice", "bob")
+
+
+class HalfErased(TranscriptFiles):
+    """Files of which the last one cannot be removed."""
+
+    def erase(self, ledger: Ledger | None) -> Iterator[int]:
+        yield from super().erase(ledger)
+        raise StoreError("the disk is gone")
+
+
+def test_what_was_erased_before_a_failure_is_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "transcripts" / "alice"
+    folder.mkdir(parents=True)
+    (folder / "s.jsonl").write_text("{}\n")
+    monkeypatch.setattr("hookgate.proxy.cli.data.stored.TranscriptFiles", HalfErased)
+    words = ["data", "erase", "--person", "alice", "--yes", "--state", str(tmp_path), "--config", "/dev/null"]
+    assert run_command(words) == 1
+    with reading(tmp_path) as reader:
+        [change] = [each.body for each in reader.changes_at([1])]
+    assert (change["change"], change["erased"]) == ("data.erase", {"transcripts": 1})
+
+
+def test_content_whose_removal_was_rolled_back_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasing, "_BATCH", 1)
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        start, end = entries_of(record_of())
+        ledger.write([start._replace(content={"a": 1}), end._replace(content={"b": 1})])
+        ledger.save()
+        removing = erasing.erase_content(ledger, [(1, 1), (1, 2)])
+        assert next(removing) == 1
+        monkeypatch.setattr(erasing, "content_removed", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            next(removing)
+    with closing(sqlite3.connect(tmp_path / "audit.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM audit_content").fetchone() == (1,)
+
+
+async def test_a_search_writes_nothing_and_says_what_it_has_not_searched(tmp_path: Path) -> None:
+    with open_ledger(None, tmp_path, None, 1) as (ledger, _):
+        ledger.write(entries_of(record_of()))
+        [journal] = journals_in(tmp_path)
+        left = journal.read_bytes()
+        ended = await data("find", "--person", "alice", state=tmp_path, url=None, code=1)
+        assert f"without the records in 1 journal in {journal.parent}" in ended.err
+        assert journal.read_bytes() == left
+    with closing(sqlite3.connect(tmp_path / "audit.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM audit_records").fetchone() == (0,)
 
 
 async def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:

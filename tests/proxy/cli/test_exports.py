@@ -92,9 +92,13 @@ async def test_a_test_sends_one_record_and_says_what_came_back(tmp_path: Path) -
 async def test_commands_without_an_export_or_an_audit_say_so(tmp_path: Path) -> None:
     (tmp_path / "none.toml").write_text("")
     ended = await exports("list", tmp_path / "none.toml")
-    assert "no exports are configured; describe one in [exports.NAME]" in ended.complaint
+    said = "describe one in [exports.NAME], or name another file with --config"
+    assert ended.complaint == f"hookgate: there are no exports in {tmp_path / 'none.toml'}; {said}"
     config = toml_of(tmp_path, siem=webhook(tmp_path, "http://127.0.0.1:1"))
-    assert "nothing was recorded in" in (await exports("list", config)).complaint
+    new = await exports("list", config)
+    assert (new.code, "no gateway has written records in" in new.err) == (0, True)
+    assert "siem: is not sent yet; restart the gateway: it reads its exports when it starts" in new.out
+    assert not (tmp_path / "state").exists()
 
 
 async def test_a_secret_that_is_missing_is_found_before_the_start(tmp_path: Path) -> None:

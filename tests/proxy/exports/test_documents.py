@@ -14,8 +14,9 @@ from support.gateway.audits import entries_of, ledger_in, opened, record_of
 from hookgate.proxy.audit.chain import Entry, audit_entry, interrupted_entry
 from hookgate.proxy.audit.jsonl import registration_line, stored_record_line
 from hookgate.proxy.audit.stored import registrations, walk_records
-from hookgate.proxy.exports.documents import FORMATS, documents_of, probe_document
-from hookgate.proxy.exports.ocsf import OCSF_VERSION
+from hookgate.proxy.config import ExportSettings
+from hookgate.proxy.exports.documents import audit_line, documents_of, encoder_of, probe_document
+from hookgate.proxy.exports.ocsf import OCSF_VERSION, ocsf_event
 from hookgate.proxy.exports.records import StoredEntry, WriterRecords
 
 
@@ -63,28 +64,45 @@ def test_a_line_is_that_of_an_export_of_the_audit(tmp_path: Path) -> None:
         with database.engine.begin() as connection:
             [registered] = registrations(connection)
     expected.insert(0, registration_line(registered.document))
-    assert [each.encoded + b"\n" for each in documents_of(sent, FORMATS["hookgate"])] == expected
+    assert [each.encoded + b"\n" for each in documents_of(sent, audit_line)] == expected
+
+
+def test_an_index_gets_content_as_one_string_whatever_keys_clients_choose(tmp_path: Path) -> None:
+    chosen = [{"args": {"id": 1}}, {"args": {"id": {"nested": []}}}]
+    entries = [
+        entry._replace(content=content)
+        for entry, content in zip(entries_of(record_of()), chosen, strict=True)
+    ]
+    sent = stored(tmp_path, entries, content=True)
+    to_index = encoder_of(ExportSettings(to="elastic+https://x/calls", content=True))
+    to_file = encoder_of(ExportSettings(to="s3://bucket", content=True))
+    for document, line, content in zip(
+        documents_of(sent[1:], to_index), documents_of(sent[1:], to_file), chosen, strict=True
+    ):
+        found = json.loads(document.encoded)
+        assert json.loads(found.pop("content")) == content
+        assert {**found, "content": content} == json.loads(line.encoded)
 
 
 def test_content_is_not_read_unless_it_is_asked_for(tmp_path: Path) -> None:
     entries = [entry._replace(content={"text": "hidden-word"}) for entry in entries_of(record_of())]
-    lines = documents_of(stored(tmp_path, entries), FORMATS["hookgate"])
+    lines = documents_of(stored(tmp_path, entries), audit_line)
     assert not any(b"hidden-word" in each.encoded for each in lines)
 
 
 def test_every_record_but_a_start_is_a_valid_event(tmp_path: Path) -> None:
     sent = stored(tmp_path, many_entries())
-    events = [json.loads(each.encoded) for each in documents_of(sent, FORMATS["ocsf"])]
+    events = [json.loads(each.encoded) for each in documents_of(sent, ocsf_event)]
     assert len(events) == sum(entry.type not in ("start", "writer") for entry in sent)
     problems = [error.message for event in events for error in schema().iter_errors(event)]
     assert problems == []
-    probe = json.loads(probe_document("siem", "host", FORMATS["ocsf"]).encoded)
+    probe = json.loads(probe_document("siem", "host", ocsf_event).encoded)
     assert [error.message for error in schema().iter_errors(probe)] == []
 
 
 def test_the_validator_finds_what_is_wrong(tmp_path: Path) -> None:
     [*_, end] = stored(tmp_path, entries_of(record_of()))
-    event = json.loads(FORMATS["ocsf"](end) or b"")
+    event = json.loads(ocsf_event(end) or b"")
     assert schema().is_valid(event)
     for change in ({"activity_id": 77}, {"actor": {}}, {"time": "now"}, {"ai_model": {"name": 1}}):
         assert not schema().is_valid({**event, **change}), change
@@ -99,7 +117,7 @@ def test_an_event_says_who_called_what_and_what_became_of_it(
 ) -> None:
     record = record_of(outcome=outcome)
     [*_, end] = stored(tmp_path, entries_of(record))
-    event = json.loads(FORMATS["ocsf"](end) or b"")
+    event = json.loads(ocsf_event(end) or b"")
     assert (event["status_id"], event["action_id"], event["disposition_id"]) == (status, action, disposition)
     assert event["actor"]["user"] == {"name": "alice", "groups": [{"name": "search"}]}
     assert event["actor"]["session"] == {"uid": f"{0:032x}"}

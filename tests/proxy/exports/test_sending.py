@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from sqlalchemy import update
 from support.gateway.audits import entries_of, ledger_in, opened, record_of
 from support.gateway.life import until
@@ -183,6 +184,19 @@ async def test_a_receiver_that_refuses_everything_loses_no_record(
     assert "accepts records again" in caplog.text
 
 
+async def test_records_that_a_collector_refuses_without_naming_them_are_counted(tmp_path: Path) -> None:
+    async def answer(request: web.BaseRequest) -> web.Response:
+        return web.json_response({"partialSuccess": {"rejectedLogRecords": 2, "errorMessage": "too old"}})
+
+    write(tmp_path, 1, 2)
+    async with serve_on(answer, "127.0.0.1", 0) as url:
+        settings = ExportSettings(to=f"otlp+{url}", interval=0.05, history=True)
+        async with sending(tmp_path, siem=settings) as senders:
+            await until(lambda: senders["siem"].results == {"delivered": 3, "refused": 2, "missed": 0})
+    [refused] = refused_in(tmp_path)
+    assert refused.reason == "2 of the 6 records from 0 to 5, but it is not said which: too old"
+
+
 async def test_a_receiver_that_is_slow_delays_no_other_export(tmp_path: Path) -> None:
     entered = asyncio.Event()
 
@@ -276,7 +290,7 @@ async def test_a_clock_that_is_set_back_keeps_nobody_from_sending(
     with closing(open_exports(None, tmp_path)) as database:
         assert ExportPositions(database, "siem", "gone").hold()
         before = time.time() - 3600
-        monkeypatch.setattr("hookgate.proxy.exports.positions.time.time", lambda: before)
+        monkeypatch.setattr("hookgate.proxy.store.leases.time.time", lambda: before)
         assert ExportPositions(database, "siem", "next").hold()
 
 

@@ -22,7 +22,9 @@ from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import PushedPolicy
+from hookgate.proxy.replay.trials import HookTrials
 from hookgate.proxy.store import Store
+from hookgate.proxy.upstream.access_tokens import PolicyTokens
 
 TOKEN = "a-token-of-some-length"  # noqa: S105  # of gateways that end with their tests
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -107,6 +109,9 @@ async def panel_gateway(
                 record=audit_trail.record_change if audit_trail else None,
                 readiness=operated.readiness,
                 sessions=gateway.sessions,
+                try_hooks=HookTrials(
+                    reloader, sources.state, read_prices(None), PolicyTokens(config.credentials)
+                ).run,
             ) as operated.panel,
             serve_on(gateway.handle, "127.0.0.1", 0) as url,
         ):

@@ -31,7 +31,7 @@ _COMMANDS = (
     "main",
     "policy",
     "receipts",
-    "replay.command",
+    "replay",
     "serve",
     "shim",
     "tools",

@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import re
+import socket
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from ipaddress import ip_address, ip_network
@@ -12,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import aiohttp
+from aiohttp.client_exceptions import UnixClientConnectorError
 from yarl import URL
 
 from hookgate.hooks.errors import HookError, HookUnavailableError, SettingsError, is_exhaustion
@@ -108,9 +111,9 @@ _CLOSED_BY_PEER = frozenset({errno.ECONNRESET, errno.EPIPE})
 class ServiceClient:
     """Posts JSON to the URLs of one service. Connections are kept; redirects are not followed."""
 
-    def __init__(self, headers: Mapping[str, str], socket: str = "") -> None:
-        """`headers` are sent with every request; `socket` is the path of a Unix socket, if it has one."""
-        self._socket, self._headers = socket, headers
+    def __init__(self, headers: Mapping[str, str], socket_path: str = "") -> None:
+        """`headers` are sent with every request; `socket_path` is that of a Unix socket, if it has one."""
+        self._socket, self._headers = socket_path, headers
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -136,7 +139,7 @@ class ServiceClient:
                 raise HookUnavailableError("no resources", message) from None
             if not isinstance(error, aiohttp.ClientError):
                 raise
-            raise HookError(_describe_error(error)) from None
+            raise HookError(describe_error(error)) from None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -219,10 +222,21 @@ def _closed_before_answering(error: aiohttp.ClientError) -> bool:
     return isinstance(error, aiohttp.ClientOSError) and error.errno in _CLOSED_BY_PEER
 
 
-def _describe_error(error: aiohttp.ClientError) -> str:
+def describe_error(error: aiohttp.ClientError) -> str:
     """Describe an error without aiohttp's message, which may contain the URL's query or the response."""
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot be reached: {error}"
+        return f"cannot be reached: {_describe_refusal(error)}"
     if isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError):
         return "closed the connection before its answer was complete"
     return f"answered with invalid HTTP: {type(error).__name__}"
+
+
+def _describe_refusal(error: aiohttp.ClientConnectorError) -> str:
+    """Say where no connection could be made, and why. aiohttp's text speaks of TLS even if there is none."""
+    place = error.path if isinstance(error, UnixClientConnectorError) else f"{error.host}:{error.port}"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"{place}: {error.certificate_error}"
+    cause = error.os_error
+    if isinstance(cause, ssl.SSLError | socket.gaierror) or cause.errno is None:
+        return f"{place}: {cause.strerror or cause}"
+    return f"{place}: {os.strerror(cause.errno)}"

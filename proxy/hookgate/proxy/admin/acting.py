@@ -3,13 +3,16 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hookgate.hooks import SessionContext, SettingsError
 from hookgate.hooks.settings.editing import TextChange, has_hook, with_allowed, with_disabled, with_mode
+from hookgate.proxy.admin.calls import Calls
 from hookgate.proxy.admin.roles import Person
+from hookgate.proxy.audit.reading import CallDetail
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.keys.table import KeyTable
+from hookgate.proxy.observe.record import CALL_ID
 from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.policy.table import PolicyRevision, StaleRevisionError
 from hookgate.proxy.sessions.sessions import Sessions, SessionState
@@ -37,9 +40,13 @@ PlanAction = Callable[[JsonObject, Person], Awaitable[Action]]
 """Returns what the body of a request asks somebody's change to be. Raises ApiError."""
 
 
+TryHooks = Callable[[CallDetail, str], Awaitable[JsonObject]]
+"""Runs the hooks in force, or those of a name, on a recorded call. Raises ApiError."""
+
+
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """What admins do. Each function plans a change, and changes nothing yet."""
+    """What people do. Each function plans a change, and changes nothing yet."""
 
     sessions: Sessions
     keys: KeyTable | None
@@ -47,6 +54,10 @@ class Actions:
     pushed: PushedPolicy | None
     check_policy: Callable[[str], None]
     """Raises SettingsError for a policy that this gateway could not use."""
+    calls: Calls
+    try_hooks: TryHooks
+    trying: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while hooks are tried: one call at a time, however many people ask."""
 
     def plans(self) -> dict[str, PlanAction]:
         """Return the routes with which changes are made."""
@@ -55,7 +66,25 @@ class Actions:
             "POST /api/sessions/stop": self._stop_session,
             "POST /api/policy/allow": self._allow_finding,
             "POST /api/policy/hook": self._set_hook,
+            "POST /api/hooks/try": self._try_hooks,
         }
+
+    async def _try_hooks(self, body: JsonObject, _: Person) -> Action:
+        call, hook = _text(body, "id"), _text(body, "hook") if body.get("hook") else ""
+        if not CALL_ID.fullmatch(call):
+            raise ApiError(400, "id: must be the ID of a call's receipt, 32 hexadecimal digits")
+        found = await asyncio.to_thread(self.calls.records, call)
+        if found is None:
+            raise ApiError(404, "There is no such call in the audit: its ID is unknown, or it is too old.")
+        detail = found
+
+        async def make() -> JsonObject:
+            if self.trying.locked():
+                raise ApiError(429, "Hooks are being tried on another call; wait until that has ended.")
+            async with self.trying:
+                return await self.try_hooks(detail, hook)
+
+        return Action("hooks.try", {"receipt": call, **({"hook": hook} if hook else {})}, make)
 
     async def _revoke_key(self, body: JsonObject, _: Person) -> Action:
         key_id, keys = _text(body, "id"), self.keys

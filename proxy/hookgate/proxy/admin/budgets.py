@@ -9,18 +9,11 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from hookgate.hooks.policies.counters import (
-    CountName,
-    LimitRule,
-    LimitsOptions,
-    read_count_key,
-    rule_id,
-    window_at,
-)
+from hookgate.hooks.policies.counters import CountName, LimitRule, read_count_key, window_at
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.settings import Hook
-from hookgate.hooks.settings.configs import BuiltinConfig
 from hookgate.proxy.keys.table import KeyTable
+from hookgate.proxy.policy.limit_rules import RuleId, id_of_count, id_of_rule, limit_rules
 from hookgate.proxy.store.database import FILE, KEYS_FILE, Database, open_database, open_keys
 from hookgate.proxy.store.models import counters
 from hookgate.translator.fields import JsonObject
@@ -39,16 +32,12 @@ class _Limit:
     source: str
 
 
-_Id = tuple[str, ...]
-"""What distinguishes the counts of one rule from those of others, for the same caller."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Key:
     """An issued key: how it is shown, and its limits."""
 
     name: str
-    limits: Mapping[_Id, _Limit]
+    limits: Mapping[RuleId, _Limit]
 
 
 class Budgets:
@@ -65,11 +54,11 @@ class Budgets:
 
         Limits per session are left out, because there may be any number of them.
         """
-        rules, keys, rows = _by_id(_rules_of(hooks)), self._issued_keys(), []
+        rules, keys, rows = _by_id(limit_rules(hooks)), self._issued_keys(), []
         for count, used in self._counts():
             subject = count.subject[0] if count.subject else ""
             key = keys.get(subject.removeprefix(_ISSUED)) if subject.startswith(_ISSUED) else None
-            limit = (rules if key is None else key.limits).get(_id_of(count))
+            limit = (rules if key is None else key.limits).get(id_of_count(count))
             most = None if limit is None else limit.rule.most(count.measure)
             if limit is not None and most is not None:
                 shown = subject if key is None else key.name
@@ -116,19 +105,8 @@ def _is_current(count: CountName, now: datetime) -> bool:
     return count.per != "session" and window_at(count.window, now).begins == count.begins
 
 
-def _by_id(rules: Iterable[tuple[str, LimitRule]]) -> dict[_Id, _Limit]:
-    return {(rule.per, rule.window, *rule_id(rule)): _Limit(rule, source) for source, rule in rules}
-
-
-def _id_of(count: CountName) -> _Id:
-    return (count.per, count.window, *count.rule)
-
-
-def _rules_of(hooks: Iterable[Hook]) -> Iterable[tuple[str, LimitRule]]:
-    for hook in hooks:
-        if isinstance(hook.config, BuiltinConfig) and hook.config.builtin == "limits":
-            for rule in read_options(LimitsOptions, hook.config.options).rules:
-                yield hook.name, rule
+def _by_id(rules: Iterable[tuple[str, LimitRule]]) -> dict[RuleId, _Limit]:
+    return {id_of_rule(rule): _Limit(rule, source) for source, rule in rules}
 
 
 def _row(count: CountName, limit: _Limit) -> JsonObject:

@@ -137,6 +137,9 @@ class Calls(Protocol):
     def call(self, receipt: str) -> JsonObject | None:
         """Return a dict with `facts` and `content`, or None if no call has this receipt ID."""
 
+    def records(self, receipt: str) -> CallDetail | None:
+        """Return the records of a call, or None if there are none. Raises ApiError (400) without an audit."""
+
 
 def _not_a_page() -> ApiError:
     return ApiError(400, "before: must be the `older` value of a page")
@@ -200,6 +203,9 @@ class ReceivedCalls:
     def call(self, receipt: str) -> JsonObject | None:
         found = self._receipts.receipt_for(receipt)
         return None if found is None else {"facts": found, "content": None}
+
+    def records(self, receipt: str) -> CallDetail | None:
+        raise ApiError(400, _NEEDS_AUDIT)
 
 
 _RECEIPTS_OF_SESSIONS = 500
@@ -285,17 +291,21 @@ class AuditedCalls:
         return text if self._receipts.receipt_for(text) else self._reading.whole_id(text)
 
     def call(self, receipt: str) -> JsonObject | None:
-        kept = self._receipts.receipt_for(receipt)
-        detail = self._reading.call(receipt)
-        until = time.monotonic() + _RECORD_SECONDS
-        while kept is not None and (detail is None or detail.end is None) and time.monotonic() < until:
-            time.sleep(_RECORD_SECONDS / 10)
-            detail = self._reading.call(receipt)
+        kept, detail = self._receipts.receipt_for(receipt), self.records(receipt)
         if kept is not None and (detail is None or detail.end is None):
             return {"facts": kept, "content": None}
         return (
             None if detail is None else {"facts": _facts(receipt, detail), "content": shown_content(detail)}
         )
+
+    def records(self, receipt: str) -> CallDetail | None:
+        detail = self._reading.call(receipt)
+        has_ended = self._receipts.receipt_for(receipt) is not None
+        until = time.monotonic() + _RECORD_SECONDS
+        while has_ended and (detail is None or detail.end is None) and time.monotonic() < until:
+            time.sleep(_RECORD_SECONDS / 10)
+            detail = self._reading.call(receipt)
+        return detail
 
 
 def _place(before: str) -> FoundPlace | None:

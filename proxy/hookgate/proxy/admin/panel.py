@@ -15,7 +15,7 @@ from yarl import URL
 
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
-from hookgate.proxy.admin.acting import Actions, PlanAction
+from hookgate.proxy.admin.acting import Actions, PlanAction, TryHooks
 from hookgate.proxy.admin.alerts import AlertPanel
 from hookgate.proxy.admin.api import Answer, Download, PanelApi, PanelRequest, Readiness
 from hookgate.proxy.admin.budgets import Budgets
@@ -352,11 +352,12 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
     sessions: Sessions | None = None,
     *,
     readiness: Readiness,
+    try_hooks: TryHooks,
 ) -> AsyncIterator[Panel | None]:
     """Open the panel while the block runs. `url` is the admin listener's. Yields None without a listener.
 
-    `readiness` is what the overview reports, as `/readyz` does. `reload` applies changed settings of hooks,
-    by default to `reloader` only. `record` records changes.
+    `readiness` is what the overview reports, as `/readyz` does. `try_hooks` runs hooks on a recorded call.
+    `reload` applies changed settings of hooks, by default to `reloader` only. `record` records changes.
     With `sessions`, those of calls, admins can act on calls.
 
     Raises ConfigError if a file with a token or a secret is invalid, and StoreError if the audit cannot be
@@ -386,7 +387,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         if sessions is not None:
             keys = await _issued_keys(stack, config, store_url, sources.state)
             check = partial(check_pushed, sources.state, prices)
-            actions = Actions(sessions, keys, pushed, check)
+            actions = Actions(sessions, keys, pushed, check, calls, try_hooks)
         yield Panel(access, api, events, invitation, signing_in, record, actions)
 
 

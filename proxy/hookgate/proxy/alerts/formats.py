@@ -122,7 +122,7 @@ def summarize(message: Message) -> str:
     """Return the message in one sentence. Names are printable, and quoted."""
     if message.state == "test":
         return "This is a test of hookgate's alerts; nothing has happened."
-    group = ", ".join(f"{field} {_quoted_name(name)}" for field, name in message.group.items())
+    group = ", ".join(_named(field, name) for field, name in message.group.items())
     if message.count == "trouble":
         state = "writes its audit again" if message.state == "resolved" else "cannot write its audit"
         return f"{message.rule}: the {group} {state}."
@@ -142,8 +142,8 @@ def _facts(message: Message) -> list[tuple[str, str]]:
     return facts
 
 
-def _quoted_name(name: str) -> str:
-    return f'"{escape_controls(name, keep_lines=False)}"' if name else "none"
+def _named(field: str, name: str) -> str:
+    return f'{field} "{escape_controls(name, keep_lines=False)}"' if name else f"no {field}"
 
 
 def _number(value: float) -> str:

@@ -10,13 +10,12 @@ from pathlib import Path
 from pydantic import SecretStr
 from yarl import URL
 
-from hookgate.hooks.errors import HookError, HookUnavailableError
-from hookgate.hooks.runners.service_client import ServiceClient, is_local
+from hookgate.hooks.runners.service_client import is_local
 from hookgate.proxy.alerts.formats import json_request, pagerduty_body, slack_body, teams_body
 from hookgate.proxy.alerts.states import Message
 from hookgate.proxy.config import AlertReceiver, AlertSettings, ConfigError
 from hookgate.proxy.config.values import read_secret, webhook_url
-from hookgate.proxy.errors import describe_os_error
+from hookgate.proxy.posting import PostClient
 from hookgate.proxy.webhooks import signing_key
 
 PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
@@ -25,7 +24,6 @@ SEND_SECONDS = 10.0
 """How long one attempt may take."""
 
 _ROUTING_KEY = r"[0-9A-Za-z]{16,64}"
-_STATUS = re.compile(r"answered with the status (\d+)")
 _TRY_AGAIN = frozenset({408, 409, 425, 429})
 
 
@@ -38,7 +36,7 @@ class SendResult:
 
 
 class Receiver:
-    """A receiver. Its connections are kept; redirects are not followed, and answers are not used."""
+    """A receiver. Nothing of its answers is used but the status."""
 
     def __init__(self, name: str, kind: str, url: str, secret: str) -> None:
         """`secret` signs JSON, or is the key for PagerDuty. Raises ValueError for an invalid one."""
@@ -47,24 +45,20 @@ class Receiver:
         self._key = signing_key(secret) if kind == "json" else b""
         if kind == "pagerduty" and not re.fullmatch(_ROUTING_KEY, secret):
             raise ValueError("must be an integration key of PagerDuty: 32 letters and digits")
-        self._client = ServiceClient({"User-Agent": "hookgate"})
+        self._client = PostClient(SEND_SECONDS)
 
     async def send(self, message: Message, id_: str) -> SendResult:
         """Send a message, and return whether it was accepted. Errors quote nothing of the answer."""
         body, headers = self._request(message, id_)
         try:
-            async with asyncio.timeout(SEND_SECONDS):
-                await self._client.post(self._url, body, headers)
+            answer = await self._client.post(self._url, body, {"Content-Type": "application/json", **headers})
         except TimeoutError:
             return SendResult(f"has not answered within {SEND_SECONDS:g} seconds")
-        except HookError as error:
-            found = _STATUS.fullmatch(str(error))
-            return SendResult(str(error), found is not None and _is_final(int(found[1])))
-        except HookUnavailableError as error:
-            return SendResult(str(error))
         except OSError as error:
-            return SendResult(f"cannot be reached: {describe_os_error(error)}")
-        return SendResult()
+            return SendResult(str(error))
+        if 200 <= answer.status < 300:
+            return SendResult()
+        return SendResult(f"answered with the status {answer.status}", _is_final(answer.status))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -93,11 +87,13 @@ def read_receivers(settings: AlertSettings) -> dict[str, Receiver]:
     problems: list[str] = []
     for number, each in enumerate(settings.receivers):
         place = f"alerts.receivers[{number}]"
-        url = _read(each.url, each.url_file, webhook_url, f"{place}.url_file", problems) or PAGERDUTY
+        url = _read(each.url, each.url_file, webhook_url, f"{place}.url_file", problems)
         secret = _read(each.secret, each.secret_file, str, f"{place}.secret_file", problems)
+        if url is None or secret is None:
+            continue
         try:
-            _check_scheme(each, url)
-            receivers[each.name] = Receiver(each.name, each.type, url, secret)
+            _check_scheme(each, url or PAGERDUTY)
+            receivers[each.name] = Receiver(each.name, each.type, url or PAGERDUTY, secret)
         except ValueError as error:
             problems.append(f"{place}: {error}")
     if problems:
@@ -107,15 +103,15 @@ def read_receivers(settings: AlertSettings) -> dict[str, Receiver]:
 
 def _read(
     value: SecretStr | None, file: Path | None, check: Callable[[str], str], place: str, problems: list[str]
-) -> str:
-    """Return a secret of the settings or of a file, and note what is wrong with the file."""
+) -> str | None:
+    """Return a secret of the settings or of a file. Of a file that cannot be read, note that; return None."""
     if file is None:
         return value.get_secret_value() if value else ""
     try:
         return read_secret(file, check)
     except ValueError as error:
         problems.append(f"{place}: {error}")
-        return ""
+        return None
 
 
 def _check_scheme(receiver: AlertReceiver, url: str) -> None:

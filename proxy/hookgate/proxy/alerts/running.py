@@ -17,7 +17,7 @@ from hookgate.proxy.alerts.measuring import Measured, Meter
 from hookgate.proxy.alerts.receivers import Receiver, close_receivers, read_receivers
 from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.states import AlertChanges, AlertId, Firing, Message, advance, describe
-from hookgate.proxy.alerts.table import AlertTable, Delivery
+from hookgate.proxy.alerts.table import LEASE_SECONDS, AlertTable, Delivery
 from hookgate.proxy.audit.index.building import open_index
 from hookgate.proxy.config import AlertSettings
 from hookgate.proxy.errors import StoreError
@@ -32,8 +32,8 @@ _PAUSE = 5.0
 _SHARE = 20
 """An evaluation is followed by a pause of so many times the time that it took."""
 
-_LONGEST_PAUSE = 60.0
 _LEASE_SECONDS = 15.0
+_LONGEST_PAUSE = LEASE_SECONDS - _LEASE_SECONDS
 _MEASURING_SECONDS = 3.0
 """How long all rules may be measured; those that are left are measured first the next time."""
 
@@ -55,9 +55,9 @@ def _now() -> int:
 class Evaluator:
     """Evaluates the rules, in a thread."""
 
-    def __init__(self, rules: Sequence[EvaluatedRule], table: AlertTable, meter: Meter, holder: str) -> None:
+    def __init__(self, rules: Sequence[EvaluatedRule], table: AlertTable, meter: Meter) -> None:
         self._rules = [rule for rule in rules if rule.query is not None]
-        self._all, self._table, self._meter, self._holder = rules, table, meter, holder
+        self._all, self._table, self._meter = rules, table, meter
         self._sweep_at = 0.0
         self._problems: dict[str, str] = {}
         self.firing: dict[str, int] = {}
@@ -69,14 +69,13 @@ class Evaluator:
         Raises StoreError.
         """
         began, now = time.monotonic(), _now()
-        if not self._table.take_lease(self._holder, now, now + int(_LEASE_SECONDS * 1000)):
+        if not self._table.take_lease(_LEASE_SECONDS):
             self.firing = {}
             return None
         measured = self._measure(now, began + _MEASURING_SECONDS)
         pause = min(max(_PAUSE, _SHARE * (time.monotonic() - began)), _LONGEST_PAUSE)
         receivers = {rule.name: rule.receivers for rule in self._all}
         changes = self._table.apply(
-            self._holder,
             receivers,
             now,
             lambda firing, silenced, room: advance(
@@ -93,7 +92,7 @@ class Evaluator:
         if time.monotonic() > self._sweep_at:
             self._table.sweep(now)
             self._sweep_at = time.monotonic() + _SWEEP_SECONDS
-        self._table.take_lease(self._holder, now, _now() + int((pause + _LEASE_SECONDS) * 1000))
+        self._table.take_lease(pause + _LEASE_SECONDS)
         return pause
 
     def _measure(self, now: int, until: float) -> dict[str, Measured]:
@@ -155,7 +154,8 @@ class Alerting:
         self._delivers = False
         self._failing = False
         self._sending: dict[str, asyncio.Task[None]] = {}
-        self._direct: set[asyncio.Task[None]] = set()
+        self._direct: dict[str, asyncio.Task[None]] = {}
+        """The last message to each receiver without the database, which waits for the one before it."""
         self._unstored: dict[str, Message] = {}
         """The messages about trouble that were sent without the database, by rule."""
         self._stored: dict[str, bool] = {}
@@ -177,9 +177,9 @@ class Alerting:
         """End what is being sent. Messages that are not delivered stay in the database."""
         if self._sending:  # what was delivered should be known to be
             await asyncio.wait(self._sending.values(), timeout=_GRACE_SECONDS)
-        for task in (*self._sending.values(), *self._direct):
+        for task in (*self._sending.values(), *self._direct.values()):
             task.cancel()
-        await asyncio.gather(*self._sending.values(), *self._direct, return_exceptions=True)
+        await asyncio.gather(*self._sending.values(), *self._direct.values(), return_exceptions=True)
         await close_receivers(self._receivers.values())
         await asyncio.to_thread(self._evaluating.shutdown)
         await asyncio.to_thread(self._threads.close)
@@ -286,17 +286,24 @@ class Alerting:
         """Send a message to its receivers without the database."""
         id_ = f"msg_{secrets.token_hex(12)}"
         for name in message.receivers:
-            task = asyncio.create_task(self._send_directly(self._receivers[name], message, id_))
-            self._direct.add(task)
-            task.add_done_callback(self._direct.discard)
+            before = self._direct.get(name)
+            self._direct[name] = asyncio.create_task(
+                self._send_directly(self._receivers[name], message, id_, before)
+            )
 
-    async def _send_directly(self, receiver: Receiver, message: Message, id_: str) -> None:
+    async def _send_directly(
+        self, receiver: Receiver, message: Message, id_: str, before: asyncio.Task[None] | None
+    ) -> None:
+        """Send a message once the one before it was delivered or given up, so that they arrive in order."""
+        if before is not None:
+            await before
         for tried in range(_DIRECT_TRIES):
+            if tried:
+                await asyncio.sleep(_PAUSE * 2 ** (tried - 1))
             result = await receiver.send(message, id_)
             self._count(receiver.name, result.error)
             if not result.error or result.final:
                 return
-            await asyncio.sleep(_PAUSE * 2**tried)
 
 
 async def _repeat(step: Callable[[], Awaitable[float]]) -> None:
@@ -329,13 +336,13 @@ async def open_alerting(
     async with AsyncExitStack() as stack:
         opened = ExitStack()
         stack.push_async_callback(asyncio.to_thread, opened.close)
-        table = AlertTable(await asyncio.to_thread(open_alerts, url, state))
+        holder = f"{gateway} {secrets.token_hex(8)}"
+        table = AlertTable(await asyncio.to_thread(open_alerts, url, state), holder)
         opened.callback(table.close)
         records = await asyncio.to_thread(open_audit, url, state, writes=False)
         opened.callback(records.close)
         index = await asyncio.to_thread(opened.enter_context, open_index(records, url, state))
-        holder = f"{gateway} {secrets.token_hex(8)}"
-        evaluator = Evaluator(rules, table, Meter(index), holder)
+        evaluator = Evaluator(rules, table, Meter(index))
         alerting = Alerting(rules, receivers, table, evaluator, gateway=gateway, trouble=trouble)
         task = asyncio.create_task(alerting.run())
         try:
@@ -345,4 +352,4 @@ async def open_alerting(
             await asyncio.gather(task, return_exceptions=True)
             await alerting.close()
             with suppress(StoreError):
-                await asyncio.to_thread(table.release_lease, holder)
+                await asyncio.to_thread(table.release_lease)

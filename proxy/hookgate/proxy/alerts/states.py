@@ -6,6 +6,8 @@ minutes, so that a value around the threshold causes no series of messages.
 
 import hashlib
 import json
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Literal
@@ -21,7 +23,15 @@ TROUBLE_MILLISECONDS = 600_000
 """How long trouble of a gateway counts that the gateway has not confirmed: it may have died."""
 
 MAX_ALERTS = 100
-"""The alerts of one rule that fire at once. Clients may invent groups, such as agents or sessions."""
+"""The alerts of one rule and caller that fire at once. Clients may invent groups, such as sessions."""
+
+TOLD_PER_HOUR = 60
+"""How many alerts of one rule and caller are told of in an hour; others later, if they still fire."""
+
+_CALLER = ("key", "owner", "team", "gateway")
+"""The fields of groups whose names the operator chooses."""
+
+_UNNAMED_KEY = re.compile(r"[0-9a-f]{24}")
 
 _LONGEST_NAME = 100
 """Characters of a name in a message. Clients choose those of agents and sessions."""
@@ -92,6 +102,36 @@ class AlertChanges:
     messages: list[Message]
 
 
+Caller = tuple[str, tuple[str, ...]]
+"""A rule, and the names in a group that no client can invent."""
+
+
+def caller_of(rule: str, group: Mapping[str, str]) -> Caller:
+    """Return the caller of a group: those that it has invented share what may be told of them.
+
+    Keys without a name are one caller: anybody can send another one.
+    """
+    names = (group[field][:_LONGEST_NAME] for field in _CALLER if field in group)
+    return rule, tuple("" if _UNNAMED_KEY.fullmatch(name) else name for name in names)
+
+
+class Room:
+    """How many more alerts may be told of. A caller that invents groups uses up only its own part."""
+
+    def __init__(self, by_rule: Mapping[str, int], told: Iterable[Caller] = ()) -> None:
+        """`by_rule` is what there is room for at the receivers; `told` are the callers of the last hour."""
+        self._by_rule, self._told = dict(by_rule), Counter(told)
+
+    def take(self, caller: Caller) -> bool:
+        """Return whether one more alert of a caller may be told of, which then counts."""
+        rule, _ = caller
+        if self._by_rule.get(rule, 0) < 1 or self._told[caller] >= TOLD_PER_HOUR:
+            return False
+        self._by_rule[rule] -= 1
+        self._told[caller] += 1
+        return True
+
+
 def advance(  # noqa: PLR0913  # all that a change depends on
     current: Iterable[Firing],
     rules: Iterable[EvaluatedRule],
@@ -99,7 +139,7 @@ def advance(  # noqa: PLR0913  # all that a change depends on
     now: int,
     *,
     silenced: Collection[str] = (),
-    room: Mapping[str, int],
+    room: Room,
 ) -> AlertChanges:
     """Return how the alerts change.
 
@@ -110,26 +150,24 @@ def advance(  # noqa: PLR0913  # all that a change depends on
         now: The time in milliseconds since 1970.
         silenced: The names of rules of which nobody is told that they fire. When a silence ends, it is made
             up for if the alert still fires. That an alert is over is told if its beginning was.
-        room: How many more alerts of each rule may be told of.
+        room: How many more alerts may be told of.
     """
     known = {each.id: each for each in current}
     changes = AlertChanges([], [], [])
     by_name = {rule.name: rule for rule in rules}
     over: set[AlertId] = set()
     for name, rule in by_name.items():
-        left = 0 if name in silenced else room.get(name, 0)
-        places = MAX_ALERTS - sum(id_.rule == name for id_ in known)
+        used = Counter(_caller(rule, id_.subject) for id_ in known if id_.rule == name)
         for subject, level, value in _over(rule, measured.get(name)):
-            id_ = AlertId(name, subject, level.percent)
+            id_, caller = AlertId(name, subject, level.percent), _caller(rule, subject)
             over.add(id_)
             if id_ not in known:
-                places -= 1
-                if places < 0:
+                used[caller] += 1
+                if used[caller] > MAX_ALERTS:
                     continue
             before = known.get(id_) or Firing(id_, now, value)
             after = replace(before, value=value, calm=None)
-            if before.told is None and left > 0:
-                left -= 1
+            if before.told is None and name not in silenced and room.take(caller):
                 after = replace(after, told=describe(rule, level, after, now))
                 changes.messages.append(after.told)  # type: ignore[arg-type]  # it was made in the line above
             if after != known.get(id_):
@@ -138,6 +176,10 @@ def advance(  # noqa: PLR0913  # all that a change depends on
         if id_ not in over:
             _calm_down(firing, by_name.get(id_.rule), measured.get(id_.rule), now, changes)
     return changes
+
+
+def _caller(rule: EvaluatedRule, subject: Subject) -> Caller:
+    return caller_of(rule.name, dict(zip(rule.groups, subject, strict=False)))  # a rule may have changed
 
 
 def _over(rule: EvaluatedRule, measured: Measured | None) -> Iterable[tuple[Subject, Level, float]]:

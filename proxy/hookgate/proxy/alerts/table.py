@@ -6,18 +6,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, distinct, func, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
-from hookgate.proxy.alerts.states import AlertChanges, AlertId, Firing, Message
+from hookgate.proxy.alerts.states import AlertChanges, AlertId, Firing, Message, Room, caller_of
 from hookgate.proxy.store.database import Database
-from hookgate.proxy.store.execution import StoredTable
+from hookgate.proxy.store.execution import StoredTable, failures_as_store_error
+from hookgate.proxy.store.leases import Lease
 from hookgate.proxy.store.models import alert_deliveries, alert_lease, alert_silences, alerts
 
 _EVALUATION = "evaluation"
 """The name of the lease."""
 
-TOLD_PER_HOUR = 60
-"""How many alerts of one rule may be told of in an hour; others are told of later, if they still fire."""
+LEASE_SECONDS = 75.0
+"""The longest time for which one gateway evaluates the rules without saying so again."""
 
 MAX_WAITING = 500
 """How many messages may wait for one receiver before alerts are told of later."""
@@ -63,49 +64,42 @@ class Silence:
     by: str
 
 
-Advance = Callable[[list[Firing], Collection[str], Mapping[str, int]], AlertChanges]
+Advance = Callable[[list[Firing], Collection[str], Room], AlertChanges]
 """Returns how alerts change, from those that fire, silenced rules, and how many may be told of."""
 
 
 class AlertTable(StoredTable):
     """The state of alerts. Every method raises StoreError if the database cannot be used."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, holder: str = "") -> None:
+        """`holder` names this gateway, if it may evaluate the rules."""
         super().__init__(database, "alerts")
+        self._lease = Lease(database, alert_lease, _EVALUATION, holder, LEASE_SECONDS)
 
     # ---- who evaluates
 
-    def take_lease(self, holder: str, now: int, until: int) -> bool:
-        """Return whether this gateway evaluates the rules, which it then does until the given time."""
-        row = {"name": _EVALUATION, "holder": holder, "until": until}
-        found = self._select(select(alert_lease).where(alert_lease.c.name == _EVALUATION))
-        if not found:
-            return self._write(self._database.insert(alert_lease).on_conflict_do_nothing().values(row))
-        if found[0]["holder"] != holder and found[0]["until"] > now:
-            return False
-        same = and_(*(alert_lease.c[name] == value for name, value in found[0].items()))
-        return self._write(update(alert_lease).where(same).values(row))
+    def take_lease(self, seconds: float) -> bool:
+        """Return whether this gateway evaluates the rules, which it then does for so many seconds."""
+        with failures_as_store_error(self._subject):
+            return self._lease.take(seconds)
 
-    def release_lease(self, holder: str) -> None:
+    def release_lease(self) -> None:
         """Let another gateway evaluate the rules at once."""
-        self._write(update(alert_lease).where(alert_lease.c.holder == holder).values(until=0))
+        with failures_as_store_error(self._subject):
+            self._lease.release()
 
     # ---- states
 
-    def apply(
-        self, holder: str, receivers: Mapping[str, Sequence[str]], now: int, step: Advance
-    ) -> AlertChanges | None:
+    def apply(self, receivers: Mapping[str, Sequence[str]], now: int, step: Advance) -> AlertChanges | None:
         """Change alerts in one transaction. Returns None if another gateway has taken over meanwhile.
 
         Args:
-            holder: This gateway.
             receivers: The names of the receivers by rule.
             now: The time in milliseconds since 1970.
             step: Returns the changes.
         """
-        lease = select(alert_lease.c.holder).where(alert_lease.c.name == _EVALUATION).with_for_update()
         with self._transaction() as connection:
-            if connection.execute(lease).scalar() != holder:
+            if not self._lease.keep(connection):
                 return None
             silenced = connection.execute(select(alert_silences.c.rule).where(alert_silences.c.until > now))
             room = _room(connection, receivers, now)
@@ -261,16 +255,20 @@ def _deliveries(message: Message, now: int) -> Iterable[dict[str, Any]]:
         }
 
 
-def _room(connection: Connection, receivers: Mapping[str, Sequence[str]], now: int) -> dict[str, int]:
-    """Return how many more alerts of each rule may be told of."""
+def _room(connection: Connection, receivers: Mapping[str, Sequence[str]], now: int) -> Room:
+    """Return how many more alerts may be told of."""
     columns = alert_deliveries.c
-    recent = select(columns.rule, func.count(distinct(columns.message)).label("told")).where(
+    recent = select(func.max(columns.document).label("document")).where(
         columns.created >= now - _HOUR, columns.state == "firing"
     )
-    told = {row.rule: row.told for row in connection.execute(recent.group_by(columns.rule))}
+    told = [
+        Message.from_json(document)
+        for document in connection.execute(recent.group_by(columns.message)).scalars()
+    ]
     waiting = select(columns.receiver, func.count().label("waiting")).where(columns.due.is_not(None))
     full = {row.receiver: row.waiting for row in connection.execute(waiting.group_by(columns.receiver))}
-    return {
-        rule: min([TOLD_PER_HOUR - told.get(rule, 0), *(MAX_WAITING - full.get(each, 0) for each in names)])
+    by_rule = {
+        rule: min((MAX_WAITING - full.get(each, 0) for each in names), default=MAX_WAITING)
         for rule, names in receivers.items()
     }
+    return Room(by_rule, (caller_of(each.rule, each.group) for each in told))

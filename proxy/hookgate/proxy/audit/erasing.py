@@ -93,23 +93,21 @@ def whole_records(database: Database, found: Sequence[FoundRecord]) -> list[Stor
         return read_records(connection, query)
 
 
-def erase_content(ledger: Ledger, places: Sequence[Place]) -> int:
-    """Remove the content of these records, and record that. Returns how many had any.
+def erase_content(ledger: Ledger, places: Sequence[Place]) -> Iterator[int]:
+    """Remove the content of these records in portions, and record that. Yields how many of each had any.
 
     Raises database errors, and StoreError.
     """
-    erased = 0
+    removed: list[Place] = []
 
     def step(connection: Connection) -> list[Entry]:
-        nonlocal erased
-        removed = remove_content(connection, batch)
-        erased += len(removed)
+        removed[:] = remove_content(connection, batch)
         return [content_removed(removed, "erasure")] if removed else []
 
     for start in range(0, len(places), _BATCH):
         batch = places[start : start + _BATCH]
         ledger.write_about(step)
-    return erased
+        yield len(removed)
 
 
 def removals_of_content(connection: Connection, since: int) -> list[StoredRecord]:

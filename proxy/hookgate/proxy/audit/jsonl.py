@@ -25,25 +25,29 @@ MAX_WAITING = 10_000
 """Lines that are queued for a slow reader; further ones are dropped."""
 
 
+def document_line(document: JsonObject, own_hash: str, content: object = None) -> bytes:
+    """Return the hashed document of a record as an exported line, without the end of the line.
+
+    It has the hash and, if there is any, the content. Parts that are encoded already are orjson's `Fragment`.
+    """
+    line = {**document, "hash": own_hash}
+    return canonical_json(line if content is None else {**line, "content": content})
+
+
 def record_line(new: NewRecord) -> bytes:
-    """Return a record as an exported line: its hashed document, its hash, and its content if it has any."""
-    document = {**new.document, "hash": new.hash}
-    if new.content is not None:
-        document["content"] = orjson.Fragment(new.content)
-    return canonical_json(document) + b"\n"
+    """Return a record as a line."""
+    content = None if new.content is None else orjson.Fragment(new.content)
+    return document_line(new.document, new.hash, content) + b"\n"
 
 
 def stored_record_line(stored: StoredRecord) -> bytes:
     """Return a stored record as a line, with the stored hash, so that damage can be found in the line too."""
-    document = {**stored.record.document(), "hash": stored.hash}
-    if stored.content is not None:
-        document["content"] = stored.content
-    return canonical_json(document) + b"\n"
+    return document_line(stored.record.document(), stored.hash, stored.content) + b"\n"
 
 
 def registration_line(document: JsonObject) -> bytes:
-    """Return a writer's registration as an exported line."""
-    return canonical_json({**document, "hash": chain_hash(str(document["previous"]), document)}) + b"\n"
+    """Return a writer's registration as a line."""
+    return document_line(document, chain_hash(str(document["previous"]), document)) + b"\n"
 
 
 class Lines:

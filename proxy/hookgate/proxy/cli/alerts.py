@@ -17,7 +17,7 @@ from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.showing import LONGEST_SILENCE, show_alerts, test_messages
 from hookgate.proxy.alerts.table import AlertTable
 from hookgate.proxy.audit.changes import operator_name, recording_changes
-from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.flags import add_state_flags, not_configured
 from hookgate.proxy.cli.terminal import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
@@ -58,29 +58,34 @@ async def run_alerts(args: argparse.Namespace) -> int:
     if args.alerts_command == "secret":
         print(SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode())
         return 0
-    config = read_config(vars(args)).config
+    effective = read_config(vars(args))
+    config = effective.config
     if args.alerts_command == "test":
+        if not config.alerts.receivers:
+            raise ValueError(not_configured("receivers", "[[alerts.receivers]]", effective.file))
         return await _test(read_receivers(config.alerts), args.receiver)
+    no_rules = not_configured("rules", "[[alerts.rules]]", effective.file)
+    if args.alerts_command == "silence" and not config.alerts.rules:
+        raise ValueError(no_rules)
     state = find_sources(config.hooks).state
     url = Store(config.store, state).url()
     with contextlib.closing(AlertTable(open_alerts(url, state))) as table:
         rules = read_alert_rules(config.alerts)
         if args.alerts_command == "list":
-            _list(rules, table, as_json=args.json)
+            shown = list(show_alerts(rules, table))
+            if not shown:
+                raise ValueError(no_rules)
+            _list(shown, as_json=args.json)
             return 0
         return _change(config, url, state, rules, table, args)
 
 
-def _list(rules: list[EvaluatedRule], table: AlertTable, *, as_json: bool) -> None:
-    shown = list(show_alerts(rules, table))
+def _list(shown: list[JsonObject], *, as_json: bool) -> None:
     if as_json:
         for rule in shown:
             print(json.dumps(rule))
         return
     rows = [row for rule in shown for row in _rows(rule)]
-    if not rows:
-        print("There are no rules; write [[alerts.rules]] in hookgate.toml.")
-        return
     print_table(("rule", "state", "since", "group", "value", "receivers"), rows)
 
 
@@ -104,7 +109,7 @@ def _rows(rule: JsonObject) -> list[tuple[str, ...]]:
 
 
 def _shown_group(group: JsonObject) -> str:
-    return " ".join(f"{field}:{name or '-'}" for field, name in group.items()) or "-"
+    return ", ".join(f"{field}:{name}" if name else f"no {field}" for field, name in group.items()) or "-"
 
 
 def _shown_receiver(receiver: JsonObject) -> str:
@@ -154,8 +159,6 @@ async def _test(receivers: dict[str, Receiver], name: str | None) -> int:
     """Send a test to receivers, and print the results. Returns 1 if one has failed."""
     if name is not None and name not in receivers:
         raise ValueError(_unknown("receiver", name, list(receivers)))
-    if not receivers:
-        raise ValueError("there are no receivers; describe one in [[alerts.receivers]] of hookgate.toml")
     failed = False
     try:
         for receiver in receivers.values() if name is None else (receivers[name],):

@@ -3,28 +3,30 @@
 import argparse
 import json
 import socket
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.recovery import save_journals
-from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.flags import add_state_flags, not_configured
 from hookgate.proxy.cli.terminal import print_table
 from hookgate.proxy.config import Config, ExportSettings, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import pluralize
-from hookgate.proxy.exports.documents import FORMATS, probe_document
+from hookgate.proxy.exports.documents import encoder_of, probe_document
 from hookgate.proxy.exports.receivers import Accepted, read_access
 from hookgate.proxy.exports.records import WriterRecords
-from hookgate.proxy.exports.states import ExportState, ExportStates
+from hookgate.proxy.exports.states import ExportState, ExportStates, RefusedRecord
 from hookgate.proxy.exports.threads import open_receiver
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import AUDIT_FILE, FAILURES, Database, open_audit, open_exports, reason
 from hookgate.translator.fields import JsonObject
 
-_NONE = "no exports are configured; describe one in [exports.NAME] of hookgate.toml"
+_RESTART = "restart the gateway: it reads its exports when it starts"
 
 
 def add_exports(parser: argparse.ArgumentParser) -> None:
@@ -42,9 +44,10 @@ def add_exports(parser: argparse.ArgumentParser) -> None:
 
 async def run_exports(args: argparse.Namespace) -> int:
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
-    config = read_config(vars(args)).config
+    effective = read_config(vars(args))
+    config = effective.config
     if not config.exports:
-        raise ValueError(_NONE)
+        raise ValueError(not_configured("exports", "[exports.NAME]", effective.file))
     if args.exports_command == "test":
         return await _test(config, args.name)
     found = _exports(config)
@@ -62,7 +65,7 @@ async def _test(config: Config, name: str) -> int:
     receiver = open_receiver(read_access({name: settings})[name])
     began = time.monotonic()
     try:
-        document = probe_document(name, socket.gethostname(), FORMATS[settings.format])
+        document = probe_document(name, socket.gethostname(), encoder_of(settings))
         answer: Any = await receiver.deliver([document])
     except (OSError, TimeoutError) as error:
         raise ValueError(
@@ -78,20 +81,23 @@ async def _test(config: Config, name: str) -> int:
         )
     took = (time.monotonic() - began) * 1000
     print(f"ok: {settings.to} has accepted a record in {took:.0f} ms: {document.encoded.decode()}")
+    print(f"After a change of hookgate.toml, {_RESTART}.")
     return 0
 
 
 def _exports(config: Config) -> list[JsonObject]:
-    with _opened(config) as (states, records):
-        return [_export(name, settings, states, records) for name, settings in config.exports.items()]
-
-
-@contextmanager
-def _opened(config: Config) -> Iterator[tuple[ExportStates, Database]]:
     state = find_sources(config.hooks).state
     url = Store(config.store, state).url()
     if url is None and not (state / AUDIT_FILE).exists():
-        raise StoreError(f"nothing was recorded in {state}; name the gateway's folder with --state")
+        where = f"no gateway has written records in {state}"
+        print(f"hookgate: {where}; name the gateway's folder with --state if there is one", file=sys.stderr)
+        return [_export(name, settings, None, 0, None, []) for name, settings in config.exports.items()]
+    with _opened(url, state) as (states, records):
+        return [_found(name, settings, states, records) for name, settings in config.exports.items()]
+
+
+@contextmanager
+def _opened(url: str | None, state: Path) -> Iterator[tuple[ExportStates, Database]]:
     records = open_audit(url, state, writes=False)
     try:
         save_journals(records, state)
@@ -106,9 +112,20 @@ def _opened(config: Config) -> Iterator[tuple[ExportStates, Database]]:
         records.close()
 
 
-def _export(name: str, settings: ExportSettings, states: ExportStates, records: Database) -> JsonObject:
+def _found(name: str, settings: ExportSettings, states: ExportStates, records: Database) -> JsonObject:
     state = states.state(name)
     count, oldest = _lag(state, records) if state else (0, None)
+    return _export(name, settings, state, count, oldest, states.refusals(name))
+
+
+def _export(  # noqa: PLR0913, PLR0917  # what is shown of it
+    name: str,
+    settings: ExportSettings,
+    state: ExportState | None,
+    count: int,
+    oldest: int | None,
+    refused: Sequence[RefusedRecord],
+) -> JsonObject:
     return {
         "name": name,
         "to": settings.to,
@@ -128,7 +145,7 @@ def _export(name: str, settings: ExportSettings, states: ExportStates, records: 
                 "at": utc_text(each.at / 1000),
                 "reason": each.reason,
             }
-            for each in states.refusals(name)
+            for each in refused
         ],
     }
 
@@ -161,6 +178,8 @@ def _print(found: list[JsonObject]) -> None:
         ],
     )
     for each in found:
+        if each["state"] == "new":
+            print(f"{each['name']}: is not sent yet; {_RESTART}")
         if each["error"]:
             print(f"{each['name']}: since {each['error_at']}: {each['error']}")
         for refused in each["refused"][-_SHOWN:]:

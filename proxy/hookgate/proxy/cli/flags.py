@@ -75,6 +75,13 @@ def add_config_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def not_configured(what: str, table: str, file: Path | None) -> str:
+    """Return the message that the configuration has none of something, and which file was read."""
+    if file is None:
+        return f"there are no {what}: no hookgate.toml was found; name yours with --config"
+    return f"there are no {what} in {file}; describe one in {table}, or name another file with --config"
+
+
 def add_state_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of a command that reads the gateway's state folder."""
     add_config_flag(parser)

@@ -124,8 +124,8 @@ COMMANDS = (
     Command(
         "replay",
         "try a policy on recorded calls",
-        "hookgate.proxy.cli.replay.command:run_replay",
-        "hookgate.proxy.cli.replay.command:add_replay",
+        "hookgate.proxy.cli.replay:run_replay",
+        "hookgate.proxy.cli.replay:add_replay",
         log_level=logging.ERROR,
     ),
     Command(

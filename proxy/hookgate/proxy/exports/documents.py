@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import orjson
 
-from hookgate.hooks.timestamps import utc_text
-from hookgate.proxy.audit.chain import NO_HASH, VERSION, canonical_json, now
+from hookgate.proxy.audit.chain import NO_HASH, ChainRecord, canonical_json, now
+from hookgate.proxy.audit.jsonl import document_line
+from hookgate.proxy.config import ExportSettings
 from hookgate.proxy.exports.ocsf import ocsf_event
 from hookgate.proxy.exports.records import REGISTRATION, ChainWriter, StoredEntry
 from hookgate.proxy.observe.outcomes import INCIDENTS
-from hookgate.translator.fields import JsonObject
 
 
 class SentDocument(NamedTuple):
@@ -65,23 +65,25 @@ def probe_document(export: str, host: str, encode: Encode) -> SentDocument:
 def audit_line(entry: StoredEntry) -> bytes:
     """Return the line that `hookgate audit export` prints for a record, without the end of the line."""
     if entry.type == REGISTRATION:
-        return canonical_json({**orjson.loads(entry.body), "hash": entry.hash})
-    document: JsonObject = {
-        "v": VERSION,
-        "writer": entry.writer.name,
-        "seq": entry.seq,
-        "at": utc_text(entry.at / 1000),
-        "type": entry.type,
-        "id": entry.id,
-        "previous": entry.previous,
-        "body": orjson.Fragment(entry.body),
-        "content_sha256": entry.content_sha256,
-        "hash": entry.hash,
-    }
-    if entry.content is not None:
-        document["content"] = orjson.Fragment(entry.content)
-    return canonical_json(document)
+        return document_line(orjson.loads(entry.body), entry.hash)
+    place = entry.writer.name, entry.seq, entry.at, entry.type, entry.id, entry.previous
+    document = ChainRecord(*place, {}, entry.content_sha256).document()
+    content = None if entry.content is None else orjson.Fragment(entry.content)
+    return document_line({**document, "body": orjson.Fragment(entry.body)}, entry.hash, content)
 
 
-FORMATS: dict[str, Encode] = {"hookgate": audit_line, "ocsf": ocsf_event}
-"""The functions that encode a record, by the setting `format`."""
+def searchable_line(entry: StoredEntry) -> bytes:
+    """Return the same line with the content as one string.
+
+    Clients choose keys in the content, such as those of a tool's arguments. An index keeps one type for each
+    key, and refuses the documents in which it has another one.
+    """
+    content = None if entry.content is None else canonical_json(entry.content.decode())
+    return audit_line(entry._replace(content=content))
+
+
+def encoder_of(settings: ExportSettings) -> Encode:
+    """Return the function that encodes records for an export."""
+    if settings.format == "ocsf":
+        return ocsf_event
+    return searchable_line if settings.destination.kind == "elastic" else audit_line

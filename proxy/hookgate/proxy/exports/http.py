@@ -2,13 +2,13 @@
 
 import base64
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-import aiohttp
 import orjson
+from yarl import URL
 
 from hookgate.proxy import __version__
 from hookgate.proxy.exports.documents import SentDocument
@@ -20,6 +20,7 @@ from hookgate.proxy.exports.receivers import (
     Rejected,
     Unavailable,
 )
+from hookgate.proxy.posting import PostAnswer, PostClient
 from hookgate.proxy.webhooks import SECRET_PREFIX, signed_headers, signing_key
 from hookgate.translator.fields import JsonObject, read_object
 
@@ -34,7 +35,7 @@ _LONGEST_ANSWER = 4 * 1024 * 1024
 _JSON, _LINES = "application/json", "application/x-ndjson"
 
 
-class HttpReceiver:
+class HttpReceiver(ABC):
     """A receiver to which each batch is one POST request."""
 
     content_type = _JSON
@@ -42,7 +43,7 @@ class HttpReceiver:
     def __init__(self, access: ReceiverAccess) -> None:
         self._access = access
         self._destination = access.settings.destination
-        self._session: aiohttp.ClientSession | None = None
+        self._client = PostClient(DELIVERY_SECONDS, access.tls)
 
     @abstractmethod
     def encode(self, batch: Sequence[SentDocument]) -> bytes:
@@ -62,39 +63,27 @@ class HttpReceiver:
         return self._destination.path
 
     async def deliver(self, batch: Sequence[SentDocument]) -> Delivery:
-        """Send documents. Raises OSError or TimeoutError if the receiver cannot be reached."""
+        """Send documents. Raises TimeoutError if the receiver does not answer."""
         body = self.encode(batch)
-        headers = {
-            "content-type": self.content_type,
-            "user-agent": f"hookgate/{__version__}",
-            **self.headers(batch, body),
-        }
-        url = self._destination.origin + self.path
+        headers = {"content-type": self.content_type, **self.headers(batch, body)}
+        url = URL(self._destination.origin + self.path, encoded=True)
         try:
-            async with self._client().post(url, data=body, headers=headers, allow_redirects=False) as answer:
-                return self._read(batch, answer, await _read_start(answer.content))
-        except aiohttp.ClientError as error:
-            raise OSError(str(error) or type(error).__name__) from None
+            answer = await self._client.post(url, body, headers, _LONGEST_ANSWER)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            return Unavailable(f"it {error}")
+        return self._read(batch, answer)
 
     async def close(self) -> None:
         """Close its connections."""
-        if self._session is not None:
-            await self._session.close()
+        await self._client.close()
 
-    def _client(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=1, ssl=self._access.tls or True),
-                timeout=aiohttp.ClientTimeout(total=DELIVERY_SECONDS),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
-
-    def _read(self, batch: Sequence[SentDocument], answer: aiohttp.ClientResponse, text: bytes) -> Delivery:
+    def _read(self, batch: Sequence[SentDocument], answer: PostAnswer) -> Delivery:
         if 200 <= answer.status < 300:
-            return self.read_success(batch, _object(text))
+            return self.read_success(batch, _object(answer.start))
         reason = f"it answered with status {answer.status}"
-        if told := self._access.mask(text[:2000].decode(errors="replace")):
+        if told := self._access.mask(answer.start[:2000].decode(errors="replace")):
             reason += f": {told}"
         if 300 <= answer.status < 400:
             return Unavailable(
@@ -103,14 +92,6 @@ class HttpReceiver:
         if answer.status in _ABOUT_CONTENT:
             return Rejected(reason)
         return Unavailable(reason, _pause(answer.headers.get("retry-after", "")))
-
-
-async def _read_start(content: aiohttp.StreamReader) -> bytes:
-    """Return an answer, at most its first `_LONGEST_ANSWER` bytes."""
-    found = bytearray()
-    while len(found) < _LONGEST_ANSWER and (chunk := await content.read(_LONGEST_ANSWER - len(found))):
-        found += chunk
-    return bytes(found)
 
 
 def _object(text: bytes) -> JsonObject:
@@ -140,7 +121,7 @@ class OtlpReceiver(HttpReceiver):
         return {"authorization": f"Bearer {self._access.secret}"} if self._access.secret else {}
 
     def read_success(self, batch: Sequence[SentDocument], answer: JsonObject) -> Delivery:
-        """Return which records were refused: all, if some were, because the answer does not say which."""
+        """Return how many records were refused: the answer does not say which, unless it is all of them."""
         partial = read_object(answer, "partialSuccess")
         try:
             count = int(partial.get("rejectedLogRecords") or 0)
@@ -149,12 +130,9 @@ class OtlpReceiver(HttpReceiver):
         if count < 1:
             return Accepted()
         told = self._access.mask(str(partial.get("errorMessage") or "it gave no reason"))
-        return Accepted(
-            {
-                index: f"{count} of {len(batch)} records, among which this one is: {told}"
-                for index in range(len(batch))
-            }
-        )
+        if count >= len(batch):
+            return Accepted(dict.fromkeys(range(len(batch)), told))
+        return Accepted(unnamed=count, why=told)
 
 
 def _log_record(document: SentDocument) -> JsonObject:

@@ -5,17 +5,17 @@ extends while it sends; when it is gone, another process takes over then. A posi
 receiver has accepted the records, so that after a failure some are sent twice, and none is left out.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from hookgate.proxy.audit.chain import now
 from hookgate.proxy.exports.documents import SentDocument
 from hookgate.proxy.store.database import Database
+from hookgate.proxy.store.leases import Lease
 from hookgate.proxy.store.models import export_positions, export_refusals, exports
 
 HOLD_SECONDS = 20.0
@@ -40,35 +40,17 @@ class ExportPositions:
 
     def __init__(self, database: Database, export: str, holder: str) -> None:
         """`holder` names this process."""
-        self._database, self._export, self._holder = database, export, holder
+        self._database, self._export = database, export
+        first = {"begun": 0, "error": "", "error_at": 0, "missed": 0}
+        self._lease = Lease(database, exports, export, holder, HOLD_SECONDS, first)
 
     def hold(self) -> bool:
         """Hold the export for `HOLD_SECONDS` from now on. Returns False if another process holds it."""
-        current = clock(self._database)
-        with self._database.engine.begin() as connection:
-            connection.execute(
-                self._database.insert(exports)
-                .values(name=self._export, holder="", until=0, begun=0, error="", error_at=0, missed=0)
-                .on_conflict_do_nothing()
-            )
-            # A time that is too far away was set before a clock was set back.
-            is_over = or_(exports.c.until < current, exports.c.until > current + literal(2 * HOLD_SECONDS))
-            free = or_(exports.c.holder == self._holder, is_over)
-            held = connection.execute(
-                update(exports)
-                .where(self._is_own, free)
-                .values(holder=self._holder, until=current + literal(HOLD_SECONDS))
-            )
-            return held.rowcount == 1
+        return self._lease.take(HOLD_SECONDS)
 
     def release(self) -> None:
         """Let another process send at once."""
-        with self._database.engine.begin() as connection:
-            connection.execute(
-                update(exports)
-                .where(self._is_own, exports.c.holder == self._holder)
-                .values(holder="", until=0)
-            )
+        self._lease.release()
 
     def has_begun(self) -> bool:
         """Return whether the export has positions."""
@@ -167,15 +149,6 @@ class ExportPositions:
     def _change(self) -> Iterator[Connection]:
         """Open a transaction in which no other process can take over. Raises ExportLostError if one has."""
         with self._database.engine.begin() as connection:
-            # It changes nothing, but locks the row in a server.
-            own = update(exports).where(self._is_own, exports.c.holder == self._holder)
-            if connection.execute(own.values(holder=self._holder)).rowcount != 1:
+            if not self._lease.keep(connection):
                 raise ExportLostError
             yield connection
-
-
-def clock(database: Database) -> ColumnElement[float]:
-    """Return the time in seconds since 1970, of the server if there is one: the clocks of machines differ."""
-    if database.is_file:
-        return literal(time.time())
-    return cast("ColumnElement[float]", func.extract("epoch", func.clock_timestamp()))

@@ -20,9 +20,14 @@ DELIVERY_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The receiver has the documents, except those that it refuses: their indices, with the reasons."""
+    """The receiver has the documents, except those that it refuses: their indices, with the reasons.
+
+    It may also refuse some without saying which: `unnamed` is their number, and `why` the reason.
+    """
 
     refused: Mapping[int, str] = field(default_factory=dict)
+    unnamed: int = 0
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from hookgate.proxy.config.models import ExportSettings
 from hookgate.proxy.errors import StoreError, pluralize
-from hookgate.proxy.exports.documents import FORMATS, SentDocument, documents_of, probe_document
+from hookgate.proxy.exports.documents import SentDocument, documents_of, encoder_of, probe_document
 from hookgate.proxy.exports.positions import HOLD_SECONDS, ExportLostError, ExportPositions, WriterPosition
 from hookgate.proxy.exports.receivers import (
     DELIVERY_SECONDS,
@@ -57,7 +57,7 @@ class ExportSender:
         self.name = name
         self._settings, self._receiver = settings, receiver
         self._records, self._positions = records, positions
-        self._encode = FORMATS[settings.format]
+        self._encode = encoder_of(settings)
         self._open: dict[int, WriterPosition] = {}
         self._writers: dict[int, ChainWriter] = {}
         """The writers of the open positions, as they were before the last records were read."""
@@ -267,9 +267,14 @@ class ExportSender:
         self, position: WriterPosition, batch: Sequence[SentDocument], answer: Accepted
     ) -> None:
         refused = [(batch[index], why) for index, why in sorted(answer.refused.items())]
+        count = len(refused) + answer.unnamed
+        if answer.unnamed:
+            records = pluralize(len(batch), "record")
+            among = f"{answer.unnamed} of the {records} from {batch[0].seq} to {batch[-1].seq}"
+            refused.append((batch[-1], f"{among}, but it is not said which: {answer.why}"))
         self._advance(position, batch[-1].seq, refused)
-        self.results["delivered"] += sum(document.seq > 0 for document in batch) - len(refused)
-        self.results["refused"] += len(refused)
+        self.results["delivered"] += sum(document.seq > 0 for document in batch) - count
+        self.results["refused"] += count
         for document, why in refused[:_LOGGED]:
             log.error("export %s: the receiver refuses the record %s: %s", self.name, document.id, why)
         if len(refused) > _LOGGED:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, literal, select
 
-from hookgate.proxy.exports.positions import clock
 from hookgate.proxy.exports.records import first_unsent, writers_after
 from hookgate.proxy.store.database import Database
+from hookgate.proxy.store.leases import clock
 from hookgate.proxy.store.models import export_positions, export_refusals, exports
 
 

@@ -5,11 +5,11 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.engine_reloader import EngineReloader
@@ -26,6 +26,9 @@ from hookgate.proxy.errors import pluralize
 from hookgate.proxy.policy.pushed import PushedPolicy
 from hookgate.proxy.store import Store, StoreError
 from hookgate.translator.fields import JsonObject
+
+if TYPE_CHECKING:  # its library is loaded with the store
+    from hookgate.proxy.store.counters import SqlCounters
 
 log = logging.getLogger("hookgate")
 
@@ -73,22 +76,27 @@ _SEE_LOG = "see the gateway's log"
 _SURPRISING = f"returned surprising output; {_SEE_LOG}"
 
 
+BeginCounts = Callable[["SqlCounters", Configuration], Counters]
+"""Returns counters in which the counts of a configuration's limits do not begin with 0."""
+
+
 def load_policy(
     sources: Sources,
     *,
     store: Store | None = None,
     prices: PriceTable | None = None,
     access_tokens: AccessTokens | None = None,
+    begin_counts: BeginCounts | None = None,
 ) -> EngineReloader:
     """Return an engine for the settings of `sources`. Raises SettingsError if they are unusable.
 
     Policies store counters and pins in `store`, which is opened when first needed; without it, in memory.
-    Those that call Google's services use `access_tokens`.
+    Those that call Google's services use `access_tokens`. Counts in the store begin as `begin_counts` says.
     """
     refusal = TrustStore(sources.state).refusal
 
     def make(configuration: Configuration, health: Health) -> Engine:
-        counters, pins = _stored(configuration, refusal, store) if store else (None, None)
+        counters, pins = _stored(configuration, refusal, store, begin_counts) if store else (None, None)
         runners = make_runners(
             configuration.hooks(),
             trust_check=refusal,
@@ -105,7 +113,7 @@ def load_policy(
 
 
 def _stored(
-    configuration: Configuration, refusal: TrustCheck, store: Store
+    configuration: Configuration, refusal: TrustCheck, store: Store, begin_counts: BeginCounts | None
 ) -> tuple[Counters | None, PinnedTools | None]:
     """Return the store's counters and pins if a hook needs them. Raises SettingsError if that fails."""
     hooks = [hook.config for hook in configuration.hooks() if refusal(hook) is None]
@@ -113,7 +121,10 @@ def _stored(
     counts = any(config.builtin in COUNTING for config in policies)
     pinned = any(config.builtin in PINNING and config.options.get("pin") for config in policies)
     try:
-        return store.counters() if counts else None, store.pins() if pinned else None
+        counters: Counters | None = store.counters() if counts else None
+        if counts and begin_counts is not None:
+            counters = begin_counts(store.counters(), configuration)
+        return counters, store.pins() if pinned else None
     except StoreError as error:
         raise SettingsError(str(error)) from None
 

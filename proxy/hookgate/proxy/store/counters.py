@@ -49,6 +49,7 @@ class SqlCounters:
         row = database.insert(counters)
         total = {"total": counters.c.total + row.excluded.total}
         self._add = row.on_conflict_do_update(index_elements=["key"], set_=total).returning(counters.c.total)
+        self._begin = database.insert(counters).on_conflict_do_nothing()
         self._threads = DatabaseThreads("the store of limits", "hookgate-store", database.threads)
         self._lock = threading.Lock()
         self._owed: dict[str, tuple[float, int]] = {}
@@ -59,6 +60,21 @@ class SqlCounters:
         return await self._run(
             lambda connection: self._added(connection, key, amount, int(expires.timestamp()))
         )
+
+    async def begin(self, key: str, total: float, expires: datetime) -> float:
+        """Set a counter that does not exist yet, and return the total of the one that exists then.
+
+        Raises StoreError.
+        """
+        row = {"key": key, "total": total, "expires": int(expires.timestamp())}
+
+        def step(connection: Connection) -> float:
+            connection.execute(self._begin, row)
+            return float(
+                connection.execute(select(counters.c.total).where(counters.c.key == key)).scalar_one()
+            )
+
+        return await self._run(step)
 
     async def read(self, keys: Iterable[str]) -> Mapping[str, float]:
         """Return the totals of the counters that exist. Raises StoreError."""

@@ -494,7 +494,7 @@ alert_lease = Table(
     "alert_lease",
     metadata,
     Column("name", Text, primary_key=True),
-    # The gateway that evaluates the rules, and until when it does if it does not say so again.
+    # The gateway that evaluates the rules, and until when nobody else may, in seconds since 1970.
     Column("holder", Text, nullable=False),
     Column("until", BigInteger, nullable=False),
 )

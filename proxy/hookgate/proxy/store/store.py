@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from hookgate.hooks.policy_environment import Counters, PinnedTools
+from hookgate.hooks.policy_environment import PinnedTools
 from hookgate.proxy.config.models import StoreSettings
 from hookgate.proxy.config.values import read_secret, store_url
 from hookgate.proxy.errors import StoreError
@@ -34,7 +34,7 @@ class Store:
         self._pins: SqlPins | None = None
         self._interactions: InteractionTable | None = None
 
-    def counters(self) -> Counters:
+    def counters(self) -> "SqlCounters":
         """Return the counters in the database. Raises StoreError."""
         from hookgate.proxy.store.counters import SqlCounters  # noqa: PLC0415  # see the module's docstring
 

@@ -28,6 +28,7 @@ from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
+from hookgate.proxy.replay.trials import HookTrials
 from hookgate.proxy.server.listener import CLIENTS, bind_listeners, url_of
 from hookgate.proxy.sessions.opening import open_sessions_of
 from hookgate.proxy.store import Store
@@ -214,9 +215,8 @@ async def _supervise(
 ) -> None:
     config = effective.config
     url = Store(config.store, sources.state).url()
-    reloader = policy.load_policy(
-        sources, prices=read_prices(config.prices.file), access_tokens=PolicyTokens(config.credentials)
-    )
+    prices, tokens = read_prices(config.prices.file), PolicyTokens(config.credentials)
+    reloader = policy.load_policy(sources, prices=prices, access_tokens=tokens)
     listeners = await bind_listeners(*host_and_port(config.listen.address), CLIENTS)
     gateway_url = url_of("https" if config.listen.certificate else "http", listeners[0].getsockname())
     with (
@@ -244,6 +244,7 @@ async def _supervise(
                 record,
                 sessions,
                 readiness=admin.readiness,
+                try_hooks=HookTrials(reloader, sources.state, prices, tokens).run,
             ) as admin.panel,
         ):
             admin.receipts, admin.group, admin.pushed = receipts, group, pushed

@@ -99,3 +99,10 @@ export const sessionAddress = (id, key) => `#/sessions/${encodeURIComponent(id)}
 export const sessionLink = (id, key) => (id ? link(sessionAddress(id, key), el("code", {}, short(id))) : "–");
 
 const short = (id) => (id.length > 14 ? `${id.slice(0, 12)}…` : id);
+
+/** Return the reasons that hooks gave, by event, or null. */
+export function reasons(found) {
+  const told = Object.entries(found ?? {}).filter(([, text]) => text);
+  if (told.length === 0) return null;
+  return [el("h3", {}, "Reasons"), facts(told)];
+}

@@ -36,7 +36,7 @@ const COLUMNS = [
 const time = (text) => when(Date.parse(text));
 
 function fires(alert) {
-  const group = Object.entries(alert.group).map(([field, name]) => `${field} ${name || "–"}`).join(", ");
+  const group = Object.entries(alert.group).map(([field, name]) => name ? `${field} ${name}` : `no ${field}`).join(", ");
   return `${group || "all calls"}: ${count(alert.value)}${alert.percent === 100 ? "" : ` (at ${alert.percent} %)`}`;
 }
 

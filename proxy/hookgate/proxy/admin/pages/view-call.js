@@ -4,8 +4,9 @@ import { get, post } from "./api.js";
 import { content } from "./content.js";
 import { el, fill, svg } from "./dom.js";
 import { bytes, count, ms, when } from "./format.js";
-import { badge, facts, heading, note, section, sessionLink } from "./parts.js";
+import { badge, facts, heading, note, reasons, section, sessionLink } from "./parts.js";
 import { table } from "./table.js";
+import { trial } from "./trial.js";
 
 const HOOKS = [
   { title: "Event", brief: true, cell: (hook) => hook.event },
@@ -44,6 +45,7 @@ export async function showCall({ parts: [id], person }) {
       ...acts(call, person),
       section("Hooks", call.hooks?.length ? table("What each hook did", HOOKS, call.hooks) : note("No hook ran for this call.")),
       ...findings(call.hooks ?? []),
+      ...(told.content ? [trial(call)] : []),
       told.content ? content(told.content, call.upstream_requests) : section("Content", note(person.role === "viewer"
         ? "Viewers do not see the content of calls, nor the reasons of denials."
         : "The content of this call is not stored. Set audit.content to redacted or full to store it; it is off by default.")),
@@ -125,12 +127,6 @@ function receipt(call) {
     ["degraded hooks", call.degraded?.join(", ")],
     ...Object.entries(records).map(([name, record]) => [`audit record, ${name}`, el("code", {}, `${record.writer}/${record.seq} ${record.hash.slice(0, 16)}…`)]),
   ]);
-}
-
-function reasons(found) {
-  const told = Object.entries(found ?? {}).filter(([, text]) => text);
-  if (told.length === 0) return null;
-  return [el("h3", {}, "Reasons"), facts(told)];
 }
 
 /** Return what hooks kept from the agent: tool calls, and answers that the model had to replace. */

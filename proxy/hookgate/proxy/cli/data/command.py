@@ -9,12 +9,14 @@ from functools import partial
 from hashlib import sha256
 
 from hookgate.proxy.audit.changes import operator_name, own_chain, record_own_change
+from hookgate.proxy.audit.journal import FOLDER
 from hookgate.proxy.audit.ledger import Ledger
 from hookgate.proxy.cli.data.stored import DataSubject, ErasableContents, Kind, PersonalData
 from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.cli.terminal import add_quiet_flag, confirm, print_table
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
+from hookgate.proxy.errors import pluralize
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import FAILURES, reason
 
@@ -52,6 +54,14 @@ async def run_data(args: argparse.Namespace) -> int:
     transcripts = config.transcripts.folder or state / "transcripts"
     try:
         with PersonalData(url, state, transcripts, quiet=args.quiet) as data:
+            if args.data_command == "erase" and not args.dry_run:
+                data.save_journals()
+            elif journals := data.journals():
+                where = f"{pluralize(journals, 'journal')} in {state / FOLDER}"
+                print(
+                    f"hookgate: without the records in {where}, which a gateway moves to the database",
+                    file=sys.stderr,
+                )
             person = data.person(args.person)
             kinds = data.kinds(person)
             match args.data_command:
@@ -123,7 +133,8 @@ def _erased(person: DataSubject, kinds: Sequence[Kind], ledger: Ledger | None, b
     erased: dict[str, int] = {}
     try:
         for kind in kinds:
-            erased[kind.name] = kind.erase(ledger)
+            for count in kind.erase(ledger):
+                erased[kind.name] = erased.get(kind.name, 0) + count
     finally:
         if ledger is not None and erased:
             digest = sha256(person.name.encode()).hexdigest()
@@ -143,7 +154,7 @@ def _print_counts(
         (
             kind.name,
             str(counts["stored"][kind.name]),
-            "yes" if kind.erasable else "no: retention removes them",
+            "yes" if kind.erasable else "no: retention removes it",
         )
         for kind in kinds
     ]

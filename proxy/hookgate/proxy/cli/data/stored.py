@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Table, delete, func, or_, select, tuple_
 from hookgate.hooks.policies.counters import MEASURES
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit.erasing import FoundRecord, erase_content, records_of_key, whole_records
+from hookgate.proxy.audit.journal import FOLDER
 from hookgate.proxy.audit.ledger import Ledger
 from hookgate.proxy.audit.recovery import save_journals
 from hookgate.proxy.audit.verifying import count_records
@@ -20,13 +21,17 @@ from hookgate.proxy.cli.terminal import progress
 from hookgate.proxy.config.values import key_name
 from hookgate.proxy.sessions.table import mark_everything
 from hookgate.proxy.store.database import (
+    ALERTS_FILE,
     AUDIT_FILE,
     FILE,
+    INDEX_FILE,
     KEYS_FILE,
     PANEL_FILE,
     SESSIONS_FILE,
     Database,
+    open_alerts,
     open_audit,
+    open_audit_index,
     open_database,
     open_keys,
     open_panel_sessions,
@@ -34,6 +39,9 @@ from hookgate.proxy.store.database import (
 )
 from hookgate.proxy.store.models import (
     accepted_keys,
+    alert_deliveries,
+    alerts,
+    audit_names,
     counters,
     interactions,
     issued_key_usage,
@@ -82,8 +90,11 @@ class Kind(Protocol):
     def documents(self) -> Iterator[JsonObject]:
         """Yield it as documents for an export."""
 
-    def erase(self, ledger: Ledger | None) -> int:
-        """Erase it, and return how much that was. `ledger` is the command's chain, if there is an audit."""
+    def erase(self, ledger: Ledger | None) -> Iterator[int]:
+        """Erase it in portions, and yield how much each of these was, once it is gone.
+
+        `ledger` is the command's chain, if there is an audit.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +123,23 @@ class PersonalRows:
         for row in rows:
             yield {name: _readable(value) for name, value in row.items()}
 
-    def erase(self, ledger: Ledger | None) -> int:
+    def erase(self, ledger: Ledger | None) -> Iterator[int]:
         keys = tuple(self.table.primary_key.columns)
         some = select(*keys).where(self.condition).limit(_BATCH)
         statement = delete(self.table).where(tuple_(*keys).in_(some))
         erased, gone = 0, _BATCH
-        while gone == _BATCH:
-            with self.database.writing.begin() as connection:
-                if self.database.is_file:  # overwrite them in the file
-                    connection.exec_driver_sql("PRAGMA secure_delete = ON")
-                gone = connection.execute(statement).rowcount
-            erased += gone
-        if erased:
-            self.after()
-            self.database.wipe_log()
-        return erased
+        try:
+            while gone == _BATCH:
+                with self.database.writing.begin() as connection:
+                    if self.database.is_file:  # overwrite them in the file
+                        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+                    gone = connection.execute(statement).rowcount
+                erased += gone
+                yield gone
+        finally:
+            if erased:
+                self.after()
+                self.database.wipe_log()
 
 
 def _readable(value: Any) -> Any:
@@ -154,11 +167,10 @@ class TranscriptFiles:
         for file in self._files():
             yield {"file": file.name, "text": file.read_text(errors="replace")}
 
-    def erase(self, ledger: Ledger | None) -> int:
-        files = self._files()
-        for file in files:
+    def erase(self, ledger: Ledger | None) -> Iterator[int]:
+        for file in self._files():
             file.unlink(missing_ok=True)
-        return len(files)
+            yield 1
 
     def _files(self) -> list[Path]:
         return sorted(file for file in self._folder.glob("*.jsonl*") if file.is_file())
@@ -184,8 +196,8 @@ class Records:
                 content = {} if stored.content is None else {"content": stored.content}
                 yield {**about, "body": record.body, **content}
 
-    def erase(self, ledger: Ledger | None) -> int:
-        return 0
+    def erase(self, ledger: Ledger | None) -> Iterator[int]:
+        return iter(())
 
     def _found(self) -> Iterator[list[FoundRecord]]:
         with progress("searching", count_records(self._database), "records", quiet=self._quiet) as more:
@@ -203,16 +215,16 @@ class ErasableContents(Records):
     def documents(self) -> Iterator[JsonObject]:
         return iter(())  # those of the records contain it
 
-    def erase(self, ledger: Ledger | None) -> int:
+    def erase(self, ledger: Ledger | None) -> Iterator[int]:
         if ledger is None:  # it could not be recorded
-            return 0
-        erased = sum(
-            erase_content(ledger, [each.place for each in found if each.has_content])
-            for found in self._found()
-        )
+            return
+        erased = False
+        for found in self._found():
+            for count in erase_content(ledger, [each.place for each in found if each.has_content]):
+                erased = erased or count > 0
+                yield count
         if erased:
             self._database.wipe_log()
-        return erased
 
 
 _Open = Callable[[str | None, Path], Database]
@@ -223,6 +235,8 @@ _OPEN: Mapping[str, _Open] = {
     FILE: open_database,
     PANEL_FILE: open_panel_sessions,
     AUDIT_FILE: lambda url, state: open_audit(url, state, writes=False),
+    INDEX_FILE: open_audit_index,
+    ALERTS_FILE: open_alerts,
 }
 
 
@@ -261,9 +275,17 @@ class PersonalData:
         if person.is_key_name:
             kinds.append(TranscriptFiles(self._transcripts / person.name))
         if (audit := self._database(AUDIT_FILE)) is not None:
-            save_journals(audit, self._state)
             kinds += [kind(audit, person.name, quiet=self._quiet) for kind in (ErasableContents, Records)]
         return kinds
+
+    def save_journals(self) -> None:
+        """Move records that gateways left in their journals to the database, where they can be found."""
+        if (audit := self._database(AUDIT_FILE)) is not None:
+            save_journals(audit, self._state)
+
+    def journals(self) -> int:
+        """Return how many journals have records, which are found once they are in the database."""
+        return sum(file.stat().st_size > 0 for file in (self._state / FOLDER).glob("*.journal"))
 
     def _rows(self, person: DataSubject) -> Iterator[PersonalRows]:
         name, ids = person.name, person.key_ids
@@ -285,6 +307,16 @@ class PersonalData:
         if (panel := self._database(PANEL_FILE)) is not None:
             signed_in = (panel_sessions.c.name == name) | (panel_sessions.c.subject == name)
             yield PersonalRows("panel_sessions", panel, panel_sessions, signed_in, ("digest", "proof"))
+        if (told := self._database(ALERTS_FILE)) is not None:
+            contains = _contains(is_file=told.is_file)
+            of_person = contains(alerts.c.subject, json.dumps(name)) > 0
+            yield PersonalRows("alerts", told, alerts, of_person)
+            groups = (f"{json.dumps(field)}: {json.dumps(name)}" for field in ("key", "owner"))
+            messages = or_(*(contains(alert_deliveries.c.document, group) > 0 for group in groups))
+            yield PersonalRows("alert_messages", told, alert_deliveries, messages)
+        if (index := self._database(INDEX_FILE)) is not None:
+            names = audit_names.c.field.in_(("key", "owner")) & (audit_names.c.name == name)
+            yield PersonalRows("index_names", index, audit_names, names, erasable=False)
 
     def _mark_sessions(self) -> None:
         """Have running gateways read sessions again."""
@@ -301,9 +333,14 @@ class PersonalData:
         return self._databases[file]
 
 
+def _contains(*, is_file: bool) -> Callable[..., ColumnElement[int]]:
+    """Return the function for the position of a text in a column; LIKE ignores case in SQLite."""
+    return func.instr if is_file else func.strpos
+
+
 def _counted_for(person: DataSubject, *, is_file: bool) -> ColumnElement[bool]:
     """Return the condition for counters of limits by key or session, whose keys are lists in JSON."""
-    position = func.instr if is_file else func.strpos  # LIKE ignores case in SQLite
+    position = _contains(is_file=is_file)
     lists = [
         json.dumps([measure, per, key], separators=(",", ":"))[:-1] + ","
         for measure in MEASURES

@@ -1,17 +1,24 @@
 """How alembic runs the steps: in the transaction of the connection that it is given."""
 
 import sys
+import time
 from typing import Any
 
 from alembic import context
 
-from hookgate.proxy.store.models import metadata
+from hookgate.proxy.store.models import NEWEST, metadata
+
+_began = time.monotonic()
 
 
 def _tell(ctx: Any, step: Any, heads: Any, run_args: Any) -> None:
-    """Print each step if stderr is a terminal. The parameter names are alembic's."""
+    """Print each step if stderr is a terminal, and how long all have taken. Alembic names the parameters.
+
+    How long the next one takes is not known: a database tells no progress of the few statements in it.
+    """
     if sys.stderr.isatty():
-        print(f"hookgate: bringing the tables up to date: step {step.up_revision_id}", file=sys.stderr)
+        done = f"step {int(step.up_revision_id)} of {int(NEWEST)}, {time.monotonic() - _began:.0f} s"
+        print(f"hookgate: bringing the tables up to date: {done}", file=sys.stderr)
 
 
 context.configure(

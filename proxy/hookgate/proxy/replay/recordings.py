@@ -1,7 +1,7 @@
-"""Reads recorded calls from exports of the audit."""
+"""Reads recorded calls from the records of the audit."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,8 +73,13 @@ def read_export(path: Path, read: Callable[[int], None]) -> Iterator[CallStart |
 
     `read` is called with the size of each line in bytes.
     """
+    return read_calls(_records(path, read))
+
+
+def read_calls(records: Iterable[JsonObject]) -> Iterator[CallStart | RecordedCall]:
+    """Yield the starts and ends of calls, and events, of records as an export has them."""
     starts: dict[str, CallStart] = {}
-    for record in _records(path, read):
+    for record in records:
         kind, name = record.get("type"), str(record.get("id"))
         if kind == "start":
             starts[name] = _start(name, record)

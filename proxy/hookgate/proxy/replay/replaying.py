@@ -3,10 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
-from hookgate.hooks import CallEnd, CallState, Engine
+from hookgate.hooks import CallEnd, CallState, Configuration, Engine
 from hookgate.hooks.events.reading import read_event
+from hookgate.hooks.policies import BUILTINS
+from hookgate.hooks.policies.counters import MemoryCounters
 from hookgate.hooks.policies.estimates import estimate_all, priced_model
+from hookgate.hooks.policies.limits import limits_policy
+from hookgate.hooks.policy_environment import AccessTokens
+from hookgate.hooks.runner_factory import make_runners
+from hookgate.hooks.runs import TrustCheck
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskingAgain
 from hookgate.proxy.calls.batches import READS, answer_event
 from hookgate.proxy.calls.endings import AskAgain, Ended
@@ -15,12 +22,12 @@ from hookgate.proxy.calls.items import GENERATION_BATCH, judge_item
 from hookgate.proxy.calls.judge import Judge, create_call_state
 from hookgate.proxy.calls.pacing import CallSteps, LongSteps, LoopSlices
 from hookgate.proxy.calls.request import JudgedRequest, judge_request
-from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import Prices, Usage
+from hookgate.proxy.replay.recordings import CallStart, RecordedCall
 from hookgate.proxy.routes.dialects import ADAPTERS
 from hookgate.proxy.routes.dialects.generate_content import (
     GenerateContent,
@@ -38,6 +45,10 @@ from hookgate.translator.strictjson import dumps
 _GENERATE = ("generateContent", "streamGenerateContent")
 
 
+_MAX_COUNTS = 1_000_000
+"""The maximum number of counts of limits to keep. A gateway keeps them in its database."""
+
+
 class ReplayClock:
     """The time of the recording."""
 
@@ -47,6 +58,31 @@ class ReplayClock:
     def __call__(self) -> datetime:
         """Return the time of the record that is being replayed."""
         return self.now
+
+
+def replaying_engine(
+    configuration: Configuration,
+    clock: ReplayClock,
+    prices: Prices | None,
+    *,
+    trust_check: TrustCheck = lambda hook: None,
+    access_tokens: AccessTokens | None = None,
+) -> Engine:
+    """Return an engine whose limits count in memory, at the times of the recording.
+
+    Policies that call Google's services use `access_tokens`. Raises SettingsError for a hook that can never
+    run.
+    """
+    runners = make_runners(
+        configuration.hooks(),
+        trust_check=trust_check,
+        http_targets=configuration.http_targets,
+        builtins={**BUILTINS, "limits": partial(limits_policy, clock=clock)},
+        counters=MemoryCounters(clock, _MAX_COUNTS),
+        prices=prices,
+        access_tokens=access_tokens,
+    )
+    return Engine(configuration, runners, trust_check=trust_check)
 
 
 @dataclass(slots=True)

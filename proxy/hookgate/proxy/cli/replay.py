@@ -1,0 +1,122 @@
+"""`hookgate replay`: applies another policy to recorded calls, and reports what would change."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from hookgate.hooks import load_settings
+from hookgate.proxy.cli.terminal import add_quiet_flag, progress
+from hookgate.proxy.errors import pluralize
+from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.replay.comparing import ReplayChange, ReplayReport
+from hookgate.proxy.replay.recordings import CallStart, RecordedCall, read_export
+from hookgate.proxy.replay.replaying import Replay, ReplayClock, replaying_engine
+
+
+def add_replay(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `hookgate replay`."""
+    parser.add_argument(
+        "--policy",
+        type=Path,
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="FILE",
+        help="settings files with the hooks to try, highest precedence first",
+    )
+    parser.add_argument(
+        "--prices",
+        type=Path,
+        metavar="FILE",
+        help="a price table, for limits on cost (default: the one that comes with hookgate)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON, for programs")
+    add_quiet_flag(parser)
+    parser.add_argument(
+        "export",
+        type=Path,
+        nargs="*",
+        metavar="AUDIT",
+        help="a file that `hookgate audit export` has written",
+    )
+
+
+def files_of(given: argparse.Namespace) -> tuple[list[Path], list[Path]]:
+    """Return the settings files and the exports. Raises ValueError if either is missing.
+
+    A flag takes all words that follow it, including those for exports. Exports are the files from the first
+    `.jsonl` on, or else the last file.
+    """
+    files: list[Path] = given.policy
+    if given.export:
+        return files, given.export
+    first = next((at for at, path in enumerate(files) if path.suffix == ".jsonl"), len(files) - 1)
+    if first == 0:
+        raise ValueError("settings or an export are missing: hookgate replay --policy FILE… AUDIT.jsonl…")
+    return files[:first], files[first:]
+
+
+async def run_replay(given: argparse.Namespace) -> int:
+    """Replay all calls and print the report. Raises ValueError if a file cannot be used."""
+    policies, exports = files_of(given)
+    configuration = load_settings(policies)
+    prices = read_prices(given.prices)
+    clock = ReplayClock()
+    engine = replaying_engine(configuration, clock, prices)
+    try:
+        with progress("replaying", sum(map(_size, exports)), "bytes", quiet=given.quiet) as read:
+            records = chain.from_iterable(read_export(path, read) for path in exports)
+            report = await _replay(Replay(engine, clock, prices), records)
+    finally:
+        await engine.close()
+    print(json.dumps(report.as_json(), indent=2, ensure_ascii=False) if given.json else _report_text(report))
+    return 0
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+async def _replay(replay: Replay, records: Iterator[CallStart | RecordedCall]) -> ReplayReport:
+    report = ReplayReport()
+    for recorded in records:
+        if isinstance(recorded, CallStart):
+            await replay.begin(recorded)
+        elif recorded.outcome == "refused" and not recorded.hooks:
+            await replay.end(recorded)
+            report.refused += 1
+        elif (recorded.event and recorded.request is None) or (now := await replay.end(recorded)) is None:
+            report.without_content += 1
+        else:
+            report.add(recorded, now)
+    return report
+
+
+def _report_text(report: ReplayReport) -> str:
+    """Return the report as text."""
+    replayed = pluralize(report.replayed, "call or event", "calls and events")
+    lines = [f"{replayed} replayed, {report.unchanged} unchanged."]
+    if report.without_content:
+        lines.append(f'{report.without_content} left out: recorded without content (audit.content = "off").')
+    if report.refused:
+        lines.append(f"{report.refused} left out: refused before any hook ran.")
+    if count := report.cannot_say.count:
+        lines.append(
+            f"{count} cannot be compared: hooks saw more than the audit stored "
+            f'(audit.content = "redacted").    e.g. {", ".join(report.cannot_say.samples)}'
+        )
+    lines += [
+        f"The hook {hook!r} failed in {count} of them." for hook, count in report.failed.items() if count
+    ]
+    if report.outcomes:
+        lines += ["", "Outcomes of calls:", *_changes(report.outcomes)]
+    for (event, hook), changes in report.rules.items():
+        lines += ["", f"{event} {hook}:", *_changes(changes)]
+    return "\n".join(lines)
+
+
+def _changes(changes: dict[str, ReplayChange]) -> list[str]:
+    most_first = sorted(changes.items(), key=lambda each: -each[1].count)
+    return [f"  {change.count:>6}  {what}    e.g. {', '.join(change.samples)}" for what, change in most_first]

@@ -1,1 +1,0 @@
-"""`hookgate replay`: its command line, the recorded calls that it reads, and its report."""

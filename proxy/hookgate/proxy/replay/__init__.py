@@ -1,0 +1,1 @@
+"""Replays recorded calls with other hooks, and compares what these decide."""
