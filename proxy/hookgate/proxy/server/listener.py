@@ -9,7 +9,6 @@ import os
 import socket
 import ssl
 import struct
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -169,34 +168,6 @@ async def readable(listener: socket.socket) -> None:
         loop.remove_reader(listener)
 
 
-_CANCELLED_AT_ONCE = 4  # as many calls as begin at once
-
-
-class PacedCancellation:
-    """Cancels tasks, a few in each iteration of the event loop, so that other calls run in between.
-
-    The clients of thousands of calls may hang up at once, and each call takes up to a millisecond to end.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiting: deque[asyncio.Task[None]] = deque()
-        self._next: asyncio.Handle | None = None
-
-    def cancel(self, task: asyncio.Task[None]) -> None:
-        """Cancel a task soon."""
-        self._waiting.append(task)
-        if self._next is None:
-            self._next = self._loop.call_soon(self._cancel_some)
-
-    def _cancel_some(self) -> None:
-        self._next = None
-        for _ in range(min(_CANCELLED_AT_ONCE, len(self._waiting))):
-            self._waiting.popleft().cancel()
-        if self._waiting:
-            self._next = self._loop.call_soon(self._cancel_some)
-
-
 class ConnectionServer(Server):
     """A server with at most `limits.connections` open connections.
 
@@ -217,7 +188,6 @@ class ConnectionServer(Server):
             limits.connections, limits.connections_per_address, closes_calls=not calls
         )
         self._changed = asyncio.Event()
-        self._cancellation = PacedCancellation(self._loop)
         self._handshakes: set[asyncio.Task[None]] = set()
         self._next_warning = 0.0
 
@@ -228,8 +198,6 @@ class ConnectionServer(Server):
             self._release(tracked)
         else:
             task.add_done_callback(lambda _: self._release(tracked))
-            handler._task_handler = None  # otherwise aiohttp cancels it at once
-            self._cancellation.cancel(task)
 
     def phase_changed(self, tracked: TrackedConnection, phase: Phase) -> None:
         self._open.move(tracked, phase)
