@@ -5,6 +5,7 @@ import re
 import pytest
 from generators.credential_kinds import credential_kinds
 from generators.helm_schema import SCHEMA, values_schema
+from generators.routes_reference import routes_reference
 from support.places import DOCS
 
 from hookgate.hooks.policies import BUILTINS
@@ -24,6 +25,11 @@ def test_the_page_of_kinds_of_credentials_is_that_of_the_program() -> None:
     assert page == credential_kinds(), (
         "run: python docs/generators/credential_kinds.py > docs/credential-kinds.md"
     )
+
+
+def test_the_page_of_routes_is_that_of_the_program() -> None:
+    page = PAGES["routes.md"]
+    assert page == routes_reference(), "run: python docs/generators/routes_reference.py > docs/routes.md"
 
 
 def test_the_tables_of_detectors_have_each_kind() -> None:
