@@ -236,7 +236,10 @@ def test_every_path_of_a_collection_is_in_its_group(name: str) -> None:
 
 def test_the_docs_have_no_other_methods() -> None:
     section = (
-        (DOCS / "sdk-methods.md").read_text().partition("\n## Methods of google-genai\n")[2].partition("\n#")[0]
+        (DOCS / "sdk-methods.md")
+        .read_text()
+        .partition("\n## Methods of google-genai\n")[2]
+        .partition("\n#")[0]
     )
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == [*CALLS]
