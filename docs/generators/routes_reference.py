@@ -14,27 +14,27 @@ _INTRODUCTION = """\
 <!-- Made by: python docs/generators/routes_reference.py > docs/routes.md -->
 
 A call of `POST /v1beta/models/gemini-2.5-flash:generateContent` is judged by the hooks; one of
-`GET /v1beta/models` is forwarded; `POST /v1beta/corpora` is in no table of this page and is answered with 403.
-[The gateway](gateway.md#routes) describes how paths are matched, and [Methods of SDKs](sdk-methods.md) which
-methods of Google's SDKs are served.
+`GET /v1beta/models` is forwarded; `POST /v1beta/corpora` is in no table of this page and is answered with
+403. [The gateway](gateway.md#routes) describes how paths are matched, and [Methods of SDKs](sdk-methods.md)
+which methods of Google's SDKs are served.
 
 | treatment | meaning |
 |---|---|
 | judged | Hooks see each request and each answer. |
-| judged, input only | BeforeModel hooks see the texts of the request. The answer contains no text of a model. |
+| judged, input only | BeforeModel hooks see the request's texts. The answer has no text of a model. |
 | forwarded | Nothing is generated, and the request contains little or no text. |
 | files | 403 unless `routes.files` is `"forward"`, or `"judge"` for uploads of text. |
-| `predict`, another group | 403 unless `routes.unhooked` lists this group. Then calls are forwarded unjudged. |
+| `predict`, another group | 403 unless `routes.unhooked` lists it. Then calls are forwarded unjudged. |
 | live | As the group `live`; with `routes.live = "judge"`, sessions of `BidiGenerateContent` are judged. |
 | event, receipt | A service of the gateway itself. |
 
-`keys` is the group that an [issued key](keys.md) must allow. Routes of Google's APIs without a group cannot be called
-with such a key.
+`keys` is the group that an [issued key](keys.md) must allow. Routes of Google's APIs without a group cannot be
+called with such a key.
 
 Every path is also accepted behind a session prefix, `/s/{session}`. `{models}` is `models` or `tunedModels`;
-`{operations}` is `operations`, alone or below a model or a file search store; `{agents}` is `agents`, `triggers`,
-`webhooks`, `environments`, `voices`, `credentials` or `decisions`; `{rest}` is empty or more segments; `{place}`
-is `projects/{project}/locations/{location}`.
+`{operations}` is `operations`, alone or below a model or a file search store; `{agents}` is `agents`,
+`triggers`, `webhooks`, `environments`, `voices`, `credentials` or `decisions`; `{rest}` is empty or more
+segments; `{place}` is `projects/{project}/locations/{location}`.
 """
 
 _OWN = "/hookgate/"
