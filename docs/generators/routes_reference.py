@@ -28,8 +28,8 @@ which methods of Google's SDKs are served.
 | live | As the group `live`; with `routes.live = "judge"`, sessions of `BidiGenerateContent` are judged. |
 | event, receipt | A service of the gateway itself. |
 
-`keys` is the group that an [issued key](keys.md) must allow. Routes of Google's APIs without a group cannot be
-called with such a key.
+`keys` is the group that an [issued key](keys.md) must allow. Routes of Google's APIs without a group cannot
+be called with such a key.
 
 Every path is also accepted behind a session prefix, `/s/{session}`. `{models}` is `models` or `tunedModels`;
 `{operations}` is `operations`, alone or below a model or a file search store; `{agents}` is `agents`,
