@@ -190,7 +190,7 @@ slow: install node adk antigravity frameworks aider opencode hooked-agents ## ru
 	$(BIN)/pytest -m slow -s --timeout 0
 
 # From nothing, so that the table has no result of earlier code.
-clients: install node adk antigravity frameworks aider opencode ## run every client in every situation, and write the table in docs/clients.md
+clients: install node adk antigravity frameworks aider opencode ## run every client in every situation, and write the table in docs/tested-clients.md
 	rm -f build/clients.json
 	$(BIN)/pytest -q -m e2e --timeout 0 tests/e2e/test_matrix.py tests/e2e/test_matrix_slow.py
 	$(BIN)/python docs/generators/clients_table.py build/clients.md

@@ -1,4 +1,4 @@
-"""Put the table of clients that the tests made into docs/clients.md: `make clients`.
+"""Put the table of clients that the tests made into docs/tested-clients.md: `make clients`.
 
 python docs/generators/clients_table.py build/clients.md
 """
@@ -6,7 +6,7 @@ python docs/generators/clients_table.py build/clients.md
 import sys
 from pathlib import Path
 
-_PAGE = Path(__file__).parents[1] / "clients.md"
+_PAGE = Path(__file__).parents[1] / "tested-clients.md"
 _BEGIN, _END = "<!-- The table is made by: make clients -->\n", "<!-- The end of the table -->\n"
 
 

@@ -15,49 +15,75 @@ _FOLDER = Path(__file__).parents[2] / "examples" / "gallery"
 
 _LANGUAGES = {".sh": "bash", ".py": "python", ".js": "javascript"}
 
+_SHOWN = ("deny-private-keys", "redact-email", "dry-run")
+"""The hooks that the page shows, one of each language."""
+
 _INTRODUCTION = """\
 # Gallery
 
 <!-- Made by: python docs/generators/gallery.py > docs/gallery.md -->
 
-{count} small hooks to copy and change. Each is a file of at most 50 lines in
-[examples/gallery](../examples/gallery), and each is run by hookgate's own tests. Most hooks in bash need
-`jq`. To use some of them, copy their files and their entries in
-[settings.json](../examples/gallery/settings.json) into a folder of your own, and start the gateway with
-`hookgate serve --hooks FOLDER/settings.json`. The command
-`hookgate hooks test EVENT --hooks FOLDER/settings.json` shows what they do.
+```
+hookgate hooks test BeforeModel --hooks examples/gallery/settings.json    # shows what each hook does
+hookgate serve --hooks examples/gallery/settings.json
+```
+
+{count} small hooks to copy and change, each a file of at most 50 lines in
+[examples/gallery](../examples/gallery), with its entry in
+[settings.json](../examples/gallery/settings.json). Copy what you need into a folder of your own. Most hooks
+in bash need `jq`.
 
 They are examples: short, and not complete. Where a [policy](policies.md) has the same purpose, prefer it:
 policies are faster, and cover more cases. [Kinds of hooks](hook-kinds.md) describes when a program should
 be persistent, and the [Reference](reference.md) what the hooks of each event read and write.
 """
 
+_HEADER = ["hook", "file", "what it does", "matcher"]
+
 
 def gallery() -> str:
     """Return the page. Raises ValueError if a file does not begin with a description."""
     settings: Any = parse_jsonc((_FOLDER / "settings.json").read_text(encoding="utf-8"))
-    sections: list[str] = []
-    for event, groups in settings["hooks"].items():
-        sections.append(f"## {event}")
-        for group in groups:
-            sections += ["\n\n".join(_entry(hook, group.get("matcher"))) for hook in group["hooks"]]
-    count = sum(section.startswith("### ") for section in sections)
-    return "\n\n".join([_INTRODUCTION.format(count=count).rstrip(), *sections]) + "\n"
+    hooks = [
+        (event, group.get("matcher", ""), hook)
+        for event, groups in settings["hooks"].items()
+        for group in groups
+        for hook in group["hooks"]
+    ]
+    parts = [_INTRODUCTION.format(count=len(hooks))]
+    for event in dict.fromkeys(event for event, _, _ in hooks):
+        rows = [_row(hook, matcher) for found, matcher, hook in hooks if found == event]
+        parts += [
+            f"## {event}\n",
+            *(f"| {' | '.join(cells)} |" for cells in [_HEADER, ["---"] * 4, *rows]),
+            "",
+        ]
+    parts.append("## Three of them in full\n")
+    parts += ["\n\n".join(_entry(hook)) + "\n" for _, _, hook in hooks if hook["name"] in _SHOWN]
+    return "\n".join(parts)
 
 
-def _entry(hook: dict[str, Any], matcher: str | None) -> Iterator[str]:
+def _row(hook: dict[str, Any], matcher: str) -> list[str]:
+    file = _file(hook)
+    escaped = matcher.replace("|", "\\|")
+    link = f"[{file.name}](../examples/gallery/{file.name})"
+    return [hook["name"], link, _description(file), f"`{escaped}`" if matcher else ""]
+
+
+def _entry(hook: dict[str, Any]) -> Iterator[str]:
+    file = _file(hook)
+    yield f"`{json.dumps(hook)}`:"
+    yield f"```{_LANGUAGES[file.suffix]}\n{file.read_text(encoding='utf-8')}```"
+
+
+def _file(hook: dict[str, Any]) -> Path:
     [file] = [path for path in _FOLDER.iterdir() if path.stem == hook["name"].replace("-", "_")]
-    text = file.read_text(encoding="utf-8")
-    yield f"### {hook['name']}"
-    yield _description(text, file)
-    yield f"[{file.name}](../examples/gallery/{file.name}), as `{json.dumps(hook)}`" + (
-        f" in a group with the matcher `{matcher}`:" if matcher else ":"
-    )
-    yield f"```{_LANGUAGES[file.suffix]}\n{text}```"
+    return file
 
 
-def _description(text: str, file: Path) -> str:
+def _description(file: Path) -> str:
     """Return the first comment of a script, or the first line of its docstring."""
+    text = file.read_text(encoding="utf-8")
     found = re.match(r'(?:#!.*\n)?(?:"""|# |// )(.+?\.)(?:""")?\n', text)
     if found is None:
         raise ValueError(f"{file}: begin with a comment that says what the hook does")

@@ -154,7 +154,6 @@ COMMANDS = [
     pytest.param(words, id=f"{block.place} {' '.join(words)}")
     for block in ALL_BLOCKS
     for words in block.commands
-    if block.page != "docs/troubleshooting.md"  # its commands are mistakes: test_troubleshooting.py
 ]
 
 

@@ -1,4 +1,4 @@
-"""The table of clients in docs/clients.md, and how the tests of the matrix make it."""
+"""The table of clients in docs/tested-clients.md, and how the tests of the matrix make it."""
 
 import pytest
 from generators.clients_table import replace_table
@@ -6,7 +6,7 @@ from support.clients.matrix import MATRIX
 from support.clients.table import COLUMNS, fill_cell, table
 from support.places import DOCS
 
-PAGE = (DOCS / "clients.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "tested-clients.md").read_text(encoding="utf-8")
 
 
 def test_each_client_of_the_matrix_has_passed() -> None:

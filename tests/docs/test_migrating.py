@@ -1,4 +1,4 @@
-"""The functions on the migration pages are hooks that do what the pages say."""
+"""The functions on the page about migrating are hooks that do what it says."""
 
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,9 @@ async def fired(folder: Path, settings: Any, event: Any) -> Outcome[Any]:
 
 
 async def test_a_custom_guardrail_of_litellm_becomes_a_runtime_hook(tmp_path: Path) -> None:
-    page = "docs/migrating-litellm.md"
+    page = "docs/migrating.md"
     write_file(tmp_path, block_of(page, "def apply").text, "style.py")
-    settings = block_of(page, '{"hooks"').value
+    settings = block_of(page, '{"hooks": {"BeforeModel"').value
     denied = await fired(tmp_path, settings, before_model("A rocket?"))
     assert (denied.verdict.denied, denied.verdict.reason) == (True, "Rockets are not discussed here.")
     edited = await fired(tmp_path, settings, before_model("What is Project Falcon?"))
@@ -36,7 +36,7 @@ async def test_a_custom_guardrail_of_litellm_becomes_a_runtime_hook(tmp_path: Pa
 
 
 async def test_an_addon_of_mitmproxy_becomes_two_functions(tmp_path: Path) -> None:
-    write_file(tmp_path, block_of("docs/migrating-proxy.md", "import re").text, "rules.py")
+    write_file(tmp_path, block_of("docs/migrating.md", "import re").text, "rules.py")
     before = one_group({"type": "runtime", "action": "./rules.py:before"})
     denied = await fired(tmp_path, before, before_model("A rocket?"))
     assert denied.verdict.reason == "Rockets are not discussed here."

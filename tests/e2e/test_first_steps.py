@@ -82,10 +82,12 @@ async def test_the_readme_s_settings_for_gemini_cli_are_all_that_it_needs(tmp_pa
 
 
 async def test_gemini_cli_shows_the_denial_of_the_readme_as_one_sentence(tmp_path: Path) -> None:
-    """The README's guard and its lines for Gemini CLI, in an empty home."""
-    lines = block_of("README.md", "gemini --skip-trust").text
+    """The README's guard and the lines of Gemini CLI's page, in an empty home."""
+    lines = block_of("docs/agents/gemini-cli.md", "gemini --skip-trust").text
+    lines = lines.replace("Say good morning.", "Whose key is this? -----BEGIN PRIVATE KEY-----")
+    lines = lines.replace("gemini --skip-trust", "gemini --skip-trust --model gemini-3.8-flash")
     async with running_gateway(write_guard(tmp_path / "guard")) as gateway:
-        text = lines.replace("http://127.0.0.1:8787", gateway.url)
+        text = lines.replace("http://127.0.0.1:8787", gateway.url).replace("=YOUR_KEY", "=any")
         ran = await run_command(["bash", "-ec", text], tmp_path, new_user(tmp_path))
     assert (ran.exit_code, ran.stdout) == (0, f"{STOPPED}\n")
     assert STOPPED not in ran.stderr

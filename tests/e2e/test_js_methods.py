@@ -14,8 +14,8 @@ GROUPS = ("agents", "credentials", "environments", "triggers", "voices", "webhoo
 
 
 def documented(heading: str) -> dict[str, list[str]]:
-    """The treatments of methods in a table of docs/gateway.md: of the Gemini API and of Vertex AI."""
-    section = (DOCS / "gateway.md").read_text().partition(f"\n### {heading}\n")[2].partition("\n#")[0]
+    """The treatments of methods in a table of docs/sdk-methods.md: of the Gemini API and of Vertex AI."""
+    section = (DOCS / "sdk-methods.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n#")[0]
     rows = re.findall(r"^\| `(\S+)` \| (.+) \| (.+) \|$", section, re.MULTILINE)
     return {method: [gemini, vertex] for method, gemini, vertex in rows}
 

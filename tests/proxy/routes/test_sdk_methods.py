@@ -221,7 +221,7 @@ def test_every_method_of_the_client_is_here(both: Both) -> None:
 @pytest.mark.parametrize("method", CALLS)
 def test_the_docs_say_what_becomes_of_each_method(method: str, both: Both) -> None:
     row = f"| `{method}` | {' | '.join(both.treatments(method))} |"
-    assert row in (DOCS / "gateway.md").read_text()
+    assert row in (DOCS / "sdk-methods.md").read_text()
 
 
 @pytest.mark.parametrize("name", [name for name, group in OTHERS.items() if group == "agents"])
@@ -236,7 +236,10 @@ def test_every_path_of_a_collection_is_in_its_group(name: str) -> None:
 
 def test_the_docs_have_no_other_methods() -> None:
     section = (
-        (DOCS / "gateway.md").read_text().partition("\n### Methods of google-genai\n")[2].partition("\n#")[0]
+        (DOCS / "sdk-methods.md")
+        .read_text()
+        .partition("\n## Methods of google-genai\n")[2]
+        .partition("\n#")[0]
     )
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == [*CALLS]

@@ -1,4 +1,4 @@
-"""The routes of the gateway (see docs/gateway.md), and the matching of raw request targets.
+"""The routes of the gateway (docs/routes.md is generated from them), and the matching of raw request targets.
 
 It does no I/O.
 """

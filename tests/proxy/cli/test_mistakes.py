@@ -1,4 +1,4 @@
-"""The troubleshooting page: each mistake causes the message on the page."""
+"""Typical mistakes: each one causes the message in mistakes.md."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 
 from hookgate.proxy.cli.main import run_command
 
-PAGE = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
+PAGE = Path(__file__).with_name("mistakes.md")
 FOLDER = "/srv/policies"
 """What the page calls the folder of its files."""
 
