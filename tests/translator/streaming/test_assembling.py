@@ -10,7 +10,8 @@ from support.bodies.generate_content import responses
 from support.translation.inspect import hidden_parts
 
 from hookgate.translator import BodyError, apply_response, join_events, show_response, split_edit
-from hookgate.translator.streaming.events import EARLIER, join_texts
+from hookgate.translator.fields import EARLIER
+from hookgate.translator.streaming.events import join_texts
 
 
 def answer_of(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:

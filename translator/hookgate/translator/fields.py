@@ -53,6 +53,9 @@ def _describe(value: object) -> str:
 
 JsonObject = dict[str, Any]
 
+EARLIER = "earlierEvents"
+"""The field of joined events with what they do not show of the events: fields that a later event has, too."""
+
 
 def is_larger(value: Any, size: int, per_value: int = 1) -> bool:
     """Return whether a JSON value is larger than `size`: its characters, and `per_value` for each value.

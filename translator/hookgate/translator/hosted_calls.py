@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hookgate.translator.fields import JsonObject, camel, parts_of, read, read_list
-from hookgate.translator.streaming.events import EARLIER
+from hookgate.translator.fields import EARLIER, JsonObject, camel, parts_of, read, read_list
 
 _WEB = ("googleSearch", "enterpriseWebSearch", "exaAiSearch", "googleSearchRetrieval", "parallelAiSearch")
 _STORES = ("retrieval", "fileSearch")

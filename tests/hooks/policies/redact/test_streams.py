@@ -73,7 +73,7 @@ CONTINUED: Any = {
     "by its reason": [text("", finishReason="CONTINUATION")],
     "by its token": [text("", continuationToken="b3BhcXVl")],
     "with another reason behind it": [
-        text("", finish_reason="CONTINUATION", continuation_token="b3BhcXVl"),  # noqa: S106  # not a password
+        text("", finish_reason="CONTINUATION", continuation_token="b3BhcXVl"),  # noqa: S106  # no secret
         text("", finishReason="STOP"),
     ],
     "with a token for the rest of its budget": [

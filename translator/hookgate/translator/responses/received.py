@@ -96,8 +96,8 @@ class ReceivedItems:
             return self._note_part(event, begins=kind.endswith(".added"))
         missing: list[JsonObject] = []
         if kind in KIND_OF_DELTA:
-            begun = KIND_OF_DELTA[kind]
-            self._add(self._place(place_in(event, begun)), begun.content, event.get("delta"))
+            named = KIND_OF_DELTA[kind]
+            self._add(self._place(place_in(event, named)), named.content, event.get("delta"))
         elif kind == ARGUMENTS:
             self._add(self._place(TextPlace(read_index(event), _ARGUMENTS, 0)), CALL, event.get("delta"))
         elif kind in KIND_OF_DONE:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from hookgate.translator.fields import (
+    EARLIER,
     BodyError,
     JsonObject,
     indexes,
@@ -89,9 +90,6 @@ def _edited(event: JsonObject, number: int, pieces: Mapping[_Place, str]) -> Jso
         candidates.append(candidate if new == old else write(candidate, "content", with_texts(content, new)))
     return write(event, "candidates", candidates)
 
-
-EARLIER = "earlierEvents"
-"""The field of joined events with what they do not show of the events: fields that a later event has, too."""
 
 _OF_LAST = frozenset({"candidates", "event_id", "event_type", "sequence_number", "type", "usageMetadata"})
 """Fields of events of which only the last one counts, or that are joined."""
