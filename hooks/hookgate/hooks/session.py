@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from hookgate.hooks.session_notes import SessionNotes
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.known_turns import NO_TURNS, RequestTurns
 
@@ -221,3 +222,5 @@ class SessionContext:
     team: str = ""
     call_state: CallState = field(default_factory=CallState, compare=False, repr=False)
     """The state of the current call."""
+    notes: SessionNotes | None = field(default=None, compare=False, repr=False)
+    """The notes of policies on the session, or None if nothing is remembered between its events."""

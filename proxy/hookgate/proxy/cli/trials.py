@@ -36,6 +36,7 @@ from hookgate.hooks.runners.command import CommandRunner
 from hookgate.hooks.runners.persistent import LINE_BY_LINE
 from hookgate.hooks.runs import HookExecutor
 from hookgate.hooks.session import CallState
+from hookgate.hooks.session_notes import MemoryNotes
 from hookgate.hooks.settings import (
     KNOWN_TOOLS,
     CommandConfig,
@@ -154,7 +155,7 @@ async def try_hooks(
     )
     recorders = {hook: _InputRecorder(runner) for hook, runner in runners.items()}
     engine = Engine(configuration, recorders, trust_check=hooks.trust.refusal)
-    session = SessionContext("hookgate-test")
+    session = SessionContext("hookgate-test", notes=MemoryNotes())
     try:
         with _logging_all():
             outcome = await engine.fire(event, session)
