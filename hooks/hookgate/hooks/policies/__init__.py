@@ -21,6 +21,12 @@ def _cassette(options: Mapping[str, Any], environment: PolicyEnvironment) -> Pol
     return cassette_policy(options, environment)
 
 
+def _flows(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
+    from hookgate.hooks.policies.flows.policy import flows_policy  # noqa: PLC0415  # see the module's docstring
+
+    return flows_policy(options, environment)
+
+
 def _guardrail(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
     try:
         from hookgate.hooks.policies.services.guardrail import guardrail_policy  # noqa: PLC0415  # see above
@@ -64,6 +70,7 @@ def _tools(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy
 BUILTINS: Builtins = MappingProxyType(
     {
         "cassette": _cassette,
+        "flows": _flows,
         "guardrail": _guardrail,
         "limits": _limits,
         "model_armor": _model_armor,
@@ -77,6 +84,7 @@ BUILTINS: Builtins = MappingProxyType(
 EVENTS_BY_POLICY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "cassette": ("BeforeModel", "AfterModel"),
+        "flows": ("BeforeAgent", "AfterTool", "BeforeTool"),
         "guardrail": ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool"),
         "limits": ("BeforeModel",),
         "model_armor": ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool"),

@@ -1,0 +1,309 @@
+"""The policy `flows` itself: notes what the user says and what results contain, and judges calls of sinks."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hookgate.hooks.errors import HookError
+from hookgate.hooks.policies.conditions import ConditionFinding, at
+from hookgate.hooks.policies.flows import state as flow_state
+from hookgate.hooks.policies.flows.options import FlowRule, FlowsOptions, Sink, Source, ToolUse, Trusted
+from hookgate.hooks.policies.flows.results import field_values, structure_of, texts_in
+from hookgate.hooks.policies.flows.state import ASKED, TRUSTED, USER, FlowState, FlowStates, Mark, note_of
+from hookgate.hooks.policies.flows.words import (
+    Part,
+    addresses_as_parts,
+    addresses_given_by,
+    asked_for,
+    given_as_whole,
+    given_by,
+    numbered,
+    orders_in,
+    ordered,
+    parts_of,
+    pieces_of,
+    readings_of,
+    said_by_user,
+    whole,
+)
+from hookgate.hooks.policies.options import read_options
+from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
+from hookgate.hooks.session import SessionContext
+from hookgate.translator.fields import is_larger
+
+_NO_NOTES = "the policy flows needs a session whose notes are kept, as in a gateway"
+
+_MAX_FACTS = 20_000
+"""Facts of one result or prompt that are noted. Of larger ones, the label counts as containing anything, and
+what they give beyond that is not given."""
+
+_LONG_ARGUMENTS = 200
+"""Calls with larger arguments are judged in a thread if commands in them are read (see the policy `tools`)."""
+
+_LONGEST_SHOWN = 80
+
+_REASONS = {
+    "after": "the session has read what is labelled {label!r}",
+    "carrying": "its arguments contain a piece of what is labelled {label!r}",
+    "chosen_by": "neither the user nor a trusted tool gave {value!r}",
+    "ordered_by": "a text labelled {label!r} asks for it with {value!r}, and the user did not",
+}
+_DENIED = "The tool {tool!r} is not called here: {why}."
+_REMEDY = " If the user wants it, the user has to say so, with that value."
+_FULL = " The session has more data than can be tracked; a new session can make the call."
+
+
+def flows_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
+    """Create the policy from its options. Raises ValueError if they are invalid."""
+    return _Flows(read_options(FlowsOptions, options)).judge
+
+
+class _Flows:
+    def __init__(self, options: FlowsOptions) -> None:
+        self._options, self._states = options, FlowStates()
+        uses = [use for group in options.sinks.values() for use in group]
+        self._reads_commands = any(each.runs for use in uses for each in use.when.values())
+
+    async def judge(self, event: dict[str, Any], session: SessionContext) -> dict[str, Any] | None:
+        """Note what an event says, or judge the call in it. Raises HookError if there are no notes."""
+        notes, steps = session.notes, session.call_state.steps
+        if notes is None:
+            raise HookError(_NO_NOTES)
+        name, arguments = str(event.get("tool_name")), event.get("tool_input")
+        match event["hook_event_name"]:
+            case "BeforeAgent":
+                said = session.call_state.user_text
+                text = str(event.get("prompt") or "") if said is None else said
+                if text:
+                    facts = await steps.run(_said, text)
+                    await self._states.add(session, notes, note_of((), facts, begins_turn=True))
+            case "AfterTool":
+                if not (labels := self._labels(name, arguments)):
+                    return None
+                state = await self._states.get(session, notes)
+                response = event.get("tool_response")
+                marks, facts = await steps.run(_read_result, labels, arguments, response, state)
+                if state.adds(marks, facts):
+                    await self._states.add(session, notes, note_of(marks, facts - state.facts))
+            case "BeforeTool":
+                long = self._reads_commands and is_larger(arguments, _LONG_ARGUMENTS)
+                run = steps.run_long if long else steps.run
+                sinks = await run(self._sinks, name, arguments)
+                if sinks:
+                    state = await self._states.get(session, notes)
+                    call = _Call(name, arguments, state)
+                    return await steps.run(self._decide, call, sinks)
+        return None
+
+    def _labels(self, name: str, arguments: Any) -> "_Labels | None":
+        sources = {
+            label: [use for use in uses if use.check(name, arguments).holds]
+            for label, uses in self._options.sources.items()
+        }
+        trusted = [use for use in self._options.trusted if use.check(name, arguments).holds]
+        found = {label: uses for label, uses in sources.items() if uses}
+        return _Labels(found, trusted) if found or trusted else None
+
+    def _sinks(self, name: str, arguments: Any) -> dict[str, list[Sink]]:
+        found = {
+            group: [sink for sink in sinks if sink.check(name, arguments).holds]
+            for group, sinks in self._options.sinks.items()
+        }
+        return {group: sinks for group, sinks in found.items() if sinks}
+
+    def _decide(self, call: "_Call", sinks: dict[str, list[Sink]]) -> dict[str, Any] | None:
+        """Return the decision of the first rule that denies or asks, and the findings of those that observe."""
+        findings: dict[str, int] = {}
+        for rule in self._options.rules:
+            why = call.violates(rule, sinks[rule.to]) if rule.to in sinks else None
+            if why is None:
+                continue
+            finding = f"{'+'.join(rule.labels) or 'call'} to {rule.to}"
+            findings[finding] = 1
+            if rule.then != "observe":
+                reason = f"{rule.reason.rstrip()} ({why})" if rule.reason else why
+                return {
+                    "decision": rule.then,
+                    "reason": reason,
+                    "hookSpecificOutput": {"findings": findings},
+                }
+        return {"hookSpecificOutput": {"findings": findings}} if findings else None
+
+
+def _said(text: str) -> set[int]:
+    return _bounded(said_by_user(USER, text))
+
+
+def _bounded(facts: set[int]) -> set[int]:
+    """Return at most _MAX_FACTS of facts that give something. What is left out is not given, which is safe."""
+    return facts if len(facts) <= _MAX_FACTS else set(sorted(facts)[:_MAX_FACTS])
+
+
+@dataclass(frozen=True, slots=True)
+class _Labels:
+    """What the options say of a tool's result."""
+
+    sources: Mapping[str, list[Source]]
+    trusted: list[Trusted]
+
+
+def _read_result(
+    labels: _Labels, arguments: Any, response: Any, state: FlowState
+) -> tuple[list[Mark], set[int]]:
+    """Return what a result says: the labels that it has, and facts."""
+    structure = structure_of(response)
+    texts = list(texts_in(structure))
+    facts: set[int] = set()
+    marks = []
+    for label, sources in labels.sources.items():
+        found: set[int] = set()
+        for text in texts:
+            found |= orders_in(flow_state.ordered_by(label), text)
+        keeps = any(source.pieces for source in sources)
+        if keeps:
+            kind = flow_state.piece_of(label)
+            for text in texts:
+                found |= pieces_of(kind, text, is_source=True)
+            found |= pieces_of(kind, "".join(texts))
+        is_boundless = len(found) > _MAX_FACTS
+        marks.append(Mark(label, without_pieces=not keeps, boundless=is_boundless))
+        facts |= set() if is_boundless else found
+    given = _given(labels, structure, texts) - _echoed(TRUSTED, arguments, state)
+    is_asked = any(source.asked for sources in labels.sources.values() for source in sources)
+    if is_asked and _is_said(arguments, state):
+        asked = {fact for text in texts for fact in addresses_given_by(ASKED, text)}
+        given |= _bounded(asked) - _echoed(ASKED, arguments, state)
+    return marks, facts | given
+
+
+def _is_said(arguments: Any, state: FlowState) -> bool:
+    """Return whether the user wrote all arguments of a call."""
+    parts = [part for value in (arguments or {}).values() for text in texts_in(value) for part in parts_of(text)]
+    return bool(parts) and all(not state.facts.isdisjoint(part.facts(USER)) for part in parts)
+
+
+def _given(labels: _Labels, structure: Any, texts: list[str]) -> set[int]:
+    """Return the facts that a result gives, as a trusted one or in its fields."""
+    facts: set[int] = set()
+    fields = tuple(
+        name
+        for use in (*labels.trusted, *(use for uses in labels.sources.values() for use in uses))
+        for name in use.fields or ()
+    )
+    for value in field_values(structure, fields) if fields else ():
+        facts |= given_as_whole(TRUSTED, value)
+    if any(use.fields is None for use in labels.trusted):
+        for text in texts:
+            facts |= given_by(TRUSTED, text)
+    return _bounded(facts)
+
+
+def _echoed(kind: str, arguments: Any, state: FlowState) -> set[int]:
+    """Return the facts that the call itself gives. A tool that repeats a value has not given it."""
+    echoed: set[int] = set()
+    for text in texts_in(arguments):
+        echoed |= {*given_by(kind, text), whole(kind, text)}
+        for address in addresses_as_parts(text):
+            echoed |= set(address.facts(kind))
+    return echoed - state.facts
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a sink in a session."""
+
+    tool: str
+    arguments: Any
+    state: FlowState
+
+    def violates(self, rule: FlowRule, sinks: list[Sink]) -> str | None:
+        """Return why a rule applies to the call, or None if it does not."""
+        if rule.unless_asked and not self.state.facts.isdisjoint(asked_for(USER, self.tool)):
+            return None
+        reasons: list[tuple[str, str, str]] = []
+        if rule.after:
+            if not self.state.came(rule.after, this_turn=rule.within == "turn"):
+                return None
+            reasons.append(("after", rule.after, ""))
+        if rule.carrying:
+            if not self._carries(rule.carrying):
+                return None
+            reasons.append(("carrying", rule.carrying, ""))
+        if rule.chosen_by:
+            value = self._not_given(rule.chosen_by, sinks) if self.state.came(rule.chosen_by) else None
+            if value is None:
+                return None
+            reasons.append(("chosen_by", rule.chosen_by, value))
+        if rule.ordered_by:
+            value = self._ordered(rule.ordered_by, sinks) if self.state.came(rule.ordered_by) else None
+            if value is None:
+                return None
+            reasons.append(("ordered_by", rule.ordered_by, value))
+        return self._explain(reasons)
+
+    def _explain(self, reasons: list[tuple[str, str, str]]) -> str:
+        why = ", and ".join(
+            _REASONS[key].format(label=label, value=value[:_LONGEST_SHOWN]) for key, label, value in reasons
+        )
+        remedy = _REMEDY if any(value for _, _, value in reasons) else ""
+        text = _DENIED.format(tool=self.tool, why=why or "a rule forbids it") + remedy
+        return text + (_FULL if self.state.is_full else "")
+
+    def _targets(self, sinks: list[Sink]) -> Iterator[tuple[str, bool]]:
+        """Yield the values that choose whom the call affects, and whether only addresses in them do."""
+        for sink in sinks:
+            yield from ((text, False) for text in self._texts_at(sink.targets))
+            texts = sink.texts if sink.texts or sink.targets else ("",)
+            yield from ((text, True) for text in self._texts_at(texts))
+
+    def _texts_at(self, pointers: Iterable[str]) -> Iterator[str]:
+        for pointer in pointers:
+            for value in at(self.arguments, pointer):
+                yield from texts_in(value)
+
+    def _not_given(self, label: str, sinks: list[Sink]) -> str | None:
+        """Return a target that neither the user nor a trusted result gave, or None if all were given."""
+        for text, only_addresses in self._targets(sinks):
+            if not only_addresses and whole(TRUSTED, text) in self.state.facts:
+                continue
+            for part in addresses_as_parts(text) if only_addresses else parts_of(text):
+                if not self._is_given(label, part):
+                    return part.shown
+        return None
+
+    def _is_given(self, label: str, part: Part) -> bool:
+        known = self.state.facts
+        if not known.isdisjoint({*part.facts(USER), *part.facts(TRUSTED)}):
+            return True
+        return not known.isdisjoint(part.facts(ASKED)) and not self._asks_for(label, part.shown)
+
+    def _asks_for(self, label: str, value: str) -> bool:
+        """Return whether a labelled text may ask for an action of the tool with a value."""
+        return self.state.may_order(label, ordered(flow_state.ordered_by(label), self.tool, value))
+
+    def _ordered(self, label: str, sinks: list[Sink]) -> str | None:
+        """Return a target that the user did not give, and that a labelled text names near an action."""
+        targets = [text for text, only_addresses in self._targets(sinks) if not only_addresses]
+        targets += [text for sink in sinks for text in self._texts_at(sink.named)]
+        for text in targets:
+            said = [part.facts(USER) for part in parts_of(text)] + numbered(USER, self.tool, text)
+            if all(not self.state.facts.isdisjoint(facts) for facts in said):
+                continue
+            if text.strip() and self._asks_for(label, text):
+                return text
+        return None
+
+    def _carries(self, label: str) -> bool:
+        kind = flow_state.piece_of(label)
+        texts = list(texts_in(self.arguments))
+        pieces: set[int] = set()
+        for text in [*texts, "".join(texts)]:
+            for reading in readings_of(text):
+                pieces |= pieces_of(kind, reading)
+        return self.state.may_carry(label, pieces)
+
+
+def unknown_labels(options: list[FlowsOptions]) -> list[str]:
+    """Return the labels on which rules depend and which no source gives."""
+    given = {label for each in options for label in each.sources}
+    return [label for each in options for rule in each.rules for label in rule.labels if label not in given]

@@ -1,0 +1,98 @@
+"""The results of tools: their texts, and the whole values of their fields.
+
+Whoever writes a text that a tool returns chooses what stands inside it, but the tool chooses its fields: only in a
+result that is JSON or YAML as a whole is a value a field's.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from hookgate.hooks.policies.flows.block_yaml import NotYaml, read_block_yaml
+from hookgate.hooks.policies.flows.options import Names
+from hookgate.hooks.policies.options import matches_name
+from hookgate.translator.fields import BodyError
+from hookgate.translator.strictjson import loads
+
+_SHOWN_TWICE = "returnDisplay"
+_WRAPPERS = ("output", "result", "content", "text")
+
+
+def structure_of(response: Any) -> Any:
+    """Return a tool's result as lists, objects and scalars: JSON or YAML in its only text is read."""
+    if isinstance(response, dict) and _SHOWN_TWICE in response:
+        response = {key: value for key, value in response.items() if key != _SHOWN_TWICE}
+    text = _only_text(response)
+    if text is None:
+        return response
+    stripped = text.strip()
+    if stripped.startswith(("{", "[")):
+        try:
+            return loads(stripped.encode(errors="surrogatepass"))
+        except BodyError:
+            return text
+    try:
+        return read_block_yaml(text)
+    except NotYaml:
+        return text
+
+
+def _only_text(value: Any) -> str | None:
+    """Return the text of a result that has nothing else, in the usual wrappers."""
+    for _ in range(4):
+        if isinstance(value, dict):
+            members = {key: member for key, member in value.items() if member and key != "type"}
+            if len(members) != 1 or not (key := next(iter(members))) in (*_WRAPPERS, "llmContent"):
+                return None
+            value = members[key]
+        elif isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        else:
+            break
+    return value if isinstance(value, str) else None
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield all texts in a result, those of its keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            yield key
+            yield from texts_in(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from texts_in(member)
+    elif _is_number(value):
+        yield str(value)
+
+
+_ITEMS = "items"
+
+
+def field_values(structure: Any, fields: Names) -> Iterator[str]:
+    """Yield the whole values of fields with these names: texts, numbers, and keys of objects in them.
+
+    The items of a result that is a list are in a field `items`.
+    """
+    is_list = isinstance(structure, list) and matches_name(fields, _ITEMS)
+    yield from _values(structure, fields, listed=False)
+    yield from (str(item) for item in structure if is_list and isinstance(item, str | int))
+
+
+def _values(value: Any, fields: Names, *, listed: bool) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, member in value.items():
+            if listed:
+                yield key
+            yield from _values(member, fields, listed=listed or matches_name(fields, key.casefold()))
+    elif isinstance(value, list):
+        for member in value:
+            yield from _values(member, fields, listed=listed)
+    elif listed and isinstance(value, str):
+        yield value
+    elif listed and _is_number(value):
+        yield str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
