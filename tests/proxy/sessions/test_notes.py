@@ -145,6 +145,7 @@ async def test_stored_notes_count_towards_the_room_of_a_key(
     url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stored, "MAX_KEY_BYTES", 3000)
+
     def sweep(rows: SessionRows) -> None:
         for number in range(5):
             used = update(models.sessions).where(models.sessions.c.id == f"s-{number}")

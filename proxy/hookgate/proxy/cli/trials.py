@@ -347,7 +347,7 @@ SLOW = 0.2
 _LONGEST_MESSAGE = 60
 """The number of characters of a hook's message that a finding repeats."""
 
-_DOCTOR_SESSION = SessionContext("hookgate-doctor")
+_DOCTOR_SESSION = SessionContext("hookgate-doctor", notes=MemoryNotes())
 
 _JSON_ANSWER = AfterModel(
     SharedValue({"model": "", "messages": [], "config": {"responseMimeType": "application/json"}}),

@@ -152,7 +152,9 @@ _CHANGE = (
     .where(_AT)
     .values({name: bindparam(name) for name in ("version", "document", "size", "used")})
 )
-_NOTES_OF = (session_notes.c.key == bindparam("of_key")) & (session_notes.c.session == bindparam("of_session"))
+_NOTES_OF = (session_notes.c.key == bindparam("of_key")) & (
+    session_notes.c.session == bindparam("of_session")
+)
 _VERSIONS = select(sessions.c.first, sessions.c.version).where(_AT)
 _NEWER_NOTES = (
     select(session_notes.c.note)

@@ -2,7 +2,7 @@
 
     "BeforeAgent": [{"type": "builtin", "builtin": "flows"}],
     "AfterTool":   [{"type": "builtin", "builtin": "flows", "options": {
-      "sources": {"untrusted": [{"tool": "web_fetch"}, {"tool": "read_email*", "fields": ["sender", "id"]}]}}}],
+      "sources": {"untrusted": [{"tool": "web_fetch"}, {"tool": "read_mail*", "fields": ["id"]}]}}}],
     "BeforeTool":  [{"type": "builtin", "builtin": "flows", "options": {
       "sinks": {"send": [{"tool": ["send_*"], "targets": ["/to"]}]},
       "rules": [{"to": "send", "chosen_by": "untrusted"}]}}]

@@ -1,7 +1,7 @@
 """Reads block YAML as programs dump it, for the fields of tools' results that are not JSON.
 
-It is strict, because a text that only resembles YAML has no fields: what programs do not dump is refused. Scalars
-are texts, whatever their type. The time is proportional to the text.
+It is strict, because a text that only resembles YAML has no fields: what programs do not dump is refused.
+Scalars are texts, whatever their type. The time is proportional to the text.
 """
 
 import re
@@ -9,9 +9,21 @@ from typing import Any
 
 _MAX_LEVELS = 50
 
-_KEY = re.compile(r"""(?P<key>[^\s'"#&*!|>%@`{}\[\],?:-][^:#]*|-?[0-9][^\s:#]*|'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"):(?: +|$)""")
+_KEY = re.compile(
+    r"""(?P<key>[^\s'"#&*!|>%@`{}\[\],?:-][^:#]*|-?[0-9][^\s:#]*|'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"):(?: +|$)"""
+)
 _DOUBLE = re.compile(r"""\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))""", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "e": "\x1b", "_": "\xa0", "N": "\x85", "L": "\u2028", "P": "\u2029"}
+_ESCAPES = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "0": "\0",
+    "e": "\x1b",
+    "_": "\xa0",
+    "N": "\x85",
+    "L": "\u2028",
+    "P": "\u2029",
+}
 _NOT_PLAIN = tuple("#&*!|>%@`{}[],?'\"")
 
 
@@ -126,7 +138,10 @@ class _Reader:
     def _quoted(self, first: str, indent: int) -> str:
         start = self._at
         lines = [first, *self._continued(indent)]
-        quote, end = first[0], re.compile(r"(?:[^']|'')*'(?!')" if first[0] == "'" else r'(?:[^"\\]|\\.)*"', re.DOTALL)
+        quote, end = (
+            first[0],
+            re.compile(r"(?:[^']|'')*'(?!')" if first[0] == "'" else r'(?:[^"\\]|\\.)*"', re.DOTALL),
+        )
         text = "\n".join(lines)[1:]
         found = end.match(text)
         if found is None or text[found.end() :].strip():

@@ -7,8 +7,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from hookgate.hooks.policies.conditions import ConditionFinding, Conditions, PlaceOrAll, check_all
-from hookgate.hooks.policies.hosts import host_of, is_allowed
 from hookgate.hooks.policies.flows.words import urls_in
+from hookgate.hooks.policies.hosts import host_of, is_allowed
 from hookgate.hooks.policies.options import Globs, Options, matches_name
 from hookgate.translator.fields import strings_in
 
@@ -43,7 +43,7 @@ class ToolUse(Options):
     """Conditions on the arguments, by JSON Pointer, as in the policy `tools`."""
 
     except_hosts: Globs = ()
-    """Calls whose URLs all have one of these hosts, with wildcards, are not meant. A call without a URL is."""
+    """Calls whose URLs all have one of these hosts, with wildcards, are not meant; those without are."""
 
     def check(self, name: str, arguments: Any) -> ConditionFinding:
         """Return whether a call is meant."""
@@ -67,12 +67,12 @@ class Source(ToolUse):
     """Tools whose results get a label."""
 
     fields: Names = ()
-    """Names of fields whose whole values count as data of the tool, which may be targets. Default: none.
+    """Names of fields whose whole values are data of the tool, and may be targets. Default: none.
     `items` is the name for the items of a result that is a list."""
 
     asked: bool = False
-    """Whether addresses in a result are given if the user wrote all arguments, such as the URL of a page. Those
-    that its text asks to act on are not."""
+    """Whether addresses in a result are given if the user wrote all arguments, such as the URL of a page.
+    Those that its text asks to act on are not."""
 
     pieces: bool = False
     """Whether to note pieces of the results, for rules with `carrying`."""
@@ -85,8 +85,8 @@ class Sink(ToolUse):
     """The arguments that choose whom or what the call affects, by JSON Pointer."""
 
     texts: tuple[PlaceOrAll, ...] = Field(default=(), strict=False)
-    """Arguments whose addresses, URLs and account numbers are targets. Without `targets` and `texts`, those of
-    all arguments are."""
+    """Arguments whose addresses, URLs and account numbers are targets. Without `targets` and `texts`, those
+    of all arguments are."""
 
     named: tuple[PlaceOrAll, ...] = Field(default=(), strict=False)
     """Arguments that are targets for `ordered_by` only, such as a title."""
@@ -129,17 +129,29 @@ class FlowRule(Options):
         return self
 
     @property
+    def name(self) -> str:
+        """The name under which calls to which the rule applies are counted, such as `after mail to send`."""
+        conditions = ("after", "carrying", "chosen_by", "ordered_by")
+        named = [f"{each} {getattr(self, each)}" for each in conditions if getattr(self, each)]
+        return " ".join([*named, f"to {self.to}"])
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The labels on which the rule depends."""
-        return tuple(
-            label for label in (self.after, self.carrying, self.chosen_by, self.ordered_by) if label
-        )
+        return tuple(label for label in (self.after, self.carrying, self.chosen_by, self.ordered_by) if label)
+
+    @property
+    def needs_user(self) -> bool:
+        """Whether the rule depends on what the user says."""
+        return bool(self.chosen_by or self.ordered_by or self.within or self.unless_asked)
 
 
 class FlowsOptions(Options):
     """The options of the policy `flows`. A BeforeAgent hook needs none."""
 
-    sources: Mapping[Label, Annotated[tuple[Source, ...], Field(strict=False)]] = Field(default={}, strict=False)
+    sources: Mapping[Label, Annotated[tuple[Source, ...], Field(strict=False)]] = Field(
+        default={}, strict=False
+    )
     """For AfterTool: tools whose results get a label, by the label."""
 
     trusted: tuple[Trusted, ...] = Field(default=(), strict=False)
@@ -157,6 +169,8 @@ class FlowsOptions(Options):
             if rule.to not in self.sinks:
                 known = ", ".join(sorted(self.sinks)) or "none"
                 raise PydanticCustomError(
-                    "sink", "the rule's sinks {name} are not among sinks: {known}", {"name": repr(rule.to), "known": known}
+                    "sink",
+                    "the rule's sinks {name} are not among sinks: {known}",
+                    {"name": repr(rule.to), "known": known},
                 )
         return self

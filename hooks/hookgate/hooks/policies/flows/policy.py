@@ -1,14 +1,15 @@
 """The policy `flows` itself: notes what the user says and what results contain, and judges calls of sinks."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from hookgate.hooks.errors import HookError
-from hookgate.hooks.policies.conditions import ConditionFinding, at
+from hookgate.hooks.policies.conditions import at
 from hookgate.hooks.policies.flows import state as flow_state
-from hookgate.hooks.policies.flows.options import FlowRule, FlowsOptions, Sink, Source, ToolUse, Trusted
-from hookgate.hooks.policies.flows.results import field_values, structure_of, texts_in
+from hookgate.hooks.policies.flows.options import FlowRule, FlowsOptions, Sink, Source, Trusted
+from hookgate.hooks.policies.flows.results import field_values, structure_of, texts_in, without_display
 from hookgate.hooks.policies.flows.state import ASKED, TRUSTED, USER, FlowState, FlowStates, Mark, note_of
 from hookgate.hooks.policies.flows.words import (
     Part,
@@ -18,8 +19,8 @@ from hookgate.hooks.policies.flows.words import (
     given_as_whole,
     given_by,
     numbered,
-    orders_in,
     ordered,
+    orders_in,
     parts_of,
     pieces_of,
     readings_of,
@@ -34,8 +35,8 @@ from hookgate.translator.fields import is_larger
 _NO_NOTES = "the policy flows needs a session whose notes are kept, as in a gateway"
 
 _MAX_FACTS = 20_000
-"""Facts of one result or prompt that are noted. Of larger ones, the label counts as containing anything, and
-what they give beyond that is not given."""
+"""Facts of one result or prompt that are noted. With a larger one, the label counts as containing anything,
+and what it gives beyond that is not given."""
 
 _LONG_ARGUMENTS = 200
 """Calls with larger arguments are judged in a thread if commands in them are read (see the policy `tools`)."""
@@ -112,14 +113,13 @@ class _Flows:
         return {group: sinks for group, sinks in found.items() if sinks}
 
     def _decide(self, call: "_Call", sinks: dict[str, list[Sink]]) -> dict[str, Any] | None:
-        """Return the decision of the first rule that denies or asks, and the findings of those that observe."""
+        """Return the decision of the first rule that denies or asks, with all findings up to it."""
         findings: dict[str, int] = {}
         for rule in self._options.rules:
             why = call.violates(rule, sinks[rule.to]) if rule.to in sinks else None
             if why is None:
                 continue
-            finding = f"{'+'.join(rule.labels) or 'call'} to {rule.to}"
-            findings[finding] = 1
+            findings[rule.name] = 1
             if rule.then != "observe":
                 reason = f"{rule.reason.rstrip()} ({why})" if rule.reason else why
                 return {
@@ -135,7 +135,7 @@ def _said(text: str) -> set[int]:
 
 
 def _bounded(facts: set[int]) -> set[int]:
-    """Return at most _MAX_FACTS of facts that give something. What is left out is not given, which is safe."""
+    """Return at most _MAX_FACTS of facts that give something. What is left out is not given."""
     return facts if len(facts) <= _MAX_FACTS else set(sorted(facts)[:_MAX_FACTS])
 
 
@@ -143,15 +143,22 @@ def _bounded(facts: set[int]) -> set[int]:
 class _Labels:
     """What the options say of a tool's result."""
 
-    sources: Mapping[str, list[Source]]
+    sources: Mapping[str, Sequence[Source]]
     trusted: list[Trusted]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields whose whole values are given."""
+        uses: list[Trusted | Source] = [*self.trusted, *chain.from_iterable(self.sources.values())]
+        return tuple(name for use in uses for name in use.fields or ())
 
 
 def _read_result(
     labels: _Labels, arguments: Any, response: Any, state: FlowState
 ) -> tuple[list[Mark], set[int]]:
     """Return what a result says: the labels that it has, and facts."""
-    structure = structure_of(response)
+    result = without_display(response)
+    structure = structure_of(result) if labels.fields else result
     texts = list(texts_in(structure))
     facts: set[int] = set()
     marks = []
@@ -164,7 +171,7 @@ def _read_result(
             kind = flow_state.piece_of(label)
             for text in texts:
                 found |= pieces_of(kind, text, is_source=True)
-            found |= pieces_of(kind, "".join(texts))
+            found |= pieces_of(kind, "".join(texts), is_source=True)
         is_boundless = len(found) > _MAX_FACTS
         marks.append(Mark(label, without_pieces=not keeps, boundless=is_boundless))
         facts |= set() if is_boundless else found
@@ -178,19 +185,16 @@ def _read_result(
 
 def _is_said(arguments: Any, state: FlowState) -> bool:
     """Return whether the user wrote all arguments of a call."""
-    parts = [part for value in (arguments or {}).values() for text in texts_in(value) for part in parts_of(text)]
+    parts = [
+        part for value in (arguments or {}).values() for text in texts_in(value) for part in parts_of(text)
+    ]
     return bool(parts) and all(not state.facts.isdisjoint(part.facts(USER)) for part in parts)
 
 
 def _given(labels: _Labels, structure: Any, texts: list[str]) -> set[int]:
     """Return the facts that a result gives, as a trusted one or in its fields."""
     facts: set[int] = set()
-    fields = tuple(
-        name
-        for use in (*labels.trusted, *(use for uses in labels.sources.values() for use in uses))
-        for name in use.fields or ()
-    )
-    for value in field_values(structure, fields) if fields else ():
+    for value in field_values(structure, labels.fields) if labels.fields else ():
         facts |= given_as_whole(TRUSTED, value)
     if any(use.fields is None for use in labels.trusted):
         for text in texts:
@@ -301,9 +305,3 @@ class _Call:
             for reading in readings_of(text):
                 pieces |= pieces_of(kind, reading)
         return self.state.may_carry(label, pieces)
-
-
-def unknown_labels(options: list[FlowsOptions]) -> list[str]:
-    """Return the labels on which rules depend and which no source gives."""
-    given = {label for each in options for label in each.sources}
-    return [label for each in options for rule in each.rules for label in rule.labels if label not in given]

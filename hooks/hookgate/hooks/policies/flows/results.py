@@ -1,10 +1,11 @@
 """The results of tools: their texts, and the whole values of their fields.
 
-Whoever writes a text that a tool returns chooses what stands inside it, but the tool chooses its fields: only in a
-result that is JSON or YAML as a whole is a value a field's.
+Whoever writes a text that a tool returns chooses what stands inside it, but the tool chooses its fields: only
+in a result that is JSON or YAML as a whole is a value a field's.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from hookgate.hooks.policies.flows.block_yaml import NotYaml, read_block_yaml
@@ -17,10 +18,15 @@ _SHOWN_TWICE = "returnDisplay"
 _WRAPPERS = ("output", "result", "content", "text")
 
 
-def structure_of(response: Any) -> Any:
-    """Return a tool's result as lists, objects and scalars: JSON or YAML in its only text is read."""
+def without_display(response: Any) -> Any:
+    """Return a tool's result without what is shown to the user, which the model does not see."""
     if isinstance(response, dict) and _SHOWN_TWICE in response:
-        response = {key: value for key, value in response.items() if key != _SHOWN_TWICE}
+        return {key: value for key, value in response.items() if key != _SHOWN_TWICE}
+    return response
+
+
+def structure_of(response: Any) -> Any:
+    """Return the result of a tool that returns fields: JSON or YAML in its only text is read."""
     text = _only_text(response)
     if text is None:
         return response
@@ -41,7 +47,7 @@ def _only_text(value: Any) -> str | None:
     for _ in range(4):
         if isinstance(value, dict):
             members = {key: member for key, member in value.items() if member and key != "type"}
-            if len(members) != 1 or not (key := next(iter(members))) in (*_WRAPPERS, "llmContent"):
+            if len(members) != 1 or (key := next(iter(members))) not in (*_WRAPPERS, "llmContent"):
                 return None
             value = members[key]
         elif isinstance(value, list) and len(value) == 1:
@@ -67,6 +73,13 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 _ITEMS = "items"
+_MAX_NAMES = 10_000
+"""Names of fields of which it is remembered whether they match."""
+
+
+@lru_cache(_MAX_NAMES)
+def _is_listed(fields: Names, name: str) -> bool:
+    return matches_name(fields, name.casefold())
 
 
 def field_values(structure: Any, fields: Names) -> Iterator[str]:
@@ -84,7 +97,7 @@ def _values(value: Any, fields: Names, *, listed: bool) -> Iterator[str]:
         for key, member in value.items():
             if listed:
                 yield key
-            yield from _values(member, fields, listed=listed or matches_name(fields, key.casefold()))
+            yield from _values(member, fields, listed=listed or _is_listed(fields, key))
     elif isinstance(value, list):
         for member in value:
             yield from _values(member, fields, listed=listed)

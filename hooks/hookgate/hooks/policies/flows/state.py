@@ -1,7 +1,7 @@
-"""What is known of a session: which labels came when, and the facts that results and the user gave, as hashes.
+"""What is known of a session: which labels came when, and what results and the user said, as hashes of facts.
 
-It only grows, and it is the union of the session's notes. Where something may be missing, because a note did not
-fit or a result had too many facts, the answer is the safe one: a label came, a value was not given.
+It only grows, and it is the union of the session's notes. Where something may be missing, because a note did
+not fit or a result had too many facts, the answer is the safe one: a label came, a value was not given.
 """
 
 from collections import OrderedDict
@@ -20,7 +20,7 @@ _MAX_KNOWN = 1_000_000
 USER = "user"
 TRUSTED = "trusted"
 ASKED = "asked"
-"""The kinds of facts that were given: by the user, by trusted tools or fields, and by what the user asked for."""
+"""The kinds of facts that were given: by the user, by trusted tools or fields, and by what the user named."""
 
 
 def ordered_by(label: str) -> str:

@@ -29,6 +29,7 @@ _URL = rf"(?:[a-z][a-z0-9+.-]{{1,20}}:[/\\]{{2}}|www\.){_REST}|(?:[\pL\pN_-]+\.)
 _SPACED_ACCOUNT = r"\b[a-z]{2}[0-9]{2}(?: [0-9a-z]{4}){2,7}(?: [0-9a-z]{1,4})?\b"
 _AFTER_URL = ".,;:!?)]}*_|'\""
 
+_MAY_BE_ADDRESS = re.compile(r"[@/\\]|[0-9a-z]\.[a-z]|[a-z]{2}[0-9]{2}")
 _BETWEEN = re.compile(r"[\s,;:=()<>\[\]{}\"'`|]+")
 _HOST = re.compile(r"(?:[a-z0-9-]+\.)+(?:com|net|org|io|ai|app|dev|co|info|biz|xyz|me|ru|cn|de|fr|uk|eu)")
 _ACCOUNT = re.compile(r"[a-z]{2}[0-9]{2}[0-9a-z]{8,30}")
@@ -62,6 +63,8 @@ def _split(text: str) -> tuple[list[str], str]:
     """Return the addresses in a text, and what is left of it."""
     rest = same_spelling(text)
     addresses: list[str] = []
+    if _MAY_BE_ADDRESS.search(rest) is None:
+        return addresses, rest
     if "@" in rest:
         addresses += [found.strip(_AROUND) for found in _found(_EMAIL, rest)]
         rest = compile_pattern(_EMAIL).sub(" ", rest)
@@ -106,7 +109,7 @@ _PLAIN_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?([a-z0-9.-]+(?::[0-9]+)?)(/[^
 def url_prefixes(url: str) -> list[str]:
     """Return the URL without its scheme, query and fragment, and what of it ends before a slash.
 
-    Whoever gives one of these gives the URL. Returns an empty list if programs could read the URL differently.
+    Whoever gives one of these gives the URL. Returns an empty list if programs could read it differently.
     """
     plain = _PLAIN_URL.fullmatch(url)
     if plain is None:
@@ -167,7 +170,9 @@ def given_as_whole(kind: str, value: str) -> set[int]:
     if len(addresses) == 1 and not words_of(rest):
         return addresses_given_by(kind, value)
     named = _NAMED_ADDRESS.fullmatch(same_spelling(value).strip())
-    return {whole(kind, value)} | (addresses_given_by(kind, named[1]) if named and len(addresses) == 1 else set())
+    return {whole(kind, value)} | (
+        addresses_given_by(kind, named[1]) if named and len(addresses) == 1 else set()
+    )
 
 
 def whole(kind: str, value: str) -> int:
@@ -210,24 +215,43 @@ def parts_of(value: str) -> list[Part]:
 
 # ---- words for actions
 
-_ACTIONS: Sequence[tuple[str, str]] = (
-    ("send", "send sends sending sent email e-mail mail forward message messages reply dm post publish share upload submit"),
-    ("delete", "delete deletes deleting remove removing erase drop destroy trash wipe cancel cancelling purge"),
-    ("pay", "pay paying payment transfer wire transaction refund money buy purchase order send schedule"),
-    ("change", "change changing update updating modify edit set replace reset rename reschedule move adjust"),
-    ("create", "create creating add adding append invite inviting book booking reserve reserving reservation make register schedule grant write save"),
-    ("run", "run running execute install launch start call invoke"),
-    ("visit", "visit open fetch go browse navigate click download"),
-)
+_ACTIONS: Mapping[str, str] = {
+    "send": """send sends sending sent email e-mail mail forward message messages reply dm post publish share
+        upload submit""",
+    "delete": "delete deletes deleting remove removing erase drop destroy trash wipe cancel cancelling purge",
+    "pay": "pay paying payment transfer wire transaction refund money buy purchase order send schedule",
+    "change": "change changing update updating modify edit set replace reset rename reschedule move adjust",
+    "create": """create creating add adding append invite inviting book booking reserve reserving reservation
+        make register schedule grant write save""",
+    "run": "run running execute install launch start call invoke",
+    "visit": "visit open fetch go browse navigate click download",
+}
+"""Words for actions, by what they have in common."""
+
 _TOOL_WORDS: Mapping[str, Sequence[str]] = {"get": ("visit",), "read": ("visit",), "load": ("visit",)}
 """Words of tools' names for actions that texts are full of, and that mean something else there."""
 _ASKED: Mapping[str, Sequence[str]] = dict.fromkeys(
-    "article articles link links page pages site sites url urls webpage webpages website websites".split(),
+    [
+        "article",
+        "articles",
+        "link",
+        "links",
+        "page",
+        "pages",
+        "site",
+        "sites",
+        "url",
+        "urls",
+        "webpage",
+        "webpages",
+        "website",
+        "websites",
+    ],
     ("visit",),
 )
 """What users speak of if they ask for an action."""
 _GROUPS: dict[str, list[str]] = {}
-for _group, _words in _ACTIONS:
+for _group, _words in _ACTIONS.items():
     for _word in _words.split():
         _GROUPS.setdefault(_word, []).append(_group)
 
@@ -254,6 +278,8 @@ def _actions_of(tool: str) -> list[str]:
 def orders_in(kind: str, text: str) -> set[int]:
     """Return the facts that words stand near words for an action."""
     words = words_of(_ESCAPED.sub(" ", text))
+    if len(words) < 2:
+        return set()
     near: dict[str, set[str]] = {}
     done: dict[str, int] = {}
     for at, word in enumerate(words):
@@ -269,7 +295,7 @@ def ordered(kind: str, tool: str, value: str) -> list[list[int]]:
     """Return what has to be known if a text asks for an action of the tool with a value.
 
     That is a list of facts for each word, of which one has to be known: the word stands near a word for the
-    action. Short numbers stand everywhere, so that one also has to be called an ID, or what the tool's name says.
+    action. Short numbers stand everywhere, so one also has to be called an ID, or what the tool's name says.
     """
     actions = _actions_of(tool)
     near = [[digest(kind, f"{action}\0{word}") for action in actions] for word in words_of(value)]
@@ -277,7 +303,7 @@ def ordered(kind: str, tool: str, value: str) -> list[list[int]]:
 
 
 def numbered(kind: str, tool: str, value: str) -> list[list[int]]:
-    """Return, for each short number in a value, the facts that it is called an ID, or as the tool's name says."""
+    """Return, for each short number in a value, the facts that it is called an ID, or as the tool is."""
     names = [part.lower() for part in _NAME_PARTS.findall(tool)]
     called = [*_IDS, *(name for name in names if name not in _GROUPS and len(name) > 2)]
     return [
@@ -311,17 +337,18 @@ _NOT_WORD = re.compile(r"[\W_]+")
 _TELLING = re.compile(r"(?=[^\W_]*[0-9])[^\W_]{5,}")
 """Numbers and codes, which are pieces even if they are short."""
 
-_SHORT = 200
+_FEW_WORDS = 3
 _SHORTEST_WORD = 6
-"""Of results that are short, such as a password, all words of this length are pieces."""
+"""Of texts of few words, such as a password, all words of this length are pieces."""
 
 
 def pieces_of(kind: str, text: str, *, is_source: bool = False) -> set[int]:
-    """Return the pieces of a text. Those of a source include the words of a short text."""
+    """Return the pieces of a text. The words of a source are pieces if there are few."""
     folded = same_spelling(text)
     pieces = {digest(kind, found[0]) for found in _TELLING.finditer(folded)}
-    if is_source and len(folded) <= _SHORT or not is_source:
-        pieces |= {digest(kind, word) for word in words_of(text) if len(word) >= _SHORTEST_WORD}
+    words = words_of(text)
+    if len(words) <= _FEW_WORDS or not is_source:
+        pieces |= {digest(kind, word) for word in words if len(word) >= _SHORTEST_WORD}
     data = _NOT_WORD.sub("", folded).encode(errors="surrogatepass")
     hashes = [crc32(data[at : at + _RUN]) for at in range(len(data) - _RUN + 1)]
     chosen: set[bytes] = set()
