@@ -35,11 +35,11 @@ from hookgate.translator.fields import is_larger
 _NO_NOTES = "the policy flows needs a session whose notes are kept, as in a gateway"
 
 _MAX_FACTS = 20_000
-"""Facts of one result or prompt that are noted. With a larger one, the label counts as containing anything,
+"""Facts of one result or prompt that are noted. After a larger one, a label may contain anything,
 and what it gives beyond that is not given."""
 
 _LONG_ARGUMENTS = 200
-"""Calls with larger arguments are judged in a thread if commands in them are read (see the policy `tools`)."""
+"""Calls with larger arguments are judged in a thread if commands in them are read, as in `tools`."""
 
 _LONGEST_SHOWN = 80
 

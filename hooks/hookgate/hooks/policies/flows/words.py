@@ -163,7 +163,7 @@ def addresses_given_by(kind: str, text: str) -> set[int]:
 
 
 def given_as_whole(kind: str, value: str) -> set[int]:
-    """Return the facts that a field gives its value: only as a whole, as others may have written its words."""
+    """Return the facts that a field gives its value: only as a whole, as others may write its words."""
     if len(value) > _LONGEST_VALUE:
         return set()
     addresses, rest = _split(value)
