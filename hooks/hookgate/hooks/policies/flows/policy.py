@@ -9,22 +9,17 @@ from hookgate.hooks.errors import HookError
 from hookgate.hooks.policies.conditions import at
 from hookgate.hooks.policies.flows import state as flow_state
 from hookgate.hooks.policies.flows.options import FlowRule, FlowsOptions, Sink, Source, Trusted
+from hookgate.hooks.policies.flows.orders import asked_for, numbered, ordered, orders_in, said_by_user
+from hookgate.hooks.policies.flows.pieces import pieces_of, readings_of
 from hookgate.hooks.policies.flows.results import field_values, structure_of, texts_in, without_display
 from hookgate.hooks.policies.flows.state import ASKED, TRUSTED, USER, FlowState, FlowStates, Mark, note_of
 from hookgate.hooks.policies.flows.words import (
     Part,
     addresses_as_parts,
     addresses_given_by,
-    asked_for,
     given_as_whole,
     given_by,
-    numbered,
-    ordered,
-    orders_in,
     parts_of,
-    pieces_of,
-    readings_of,
-    said_by_user,
     whole,
 )
 from hookgate.hooks.policies.options import read_options
@@ -76,16 +71,17 @@ class _Flows:
                 said = session.call_state.user_text
                 text = str(event.get("prompt") or "") if said is None else said
                 if text:
-                    facts = await steps.run(_said, text)
-                    await self._states.add(session, notes, note_of((), facts, begins_turn=True))
+                    facts, orders = await steps.run(_said, text)
+                    await self._states.add(session, notes, note_of((), facts, orders, begins_turn=True))
             case "AfterTool":
                 if not (labels := self._labels(name, arguments)):
                     return None
                 state = await self._states.get(session, notes)
                 response = event.get("tool_response")
-                marks, facts = await steps.run(_read_result, labels, arguments, response, state)
-                if state.adds(marks, facts):
-                    await self._states.add(session, notes, note_of(marks, facts - state.facts))
+                marks, facts, orders = await steps.run(_read_result, labels, arguments, response, state)
+                if state.adds(marks, facts, orders):
+                    note = note_of(marks, facts - state.facts, orders - state.orders)
+                    await self._states.add(session, notes, note)
             case "BeforeTool":
                 long = self._reads_commands and is_larger(arguments, _LONG_ARGUMENTS)
                 run = steps.run_long if long else steps.run
@@ -130,8 +126,9 @@ class _Flows:
         return {"hookSpecificOutput": {"findings": findings}} if findings else None
 
 
-def _said(text: str) -> set[int]:
-    return _bounded(said_by_user(USER, text))
+def _said(text: str) -> tuple[set[int], set[int]]:
+    given, orders = said_by_user(USER, text)
+    return _bounded(given), _bounded(orders)
 
 
 def _bounded(facts: set[int]) -> set[int]:
@@ -155,32 +152,36 @@ class _Labels:
 
 def _read_result(
     labels: _Labels, arguments: Any, response: Any, state: FlowState
-) -> tuple[list[Mark], set[int]]:
-    """Return what a result says: the labels that it has, and facts."""
+) -> tuple[list[Mark], set[int], set[int]]:
+    """Return what a result says: the labels that it has, facts, and what its texts ask for."""
     result = without_display(response)
     structure = structure_of(result) if labels.fields else result
     texts = list(texts_in(structure))
     facts: set[int] = set()
+    orders: set[int] = set()
     marks = []
     for label, sources in labels.sources.items():
-        found: set[int] = set()
+        ordered_here: set[int] = set()
         for text in texts:
-            found |= orders_in(flow_state.ordered_by(label), text)
+            ordered_here |= orders_in(flow_state.ordered_by(label), text)
+        found: set[int] = set()
         keeps = any(source.pieces for source in sources)
         if keeps:
             kind = flow_state.piece_of(label)
             for text in texts:
                 found |= pieces_of(kind, text, is_source=True)
             found |= pieces_of(kind, "".join(texts), is_source=True)
-        is_boundless = len(found) > _MAX_FACTS
+        is_boundless = len(found) + len(ordered_here) > _MAX_FACTS
         marks.append(Mark(label, without_pieces=not keeps, boundless=is_boundless))
-        facts |= set() if is_boundless else found
-    given = _given(labels, structure, texts) - _echoed(TRUSTED, arguments, state)
+        if not is_boundless:
+            facts, orders = facts | found, orders | ordered_here
+    if given := _given(labels, structure, texts):
+        given -= _echoed(TRUSTED, arguments, state)
     is_asked = any(source.asked for sources in labels.sources.values() for source in sources)
     if is_asked and _is_said(arguments, state):
         asked = {fact for text in texts for fact in addresses_given_by(ASKED, text)}
         given |= _bounded(asked) - _echoed(ASKED, arguments, state)
-    return marks, facts | given
+    return marks, facts | given, orders
 
 
 def _is_said(arguments: Any, state: FlowState) -> bool:
@@ -290,12 +291,17 @@ class _Call:
         targets = [text for text, only_addresses in self._targets(sinks) if not only_addresses]
         targets += [text for sink in sinks for text in self._texts_at(sink.named)]
         for text in targets:
-            said = [part.facts(USER) for part in parts_of(text)] + numbered(USER, self.tool, text)
-            if all(not self.state.facts.isdisjoint(facts) for facts in said):
+            if self._is_said(text):
                 continue
             if text.strip() and self._asks_for(label, text):
                 return text
         return None
+
+    def _is_said(self, text: str) -> bool:
+        """Return whether the user wrote a value. A short number has to be called an ID, or as the tool is."""
+        words = all(not self.state.facts.isdisjoint(part.facts(USER)) for part in parts_of(text))
+        numbers = numbered(USER, self.tool, text)
+        return words and all(not self.state.orders.isdisjoint(each) for each in numbers)
 
     def _carries(self, label: str) -> bool:
         kind = flow_state.piece_of(label)

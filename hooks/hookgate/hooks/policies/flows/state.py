@@ -13,7 +13,8 @@ from hookgate.hooks.session_notes import SessionNotes
 
 _NAME = "flows"
 _TURN = b"turn"
-_FACT = 8
+_FACT, _ORDER = 8, 4
+"""The bytes of a fact, and of one about orders, of which there are many."""
 _MAX_KNOWN = 1_000_000
 """Facts of all sessions that a policy remembers; those of others are read again."""
 
@@ -63,6 +64,9 @@ class FlowState:
     seen: dict[str, int] = field(default_factory=dict)
     """The turn in which each label came last."""
     facts: set[int] = field(default_factory=set)
+    """What was given, and pieces."""
+    orders: set[int] = field(default_factory=set)
+    """What texts ask for."""
     is_full: bool = False
     """Whether notes are missing."""
     _without_pieces: set[str] = field(default_factory=set)
@@ -70,8 +74,9 @@ class FlowState:
 
     def add(self, note: bytes) -> None:
         """Add a note."""
-        header, _, facts = note.partition(b"\n")
-        for word in header.split():
+        header, _, body = note.partition(b"\n")
+        count, *words = header.split()
+        for word in words:
             if word == _TURN:
                 self.turn += 1
                 continue
@@ -81,9 +86,14 @@ class FlowState:
                 self._without_pieces.add(mark.label)
             if mark.boundless:
                 self._boundless.add(mark.label)
-        self.facts.update(
-            int.from_bytes(facts[at : at + _FACT]) for at in range(0, len(facts) - _FACT + 1, _FACT)
-        )
+        end = int(count) * _FACT
+        self.facts.update(int.from_bytes(body[at : at + _FACT]) for at in range(0, end, _FACT))
+        self.orders.update(int.from_bytes(body[at : at + _ORDER]) for at in range(end, len(body), _ORDER))
+
+    @property
+    def size(self) -> int:
+        """The number of facts."""
+        return len(self.facts) + len(self.orders)
 
     def came(self, label: str, *, this_turn: bool = False) -> bool:
         """Return whether a result with the label may have come, in this turn or at all."""
@@ -98,11 +108,11 @@ class FlowState:
         """Return whether all words may stand near an action; each is a collection of facts."""
         if self.is_full or label in self._boundless:
             return True
-        return all(not self.facts.isdisjoint(each) for each in words)
+        return all(not self.orders.isdisjoint(each) for each in words)
 
-    def adds(self, marks: Iterable[Mark], facts: Set[int]) -> bool:
+    def adds(self, marks: Iterable[Mark], facts: Set[int], orders: Set[int]) -> bool:
         """Return whether marks and facts say anything that is not known."""
-        return not facts <= self.facts or any(
+        return not (facts <= self.facts and orders <= self.orders) or any(
             self.seen.get(mark.label) != self.turn
             or (mark.without_pieces and mark.label not in self._without_pieces)
             or (mark.boundless and mark.label not in self._boundless)
@@ -110,10 +120,16 @@ class FlowState:
         )
 
 
-def note_of(marks: Iterable[Mark], facts: Iterable[int], *, begins_turn: bool = False) -> bytes:
+def note_of(
+    marks: Iterable[Mark], facts: Collection[int], orders: Iterable[int] = (), *, begins_turn: bool = False
+) -> bytes:
     """Return a note that says that a turn begins, which labels came, and facts."""
-    header = b" ".join([*([_TURN] if begins_turn else []), *(mark.encode().encode() for mark in marks)])
-    return header + b"\n" + b"".join(fact.to_bytes(_FACT) for fact in sorted(facts))
+    words = [*([_TURN] if begins_turn else []), *(mark.encode().encode() for mark in marks)]
+    header = b" ".join([b"%d" % len(facts), *words])
+    body = [fact.to_bytes(_FACT) for fact in sorted(facts)] + [
+        each.to_bytes(_ORDER) for each in sorted(orders)
+    ]
+    return header + b"\n" + b"".join(body)
 
 
 class FlowStates:
@@ -133,16 +149,16 @@ class FlowStates:
             if known is self._states.get(key) and (known is None or known.position == since):
                 break  # otherwise another call has read the same notes meanwhile
         state = FlowState() if known is None or new.is_whole else known
-        before = 0 if known is None else len(known.facts)
+        before = 0 if known is None else known.size
         for note in new.added:
             state.add(note)
         state.position, state.is_full = new.position, new.is_full
         self._states[key] = state
         self._states.move_to_end(key)
-        self._known += len(state.facts) - before
+        self._known += state.size - before
         while self._known > _MAX_KNOWN and len(self._states) > 1:
             _, forgotten = self._states.popitem(last=False)
-            self._known -= len(forgotten.facts)
+            self._known -= forgotten.size
         return state
 
     @staticmethod
