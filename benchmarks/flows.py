@@ -127,24 +127,42 @@ def _share(
 
 
 ROUNDS = 9
+_NOTHING = {"type": "runtime", "action": "./nothing.py:nothing"}
+_NO_RULES = {
+    "hooks": {
+        event: [{"hooks": [{"name": f"nothing-{event}", **_NOTHING}]}]
+        for event in ("BeforeAgent", "AfterTool", "BeforeTool")
+    }
+}
+"""Hooks of the same events that do nothing."""
 
 
 def measure_cost(template: str) -> None:
-    """Print the processor time of the calls of conversations, with and without the hooks of a template."""
+    """Print the processor time of an agent's calls without hooks, with hooks that do nothing, with rules."""
     [settings] = [path for path in setups("policies")[template].files if path.name == "settings.json"]
     lines = [line for line in settings.read_text().splitlines() if not line.lstrip().startswith("//")]
     environment = {"HOOKGATE_AUDIT__ENABLED": "false"}
+    configurations = {
+        "no hooks": None,
+        "hooks that do nothing": _NO_RULES,
+        template: json.loads("".join(lines)),
+    }
     with ExitStack() as stack:
         origin = stack.enter_context(upstream()).url
-        servers = []
-        for hooks in (None, json.loads("\n".join(lines))):
+        servers = {}
+        for name, hooks in configurations.items():
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            servers.append(stack.enter_context(gateway(hooks, origin, folder, environment)))
-        rounds = [[_milliseconds(server, number) for server in servers] for number in range(ROUNDS)]
-    without, with_rules = (statistics.median(times) for times in zip(*rounds[1:], strict=True))
-    ratio = statistics.median(after / before for before, after in rounds[1:])
-    print(f"\nProcessor time per call of conversations of 40 turns: {without:.2f} ms without hooks,")
-    print(f"{with_rules:.2f} ms with {template}; the median ratio of {ROUNDS - 1} pairs is {ratio:.3f}.")
+            (folder / "nothing.py").write_text("async def nothing(event):\n    return None\n")
+            servers[name] = stack.enter_context(gateway(hooks, origin, folder, environment))
+        rounds = [
+            {name: _milliseconds(server, number) for name, server in servers.items()}
+            for number in range(ROUNDS)
+        ][1:]
+    print("\nProcessor time per call, in conversations of 40 turns:")
+    for name in configurations:
+        print(f"  {name}: {statistics.median(times[name] for times in rounds):.2f} ms")
+    ratio = statistics.median(times[template] / times["hooks that do nothing"] for times in rounds)
+    print(f"The median ratio of the last two in {len(rounds)} rounds is {ratio:.3f}.")
 
 
 def _milliseconds(server: Server, number: int) -> float:

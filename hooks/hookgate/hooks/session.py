@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from hookgate.hooks.session_notes import SessionNotes
+from hookgate.hooks.session_notes import SessionKey, SessionNotes
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.known_turns import NO_TURNS, RequestTurns
 
@@ -227,3 +227,8 @@ class SessionContext:
     """The state of the current call."""
     notes: SessionNotes | None = field(default=None, compare=False, repr=False)
     """The notes of policies on the session, or None if nothing is remembered between its events."""
+
+    @property
+    def place(self) -> SessionKey:
+        """What identifies the session: the caller's key, and the ID."""
+        return self.key, self.session_id

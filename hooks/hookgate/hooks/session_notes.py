@@ -8,10 +8,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:  # it imports this module
-    from hookgate.hooks.session import SessionContext
+SessionKey = tuple[str, str]
+"""A caller's key, and an ID that is unique for that key."""
 
 MAX_NOTE_BYTES = 1024 * 1024
 """Bytes of notes that one session may have. The first note that does not fit is lost, and all later ones."""
@@ -36,10 +36,10 @@ class Notes:
 class SessionNotes(Protocol):
     """The notes on sessions. Every method raises an exception if notes cannot be read or stored."""
 
-    async def read(self, session: "SessionContext", name: str, since: int = 0) -> Notes:
+    async def read(self, session: SessionKey, name: str, since: int = 0) -> Notes:
         """Return the notes of a name that were added after a position; by default all of them."""
 
-    async def add(self, session: "SessionContext", name: str, note: bytes) -> None:
+    async def add(self, session: SessionKey, name: str, note: bytes) -> None:
         """Add a note of a name. If it does not fit, nothing is added to the session's notes any more."""
 
 
@@ -80,20 +80,19 @@ class MemoryNotes:
     """The notes on the last sessions of one process, for engines outside a gateway."""
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[tuple[str, str], NoteList] = OrderedDict()
+        self._sessions: OrderedDict[SessionKey, NoteList] = OrderedDict()
 
-    async def read(self, session: "SessionContext", name: str, since: int = 0) -> Notes:
+    async def read(self, session: SessionKey, name: str, since: int = 0) -> Notes:
         """Return notes without waiting."""
         return self._notes_on(session).read(name, since)
 
-    async def add(self, session: "SessionContext", name: str, note: bytes) -> None:
+    async def add(self, session: SessionKey, name: str, note: bytes) -> None:
         """Add a note without waiting."""
         self._notes_on(session).add(name, note)
 
-    def _notes_on(self, session: "SessionContext") -> NoteList:
-        key = session.key, session.session_id
-        notes = self._sessions.setdefault(key, NoteList())
-        self._sessions.move_to_end(key)
+    def _notes_on(self, session: SessionKey) -> NoteList:
+        notes = self._sessions.setdefault(session, NoteList())
+        self._sessions.move_to_end(session)
         if len(self._sessions) > _MAX_SESSIONS:
             self._sessions.popitem(last=False)
         return notes

@@ -90,8 +90,13 @@ def responses_turn(result: str) -> Json:
 def response(to: str) -> Json:
     call = responses.call_item(arguments(to), name="send_mail")
     return {
-        "id": "r", "object": "response", "created_at": 1, "status": "completed", "error": None,
-        "model": responses.MODEL, "output": [call],
+        "id": "r",
+        "object": "response",
+        "created_at": 1,
+        "status": "completed",
+        "error": None,
+        "model": responses.MODEL,
+        "output": [call],
     }
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from hookgate.hooks import BeforeModel, SessionContext
-from hookgate.hooks.session_notes import NoteList, Notes
+from hookgate.hooks.session_notes import NoteList, Notes, SessionKey
 from hookgate.proxy.config.session_bounds import MAX_KEY_BYTES, MAX_SESSION_BYTES, MAX_SESSIONS
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.fair_mapping import FairMapping
@@ -23,9 +23,6 @@ from hookgate.proxy.sessions.memory import ConversationMemory, take_new_effects
 
 T = TypeVar("T")
 V = TypeVar("V")
-
-SessionKey = tuple[str, str]
-"""A caller's key, and an ID that is unique for that key."""
 
 SHIM_HEADER = "x-hookgate-shim"
 """The header in which a client claims what its shim reports."""
@@ -174,11 +171,11 @@ class Sessions(ABC):
         """Forget a session that has ended."""
 
     @abstractmethod
-    async def read(self, session: SessionContext, name: str, since: int = 0) -> Notes:
+    async def read(self, session: SessionKey, name: str, since: int = 0) -> Notes:
         """Return the notes on a session (see `SessionNotes`)."""
 
     @abstractmethod
-    async def add(self, session: SessionContext, name: str, note: bytes) -> None:
+    async def add(self, session: SessionKey, name: str, note: bytes) -> None:
         """Add a note on a session (see `SessionNotes`)."""
 
     @abstractmethod
@@ -316,16 +313,16 @@ class LocalSessions(Sessions):
     async def change(
         self, session: SessionContext, step: Callable[[SessionState], T]
     ) -> tuple[T, SessionState]:
-        kept = self._kept(session)
+        kept = self._kept(session_key(session))
         result, added = kept.change(step)
         self._note_added(added)
         return result, kept.state
 
-    async def read(self, session: SessionContext, name: str, since: int = 0) -> Notes:
-        kept = self._get(self._states, session_key(session))
+    async def read(self, session: SessionKey, name: str, since: int = 0) -> Notes:
+        kept = self._get(self._states, session)
         return (kept.notes if kept else NoteList()).read(name, since)
 
-    async def add(self, session: SessionContext, name: str, note: bytes) -> None:
+    async def add(self, session: SessionKey, name: str, note: bytes) -> None:
         self._note_added(self._kept(session).notes.add(name, note))
 
     async def end(self, session: SessionContext) -> None:
@@ -335,8 +332,7 @@ class LocalSessions(Sessions):
     async def link_prompt(self, session: SessionContext, prompt: str) -> None:
         self._keep(self._prompts, (session.key, text_fingerprint(prompt)), session.session_id)
 
-    def _kept(self, session: SessionContext) -> _KeptSession:
-        key = session_key(session)
+    def _kept(self, key: SessionKey) -> _KeptSession:
         return self._get(self._states, key) or self._keep(self._states, key, _KeptSession())
 
     def _note_added(self, size: int) -> None:

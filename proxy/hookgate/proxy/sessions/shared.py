@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 from cachetools import LRUCache, TTLCache
 
 from hookgate.hooks import SessionContext
-from hookgate.hooks.session_notes import Notes
+from hookgate.hooks.session_notes import Notes, SessionKey
 from hookgate.proxy.errors import ApiError, StoreUse
 from hookgate.proxy.keys.callers import KEPT_KEYS, AcceptedKeys
 from hookgate.proxy.sessions import memory
@@ -30,7 +30,6 @@ from hookgate.proxy.sessions.memory import (
 )
 from hookgate.proxy.sessions.sessions import (
     OpenSession,
-    SessionKey,
     Sessions,
     SessionState,
     session_key,
@@ -214,20 +213,19 @@ class SharedSessions(Sessions):
         self._snapshots.put(key, snapshot)
         return result, snapshot.state
 
-    async def read(self, session: SessionContext, name: str, since: int = 0) -> Notes:
-        place = session_key(session)
-        key, mark = (*place, name), mark_of_session(place)
+    async def read(self, session: SessionKey, name: str, since: int = 0) -> Notes:
+        key, mark = (*session, name), mark_of_session(session)
         noted = self._noted.get(key)
         if noted and noted.notes.position == since and self._is_current(noted.number, mark):
             return noted.notes
         number = self._store.number(mark)
-        notes = await self._read(lambda rows: rows.notes(place, name, since))
+        notes = await self._read(lambda rows: rows.notes(session, name, since))
         nothing_new = Notes((), notes.position, is_whole=False, is_full=notes.is_full)
         self._noted.put(key, _Noted(nothing_new, number))
         return notes
 
-    async def add(self, session: SessionContext, name: str, note: bytes) -> None:
-        await self._write(lambda rows: rows.add_note(session_key(session), name, note))
+    async def add(self, session: SessionKey, name: str, note: bytes) -> None:
+        await self._write(lambda rows: rows.add_note(session, name, note))
         self._exist = True
 
     async def end(self, session: SessionContext) -> None:

@@ -1,6 +1,7 @@
 """The options of the policy `flows`."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -33,6 +34,11 @@ Label = Annotated[str, AfterValidator(_label)]
 """The name of a label or of a group of sinks."""
 
 
+@lru_cache(10_000)
+def _is_named(names: Names, tool: str) -> bool:
+    return matches_name(names, tool.casefold())
+
+
 class ToolUse(Options):
     """Which calls are meant. All keys that are set must match."""
 
@@ -47,7 +53,7 @@ class ToolUse(Options):
 
     def check(self, name: str, arguments: Any) -> ConditionFinding:
         """Return whether a call is meant."""
-        if not matches_name(self.tool, name.casefold()):
+        if not _is_named(self.tool, name):
             return ConditionFinding(False)
         if self.except_hosts:
             hosts = [host_of(url) for text in strings_in(arguments) for url in urls_in(text)]

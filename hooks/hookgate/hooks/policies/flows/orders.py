@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from zlib import crc32
 
-from hookgate.hooks.policies.flows.words import AROUND, digest, given_by, same_spelling, words_of
+from hookgate.hooks.policies.flows.words import AROUND, fact_of, given_by, same_spelling, words_of
+from hookgate.hooks.policies.options import compile_pattern
 
 _ACTIONS: Mapping[str, str] = {
     "send": """send sends sending sent email e-mail mail forward message messages reply dm post publish share
@@ -47,12 +48,15 @@ _CUE_WORDS = """also always and can could do first have immediately just kindly 
 _CUES = frozenset(_CUE_WORDS.split())
 """Words before an order, besides the beginning of a sentence."""
 
-_BEFORE, _BEHIND = 12, 40
-"""Words before and behind a word for an action that may be what it is to be done to."""
+_BEFORE, _BEHIND = 80, 280
+"""Characters before and behind a word for an action that may say what it is to be done to."""
 
-_COMMON_WORDS = """a about after all an and any are as at be been before but by can do for from has have he her
-    his i if in into is it its me more my no not of on or our out please she so some than that the their them then
-    there these they this to up us was we were what when which who will with would you your"""
+_MAX_ORDERS = 5000
+"""Words for actions of one text that are looked at. A text with more may ask for anything."""
+
+_COMMON_WORDS = """a about after all an and any are as at be been before but by can do for from has have
+    he her his i if in into is it its me more my no not of on or our out please she so some than that the
+    their them then there these they this to up us was we were what when which who will with would you your"""
 _COMMON = frozenset(_COMMON_WORDS.split())
 """Words that say nothing about a value."""
 
@@ -63,7 +67,11 @@ _CALLED = 3
 _SHORT_NUMBER = 4
 _ESCAPED = re.compile(r"\\[nrt'\"]")
 """White space and quotes in texts that were encoded twice, such as the representation of an object."""
-_SENTENCE = ".!?:;,-)>*#"
+_SENTENCE = ".!?:;,-)>*#\"'`"
+_LONGEST_CUE = 40
+_SPACE = re.compile(r"\s")
+_LONGEST_WORD = 200
+_ACTION = rf"\b(?:{'|'.join(map(re.escape, _GROUPS))})\b"
 _NO_SPACE = re.compile(r"(?<=[a-z])\.(?=[A-Z][a-z])")
 
 
@@ -77,43 +85,50 @@ def said_by_user(kind: str, text: str) -> tuple[set[int], set[int]]:
         given |= given_by(kind, _NO_SPACE.sub(". ", text))
     words = words_of(text)
     actions = {group for word in words for group in (*_GROUPS.get(word, ()), *_ASKED.get(word, ()))}
-    given |= {digest(kind, f"\0{action}") for action in actions}
+    given |= {fact_of(kind, f"\0{action}") for action in actions}
     return given, set(_numbered_in(kind, words))
 
 
 def asked_for(kind: str, tool: str) -> set[int]:
     """Return the facts of which each means that the user asks for an action of the tool."""
-    return {digest(kind, f"\0{action}") for action in _actions_of(tool)}
+    return {fact_of(kind, f"\0{action}") for action in _actions_of(tool)}
 
 
-def orders_in(kind: str, text: str) -> set[int]:
-    """Return the facts that words stand near an order."""
-    words = _ESCAPED.sub(" ", same_spelling(text)).replace("\n", " . ").split()
+def orders_in(kind: str, text: str) -> set[int] | None:
+    """Return the facts that words stand near an order, or None if there are too many words for actions."""
+    text = _ESCAPED.sub(" ", same_spelling(text))
     near: dict[str, set[str]] = {}
-    numbers: set[int] = set()
+    facts: set[int] = set()
     done: dict[str, int] = {}
-    for at, raw in enumerate(words):
-        groups = _GROUPS.get(raw) or _GROUPS.get(raw.strip(AROUND))
-        if groups is None or not _begins_order(words, at):
+    for number, match in enumerate(compile_pattern(_ACTION).finditer(text)):
+        if number == _MAX_ORDERS:
+            return None
+        if not _begins_order(text[max(0, match.start() - _LONGEST_CUE) : match.start()]):
             continue
-        for group in groups:
-            start = max(at - _BEFORE, done.get(group, 0))
-            done[group] = at + _BEHIND + 1
-            window = [word.strip(AROUND) for word in words[start : done[group]]]
+        for group in _GROUPS[match[0]]:
+            start = max(match.start() - _BEFORE, done.get(group, 0))
+            done[group] = _end_of_word(text, match.end() + _BEHIND)
+            window = [word.strip(AROUND) for word in text[start : done[group]].split()]
             near.setdefault(group, set()).update(window)
-            numbers.update(_numbered_in(kind, window))
+            facts.update(_numbered_in(kind, window))
     for group, found in near.items():
         start = crc32(f"{kind}\0{group}\0".encode())
-        numbers.update(crc32(word.encode(), start) for word in found if word and word not in _COMMON)
-    return numbers
+        facts.update(crc32(word.encode(), start) for word in found if word and word not in _COMMON)
+    return facts
 
 
-def _begins_order(words: Sequence[str], at: int) -> bool:
-    """Return whether a word for an action stands where orders begin."""
-    if at == 0:
+def _end_of_word(text: str, at: int) -> int:
+    """Return the end of the word at a position, unless that is far away."""
+    space = _SPACE.search(text, at, at + _LONGEST_WORD)
+    return space.start() if space else at + _LONGEST_WORD
+
+
+def _begins_order(before: str) -> bool:
+    """Return whether orders begin behind a text: a sentence, a line, or a word such as `please`."""
+    words = before.split()
+    if not words or "\n" in before[len(before.rstrip()) :] or before.rstrip()[-1] in _SENTENCE:
         return True
-    before = words[at - 1]
-    return before[-1] in _SENTENCE or before.strip(AROUND) in _CUES or not before.strip(AROUND)
+    return words[-1].strip(AROUND) in _CUES
 
 
 def ordered(kind: str, tool: str, value: str) -> list[list[int]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 from zlib import crc32
 
-from hookgate.hooks.policies.flows.words import digest, same_spelling, words_of
+from hookgate.hooks.policies.flows.words import fact_of, same_spelling, words_of
 
 _RUN = 16
 _WINDOW = 8
@@ -30,10 +30,10 @@ _SHORTEST_WORD = 6
 def pieces_of(kind: str, text: str, *, is_source: bool = False) -> set[int]:
     """Return the pieces of a text. The words of a source are pieces if there are few."""
     folded = same_spelling(text)
-    pieces = {digest(kind, found) for found in set(_CODE.findall(folded)) if any(map(str.isdigit, found))}
+    pieces = {fact_of(kind, found) for found in set(_CODE.findall(folded)) if any(map(str.isdigit, found))}
     words = words_of(text)
     if len(words) <= _FEW_WORDS or not is_source:
-        pieces |= {digest(kind, word) for word in words if len(word) >= _SHORTEST_WORD}
+        pieces |= {fact_of(kind, word) for word in words if len(word) >= _SHORTEST_WORD}
     data = _NOT_WORD.sub("", folded).encode(errors="surrogatepass")
     hashes = [crc32(data[at : at + _RUN]) for at in range(len(data) - _RUN + 1)]
     chosen: set[bytes] = set()
@@ -44,7 +44,7 @@ def pieces_of(kind: str, text: str, *, is_source: bool = False) -> set[int]:
         if least != last:
             chosen.add(data[least : least + _RUN])
             last = least
-    return pieces | {digest(kind, run.hex()) for run in chosen}
+    return pieces | {fact_of(kind, run.hex()) for run in chosen}
 
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")

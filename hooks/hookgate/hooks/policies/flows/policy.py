@@ -19,7 +19,7 @@ from hookgate.hooks.policies.flows.words import (
     addresses_given_by,
     given_as_whole,
     given_by,
-    parts_of,
+    value_parts,
     whole,
 )
 from hookgate.hooks.policies.options import read_options
@@ -162,8 +162,11 @@ def _read_result(
     marks = []
     for label, sources in labels.sources.items():
         ordered_here: set[int] = set()
+        is_boundless = False
         for text in texts:
-            ordered_here |= orders_in(flow_state.ordered_by(label), text)
+            orders_of_text = orders_in(flow_state.ordered_by(label), text)
+            is_boundless |= orders_of_text is None
+            ordered_here |= orders_of_text or set()
         found: set[int] = set()
         keeps = any(source.pieces for source in sources)
         if keeps:
@@ -171,7 +174,7 @@ def _read_result(
             for text in texts:
                 found |= pieces_of(kind, text, is_source=True)
             found |= pieces_of(kind, "".join(texts), is_source=True)
-        is_boundless = len(found) + len(ordered_here) > _MAX_FACTS
+        is_boundless |= len(found) + len(ordered_here) > _MAX_FACTS
         marks.append(Mark(label, without_pieces=not keeps, boundless=is_boundless))
         if not is_boundless:
             facts, orders = facts | found, orders | ordered_here
@@ -187,7 +190,7 @@ def _read_result(
 def _is_said(arguments: Any, state: FlowState) -> bool:
     """Return whether the user wrote all arguments of a call."""
     parts = [
-        part for value in (arguments or {}).values() for text in texts_in(value) for part in parts_of(text)
+        part for value in (arguments or {}).values() for text in texts_in(value) for part in value_parts(text)
     ]
     return bool(parts) and all(not state.facts.isdisjoint(part.facts(USER)) for part in parts)
 
@@ -271,7 +274,7 @@ class _Call:
         for text, only_addresses in self._targets(sinks):
             if not only_addresses and whole(TRUSTED, text) in self.state.facts:
                 continue
-            for part in addresses_as_parts(text) if only_addresses else parts_of(text):
+            for part in addresses_as_parts(text) if only_addresses else value_parts(text):
                 if not self._is_given(label, part):
                     return part.shown
         return None
@@ -299,7 +302,7 @@ class _Call:
 
     def _is_said(self, text: str) -> bool:
         """Return whether the user wrote a value. A short number has to be called an ID, or as the tool is."""
-        words = all(not self.state.facts.isdisjoint(part.facts(USER)) for part in parts_of(text))
+        words = all(not self.state.facts.isdisjoint(part.facts(USER)) for part in value_parts(text))
         numbers = numbered(USER, self.tool, text)
         return words and all(not self.state.orders.isdisjoint(each) for each in numbers)
 

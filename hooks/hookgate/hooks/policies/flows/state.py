@@ -141,11 +141,11 @@ class FlowStates:
 
     async def get(self, session: SessionContext, notes: SessionNotes) -> FlowState:
         """Return the state of a session. It may change until the next call, but only grow."""
-        key = session.key, session.session_id
+        key = session.place
         while True:
             known = self._states.get(key)
             since = 0 if known is None else known.position
-            new = await notes.read(session, _NAME, since)
+            new = await notes.read(key, _NAME, since)
             if known is self._states.get(key) and (known is None or known.position == since):
                 break  # otherwise another call has read the same notes meanwhile
         state = FlowState() if known is None or new.is_whole else known
@@ -164,4 +164,4 @@ class FlowStates:
     @staticmethod
     async def add(session: SessionContext, notes: SessionNotes, note: bytes) -> None:
         """Note something on a session."""
-        await notes.add(session, _NAME, note)
+        await notes.add(session.place, _NAME, note)

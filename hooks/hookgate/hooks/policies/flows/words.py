@@ -111,7 +111,7 @@ def url_prefixes(url: str) -> list[str]:
     return [plain[1] + "/".join(steps[:end]) for end in range(len(steps), 0, -1)]
 
 
-def digest(kind: str, text: str) -> int:
+def fact_of(kind: str, text: str) -> int:
     """Return the hash of a fact: its kind, and a text in the spelling in which texts are compared."""
     data = f"{kind}\0{text}".encode(errors="surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8).digest())
@@ -123,14 +123,14 @@ def digest(kind: str, text: str) -> int:
 def given_by(kind: str, text: str) -> set[int]:
     """Return the facts that a text gives its words and addresses."""
     words = words_of(text)
-    given = {digest(kind, word) for word in dict.fromkeys(words)}
-    given |= {digest(kind, " ".join(pair)) for pair in dict.fromkeys(pairwise(words))}
+    given = {fact_of(kind, word) for word in dict.fromkeys(words)}
+    given |= {fact_of(kind, " ".join(pair)) for pair in dict.fromkeys(pairwise(words))}
     return given | addresses_given_by(kind, text)
 
 
 def addresses_given_by(kind: str, text: str) -> set[int]:
     """Return the facts that a text gives its addresses. Of a URL, what comes behind it is given as well."""
-    return {digest(kind, part.texts[0]) for part in addresses_as_parts(text) if part.texts}
+    return {fact_of(kind, part.texts[0]) for part in addresses_as_parts(text) if part.texts}
 
 
 def given_as_whole(kind: str, value: str) -> set[int]:
@@ -139,18 +139,18 @@ def given_as_whole(kind: str, value: str) -> set[int]:
         return set()
     words = words_of(value)
     if len(words) == 1 and "/" not in words[0]:
-        return {digest(kind, words[0])}
+        return {fact_of(kind, words[0])}
     addresses, rest = _split(value)
     if len(addresses) == 1 and not words_of(rest):
         return addresses_given_by(kind, value)
-    given = {digest(kind, " ".join(words))}
+    given = {fact_of(kind, " ".join(words))}
     named = _NAMED_ADDRESS.fullmatch(same_spelling(value).strip())
     return given | addresses_given_by(kind, named[1]) if named and len(addresses) == 1 else given
 
 
 def whole(kind: str, value: str) -> int:
     """Return the fact that a value is given as a whole."""
-    return digest(kind, " ".join(words_of(value)))
+    return fact_of(kind, " ".join(words_of(value)))
 
 
 _LONGEST_VALUE = 300
@@ -167,7 +167,7 @@ class Part:
 
     def facts(self, kind: str) -> list[int]:
         """Return the facts of which each gives the part."""
-        return [digest(kind, text) for text in self.texts]
+        return [fact_of(kind, text) for text in self.texts]
 
 
 def addresses_as_parts(text: str) -> list[Part]:
@@ -178,7 +178,7 @@ def addresses_as_parts(text: str) -> list[Part]:
     ]
 
 
-def parts_of(value: str) -> list[Part]:
+def value_parts(value: str) -> list[Part]:
     """Return what must be given for a value: its addresses and other words, in the order of the words."""
     addresses = addresses_as_parts(value)
     words = words_of(_split(value)[1] if addresses else value)
