@@ -4,6 +4,7 @@ import asyncio
 import base64
 import random
 from pathlib import Path
+from time import process_time
 from typing import Any
 from urllib.parse import quote
 
@@ -173,6 +174,25 @@ async def test_text_that_may_be_a_tools_is_not_the_users() -> None:
     session = await attacked()
     await session.says(f"{ORDER} thanks", certainly="thanks")
     assert await session.calls("send_mail", to=EVIL)
+
+
+async def test_long_urls_and_texts_cost_no_more_than_their_size() -> None:
+    """Each prefix of a URL could be hashed, and each word of a text could begin a search."""
+    for text in (
+        "a.bc/" * 40_000,
+        "https://a.bc/" + "a/" * 2000,
+        "x " * 50_000,
+        "send," * 40_000,
+        "a" * 200_000,
+    ):
+        session = Session()
+        await session.says("Go on")
+        began = process_time()
+        await session.reads("contacts", text)
+        await session.reads("vault_read", text)
+        await session.reads("read_mail", text)
+        assert await session.calls("send_mail", to=text[:100_000], body=text)
+        assert process_time() - began < 5, text[:10]
 
 
 # ---- who ordered the action

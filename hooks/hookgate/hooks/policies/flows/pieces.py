@@ -6,8 +6,9 @@ that two texts with a long enough run in common have a piece in common, wherever
 
 import base64
 import binascii
+import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import unquote
 from zlib import crc32
 
@@ -27,44 +28,66 @@ _SHORTEST_WORD = 6
 """Of texts of few words, such as a password, all words of this length are pieces."""
 
 
-def pieces_of(kind: str, text: str, *, is_source: bool = False) -> set[int]:
-    """Return the pieces of a text. The words of a source are pieces if there are few."""
-    folded = same_spelling(text)
-    pieces = {fact_of(kind, found) for found in set(_CODE.findall(folded)) if any(map(str.isdigit, found))}
-    words = words_of(text)
-    if len(words) <= _FEW_WORDS or not is_source:
-        pieces |= {fact_of(kind, word) for word in words if len(word) >= _SHORTEST_WORD}
-    data = _NOT_WORD.sub("", folded).encode(errors="surrogatepass")
+def pieces_of(kind: str, texts: Iterable[str], *, is_source: bool = False) -> set[int]:
+    """Return the pieces of texts, also where they continue one another.
+
+    All words of other texts are pieces, but of a source only those of texts that have few.
+    """
+    pieces: set[int] = set()
+    squeezed: list[str] = []
+    for text in texts:
+        folded = same_spelling(text)
+        pieces |= {fact_of(kind, code) for code in set(_CODE.findall(folded)) if any(map(str.isdigit, code))}
+        words = words_of(text)
+        if len(words) <= _FEW_WORDS or not is_source:
+            pieces |= {fact_of(kind, word) for word in set(words) if len(word) >= _SHORTEST_WORD}
+        squeezed.append(_NOT_WORD.sub("", folded))
+    return pieces | {fact_of(kind, run.hex()) for run in _chosen_runs("".join(squeezed).encode())}
+
+
+def _chosen_runs(data: bytes) -> set[bytes]:
+    """Return the run with the least hash of each window, the first one if there are several."""
     hashes = [crc32(data[at : at + _RUN]) for at in range(len(data) - _RUN + 1)]
     chosen: set[bytes] = set()
-    last = -1
-    for start in range(max(len(hashes) - _WINDOW + 1, min(1, len(hashes)))):
-        window = hashes[start : start + _WINDOW]
-        least = start + window.index(min(window))
-        if least != last:
-            chosen.add(data[least : least + _RUN])
-            last = least
-    return pieces | {fact_of(kind, run.hex()) for run in chosen}
+    least = -1
+    for end in range(min(_WINDOW, len(hashes)), len(hashes) + 1):
+        start = max(0, end - _WINDOW)
+        if least < start:
+            window = hashes[start:end]
+            if not window:
+                break
+            least = start + window.index(min(window))
+        elif hashes[end - 1] < hashes[least]:
+            least = end - 1
+        else:
+            continue
+        chosen.add(data[least : least + _RUN])
+    return chosen
 
 
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){4,}")
 
 
-def readings_of(text: str) -> Iterator[str]:
-    """Yield the text as it is, and as it reads backwards, and decoded: from percent signs, base64 and hex."""
-    yield text
-    yield text[::-1]
-    if "%" in text:
-        yield unquote(text)
+def readings_of(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield texts as they are, backwards, and with what is encoded in them: percent signs, base64 and hex."""
+    yield texts
+    yield [text[::-1] for text in reversed(texts)]
+    joined = "".join(texts)
+    for found in ([unquote(text) for text in texts if "%" in text], list(_decoded(joined))):
+        if found:
+            yield found
+
+
+def _decoded(text: str) -> Iterator[str]:
     for found in _BASE64.finditer(text):
-        run = found[0].rstrip("=").replace("-", "+").replace("_", "/")
-        try:
-            yield base64.b64decode(run[: len(run) - (len(run) % 4 == 1)] + "=" * (-len(run) % 4)).decode()
-        except (binascii.Error, UnicodeDecodeError):
-            continue
+        run = found[0].replace("-", "+").replace("_", "/")
+        for start in range(4):  # the encoded text may begin anywhere
+            whole = run[start : len(run) - (len(run) - start) % 4]
+            with contextlib.suppress(binascii.Error):
+                yield base64.b64decode(whole).decode(errors="replace")
+            if rest := run[start + len(whole) :]:
+                with contextlib.suppress(binascii.Error):
+                    yield base64.b64decode(rest + "=" * (4 - len(rest))).decode(errors="replace")
     for found in _HEX.finditer(text):
-        try:
-            yield bytes.fromhex(found[0]).decode()
-        except UnicodeDecodeError:
-            continue
+        yield bytes.fromhex(found[0]).decode(errors="replace")

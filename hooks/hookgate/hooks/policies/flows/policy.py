@@ -33,6 +33,10 @@ _MAX_FACTS = 20_000
 """Facts of one result or prompt that are noted. After a larger one, a label may contain anything,
 and what it gives beyond that is not given."""
 
+_MAX_PIECED = 256 * 1024
+"""Characters of which pieces are made. Of a longer result, anything may be a piece; a longer call may carry
+anything."""
+
 _LONG_ARGUMENTS = 200
 """Calls with larger arguments are judged in a thread if commands in them are read, as in `tools`."""
 
@@ -161,23 +165,9 @@ def _read_result(
     orders: set[int] = set()
     marks = []
     for label, sources in labels.sources.items():
-        ordered_here: set[int] = set()
-        is_boundless = False
-        for text in texts:
-            orders_of_text = orders_in(flow_state.ordered_by(label), text)
-            is_boundless |= orders_of_text is None
-            ordered_here |= orders_of_text or set()
-        found: set[int] = set()
-        keeps = any(source.pieces for source in sources)
-        if keeps:
-            kind = flow_state.piece_of(label)
-            for text in texts:
-                found |= pieces_of(kind, text, is_source=True)
-            found |= pieces_of(kind, "".join(texts), is_source=True)
-        is_boundless |= len(found) + len(ordered_here) > _MAX_FACTS
-        marks.append(Mark(label, without_pieces=not keeps, boundless=is_boundless))
-        if not is_boundless:
-            facts, orders = facts | found, orders | ordered_here
+        mark, pieces, ordered_here = _read_texts(label, texts, keeps=any(each.pieces for each in sources))
+        marks.append(mark)
+        facts, orders = facts | pieces, orders | ordered_here
     if given := _given(labels, structure, texts):
         given -= _echoed(TRUSTED, arguments, state)
     is_asked = any(source.asked for sources in labels.sources.values() for source in sources)
@@ -185,6 +175,23 @@ def _read_result(
         asked = {fact for text in texts for fact in addresses_given_by(ASKED, text)}
         given |= _bounded(asked) - _echoed(ASKED, arguments, state)
     return marks, facts | given, orders
+
+
+def _read_texts(label: str, texts: list[str], *, keeps: bool) -> tuple[Mark, set[int], set[int]]:
+    """Return what the texts of a result with a label say: pieces if these are kept, and orders."""
+    orders: set[int] = set()
+    for text in texts:
+        found = orders_in(flow_state.ordered_by(label), text)
+        if found is None:
+            return Mark(label, without_pieces=not keeps, boundless=True), set(), set()
+        orders |= found
+    is_boundless = keeps and sum(map(len, texts)) > _MAX_PIECED
+    pieces = (
+        pieces_of(flow_state.piece_of(label), texts, is_source=True) if keeps and not is_boundless else set()
+    )
+    if is_boundless or len(pieces) + len(orders) > _MAX_FACTS:
+        return Mark(label, without_pieces=not keeps, boundless=True), set(), set()
+    return Mark(label, without_pieces=not keeps), pieces, orders
 
 
 def _is_said(arguments: Any, state: FlowState) -> bool:
@@ -309,8 +316,7 @@ class _Call:
     def _carries(self, label: str) -> bool:
         kind = flow_state.piece_of(label)
         texts = list(texts_in(self.arguments))
-        pieces: set[int] = set()
-        for text in [*texts, "".join(texts)]:
-            for reading in readings_of(text):
-                pieces |= pieces_of(kind, reading)
+        if sum(map(len, texts)) > _MAX_PIECED:
+            return self.state.came(label)
+        pieces = {piece for reading in readings_of(texts) for piece in pieces_of(kind, reading)}
         return self.state.may_carry(label, pieces)

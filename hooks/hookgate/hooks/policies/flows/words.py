@@ -97,18 +97,24 @@ def is_url(word: str) -> bool:
 _PLAIN_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?([a-z0-9.-]+(?::[0-9]+)?)(/[^?#]*)?([?#].*)?")
 
 
+_LONGEST_URL = 4096
+_MAX_STEPS = 20
+"""Steps of a path of which each prefix counts; of a longer path, the whole counts as well."""
+
+
 def url_prefixes(url: str) -> list[str]:
     """Return the URL without its scheme, query and fragment, and what of it ends before a slash.
 
     Whoever gives one of these gives the URL. Returns an empty list if programs could read it differently.
     """
-    plain = _PLAIN_URL.fullmatch(url)
+    plain = _PLAIN_URL.fullmatch(url) if len(url) <= _LONGEST_URL else None
     if plain is None:
         return []
     steps = (plain[2] or "").rstrip("/").split("/")
     if any(step in (".", "..") or "%" in step or "\\" in step for step in steps):
         return []
-    return [plain[1] + "/".join(steps[:end]) for end in range(len(steps), 0, -1)]
+    ends = [len(steps), *range(min(len(steps) - 1, _MAX_STEPS), 0, -1)]
+    return [plain[1] + "/".join(steps[:end]) for end in ends]
 
 
 def fact_of(kind: str, text: str) -> int:
