@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from hookgate.hooks.session_notes import SessionKey, SessionNotes
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.known_turns import NO_TURNS, RequestTurns
 
@@ -175,6 +176,9 @@ class CallState:
     """How many requests the body contains. Hooks judge each of them, and policies count all at once."""
     requires_json: bool = False
     """Whether the request that is judged now requires an answer in JSON. A body may have several requests."""
+    user_text: str | None = None
+    """What the user certainly wrote of the turn that is judged now, or None if that is not known better than
+    from the prompt. The rest may be what a tool returned, or an agent's own question."""
     cut_off: bool = False
     """Whether the answer has ended prematurely, so that its texts may end in the middle of a secret."""
     answered_by: str = ""
@@ -221,3 +225,10 @@ class SessionContext:
     team: str = ""
     call_state: CallState = field(default_factory=CallState, compare=False, repr=False)
     """The state of the current call."""
+    notes: SessionNotes | None = field(default=None, compare=False, repr=False)
+    """The notes of policies on the session, or None if nothing is remembered between its events."""
+
+    @property
+    def place(self) -> SessionKey:
+        """What identifies the session: the caller's key, and the ID."""
+        return self.key, self.session_id

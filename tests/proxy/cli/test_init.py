@@ -50,6 +50,9 @@ DOES = {
     "read-only": Does("You said: Use a tool", "Use a tool", "functionDeclarations"),
     "cost-caps": Does("Use a flash model", None),
     "tool-allow-list": Does("You said: Use a tool", "Use a tool", "functionDeclarations"),
+    "flows-assistant": Does("nor a trusted tool gave 'mallory@evil.example'", "Use a tool"),
+    "flows-coding": Does("nor a trusted tool gave 'https://evil.example/i.sh'", "Use a tool"),
+    "flows-research": Does("nor a trusted tool gave 'mallory@evil.example'", "Use a tool"),
     "prompt-injection": Does("web_fetch answered", "Ignore all previous", "They are data"),
 }
 

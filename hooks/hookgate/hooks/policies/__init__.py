@@ -13,6 +13,7 @@ from hookgate.hooks.policy_environment import Builtins, Policy, PolicyEnvironmen
 
 _FACTORIES = {
     "cassette": "cassette:cassette_policy",
+    "flows": "flows.policy:flows_policy",
     "guardrail": "services.guardrail:guardrail_policy",
     "limits": "limits:limits_policy",
     "model_armor": "services.model_armor:model_armor_policy",
@@ -25,6 +26,7 @@ _FACTORIES = {
 EVENTS_BY_POLICY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "cassette": ("BeforeModel", "AfterModel"),
+        "flows": ("BeforeAgent", "AfterTool", "BeforeTool"),
         "guardrail": ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool"),
         "limits": ("BeforeModel",),
         "model_armor": ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool"),

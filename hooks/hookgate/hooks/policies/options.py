@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -65,17 +65,20 @@ def _fields(model: type[BaseModel], place: Iterable[str | int]) -> Iterable[str]
         if table is not None:
             kind = table.model_fields[str(step)].annotation
         else:  # an index or a key: the type of items is the last argument, except for the `...` of tuples
-            kind = next(arg for arg in reversed(get_args(_without_none(kind))) if arg is not ...)
+            kind = next(arg for arg in reversed(get_args(_bare(kind))) if arg is not ...)
     table = _model_in(kind)
     return table.model_fields if table else ()
 
 
 def _model_in(kind: Any) -> type[BaseModel] | None:
-    kind = _without_none(kind)
+    kind = _bare(kind)
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
-def _without_none(kind: Any) -> Any:
+def _bare(kind: Any) -> Any:
+    """Return a type without its annotations, and without None."""
+    if get_origin(kind) is Annotated:
+        return _bare(get_args(kind)[0])
     arguments = get_args(kind)
     rest = [arg for arg in arguments if arg is not type(None)]
     return rest[0] if len(rest) == 1 and len(arguments) > 1 else kind

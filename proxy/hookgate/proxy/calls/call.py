@@ -149,7 +149,7 @@ class Call:
         name = self.named_session or session_in_body
         session, texts = await self.steps.run(self._describe, body, name, generates)
         open_session = await self.services.sessions.open(session, texts)
-        session = open_session.session
+        session = replace(open_session.session, notes=self.services.sessions)
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
         self._queue_start(session)

@@ -5,7 +5,7 @@ and `transcript_path` are passed to hooks but never opened.
 """
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from aiohttp import hdrs, web
 from cachetools import LRUCache
@@ -151,6 +151,7 @@ def session_of_event(call: Call, body: JsonObject) -> SessionContext:
         raise ApiError(400, "session_id: missing; an event requires a session", "EVENT_REFUSED")
     cwd, transcript_path = _path(body, "cwd"), _path(body, "transcript_path")
     session = call.caller.in_session(name, CallState(steps=call.steps), cwd, transcript_path)
+    session = replace(session, notes=call.services.sessions)
     if call.services.transcripts is not None:
         session = call.services.transcripts.located(session)
     note_session(session.session_id)

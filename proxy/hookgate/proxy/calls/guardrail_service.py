@@ -5,6 +5,7 @@ What a hook decides and this API cannot express is a denial.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from aiohttp import web
 from pydantic import ValidationError
@@ -55,6 +56,7 @@ class GuardrailService:
         state = CallState(steps=call.steps, operation=GUARDRAIL, model=check.model or "")
         name = call.named_session or session_name_in_body(check.litellm_trace_id)
         session = call.caller.in_session(name or call.caller.conversation_id(list(check.texts)), state)
+        session = replace(session, notes=self._services.sessions)
         note_session(session.session_id)
         call.record.note_session(session)
         is_request = check.input_type == "request"

@@ -27,6 +27,7 @@ from hookgate.proxy.sessions.memory import (
     history_of,
     tool_results,
     turn_of,
+    user_text,
     user_turns,
 )
 from hookgate.proxy.sessions.sessions import OpenSession, ReportedKind, SessionState
@@ -152,7 +153,7 @@ class RequestEvents:
         turn, texts = await steps.run(asked_turn, body, contents)
         if not contents and not texts:
             return body
-        if ended := await self._judge_session(turn) or await self._judge_turn(turn, texts, contents):
+        if ended := await self._judge_session(turn) or await self._judge_turn(turn, texts, body):
             return ended
         effects = await self._effects_on(results)
         if isinstance(effects, Ended):
@@ -180,14 +181,17 @@ class RequestEvents:
             await self.open_session.change(lambda state: state.memory.start(contexts))
         return None
 
-    async def _judge_turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> Ended | None:
+    async def _judge_turn(self, turn: str, texts: list[str], body: JsonObject) -> Ended | None:
         judge, memory = self._judge_of("turns"), self._memory
+        contents = read_list(body, "contents")
         if not texts or not judge.listens_to(BeforeAgent.name):
             return None
         judged_turn = f"{turn}-{judge.fingerprint(BeforeAgent('', []))}"
         if judged_turn in (memory.turn, memory.question):
             return None
-        history = await self.judge.session.call_state.steps.run(history_of, contents)
+        call_state = self.judge.session.call_state
+        history = await call_state.steps.run(history_of, contents)
+        call_state.user_text = await call_state.steps.run(user_text, body, contents)
         event = BeforeAgent("\n".join(texts), history)
         outcome = await judge.fire(event)
         if ended := self.judge.ended_by(outcome.verdict, BeforeAgent.name):

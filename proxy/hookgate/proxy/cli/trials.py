@@ -36,6 +36,7 @@ from hookgate.hooks.runners.command import CommandRunner
 from hookgate.hooks.runners.persistent import LINE_BY_LINE
 from hookgate.hooks.runs import HookExecutor
 from hookgate.hooks.session import CallState
+from hookgate.hooks.session_notes import MemoryNotes
 from hookgate.hooks.settings import (
     KNOWN_TOOLS,
     CommandConfig,
@@ -154,7 +155,7 @@ async def try_hooks(
     )
     recorders = {hook: _InputRecorder(runner) for hook, runner in runners.items()}
     engine = Engine(configuration, recorders, trust_check=hooks.trust.refusal)
-    session = SessionContext("hookgate-test")
+    session = SessionContext("hookgate-test", notes=MemoryNotes())
     try:
         with _logging_all():
             outcome = await engine.fire(event, session)
@@ -346,7 +347,7 @@ SLOW = 0.2
 _LONGEST_MESSAGE = 60
 """The number of characters of a hook's message that a finding repeats."""
 
-_DOCTOR_SESSION = SessionContext("hookgate-doctor")
+_DOCTOR_SESSION = SessionContext("hookgate-doctor", notes=MemoryNotes())
 
 _JSON_ANSWER = AfterModel(
     SharedValue({"model": "", "messages": [], "config": {"responseMimeType": "application/json"}}),

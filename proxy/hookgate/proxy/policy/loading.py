@@ -107,9 +107,21 @@ def load_policy(
             prices=prices,
             access_tokens=access_tokens,
         )
+        _check_flows(configuration, refusal)
         return Engine(configuration, runners, trust_check=refusal, health=health)
 
     return EngineReloader(sources.places, make)
+
+
+def _check_flows(configuration: Configuration, refusal: TrustCheck) -> None:
+    """Check the hooks of the policy flows together. Raises SettingsError."""
+    hooks = [hook for hook in configuration.hooks() if refusal(hook) is None]
+    if not any(isinstance(hook.config, BuiltinConfig) and hook.config.builtin == "flows" for hook in hooks):
+        return
+    from hookgate.hooks.policies.flows.together import flow_problems  # noqa: PLC0415  # few gateways need it
+
+    if problems := flow_problems(hooks):
+        raise SettingsError(problems)
 
 
 def _stored(

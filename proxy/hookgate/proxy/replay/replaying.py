@@ -164,7 +164,7 @@ class Replay:
         record.end(200, 0)
 
     async def _event(self, was: RecordedCall) -> CallRecord:
-        session = replace(was.session, call_state=CallState())
+        session = replace(was.session, call_state=CallState(), notes=self._sessions)
         record = CallRecord(id=was.id, kind="event", session=session, event=was.event)
         judge = Judge(self._engine, record, session)
         record.revision = self._engine.revision
@@ -176,7 +176,7 @@ class Replay:
 
     def _judge_of(self, record: CallRecord, start: CallStart, call_state: CallState) -> Judge:
         """Return the judge of a call whose requests, if any, are judged one by one."""
-        session = replace(start.session, call_state=call_state)
+        session = replace(start.session, call_state=call_state, notes=self._sessions)
         record.note_session(session)
         return Judge(self._engine, record, session)
 
@@ -185,7 +185,7 @@ class Replay:
         adapter, client_body = ADAPTERS[start.route.dialect](), start.request or {}
         model, body = decode_request_body(adapter, start.route, client_body)
         state = create_call_state(start.route, body, generates=True)
-        session = replace(open_session.session, call_state=state)
+        session = replace(open_session.session, call_state=state, notes=self._sessions)
         opened.record.note_session(session)
         judge = Judge.of_call(self._engine, opened.record, session, body)
         reported = frozenset(open_session.state.reported_kinds(""))

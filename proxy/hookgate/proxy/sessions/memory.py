@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from hookgate.hooks.policies.speakers import is_model_turn, last_model_turn
-from hookgate.translator import BodyError
+from hookgate.translator import BodyError, declared_names
 from hookgate.translator.fields import (
     JsonObject,
+    has_part,
     joined_text,
     read,
     read_list,
     read_object,
     texts_of,
 )
+from hookgate.translator.request import requires_json
 from hookgate.translator.strictjson import MAX_DEPTH, dumps, loads
 
 KEPT_RESULTS = 1000
@@ -211,6 +213,22 @@ def asked_turn(body: JsonObject, contents: list[JsonObject]) -> tuple[str, list[
     turn_texts = [text for content in contents for text in texts_of(content)]
     texts = turn_texts if any(turn_texts) else texts_of(instruction)
     return sha256(dumps([contents, instruction])).hexdigest(), texts
+
+
+def user_text(body: JsonObject, contents: list[JsonObject]) -> str:
+    """Return what the user certainly wrote of the turn that the model is to answer.
+
+    Texts beside a tool's result may belong to it, as some agents send parts of results so. A request that
+    offers no tools, or requires JSON, is a question of the agent itself, which may quote anything.
+    """
+    if not declared_names(body) or requires_json(read_object(body, "generationConfig")):
+        return ""
+    said = [
+        joined_text(content)
+        for content in contents[last_model_turn(contents) + 1 :]
+        if content.get("role", "user") == "user" and not has_part(content, "functionResponse")
+    ]
+    return "\n".join(said)
 
 
 def history_of(contents: list[JsonObject]) -> list[JsonObject]:

@@ -14,6 +14,7 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from hookgate.hooks import BeforeModel, SessionContext
+from hookgate.hooks.session_notes import NoteList, Notes, SessionKey
 from hookgate.proxy.config.session_bounds import MAX_KEY_BYTES, MAX_SESSION_BYTES, MAX_SESSIONS
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.fair_mapping import FairMapping
@@ -22,9 +23,6 @@ from hookgate.proxy.sessions.memory import ConversationMemory, take_new_effects
 
 T = TypeVar("T")
 V = TypeVar("V")
-
-SessionKey = tuple[str, str]
-"""A caller's key, and an ID that is unique for that key."""
 
 SHIM_HEADER = "x-hookgate-shim"
 """The header in which a client claims what its shim reports."""
@@ -42,7 +40,7 @@ _KINDS_BY_EVENT: Mapping[str, frozenset[ReportedKind]] = {
 """The kinds that a shim reports, by an event that it sent: shims that report turns also report tools."""
 
 _SUM_AFTER = 1 / 16
-"""The bytes of all effects are summed up whenever this fraction of MAX_KEY_BYTES has been added."""
+"""The bytes of all sessions are summed up whenever this fraction of MAX_KEY_BYTES has been added."""
 
 MAX_TOOLS = 1000
 """Names of tools that are counted in a session; others are treated as not announced."""
@@ -173,6 +171,14 @@ class Sessions(ABC):
         """Forget a session that has ended."""
 
     @abstractmethod
+    async def read(self, session: SessionKey, name: str, since: int = 0) -> Notes:
+        """Return the notes on a session (see `SessionNotes`)."""
+
+    @abstractmethod
+    async def add(self, session: SessionKey, name: str, note: bytes) -> None:
+        """Add a note on a session (see `SessionNotes`)."""
+
+    @abstractmethod
     async def link_prompt(self, session: SessionContext, prompt: str) -> None:
         """Note the prompt of a shim's turn, to recognize calls of its session that do not name it."""
 
@@ -249,12 +255,17 @@ class OpenSession:
 
 @dataclass(slots=True)
 class _KeptSession:
-    """A session in memory, and the bytes that its effects would take in a database."""
+    """A session in memory, and the bytes that its effects and notes would take in a database."""
 
     state: SessionState = field(default_factory=SessionState)
     sizes: Mapping[str, int] = field(default_factory=dict)
     """The sizes of effects, by their identities."""
-    size: int = 0
+    effects_size: int = 0
+    notes: NoteList = field(default_factory=NoteList)
+
+    @property
+    def size(self) -> int:
+        return self.effects_size + self.notes.size
 
     def change(self, step: Callable[[SessionState], T]) -> tuple[T, int]:
         """Return the result of a step, and the bytes of the effects that it has added."""
@@ -269,9 +280,9 @@ class _KeptSession:
     def _limit(self, sizes: Mapping[str, int]) -> None:
         """Forget the oldest effects beyond MAX_SESSION_BYTES. `sizes` has the sizes of all effects."""
         effects = self.state.memory.effects
-        self.size = sum(sizes[identity] for identity in effects)
-        while self.size > MAX_SESSION_BYTES:
-            self.size -= sizes[effects.popitem(last=False)[0]]
+        self.effects_size = sum(sizes[identity] for identity in effects)
+        while self.effects_size > MAX_SESSION_BYTES:
+            self.effects_size -= sizes[effects.popitem(last=False)[0]]
         self.sizes = {identity: sizes[identity] for identity in effects}
 
 
@@ -279,13 +290,13 @@ class LocalSessions(Sessions):
     """The sessions of one process, in memory. Its coroutines never wait.
 
     At most MAX_SESSIONS are kept; beyond that, the key with the most loses its least recently used one. The
-    same happens to the key with the most bytes of effects if they take more than MAX_KEY_BYTES in all.
+    same happens to the key with the most bytes of effects and notes if all take more than MAX_KEY_BYTES.
     """
 
     def __init__(self, keys: AcceptedKeys | None = None) -> None:
         super().__init__(keys)
         self._states: FairMapping[SessionKey, _KeptSession] = FairMapping(MAX_SESSIONS)
-        self._added = 0  # bytes of effects since their sum was last computed
+        self._added = 0  # bytes of effects and notes since their sum was last computed
         # The IDs of shims' sessions, by the key and the fingerprint of the prompt of a turn.
         self._prompts: FairMapping[SessionKey, str] = FairMapping(MAX_SESSIONS)
         # The IDs of shims' sessions to which unnamed calls belong, by the key and the ID of the conversation.
@@ -302,14 +313,17 @@ class LocalSessions(Sessions):
     async def change(
         self, session: SessionContext, step: Callable[[SessionState], T]
     ) -> tuple[T, SessionState]:
-        key = session_key(session)
-        kept = self._get(self._states, key) or self._keep(self._states, key, _KeptSession())
+        kept = self._kept(session_key(session))
         result, added = kept.change(step)
-        self._added += added
-        if self._added > MAX_KEY_BYTES * _SUM_AFTER:
-            self._added = 0
-            self._make_room()
+        self._note_added(added)
         return result, kept.state
+
+    async def read(self, session: SessionKey, name: str, since: int = 0) -> Notes:
+        kept = self._get(self._states, session)
+        return (kept.notes if kept else NoteList()).read(name, since)
+
+    async def add(self, session: SessionKey, name: str, note: bytes) -> None:
+        self._note_added(self._kept(session).notes.add(name, note))
 
     async def end(self, session: SessionContext) -> None:
         for share in self.keys.shares(session.key):
@@ -318,8 +332,18 @@ class LocalSessions(Sessions):
     async def link_prompt(self, session: SessionContext, prompt: str) -> None:
         self._keep(self._prompts, (session.key, text_fingerprint(prompt)), session.session_id)
 
+    def _kept(self, key: SessionKey) -> _KeptSession:
+        return self._get(self._states, key) or self._keep(self._states, key, _KeptSession())
+
+    def _note_added(self, size: int) -> None:
+        """Note that sessions take so many bytes more, and make room if that may be too many."""
+        self._added += size
+        if self._added > MAX_KEY_BYTES * _SUM_AFTER:
+            self._added = 0
+            self._make_room()
+
     def _make_room(self) -> None:
-        """Forget sessions of the keys with the most bytes of effects until all fit in MAX_KEY_BYTES."""
+        """Forget sessions of the keys with the most bytes until all fit in MAX_KEY_BYTES."""
         sizes: Counter[str] = Counter()
         for share, kept in self._states.items():
             sizes[share] += kept.size

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 from cachetools import LRUCache, TTLCache
 
 from hookgate.hooks import SessionContext
+from hookgate.hooks.session_notes import Notes, SessionKey
 from hookgate.proxy.errors import ApiError, StoreUse
 from hookgate.proxy.keys.callers import KEPT_KEYS, AcceptedKeys
 from hookgate.proxy.sessions import memory
@@ -29,7 +30,6 @@ from hookgate.proxy.sessions.memory import (
 )
 from hookgate.proxy.sessions.sessions import (
     OpenSession,
-    SessionKey,
     Sessions,
     SessionState,
     session_key,
@@ -118,6 +118,18 @@ class _Resolved:
     number: int | None
 
 
+_MAX_NOTED = 10_000
+"""Sessions of which a process remembers the position of their last note."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """What a reader of all notes on a session gets, as long as the store gives the number."""
+
+    notes: Notes
+    number: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     """The session of a call: its ID, and what is stored of it."""
@@ -144,6 +156,7 @@ class SharedSessions(Sessions):
             CACHE_BYTES, lambda snapshot: snapshot.size + _ROW_BYTES
         )
         self._resolved: _Cache[_Call, _Resolved] = _Cache(MAX_RESOLVED, lambda _: 1)
+        self._noted: _Cache[tuple[str, str, str], _Noted] = _Cache(_MAX_NOTED, lambda _: 1)
         self._written_keys: TTLCache[str, None] = TTLCache(KEPT_KEYS, ACCEPT_SECONDS)
         self._exist = False
         self._none_exist: int | None = None
@@ -199,6 +212,21 @@ class SharedSessions(Sessions):
         self._exist = True
         self._snapshots.put(key, snapshot)
         return result, snapshot.state
+
+    async def read(self, session: SessionKey, name: str, since: int = 0) -> Notes:
+        key, mark = (*session, name), mark_of_session(session)
+        noted = self._noted.get(key)
+        if noted and noted.notes.position == since and self._is_current(noted.number, mark):
+            return noted.notes
+        number = self._store.number(mark)
+        notes = await self._read(lambda rows: rows.notes(session, name, since))
+        nothing_new = Notes((), notes.position, is_whole=False, is_full=notes.is_full)
+        self._noted.put(key, _Noted(nothing_new, number))
+        return notes
+
+    async def add(self, session: SessionKey, name: str, note: bytes) -> None:
+        await self._write(lambda rows: rows.add_note(session, name, note))
+        self._exist = True
 
     async def end(self, session: SessionContext) -> None:
         await self._write(lambda rows: rows.drop(session_key(session)))

@@ -15,11 +15,18 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, bindparam, case, delete, func, select, tuple_, update
 
+from hookgate.hooks.session_notes import MAX_NOTE_BYTES, NOTE_COST, Notes
 from hookgate.proxy.config.session_bounds import MAX_KEY_BYTES, MAX_SESSION_BYTES, MAX_SESSIONS
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import FAILURES, Database, open_sessions, reason
 from hookgate.proxy.store.execution import DatabaseThreads
-from hookgate.proxy.store.models import accepted_keys, session_effects, session_names, sessions
+from hookgate.proxy.store.models import (
+    accepted_keys,
+    session_effects,
+    session_names,
+    session_notes,
+    sessions,
+)
 
 _NUMBERS = 1 << 14
 _BYTES = 8
@@ -145,6 +152,17 @@ _CHANGE = (
     .where(_AT)
     .values({name: bindparam(name) for name in ("version", "document", "size", "used")})
 )
+_NOTES_OF = (session_notes.c.key == bindparam("of_key")) & (
+    session_notes.c.session == bindparam("of_session")
+)
+_VERSIONS = select(sessions.c.first, sessions.c.version).where(_AT)
+_NEWER_NOTES = (
+    select(session_notes.c.note)
+    .where(_NOTES_OF, session_notes.c.name == bindparam("name"), session_notes.c.version > bindparam("since"))
+    .order_by(session_notes.c.version)
+)
+_NOTE_BYTES = select(func.max(session_notes.c.total)).where(_NOTES_OF)
+_NOTED = update(sessions).where(_AT).values(version=bindparam("version"), used=bindparam("used"))
 _TOUCH = update(sessions).where(_AT).values(used=bindparam("used"))
 _DROP = delete(sessions).where(_AT)
 _NAMED = select(session_names.c.name, session_names.c.session).where(
@@ -159,6 +177,7 @@ class SessionStatements:
     def __init__(self, make: Callable[[Table], Any]) -> None:
         self.create = make(sessions).on_conflict_do_nothing()
         self.effect = _upsert(make(session_effects), ["key", "session", "identity"], ["version", "document"])
+        self.note = make(session_notes)
         self.name = _upsert(make(session_names), ["key", "name"], ["session", "used"])
         self.accept = _upsert(make(accepted_keys), ["key"], ["used"])
 
@@ -192,6 +211,9 @@ class SessionRows:
 
         A session that does not exist is created, with an empty document.
         """
+        return self._with_effects(place, self._locked(place), known)
+
+    def _locked(self, place: Place) -> Any:
         key, id_ = place
         while (row := self._connection.execute(_LOCKED_SESSION, _place_values(place)).first()) is None:
             first = time.time_ns()
@@ -199,7 +221,7 @@ class SessionRows:
             self._connection.execute(self._statements.create, {"key": key, "id": id_, **values})
             self.inserted += 1
             self.changed |= {ANY_SESSION, mark_of_session(place)}
-        return self._with_effects(place, row, known)
+        return row
 
     def write(
         self,
@@ -224,6 +246,36 @@ class SessionRows:
         self._connection.execute(_CHANGE, {**_place_values(place), **changed})
         self.changed.add(mark_of_session(place))
         return version
+
+    def notes(self, place: Place, name: str, since: int) -> Notes:
+        """Return the notes on a session that were added after a version (see `SessionNotes`)."""
+        row = self._connection.execute(_VERSIONS, _place_values(place)).first()
+        if row is None:
+            return Notes((), 0, is_whole=True, is_full=False)
+        is_whole = not row.first <= since <= row.version
+        values = {"name": name, "since": 0 if is_whole else since}
+        added = self._connection.execute(_NEWER_NOTES, {**_place_values(place), **values})
+        notes = [each.note for each in added]
+        return Notes(notes, row.version, is_whole, is_full=self._note_bytes(place) > MAX_NOTE_BYTES)
+
+    def add_note(self, place: Place, name: str, note: bytes) -> None:
+        """Add a note on a session, which is created if it does not exist."""
+        version, before = self._locked(place).version + 1, self._note_bytes(place)
+        if before > MAX_NOTE_BYTES:
+            return
+        total = before + len(note) + NOTE_COST
+        if total > MAX_NOTE_BYTES:
+            total, note = MAX_NOTE_BYTES + 1, b""
+        values = {"key": place[0], "session": place[1], "version": version, "name": name}
+        self._connection.execute(self._statements.note, {**values, "note": note, "total": total})
+        used = {"version": version, "used": int(time.time())}
+        self._connection.execute(_NOTED, {**_place_values(place), **used})
+        self.changed.add(mark_of_session(place))
+
+    def _note_bytes(self, place: Place) -> int:
+        """Return the bytes of the notes on a session, or more than they may have if one did not fit."""
+        total: int = self._connection.execute(_NOTE_BYTES, _place_values(place)).scalar() or 0
+        return total
 
     def touch(self, place: Place) -> None:
         """Note that a session is used."""
@@ -304,11 +356,13 @@ def _share(key: Any) -> Any:
 
 def _excess_sessions() -> Any:
     share = {"partition_by": _share(sessions.c.key), "order_by": sessions.c.used.desc()}
+    of_session = (session_notes.c.key == sessions.c.key) & (session_notes.c.session == sessions.c.id)
+    note_bytes = select(func.coalesce(func.max(session_notes.c.total), 0)).where(of_session)
     ranked = select(
         sessions.c.key,
         sessions.c.id,
         func.row_number().over(**share).label("number"),
-        func.sum(sessions.c.size).over(**share).label("total"),
+        func.sum(sessions.c.size + note_bytes.scalar_subquery()).over(**share).label("total"),
     ).subquery()
     excess = (ranked.c.number > MAX_SESSIONS) | (ranked.c.total > MAX_KEY_BYTES)
     return select(ranked.c.key, ranked.c.id).where(excess)

@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-NEWEST = "0013"
+NEWEST = "0014"
 """The version of these tables: the name of the last migration."""
 
 # Constraints have names, so that later migrations can change them.
@@ -303,6 +303,23 @@ session_effects = Table(
     Index("ix_session_effects_version", "key", "session", "version"),
 )
 """What hooks did to the results and turns of sessions."""
+
+session_notes = Table(
+    "session_notes",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("session", Text, primary_key=True),
+    # The version of the session since which there is the note.
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    # The name under which a policy finds it.
+    Column("name", Text, nullable=False),
+    # Empty for the first one that did not fit.
+    Column("note", LargeBinary, nullable=False),
+    # Bytes of the session's notes up to it; more than they may have if it did not fit.
+    Column("total", BigInteger, nullable=False),
+    ForeignKeyConstraint(["key", "session"], ["sessions.key", "sessions.id"], ondelete="CASCADE"),
+)
+"""What policies noted on sessions."""
 
 session_names = Table(
     "session_names",
