@@ -20,8 +20,8 @@ state. [A dashboard](../deploy/grafana/hookgate.json) for Grafana and
 Clients cannot choose the value of any label. To distinguish your models, list them in `metrics.models` or
 give them a price. The label is the listed name or pattern, so `gemini-3.1-pro*` is one label.
 
-Scrape the admin listener of each gateway, and `sum` over `instance`. Reloads keep all counts; a restart resets
-them to zero, which `rate` and `increase` handle. With `listen.workers`, each sample has the label `worker`
+Scrape the admin listener of each gateway, and `sum` over `instance`. Reloads keep all counts; a restart
+resets them to zero, which `rate` and `increase` handle. With `listen.workers`, each sample has the label `worker`
 besides; sum over it, except for `hookgate_revision_info`, `hookgate_policy_info`, `hookgate_policy_state` and
 `hookgate_hook_degraded`.
 

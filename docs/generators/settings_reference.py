@@ -33,7 +33,7 @@ In `hookgate.toml` ([an example](../examples/hookgate.toml) has every section):
 **The file** is named by `--config` or `HOOKGATE_CONFIG`. Otherwise it is `~/.config/hookgate/hookgate.toml`
 (or below `XDG_CONFIG_HOME`) or, if that does not exist, `/etc/hookgate/hookgate.toml`. Only one file is read,
 with `--config /dev/null` none, and never one of the current folder, which may be anybody's checkout. Relative
-paths are relative to the file's folder; in flags and variables, to the current folder. `~` is the home folder.
+paths are relative to the file's folder, or in flags and variables to the current one. `~` is the home folder.
 
 **Variables** are named `HOOKGATE_SECTION__KEY`; a few also have a short name. In a list, `:` separates paths
 and `,` names; JSON is accepted too. An empty variable is not set. Any variable with `_FILE` added names a
