@@ -21,9 +21,9 @@ Clients cannot choose the value of any label. To distinguish your models, list t
 give them a price. The label is the listed name or pattern, so `gemini-3.1-pro*` is one label.
 
 Scrape the admin listener of each gateway, and `sum` over `instance`. Reloads keep all counts; a restart
-resets them to zero, which `rate` and `increase` handle. With `listen.workers`, each sample has the label `worker`
-besides; sum over it, except for `hookgate_revision_info`, `hookgate_policy_info`, `hookgate_policy_state` and
-`hookgate_hook_degraded`.
+resets them to zero, which `rate` and `increase` handle. With `listen.workers`, each sample has the label
+`worker` besides; sum over it, except for `hookgate_revision_info`, `hookgate_policy_info`,
+`hookgate_policy_state` and `hookgate_hook_degraded`.
 
 Tokens and cost are counted only for calls on judged routes, even if no hook inspects these calls. An upload
 or a tunnel (a WebSocket that is forwarded) has no model, and lasts as long as its client keeps it open.
