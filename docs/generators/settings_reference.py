@@ -35,12 +35,13 @@ In `hookgate.toml` ([an example](../examples/hookgate.toml) has every section):
 with `--config /dev/null` none, and never one of the current folder, which may be anybody's checkout. Relative
 paths are relative to the file's folder, or in flags and variables to the current one. `~` is the home folder.
 
-**Variables** are named `HOOKGATE_SECTION__KEY`; a few also have a short name. In a list, `:` separates paths
-and `,` names; JSON is accepted too. An empty variable is not set. Any variable with `_FILE` added names a
-file that contains the value, such as a secret: `HOOKGATE_UPSTREAM__PROXY_FILE=/run/secrets/proxy`. Therefore
-`HOOKGATE_POLICY` names a policy file, not `HOOKGATE_POLICY_FILE`. Two variables for one setting, a variable
-with `__` that belongs to no setting, and a name that resembles that of a variable are errors. Tables that you
-name yourself, such as `[keys.NAME]`, can only be in the file.
+**Variables** are named `HOOKGATE_SECTION__KEY`; a few settings also have a short one, or a flag. In a list,
+`:` separates paths and `,` names; JSON is accepted too. An empty variable is not set. Any variable with
+`_FILE` added names a file that contains the value, such as a secret:
+`HOOKGATE_UPSTREAM__PROXY_FILE=/run/secrets/proxy`. Therefore `HOOKGATE_POLICY` names a policy file, not
+`HOOKGATE_POLICY_FILE`. Two variables for one setting, a variable with `__` that belongs to no setting, and a
+name that resembles that of a variable are errors. Tables that you name yourself, such as `[keys.NAME]`, can
+only be in the file.
 
 **Errors** are reported together, each with its file and line, variable or flag, and the gateway does not
 start. These commands take the flags of `serve`; `check` exits with status 1 if there are errors:
@@ -78,22 +79,23 @@ def _chapters(section: str, kind: type[BaseModel]) -> Iterator[str]:
 
 def _chapter(title: str, section: str, kind: type[BaseModel]) -> str:
     told = inspect.getdoc(kind)
-    rows = [_row(kind, Setting(section, key, field)) for key, field in kind.model_fields.items()]
-    header = ["key", "value", "default", "meaning", "variable, flag"]
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in [header, ["---"] * len(header), *rows])
+    settings = [Setting(section, key, field) for key, field in kind.model_fields.items()]
+    rows = [["key", "value", "default", "meaning"], *(_row(kind, setting) for setting in settings)]
+    if any(map(_spellings, settings)):
+        rows = [[*row, end] for row, end in zip(rows, ["also", *map(_spellings, settings)], strict=True)]
+    rows.insert(1, ["---"] * len(rows[0]))
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
     return f"## [{title}]\n\n{told}\n\n{table}\n"
 
 
 def _row(kind: type[BaseModel], setting: Setting) -> list[str]:
     meaning = " ".join(field_texts(kind).get(setting.key, "").split())
-    spellings = [f"`{name}`" for name in (*setting.variables, setting.flag) if name]
-    return [
-        f"`{setting.key}`",
-        _values(kind, setting.key),
-        _default(setting),
-        meaning,
-        "<br>".join(spellings),
-    ]
+    return [f"`{setting.key}`", _values(kind, setting.key), _default(setting), meaning]
+
+
+def _spellings(setting: Setting) -> str:
+    """The flag and the short variable of a setting. All settings of the sections have a long variable."""
+    return "<br>".join(f"`{name}`" for name in (setting.flag, *setting.variables[1:]) if name)
 
 
 def _default(setting: Setting) -> str:
