@@ -10,23 +10,20 @@ _INTRODUCTION = """\
 
 <!-- Made by: python docs/generators/metrics_reference.py > docs/metrics.md -->
 
-`/metrics` of `admin.address` exports these metrics for Prometheus, and the `process_*` metrics: memory,
-processor time, descriptors. Times are in seconds, sizes in bytes. Calls, including streams, are counted when
-they have ended; gauges show the current state.
+    curl http://127.0.0.1:9787/metrics
 
-- **Dashboard:** [deploy/grafana/hookgate.json](../deploy/grafana/hookgate.json), to import into Grafana.
-- **Alerts:** [deploy/prometheus/alerts.yml](../deploy/prometheus/alerts.yml), a file for `rule_files`.
+`/metrics` of `admin.address` exports these metrics for Prometheus, and the `process_*` metrics. Times are in
+seconds, sizes in bytes. Calls, including streams, are counted when they have ended; gauges show the current
+state. [A dashboard](../deploy/grafana/hookgate.json) for Grafana and
+[alerts](../deploy/prometheus/alerts.yml), a file for `rule_files`, use them.
 
 Clients cannot choose the value of any label. To distinguish your models, list them in `metrics.models` or
 give them a price. The label is the listed name or pattern, so `gemini-3.1-pro*` is one label.
 
-**Several gateways:** each gateway has its own admin listener. Scrape all gateways. Prometheus distinguishes
-them by `instance`, and `sum` over all gateways is correct. Reloads keep all counts; a restart resets them to
-zero, which `rate` and `increase` handle.
-
-**Several workers:** with `listen.workers`, the page contains the metrics of all workers, and each sample has
-the additional label `worker`, from 1 to the number of workers. Sum over it; gauges as well, except for
-`hookgate_revision_info`, `hookgate_policy_info`, `hookgate_policy_state` and `hookgate_hook_degraded`.
+Scrape the admin listener of each gateway, and `sum` over `instance`. Reloads keep all counts; a restart
+resets them to zero, which `rate` and `increase` handle. With `listen.workers`, each sample has the label
+`worker` besides; sum over it, except for `hookgate_revision_info`, `hookgate_policy_info`,
+`hookgate_policy_state` and `hookgate_hook_degraded`.
 
 Tokens and cost are counted only for calls on judged routes, even if no hook inspects these calls. An upload
 or a tunnel (a WebSocket that is forwarded) has no model, and lasts as long as its client keeps it open.

@@ -19,48 +19,40 @@ _INTRODUCTION = """\
 
 <!-- Made by: python docs/generators/settings_reference.py > docs/configuration.md -->
 
-`hookgate serve` needs no configuration. A setting can come from four sources. The first source that contains
-it takes precedence:
+`hookgate serve` needs no configuration. A setting can come from a flag, an environment variable,
+`hookgate.toml`, or the default; the first of these that contains it takes precedence, also for a list:
 
-1. a flag: `--listen 127.0.0.1:9000`
-2. an environment variable: `HOOKGATE_LISTEN__ADDRESS=127.0.0.1:9000`
-3. `hookgate.toml`:
+    hookgate serve --listen 127.0.0.1:9000
+    HOOKGATE_LISTEN__ADDRESS=127.0.0.1:9000 hookgate serve
 
-       [listen]
-       address = "127.0.0.1:9000"
+In `hookgate.toml` ([an example](../examples/hookgate.toml) has every section):
 
-4. the default
-
-A list comes from one source only; lists from several sources are not joined.
+    [listen]
+    address = "127.0.0.1:9000"
 
 **The file** is named by `--config` or `HOOKGATE_CONFIG`. Otherwise it is `~/.config/hookgate/hookgate.toml`
-(or below `XDG_CONFIG_HOME`) or, if that does not exist, `/etc/hookgate/hookgate.toml`. Only one file is read.
-With `--config /dev/null`, no file is read. The current folder is never searched, so that a checkout cannot
-configure the gateway of a user who enters it. Relative paths in the file are relative to its folder; in flags
-and variables they are relative to the current folder. `~` is the home folder.
-[hookgate.toml](../examples/hookgate.toml) is an example with every section.
+(or below `XDG_CONFIG_HOME`) or, if that does not exist, `/etc/hookgate/hookgate.toml`. Only one file is read,
+with `--config /dev/null` none, and never one of the current folder, which may be anybody's checkout. Relative
+paths are relative to the file's folder, or in flags and variables to the current one. `~` is the home folder.
 
-**Variables** are named `HOOKGATE_SECTION__KEY`; a few also have a short name. In a list, `:` separates
-paths and `,` separates names; a JSON list is accepted too. An empty variable is treated as not set. For
-secrets, add `_FILE` to the name of any variable and set it to the path of a file that contains the value:
-`HOOKGATE_UPSTREAM__PROXY_FILE=/run/secrets/proxy`. So a policy file itself is named by `HOOKGATE_POLICY`, not
-by `HOOKGATE_POLICY_FILE`. It is an error if two variables give the same setting, if a variable with `__`
-belongs to no setting, or if another name, such as `HOOKGATE_HOOKS_POLICY`, resembles that of a variable.
-Tables that you name yourself, `[keys.NAME]` and `[credentials.NAME]`, can only be in the file.
+**Variables** are named `HOOKGATE_SECTION__KEY`; a few settings also have a short one, or a flag. In a list,
+`:` separates paths and `,` names; JSON is accepted too. An empty variable is not set. Any variable with
+`_FILE` added names a file that contains the value, such as a secret:
+`HOOKGATE_UPSTREAM__PROXY_FILE=/run/secrets/proxy`. Therefore `HOOKGATE_POLICY` names a policy file, not
+`HOOKGATE_POLICY_FILE`. Two variables for one setting, a variable with `__` that belongs to no setting, and a
+name that resembles that of a variable are errors. Tables that you name yourself, such as `[keys.NAME]`, can
+only be in the file.
 
-**Errors** are reported together, each with its file and line, variable or flag. The gateway does not start
-until they are corrected. `config check` exits with status 1 if there are errors.
+**Errors** are reported together, each with its file and line, variable or flag, and the gateway does not
+start. These commands take the flags of `serve`; `check` exits with status 1 if there are errors:
 
     hookgate config check           # report all errors, including those in certificates and hooks
     hookgate config show [--json]   # print every setting and its source; passwords are masked
     hookgate config schema          # print a JSON Schema, for editors
     hookgate doctor                 # also check everything else that a gateway needs
 
-`check` and `show` take the flags of `serve`. Editors with Even Better TOML complete the file if its first
-line is `#:schema ./hookgate.schema.json` and the schema is in the same folder. To create it, run
-`hookgate config schema > hookgate.schema.json` there.
-
-`hookgate hooks …` uses the `hooks` section as well.
+Editors with Even Better TOML complete the file after `hookgate config schema > hookgate.schema.json` in its
+folder, if its first line is `#:schema ./hookgate.schema.json`.
 """
 
 
@@ -87,22 +79,23 @@ def _chapters(section: str, kind: type[BaseModel]) -> Iterator[str]:
 
 def _chapter(title: str, section: str, kind: type[BaseModel]) -> str:
     told = inspect.getdoc(kind)
-    rows = [_row(kind, Setting(section, key, field)) for key, field in kind.model_fields.items()]
-    header = ["key", "value", "default", "meaning", "variable, flag"]
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in [header, ["---"] * len(header), *rows])
+    settings = [Setting(section, key, field) for key, field in kind.model_fields.items()]
+    rows = [["key", "value", "default", "meaning"], *(_row(kind, setting) for setting in settings)]
+    if any(map(_spellings, settings)):
+        rows = [[*row, end] for row, end in zip(rows, ["also", *map(_spellings, settings)], strict=True)]
+    rows.insert(1, ["---"] * len(rows[0]))
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
     return f"## [{title}]\n\n{told}\n\n{table}\n"
 
 
 def _row(kind: type[BaseModel], setting: Setting) -> list[str]:
     meaning = " ".join(field_texts(kind).get(setting.key, "").split())
-    spellings = [f"`{name}`" for name in (*setting.variables, setting.flag) if name]
-    return [
-        f"`{setting.key}`",
-        _values(kind, setting.key),
-        _default(setting),
-        meaning,
-        "<br>".join(spellings),
-    ]
+    return [f"`{setting.key}`", _values(kind, setting.key), _default(setting), meaning]
+
+
+def _spellings(setting: Setting) -> str:
+    """The flag and the short variable of a setting. All settings of the sections have a long variable."""
+    return "<br>".join(f"`{name}`" for name in (setting.flag, *setting.variables[1:]) if name)
 
 
 def _default(setting: Setting) -> str:

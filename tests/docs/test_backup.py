@@ -105,7 +105,9 @@ async def test_the_data_of_a_person_is_found_exported_and_erased(tmp_path: Path)
     machine = Machine(tmp_path, None)
     lay_out(machine)
     machine.take_calls(5)
-    find, export, dry_run, erase = block_of("docs/personal-data.md", "hookgate data find").text.splitlines()
+    shown, _, commands = block_of("docs/personal-data.md", "$ hookgate data find").text.partition("\n\n")
+    find = shown.partition("\n")[0].removeprefix("$ ")
+    export, dry_run, erase = commands.splitlines()
     assert "contents" in (await machine.run(find)).out
     await machine.run(export)
     assert "10 contents" not in (await machine.run(dry_run)).out

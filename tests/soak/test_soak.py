@@ -31,7 +31,7 @@ _SECONDS = float(os.environ.get("HOOKGATE_SOAK_SECONDS", "600"))
 _DESCRIPTORS = 1024
 """The limit that the gateway gets, a common one."""
 _MEMORY = 1024
-"""Megabytes that the gateway may take; docs/operating.md states the bound."""
+"""Megabytes that the gateway may take; docs/resource-limits.md states the bound."""
 _HEALTHY = 0.1
 """Seconds within which 99 of 100 looks at `/healthz` are answered under attack.
 

@@ -85,13 +85,15 @@ class ListenSettings(Section):
     """`HOST:PORT`. Port 0 selects a free port, which is logged."""
 
     url: PublicUrl | None = None
-    """The URL at which clients reach the gateway, if an ingress or another proxy is before it, such as
-    `https://host/gemini`. Uploads are sent there, and the gateway accepts its path before the path of each
-    call. By default the scheme and the host of a request are used. `X-Forwarded-*` is never read."""
+    """The URL at which clients reach the gateway behind a proxy, such as `https://host/gemini`: uploads are
+    sent there, and its path is accepted before that of each call. By default the scheme and the host of a
+    request are used. `X-Forwarded-*` is never read.
+    """
 
     workers: Annotated[int, Field(ge=1, le=64)] = 1
-    """The number of processes that serve clients. With more than one, a supervisor starts them, restarts
-    those that end, and serves the admin listener. Use at most as many as there are processors."""
+    """The number of processes that serve clients, at most that of processors. With more than one, a
+    supervisor restarts those that end, and serves the admin listener.
+    """
 
     certificate: File | None = None
     """A PEM file with the certificate chain, to serve https. Gemini CLI requires https except on
@@ -121,9 +123,9 @@ class AdminSettings(Section):
     """`HOST:PORT`, or `off` to disable the listener."""
 
     token: Token | None = None
-    """The token that operators need for the panel and for receipts. By default the gateway creates a new
-    one at each start, keeps it in its state folder, readable only by its owner, and logs a link that
-    contains it."""
+    """The token that operators need for the panel and for receipts. By default a new one is created at each
+    start, kept in the state folder, and logged in a link.
+    """
 
     token_file: File | None = None
     """A file that contains only that token. It is read at startup."""
@@ -214,9 +216,9 @@ class UpstreamSettings(Section):
     """The base URL of Code Assist, which Gemini CLI uses with a Google login."""
 
     gemini_key: ApiKey | None = None
-    """The gateway's own API key for the Gemini API, which is sent in place of keys that the gateway has
-    issued, before those of `[credentials.NAME]`. It is better kept in a file or a variable than in
-    hookgate.toml."""
+    """The gateway's own API key for the Gemini API, with which calls with issued keys are sent, before those
+    of `[credentials.NAME]`. It is better kept in a file or a variable.
+    """
 
     gemini_key_file: File | None = None
     """A file that contains only that key. It is read at startup."""
@@ -228,9 +230,10 @@ class UpstreamSettings(Section):
     """A file that contains only that key. It is read at startup."""
 
     request_headers: tuple[HeaderName, ...] = ()
-    """Request headers that are passed on to the upstreams, in addition to those of
-    [the gateway](gateway.md#requests), such as `X-Tenant`. Hooks do not see them. Headers with credentials,
-    about the connection, the body or the route cannot be named."""
+    """Request headers that are passed on to the upstreams, in addition to those of [the
+    gateway](gateway.md#requests), unseen by hooks. Headers with credentials, about the connection, the body
+    or the route are refused.
+    """
 
     proxy: ProxyUrl | None = None
     """The http:// URL of a proxy for upstream connections. Proxies in the environment are not used."""
@@ -265,8 +268,9 @@ class HookSettings(Section):
     """Settings files with hooks, highest precedence first."""
 
     database: bool = False
-    """Whether the policy that `hookgate policy push` has stored in the database of `[store]` is used as well.
-    Its hooks run first, and no file can disable them. If none is stored, the gateway does not start."""
+    """Whether the policy that `hookgate policy push` has stored in the database of `[store]` is used. Its
+    hooks run first, and no file can disable them. If none is stored, the gateway does not start.
+    """
 
     project: File | None = None
     """A project folder. Settings are read as Gemini CLI reads them: the project's, the user's, the
@@ -286,26 +290,29 @@ class LimitSettings(Section):
     """Maximum size in bytes of a request that is shown to hooks, after decompression."""
 
     text: Count = 16 * 1024 * 1024
-    """Maximum size in bytes of such a request, or of an answer, not counting long runs of base64 such as
-    inline images, but counting files of text. A context of a million tokens takes less than 10 MB."""
+    """Maximum size in bytes of the text in such a request, or in an answer: long runs of base64, such as
+    images, do not count, files of text do. A million tokens take less than 10 MB.
+    """
 
     values: Count = 200_000
     """Maximum number of JSON values in such a request, or in an answer: objects, lists and their items. A
     string counts as one value."""
 
     items: Count = 10_000
-    """Maximum number of items in such a request, or in an answer, that are processed one by one: messages and
-    their parts, tools, calls and results of tools, requests of a batch. Values in arguments and results of
-    tools do not count."""
+    """Maximum number of messages, parts, tools, calls, results and requests of a batch in such a request or
+    in an answer. Values in arguments and results of tools do not count.
+    """
 
     inputs: Count = 2048
-    """Maximum number of texts in one request for embeddings, which hooks judge one by one. The API accepts
-    fewer on its own paths, and as many on the OpenAI-compatible ones. Batches have only the limit `items`."""
+    """Maximum number of texts in one request for embeddings, which hooks judge one by one. Batches have only
+    the limit `items`.
+    """
 
     memory: Count = 512 * 1024 * 1024
-    """Bytes of memory for all requests that are shown to hooks. A request of more than 256 KiB that does not
-    fit waits for `limits.body_timeout`, and is then refused. All large answers have as much again; one that
-    does not fit is refused."""
+    """Bytes of memory for all requests that are shown to hooks. One of more than 256 KiB that does not fit
+    waits for `limits.body_timeout`, and is then refused. Large answers have as much again, and are refused
+    beyond.
+    """
 
     header_timeout: Positive = 10
     """Seconds from the first byte of a request to the end of its headers."""
@@ -318,20 +325,23 @@ class LimitSettings(Section):
 
     connections: Count = 10_000
     """Maximum number of client connections, lower if the limit of open descriptors does not allow as many. At
-    the limit, a connection without a complete request is closed for a new one: the oldest one of the address
-    that has the most of them. If there is none, the new one waits until another has ended."""
+    the limit, a connection without a complete request is closed to make room; if there is none, a new one
+    waits.
+    """
 
     connections_per_address: Count | None = None
-    """Maximum number of connections from one address (one /64 network in IPv6). By default there is no limit,
-    because all clients behind a proxy have the same address. At the limit, the address's oldest connection
-    without a complete request is closed for a new one; if there is none, the new one is closed."""
+    """Maximum number of connections from one address (one /64 network in IPv6), by default unlimited, because
+    all clients behind a proxy have one address. At the limit, the address's oldest connection without a
+    complete request is closed; if there is none, the new one is.
+    """
 
     events: Count = 1000
     """Events per second that one caller's agents may send; excess events are refused."""
 
     drain_delay: Delay = 0
-    """Seconds for which a gateway that is stopping accepts connections and keeps idle ones open, so that
-    a load balancer can switch to other gateways. It must be longer than the balancer's idle timeout."""
+    """Seconds for which a stopping gateway still accepts connections, so that a load balancer can switch to
+    others: more than the balancer's idle timeout.
+    """
 
     drain_timeout: Positive = 60
     """Seconds to wait for calls in progress when the gateway stops, after `limits.drain_delay`."""
@@ -365,7 +375,8 @@ class ToolCallSettings(Section):
 
     ask_again_at_most: Annotated[int, Field(ge=1, le=10)] = 2
     """How often the model is asked again in one call, by all hooks together. After that a text replaces the
-    tool call, and an answer that an AfterAgent hook denies is sent as it is."""
+    tool call, and a denied answer is sent as it is.
+    """
 
 
 class RouteSettings(Section):
@@ -386,11 +397,11 @@ class RouteSettings(Section):
     Other WebSockets are refused unless `unhooked` lists `live`."""
 
     files: Literal["refuse", "judge", "forward"] = "refuse"
-    """What happens to files that are uploaded, imported, registered, or written to a file search store, and
-    to calls that refer to files (`fileData`, `fileSearch`). `refuse` answers such requests with 403, and
-    `forward` lets them through, although hooks do not see the content. `judge` lets hooks judge uploads of
-    text, forwards other uploads of `file_types`, and allows calls to refer to uploaded files; anything else
-    is refused. Files can always be listed, read and deleted."""
+    """Uploads, imports and registrations of files, and calls that refer to files (`fileData`, `fileSearch`):
+    `refuse` answers with 403, `forward` lets them through unjudged. `judge` lets hooks judge uploads of text,
+    forwards those of `file_types`, and allows calls to refer to uploaded files; anything else is refused.
+    Files can always be listed, read and deleted.
+    """
 
     file_types: tuple[FileType, ...] = ()
     """Types of files that are forwarded unjudged with `files = "judge"`. A file's first bytes determine its
@@ -404,9 +415,9 @@ class ShimSettings(Section):
     """Agents whose shim sends events."""
 
     believed: bool = True
-    """Whether a client's claim to have a shim is believed. If so, the events that the shim sends are not
-    derived from the client's calls. A client could claim to have a shim and send no events. If clients are
-    not trusted, set `false`: then hooks always run on derived events."""
+    """Whether a client's claim to have a shim is believed, so that the events that a shim sends are not
+    derived from its calls. If clients are not trusted, set `false`: then hooks always run on derived events.
+    """
 
 
 class ClientSettings(Section):
@@ -417,12 +428,14 @@ class ClientSettings(Section):
     the gateway."""
 
     open: bool = False
-    """Whether the gateway may listen on an address that other machines can reach although it accepts calls
-    without a key that it knows. Not needed if `unknown_keys` is `refuse`."""
+    """Whether the gateway may listen on an address that other machines can reach without refusing unknown
+    keys.
+    """
 
     issued_keys: bool = False
-    """Whether clients may use keys that `hookgate keys create` has issued. Calls with such a key go upstream
-    with one of the gateway's credentials: `upstream.gemini_key_file`, or one of `[credentials.NAME]`."""
+    """Whether clients may use keys of `hookgate keys create`. Their calls go upstream with
+    `upstream.gemini_key_file`, or one of `[credentials.NAME]`.
+    """
 
     origins: tuple[WebOrigin, ...] = ()
     """The origins of web pages whose scripts may call the gateway from a browser (CORS), such as
@@ -565,10 +578,10 @@ class StoreSettings(Section):
     processes share. It is opened only if it is needed."""
 
     url: StoreUrl | None = None
-    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that share counters, pins,
-    interactions and sessions. By default files in the state folder are used: `hookgate.db` for counters, pins
-    and interactions, `audit.db` for the audit, `alerts.db` for alerts, `panel.db` for sessions of
-    the panel, and `sessions.db` if several workers share sessions."""
+    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, which gateways share. By default files in the state
+    folder are used: `hookgate.db` for counters, pins and interactions, `audit.db`, `alerts.db`, `panel.db`
+    for sessions of the panel, and `sessions.db` of several workers.
+    """
 
     url_file: File | None = None
     """A file that contains only that URL. It is read when the database is opened."""
@@ -734,9 +747,9 @@ class PriceSettings(Section):
     """The prices of models."""
 
     file: File | None = None
-    """The price table, a TOML file, which is read at startup. By default it is the one that comes with
-    hookgate: Google's list prices in US dollars, with their date; `hookgate config prices` prints it. Models
-    that are not in the table have no cost."""
+    """The price table, a TOML file, which is read at startup. By default Google's list prices in US dollars,
+    which `hookgate config prices` prints. Models that are not in it have no cost.
+    """
 
 
 class MetricSettings(Section):
