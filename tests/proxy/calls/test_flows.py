@@ -1,18 +1,21 @@
 """Flow rules at a whole gateway: in every API, for whole and streamed answers, and for reported events."""
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from support.bodies import chat, interactions, responses
 from support.conversation import function_call, function_result, model_turn, user_turn
 from support.gateway.loopback import gateway_before
 from support.hooks.flows import RULES, SINKS, SOURCES, TRUSTED, mail
 from support.wire import KEY, STREAM, UNARY, Answer, ok, peer, post
 
+from hookgate.proxy.app import serve_on
 from hookgate.proxy.sessions.shared import SharedSessions
 from hookgate.proxy.sessions.table import open_session_store
 
@@ -292,3 +295,19 @@ async def test_agents_with_their_own_hooks_are_judged() -> None:
         assert denied["hookSpecificOutput"]["permissionDecision"] == "deny"
         allowed = await hook("PreToolUse", tool_name="send_mail", tool_input={"to": ANN})
         assert allowed.get("hookSpecificOutput", {}).get("permissionDecision") != "deny"
+
+
+@pytest.mark.parametrize(("which", "blocked"), [(0, False), (-1, True)])
+async def test_the_values_for_which_pseudonyms_stand_are_judged(which: int, blocked: bool) -> None:
+    """The model knows Ann, who is named first, and Mallory, who is named last, by pseudonyms only."""
+    options = {"detect": ["EMAIL"], "action": "pseudonymise"}
+    redact = {"type": "builtin", "builtin": "redact", "name": "redact", "options": options}
+
+    async def model(request: web.BaseRequest) -> web.Response:
+        names = re.findall(r"HG_EMAIL_[0-9a-f]+", await request.text())
+        return web.json_response(gemini_answer(names[which]))
+
+    hooks = {**HOOKS, "BeforeModel": [redact]}
+    async with serve_on(model, "127.0.0.1", 0) as upstream, gateway_before(upstream, hooks) as url:
+        await called(url, TURN[:1])
+        assert blocks(await called(url, TURN)) is blocked

@@ -14,6 +14,7 @@ from hookgate.proxy.sessions.memory import (
     HookEffect,
     tool_results,
     turn_of,
+    user_text,
     user_turns,
 )
 from hookgate.translator.strictjson import dumps
@@ -172,3 +173,16 @@ def test_the_context_of_a_session_s_start_is_added_to_one_turn() -> None:
     memory.deliver_waiting("second")
     assert memory.effect_on("first") == HookEffect(None, ("welcome",))
     assert memory.effect_on("second") is None
+
+
+def test_what_may_be_a_tools_or_the_agents_own_is_not_taken_for_the_users_words() -> None:
+    said = {"role": "user", "parts": [{"text": "now"}]}
+    asked = {"role": "user", "parts": [{"text": "before"}]}
+    answer = {"role": "model", "parts": [{"text": "done"}]}
+    beside = {"role": "user", "parts": [_part("functionResponse", "a", None), {"text": "of a tool"}]}
+    tools = {"tools": [{"functionDeclarations": [{"name": "a"}]}]}
+    contents = [asked, answer, beside, said]
+    assert user_text(tools, contents) == "now"
+    assert user_text({"cachedContent": "cachedContents/c"}, contents) == "now"
+    assert user_text({}, contents) == ""
+    assert user_text({**tools, "generationConfig": {"responseMimeType": "application/json"}}, contents) == ""

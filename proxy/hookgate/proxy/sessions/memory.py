@@ -221,7 +221,8 @@ def user_text(body: JsonObject, contents: list[JsonObject]) -> str:
     Texts beside a tool's result may belong to it, as some agents send parts of results so. A request that
     offers no tools, or requires JSON, is a question of the agent itself, which may quote anything.
     """
-    if not declared_names(body) or requires_json(read_object(body, "generationConfig")):
+    has_tools = declared_names(body) or read(body, "cachedContent")  # which may contain tools
+    if not has_tools or requires_json(read_object(body, "generationConfig")):
         return ""
     said = [
         joined_text(content)

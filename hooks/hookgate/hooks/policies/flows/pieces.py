@@ -16,8 +16,8 @@ from hookgate.hooks.policies.flows.words import fact_of, same_spelling, words_of
 
 _RUN = 16
 _WINDOW = 8
-SURE = _RUN + _WINDOW - 1
-"""A text that has so many letters and digits in a row in common with another has a piece of it."""
+"""Of so many runs that follow one another, one is chosen: texts with 23 letters and digits in a row in common
+have a piece in common."""
 
 _NOT_WORD = re.compile(r"[\W_]+")
 _CODE = re.compile(r"[^\W_]{5,}")

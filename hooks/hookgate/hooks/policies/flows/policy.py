@@ -24,7 +24,7 @@ from hookgate.hooks.policies.flows.words import (
 )
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
-from hookgate.hooks.session import SessionContext
+from hookgate.hooks.session import CallState, SessionContext
 from hookgate.translator.fields import is_larger
 
 _NO_NOTES = "the policy flows needs a session whose notes are kept, as in a gateway"
@@ -92,7 +92,7 @@ class _Flows:
                 sinks = await run(self._sinks, name, arguments)
                 if sinks:
                     state = await self._states.get(session, notes)
-                    call = _Call(name, arguments, state)
+                    call = _Call(name, _with_originals(arguments, session.call_state), state)
                     return await steps.run(self._decide, call, sinks)
         return None
 
@@ -128,6 +128,16 @@ class _Flows:
                     "hookSpecificOutput": {"findings": findings},
                 }
         return {"hookSpecificOutput": {"findings": findings}} if findings else None
+
+
+def _with_originals(arguments: Any, call_state: CallState) -> Any:
+    """Return the arguments with the values for which pseudonyms stand, as the agent will get them."""
+    if not call_state.client_filters:
+        return arguments
+    called = {"functionCall": {"name": "", "args": arguments}}
+    answer = {"candidates": [{"content": {"role": "model", "parts": [called]}}]}
+    restored = call_state.restore_pseudonyms(answer)
+    return restored["candidates"][0]["content"]["parts"][0]["functionCall"]["args"]
 
 
 def _said(text: str) -> tuple[set[int], set[int]]:
