@@ -77,6 +77,38 @@ def test_no_event_hides_a_field_of_another_one() -> None:
     assert EARLIER not in join_events([first, {**second, "note": "b", "candidates": first["candidates"]}])
 
 
+@pytest.mark.parametrize("parts", [[{"text": "c"}], [{"functionCall": {"name": "g", "args": {}}}]])
+@pytest.mark.parametrize("new", [{"webSearchQueries": ["b"]}, None])
+def test_an_edit_of_a_field_reaches_all_events_with_its_value(
+    parts: list[dict[str, Any]], new: dict[str, Any] | None
+) -> None:
+    """Upstreams repeat fields, and the last event may not have them."""
+    events = [answer_of({"text": text}, note="secret") for text in "abc"]
+    for event in events[:2]:
+        event["candidates"][0] |= SEARCHED
+    joined = join_events(events)
+    edited = copy.deepcopy(joined)
+    edited["candidates"][0]["content"]["parts"] = parts
+    del edited["note"], edited["candidates"][0]["groundingMetadata"]
+    if new is not None:
+        edited |= {"note": "b"}
+        edited["candidates"][0]["groundingMetadata"] = new
+    split = split_edit(events, joined, edited)
+    assert "secret" not in repr(split)
+    assert SEARCHED["groundingMetadata"] not in [
+        each.get("groundingMetadata") for event in split for each in event.get("candidates", [])
+    ]
+    assert [each.get("note") for each in split] == [edited.get("note")] * 3
+
+
+def test_no_text_hides_what_stands_beside_the_next_one() -> None:
+    noted = {"text": "b", "partMetadata": {"note": "c"}}
+    joined = join_events([answer_of({"text": "a"}), answer_of(noted, noted), answer_of({"text": "d"})])
+    beside = {"partMetadata": {"note": "c"}}
+    assert joined[EARLIER] == [{"candidates": [{"index": 0, "content": {"parts": [beside, beside]}}]}]
+    assert EARLIER not in join_events([answer_of(noted), answer_of(noted)])
+
+
 @pytest.mark.parametrize("new", [{"text": "f"}, {"functionCall": {"name": "g", "args": {}}}])
 def test_fields_that_a_later_event_has_too_are_sent_unchanged_or_not_at_all(new: dict[str, Any]) -> None:
     events = [answer_of({"text": "a"}, note="b"), answer_of({"text": "c"}, note="d")]
