@@ -89,16 +89,16 @@ def test_an_edit_of_a_field_reaches_all_events_with_its_value(
     joined = join_events(events)
     edited = copy.deepcopy(joined)
     edited["candidates"][0]["content"]["parts"] = parts
-    del edited["note"], edited["candidates"][0]["groundingMetadata"]
+    edited["note"] = "b"
+    del edited["candidates"][0]["groundingMetadata"]
     if new is not None:
-        edited |= {"note": "b"}
         edited["candidates"][0]["groundingMetadata"] = new
     split = split_edit(events, joined, edited)
     assert "secret" not in repr(split)
     assert SEARCHED["groundingMetadata"] not in [
         each.get("groundingMetadata") for event in split for each in event.get("candidates", [])
     ]
-    assert [each.get("note") for each in split] == [edited.get("note")] * 3
+    assert [each["note"] for each in split] == ["b"] * 3
 
 
 def test_no_text_hides_what_stands_beside_the_next_one() -> None:

@@ -149,10 +149,11 @@ def join_events(events: Sequence[JsonObject]) -> JsonObject:
 def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObject) -> list[JsonObject]:
     """Return the events with the edits that turned `joined`, the result of `join_events`, into `edited`.
 
-    Each text is distributed over the events that it came from. Another field is edited, or removed, in each
-    event in which it has the joined value; a new one goes to the last event, or the last one that has the
-    candidate. If parts other than texts were edited, or a candidate was removed, the last event has the whole
-    edited response and the others have no candidates. An unchanged event is the same object.
+    Each text is distributed over the events that it came from. Another field is edited in each event in which
+    it has the joined value, and one of a candidate, besides `finishReason`, is removed there. A new one goes to
+    the last event, or the last one that has the candidate. If parts other than texts were edited, or a
+    candidate was removed, the last event has the whole edited response and the others have no candidates. An
+    unchanged event is the same object.
 
     Raises BodyError if `EARLIER` was edited, which no event has.
     """
@@ -164,7 +165,7 @@ def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObj
         if not same(edited.get(EARLIER, joined[EARLIER]), joined[EARLIER]):
             raise BodyError(EARLIER, "a hook's edit changed a field that a later event has, too")
         joined, edited = without(joined, EARLIER), without(edited, EARLIER)
-    edit = _Edit(joined, edited, ("candidates",))
+    edit = _Edit(joined, edited, ("candidates",), keeps=joined)
     if _changes_parts(joined, edited):
         return [*(edit.applied_to(without(event, "candidates")) for event in events[:-1]), edited]
     was, now = join_texts([joined]), join_texts([edited])
@@ -173,7 +174,7 @@ def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObj
     cut[-1] = edit.with_new(cut[-1])
     before = dict(_candidates(joined))
     edits = {
-        index: _Edit(before[index], candidate, ("content", "index"))
+        index: _Edit(before[index], candidate, ("content", "index"), keeps=("finishReason",))
         for index, candidate in _candidates(edited)
         if index in before and candidate is not before[index]
     }
@@ -195,13 +196,15 @@ class _Edit:
 
     __slots__ = ("_after", "_before", "_changed", "new")
 
-    def __init__(self, before: JsonObject, after: JsonObject, besides: Collection[str]) -> None:
-        """The fields in `besides` do not count."""
+    def __init__(
+        self, before: JsonObject, after: JsonObject, besides: Collection[str], *, keeps: Collection[str]
+    ) -> None:
+        """The fields in `besides` do not count. Those in `keeps`, which clients rely on, are not removed."""
         self._before, self._after = before, after
         self._changed = {
             key
             for key, value in before.items()
-            if key not in besides and not (key in after and same(value, after[key]))
+            if key not in besides and (key not in keeps if key not in after else not same(value, after[key]))
         }
         self.new = {key: value for key, value in after.items() if key not in before and key not in besides}
 
@@ -270,7 +273,7 @@ def _both_channels(index: int) -> tuple[TextChannel, TextChannel]:
 
 
 def _beside_text(part: JsonObject, first: JsonObject) -> JsonObject:
-    """Return the fields beside the text of a part that are not those of the part that its text is added to."""
+    """Return the fields beside the text of a part that the part to which its text is added does not have."""
     if part is first or len(part) == 1:
         return {}
     return {
