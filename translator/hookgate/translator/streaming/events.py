@@ -150,10 +150,10 @@ def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObj
     """Return the events with the edits that turned `joined`, the result of `join_events`, into `edited`.
 
     Each text is distributed over the events that it came from. Another field is edited in each event in which
-    it has the joined value, and one of a candidate, besides `finishReason`, is removed there. A new one goes to
+    it has the joined value; one of a candidate, besides `finishReason`, is removed there. A new one goes to
     the last event, or the last one that has the candidate. If parts other than texts were edited, or a
-    candidate was removed, the last event has the whole edited response and the others have no candidates. An
-    unchanged event is the same object.
+    candidate was removed, the last event has the whole edited response and the others have no candidates.
+    An unchanged event is the same object.
 
     Raises BodyError if `EARLIER` was edited, which no event has.
     """
@@ -213,8 +213,12 @@ class _Edit:
         touched = {key for key in event if key in self._changed and same(event[key], self._before[key])}
         if not touched:
             return event
-        kept = event.keys() - (touched - self._after.keys())
-        return {key: self._after[key] if key in touched else event[key] for key in event if key in kept}
+        removed = {key for key in touched if key not in self._after}
+        return {
+            key: self._after[key] if key in touched else value
+            for key, value in event.items()
+            if key not in removed
+        }
 
     def with_new(self, event: JsonObject) -> JsonObject:
         """Return an event, or a candidate, with the fields that the joined ones did not have."""
