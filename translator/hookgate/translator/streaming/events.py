@@ -150,10 +150,10 @@ def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObj
     """Return the events with the edits that turned `joined`, the result of `join_events`, into `edited`.
 
     Each text is distributed over the events that it came from. Another field is edited in each event in which
-    it has the joined value; one of a candidate, besides `finishReason`, is removed there. A new one goes to
-    the last event, or the last one that has the candidate. If parts other than texts were edited, or a
-    candidate was removed, the last event has the whole edited response and the others have no candidates.
-    An unchanged event is the same object.
+    it has the joined value; one that was removed from a candidate is removed from all events, besides
+    `finishReason`. A new one goes to the last event, or the last one that has the candidate. If parts other
+    than texts were edited, or a candidate was removed, the last event has the whole edited response and the others
+    have no candidates. An unchanged event is the same object.
 
     Raises BodyError if `EARLIER` was edited, which no event has.
     """
@@ -209,8 +209,12 @@ class _Edit:
         self.new = {key: value for key, value in after.items() if key not in before and key not in besides}
 
     def applied_to(self, event: JsonObject) -> JsonObject:
-        """Return an event, or a candidate, in which each field that has the joined value is edited."""
-        touched = {key for key in event if key in self._changed and same(event[key], self._before[key])}
+        """Return an event, or a candidate, with each field edited that has the joined value, or removed."""
+        touched = {
+            key
+            for key in event
+            if key in self._changed and (key not in self._after or same(event[key], self._before[key]))
+        }
         if not touched:
             return event
         removed = {key for key in touched if key not in self._after}
