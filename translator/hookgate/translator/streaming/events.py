@@ -152,8 +152,8 @@ def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObj
     Each text is distributed over the events that it came from. Another field is edited in each event in which
     it has the joined value; one that was removed from a candidate is removed from all events, besides
     `finishReason`. A new one goes to the last event, or the last one that has the candidate. If parts other
-    than texts were edited, or a candidate was removed, the last event has the whole edited response and the others
-    have no candidates. An unchanged event is the same object.
+    than texts were edited, or a candidate was removed, the last event has the whole edited response and the
+    others have no candidates. An unchanged event is the same object.
 
     Raises BodyError if `EARLIER` was edited, which no event has.
     """
