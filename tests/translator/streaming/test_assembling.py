@@ -95,14 +95,15 @@ def test_an_edit_of_a_field_reaches_all_events_with_its_value(parts: list[dict[s
     ]
 
 
-def test_a_field_that_a_hook_removes_from_a_candidate_is_in_no_event_but_its_end_stays() -> None:
+def test_a_field_that_a_hook_removes_from_a_candidate_is_in_no_event() -> None:
     events = [answer_of({"text": text}) for text in "abc"]
-    events[0]["candidates"][0] |= SEARCHED
+    events[0]["candidates"][0] |= {**SEARCHED, "delta": {"role": "assistant"}}
     events[1]["candidates"][0] |= {"groundingMetadata": {"webSearchQueries": ["b"]}, "finishReason": "STOP"}
     joined = join_events(events)
     content = joined["candidates"][0]["content"]
     split = split_edit(events, joined, {"candidates": [{"content": content}]})
     assert not any("groundingMetadata" in event["candidates"][0] for event in split)
+    assert split[0]["candidates"][0]["delta"] == {"role": "assistant"}
     assert split[1]["candidates"][0]["finishReason"] == "STOP"
 
 

@@ -146,14 +146,18 @@ def join_events(events: Sequence[JsonObject]) -> JsonObject:
     return {**joined, "candidates": [each.whole(index) for index, each in candidates.items()]}
 
 
+_KEPT = ("delta", "finishReason")
+"""Fields of candidates that stay if a hook leaves them out: the role of a chat completion, and the end."""
+
+
 def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObject) -> list[JsonObject]:
     """Return the events with the edits that turned `joined`, the result of `join_events`, into `edited`.
 
-    Each text is distributed over the events that it came from. Another field is edited in each event in which
-    it has the joined value; one that was removed from a candidate is removed from all events, besides
-    `finishReason`. A new one goes to the last event, or the last one that has the candidate. If parts other
-    than texts were edited, or a candidate was removed, the last event has the whole edited response and the
-    others have no candidates. An unchanged event is the same object.
+    Each text is distributed over the events that it came from. Another field is edited in each event in
+    which it has the joined value; one that was removed from a candidate is removed from all events. A new
+    one goes to the last event, or the last one that has the candidate. If parts other than texts were
+    edited, or a candidate was removed, the last event has the whole edited response and the others have no
+    candidates. An unchanged event is the same object.
 
     Raises BodyError if `EARLIER` was edited, which no event has.
     """
@@ -174,7 +178,7 @@ def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObj
     cut[-1] = edit.with_new(cut[-1])
     before = dict(_candidates(joined))
     edits = {
-        index: _Edit(before[index], candidate, ("content", "index"), keeps=("finishReason",))
+        index: _Edit(before[index], candidate, ("content", "index"), keeps=_KEPT)
         for index, candidate in _candidates(edited)
         if index in before and candidate is not before[index]
     }
