@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from support.bodies.interactions import (
     ANSWER,
     CREATED,
@@ -27,6 +28,7 @@ from support.bodies.interactions import (
 from support.bodies.planting import SECRET
 from support.gateway.dialects import REDACT
 from support.gateway.loopback import gateway_before, listens, running_upstream, runs, says
+from support.hooks.http import service
 from support.programs.program import serving
 from support.wire import KEY, STREAM_HEAD, Answer, ask, connected, ok, peer, post, request_bytes
 
@@ -367,6 +369,34 @@ async def test_an_answer_in_the_background_counts_once_even_if_nobody_reads_it(t
     assert reported["output_tokens"] > 1  # of which one was estimated
     assert first[1] == max(estimated - 1, reported["input_tokens"]) + reported["output_tokens"]
     assert again[1] == first[1]
+
+
+@pytest.mark.parametrize("before", [[1], [None, 1], [None, None, 0]])
+async def test_tokens_that_are_reported_before_the_end_do_not_hide_the_others(
+    tmp_path: Path, before: list[int | None]
+) -> None:
+    """One in the background may report what it has used until now, when it is created or read."""
+    rule = {"tokens": 1, "window": "day", "per": "key"}
+    limits = {"type": "builtin", "builtin": "limits", "options": {"rules": [rule]}}
+    answers = [
+        {**CREATED["interaction"], **({} if n is None else {"usage": {"total_output_tokens": n}})}
+        for n in before
+    ]
+    answers.append(completed(usage={"total_output_tokens": 500_000})["interaction"])
+    waiting = iter(answers)
+
+    async def next_answer(_: web.Request) -> web.Response:
+        return web.json_response(next(waiting))
+
+    async with Store(StoreSettings(), tmp_path) as store, service(next_answer) as upstream:
+        known = KnownInteractions(store.interactions)
+        hooks = {"BeforeModel": [limits], **PASSES}
+        async with gateway_before(upstream, hooks, interactions=known) as url:
+            await post(url, PATH, {**HI, "background": True})
+            for _ in answers[1:]:
+                await ask(url, "GET", f"{PATH}/v1_1")
+            denied = await post(url, PATH, HI)
+    assert "500,002 of 1 tokens of this key" in denied.error["message"]  # two are those of the request
 
 
 async def test_an_error_in_answer_to_one_in_the_background_uses_nothing(tmp_path: Path) -> None:

@@ -78,6 +78,44 @@ def test_no_event_hides_a_field_of_another_one() -> None:
     assert EARLIER not in join_events([first, {**second, "note": "b", "candidates": first["candidates"]}])
 
 
+@pytest.mark.parametrize("parts", [[{"text": "c"}], [{"functionCall": {"name": "g", "args": {}}}]])
+def test_an_edit_of_a_field_reaches_all_events_with_its_value(parts: list[dict[str, Any]]) -> None:
+    """Upstreams repeat fields, and the last event may not have them."""
+    events = [answer_of({"text": text}, note="secret") for text in "abc"]
+    for event in events[:2]:
+        event["candidates"][0] |= SEARCHED
+    joined = join_events(events)
+    edited = copy.deepcopy(joined)
+    edited["note"] = "b"
+    edited["candidates"][0] |= {"groundingMetadata": {"webSearchQueries": ["b"]}}
+    edited["candidates"][0]["content"]["parts"] = parts
+    split = split_edit(events, joined, edited)
+    assert [each["note"] for each in split] == ["b"] * 3
+    assert SEARCHED["groundingMetadata"] not in [
+        each.get("groundingMetadata") for event in split for each in event.get("candidates", [])
+    ]
+
+
+def test_a_field_that_a_hook_removes_from_a_candidate_is_in_no_event() -> None:
+    events = [answer_of({"text": text}) for text in "abc"]
+    events[0]["candidates"][0] |= {**SEARCHED, "delta": {"role": "assistant"}}
+    events[1]["candidates"][0] |= {"groundingMetadata": {"webSearchQueries": ["b"]}, "finishReason": "STOP"}
+    joined = join_events(events)
+    content = joined["candidates"][0]["content"]
+    split = split_edit(events, joined, {"candidates": [{"content": content}]})
+    assert not any("groundingMetadata" in event["candidates"][0] for event in split)
+    assert split[0]["candidates"][0]["delta"] == {"role": "assistant"}
+    assert split[1]["candidates"][0]["finishReason"] == "STOP"
+
+
+def test_no_text_hides_what_stands_beside_the_next_one() -> None:
+    noted = {"text": "b", "partMetadata": {"note": "c"}}
+    joined = join_events([answer_of({"text": "a"}), answer_of(noted, noted), answer_of({"text": "d"})])
+    beside = {"partMetadata": {"note": "c"}}
+    assert joined[EARLIER] == [{"candidates": [{"index": 0, "content": {"parts": [beside, beside]}}]}]
+    assert EARLIER not in join_events([answer_of(noted), answer_of(noted)])
+
+
 @pytest.mark.parametrize("new", [{"text": "f"}, {"functionCall": {"name": "g", "args": {}}}])
 def test_fields_that_a_later_event_has_too_are_sent_unchanged_or_not_at_all(new: dict[str, Any]) -> None:
     events = [answer_of({"text": "a"}, note="b"), answer_of({"text": "c"}, note="d")]

@@ -13,7 +13,6 @@ from aiohttp import web
 from hookgate.hooks import AfterModel, Engine
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
-from hookgate.hooks.session import ExpectedUse
 from hookgate.proxy.calls.answer_delivery import AnswerDelivery
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.call import Call
@@ -154,7 +153,9 @@ class InteractionReading:
             named = await self._begin(answer, judge) if succeeded else {}
             self._record.note_model(_model_in(named))
             pipeline, earlier = self._pipeline(judge), self._call.earlier
-            counts = earlier is None or not earlier.counted
+            # One that goes on may report what it has used until now. A stream reports all at its end.
+            goes_on = self._framing is None and named.get("status") == "in_progress"
+            counts = not goes_on and (earlier is None or not earlier.counted)
             try:
                 instead = await delivery.deliver(answer, pipeline)
             except (asyncio.CancelledError, ConnectionError):  # the client has left
@@ -303,8 +304,10 @@ class InteractionNotes(CallObserver):
         from hookgate.proxy.store.interactions import StoredInteraction  # noqa: PLC0415  # see above
 
         call, previous = self._call, self._previous
-        expected = call.record.expected_use()
-        ahead = expected if call.record.in_background else ExpectedUse()
+        expected, reported = call.record.expected_use(), read_usage(read_object(response, "usageMetadata"))
+        ahead = Usage()
+        if call.record.in_background:
+            ahead = reported if reported != Usage() else Usage(expected.input_tokens, expected.output_tokens)
         id_ = response.get("id") or read_object(response, "interaction").get("id")
         self._name = interaction_name(call.route, id_) if isinstance(id_, str) else None
         if self._name is None or call.record.session is None:

@@ -1,6 +1,6 @@
 """Joins the events of a stream into one response, splits it again, and filters the function calls."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -144,12 +144,18 @@ def join_events(events: Sequence[JsonObject]) -> JsonObject:
     return {**joined, "candidates": [each.whole(index) for index, each in candidates.items()]}
 
 
+_KEPT = ("delta", "finishReason")
+"""Fields of candidates that stay if a hook leaves them out: the role of a chat completion, and the end."""
+
+
 def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObject) -> list[JsonObject]:
     """Return the events with the edits that turned `joined`, the result of `join_events`, into `edited`.
 
-    Each text is distributed over the events that it came from; other edits go to the last event that has the
-    field. If parts other than texts were edited, or a candidate was removed, the last event has the whole
-    edited response and the others have no candidates. An unchanged event is the same object.
+    Each text is distributed over the events that it came from. Another field is edited in each event in
+    which it has the joined value; one that was removed from a candidate is removed from all events. A new
+    one goes to the last event, or the last one that has the candidate. If parts other than texts were
+    edited, or a candidate was removed, the last event has the whole edited response and the others have no
+    candidates. An unchanged event is the same object.
 
     Raises BodyError if `EARLIER` was edited, which no event has.
     """
@@ -161,23 +167,87 @@ def split_edit(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObj
         if not same(edited.get(EARLIER, joined[EARLIER]), joined[EARLIER]):
             raise BodyError(EARLIER, "a hook's edit changed a field that a later event has, too")
         joined, edited = without(joined, EARLIER), without(edited, EARLIER)
+    edit = _Edit(joined, edited, ("candidates",), keeps=joined)
     if _changes_parts(joined, edited):
-        return [*(without(event, "candidates") for event in events[:-1]), edited]
+        return [*(edit.applied_to(without(event, "candidates")) for event in events[:-1]), edited]
     was, now = join_texts([joined]), join_texts([edited])
     changed = {channel: now.get(channel, "") for channel, text in was.items() if now.get(channel, "") != text}
-    cut = cut_texts(events, changed)
-    for key, value in edited.items():
-        if key != "candidates" and value is not joined.get(key):
-            at = _last(cut, lambda event, key=key: key in event)  # type: ignore[misc]  # bound at once
-            cut[at] = {**cut[at], key: value}
+    cut = [edit.applied_to(event) for event in cut_texts(events, changed)]
+    cut[-1] = edit.with_new(cut[-1])
     before = dict(_candidates(joined))
+    edits = {
+        index: _Edit(before[index], candidate, ("content", "index"), keeps=_KEPT)
+        for index, candidate in _candidates(edited)
+        if index in before and candidate is not before[index]
+    }
+    cut = [_with_edits(event, edits) for event in cut]
+    last = {index: at for at, event in enumerate(cut) for index, _ in _candidates(event)}
     for index, candidate in _candidates(edited):
-        if candidate is not before.get(index):
-            added = [
-                now[channel] for channel in _both_channels(index) if channel in now and channel not in was
-            ]
-            _cut_candidate(cut, index, before.get(index), candidate, added)
+        added = [now[channel] for channel in _both_channels(index) if channel in now and channel not in was]
+        if index not in before:
+            new = {**candidate, "index": index}  # its position may differ from that in the joined response
+            cut[-1] = write(cut[-1], "candidates", [*read_list(cut[-1], "candidates"), new])
+        elif index in edits and (edits[index].new or added):
+            at = last[index]
+            cut[at] = _with_new(cut[at], index, edits[index], added)
     return cut
+
+
+class _Edit:
+    """What a hook has edited in the fields of joined events, or of a candidate of them."""
+
+    __slots__ = ("_after", "_before", "_changed", "new")
+
+    def __init__(
+        self, before: JsonObject, after: JsonObject, besides: Collection[str], *, keeps: Collection[str]
+    ) -> None:
+        """The fields in `besides` do not count. Those in `keeps`, which clients rely on, are not removed."""
+        self._before, self._after = before, after
+        self._changed = {
+            key
+            for key, value in before.items()
+            if key not in besides and (key not in keeps if key not in after else not same(value, after[key]))
+        }
+        self.new = {key: value for key, value in after.items() if key not in before and key not in besides}
+
+    def applied_to(self, event: JsonObject) -> JsonObject:
+        """Return an event, or a candidate, with each field edited that has the joined value, or removed."""
+        touched = {
+            key
+            for key in event
+            if key in self._changed and (key not in self._after or same(event[key], self._before[key]))
+        }
+        if not touched:
+            return event
+        removed = {key for key in touched if key not in self._after}
+        return {
+            key: self._after[key] if key in touched else value
+            for key, value in event.items()
+            if key not in removed
+        }
+
+    def with_new(self, event: JsonObject) -> JsonObject:
+        """Return an event, or a candidate, with the fields that the joined ones did not have."""
+        return {**event, **self.new} if self.new else event
+
+
+def _with_edits(event: JsonObject, edits: Mapping[int, _Edit]) -> JsonObject:
+    """Return an event with the edits of its candidates."""
+    numbered = _candidates(event)
+    edited = [edits[index].applied_to(each) if index in edits else each for index, each in numbered]
+    return event if same_items(edited, [each for _, each in numbered]) else write(event, "candidates", edited)
+
+
+def _with_new(event: JsonObject, index: int, edit: _Edit, added: Sequence[str]) -> JsonObject:
+    """Return an event whose candidate has new fields, and texts where it had none."""
+    found = dict(_candidates(event))[index]
+    new = edit.with_new(found)
+    if added:
+        content = read_object(new, "content")
+        parts = [*read_list(content, "parts"), *({"text": text} for text in added)]
+        new = write(new, "content", write(content, "parts", parts))
+    listed = [new if each is found else each for each in read_list(event, "candidates")]
+    return write(event, "candidates", listed)
 
 
 def _changes_parts(joined: JsonObject, edited: JsonObject) -> bool:
@@ -202,27 +272,6 @@ def _without_texts(candidate: JsonObject) -> list[Any]:
     return [without(content, "parts"), [part for part in parts if not is_text(part)], [*beside.values()]]
 
 
-def _cut_candidate(
-    cut: list[JsonObject], index: int, before: JsonObject | None, after: JsonObject, added: Sequence[str]
-) -> None:
-    """Apply the changes of a candidate, except its existing texts, to the last event that has it."""
-    if before is None:
-        new = {**after, "index": index}  # its position may differ from that in the joined response
-        cut[-1] = write(cut[-1], "candidates", [*read_list(cut[-1], "candidates"), new])
-        return
-    at = _last(cut, lambda event: index in dict(_candidates(event)))
-    fields = {key: value for key, value in after.items() if key != "content" and value is not before.get(key)}
-    found = dict(_candidates(cut[at]))[index]
-    new = {**found, **fields}
-    if added:  # text where the candidate had none
-        content = read_object(new, "content")
-        parts = [*read_list(content, "parts"), *({"text": text} for text in added)]
-        new = write(new, "content", write(content, "parts", parts))
-    if fields or added:
-        listed = [new if each is found else each for each in read_list(cut[at], "candidates")]
-        cut[at] = write(cut[at], "candidates", listed)
-
-
 def _candidates(event: JsonObject) -> list[tuple[int, JsonObject]]:
     """Return the candidates with their indexes."""
     candidates = read_list(event, "candidates")
@@ -231,6 +280,17 @@ def _candidates(event: JsonObject) -> list[tuple[int, JsonObject]]:
 
 def _both_channels(index: int) -> tuple[TextChannel, TextChannel]:
     return TextChannel(index, thought=True), TextChannel(index, thought=False)
+
+
+def _beside_text(part: JsonObject, first: JsonObject) -> JsonObject:
+    """Return the fields beside the text of a part that the part to which its text is added does not have."""
+    if part is first or len(part) == 1:
+        return {}
+    return {
+        key: value
+        for key, value in part.items()
+        if value and isinstance(value, str | dict | list) and key != "text" and value != first.get(key)
+    }
 
 
 class _Joined:
@@ -243,7 +303,10 @@ class _Joined:
         self._texts: dict[bool, tuple[int, list[str]]] = {}  # by thought: place among the parts, pieces
 
     def add(self, candidate: JsonObject) -> JsonObject:
-        """Add the candidate of the next event. Returns the fields of earlier ones that it replaces."""
+        """Add the candidate of the next event. Returns what the whole one does not show.
+
+        These are fields of earlier ones that it replaces, and fields beside texts that become part of others.
+        """
         content = candidate.get("content")
         if type(content) is not dict:
             content = {}
@@ -252,6 +315,7 @@ class _Joined:
             lost["content"] = others
         self._fields.update(candidate)
         self._content.update(content)
+        beside = []
         parts = content.get("parts")
         for part in parts if type(parts) is list else read_list(content, "parts"):
             if type(part) is not dict or type(part.get("text")) is not str:
@@ -261,7 +325,12 @@ class _Joined:
             if thought not in self._texts:
                 self._texts[thought] = len(self._parts), []
                 self._parts.append(part)
-            self._texts[thought][1].append(part["text"])
+            at, pieces = self._texts[thought]
+            pieces.append(part["text"])
+            if fields := _beside_text(part, self._parts[at]):
+                beside.append(fields)
+        if beside:
+            lost["content"] = {**lost.get("content", {}), "parts": beside}
         return lost
 
     def whole(self, index: int) -> JsonObject:
@@ -270,11 +339,6 @@ class _Joined:
             parts[at] = {**parts[at], "text": "".join(pieces)}
         content = {"content": {**self._content, "parts": parts}} if self._content else {}
         return {**self._fields, **content, "index": index}
-
-
-def _last(events: Sequence[JsonObject], has: Callable[[JsonObject], bool]) -> int:
-    """Return the number of the last event for which `has` is true, or of the last event if there is none."""
-    return next((i for i in reversed(range(len(events))) if has(events[i])), len(events) - 1)
 
 
 CallDecision = str | JsonObject | None
