@@ -75,6 +75,9 @@ ROUTES: Mapping[str, Role | None] = {
     "POST /api/policy/allow": "admin",
     "POST /api/policy/hook": "admin",
     "POST /api/hooks/try": "auditor",
+    "GET /api/hooks/compare": "auditor",
+    "POST /api/hooks/compare": "auditor",
+    "POST /api/hooks/compare/stop": "auditor",
 }
 """All routes of the admin listener with the role that they need; those with None are open to everyone.
 
