@@ -14,6 +14,7 @@ from support.gateway.browser import Scheme, browsing, go, running_browser, viola
 from support.gateway.loopback import write_settings
 from support.gateway.panel import BEARER, Paneled, panel_gateway
 from support.gateway.pushed import document, hook, policy_table
+from support.programs.processes import eventually
 from support.wire import UNARY, Answer, ask, post, prompt
 
 from hookgate.proxy.audit.stored import walk_records
@@ -49,9 +50,11 @@ async def recorded(gateway: Paneled, *texts: str) -> list[str]:
     answers = [await post(gateway.url, UNARY, prompt(text), headers) for text in texts]
     receipts = [answer.headers["x-hookgate-receipt"] for answer in answers]
     async with asyncio.timeout(30):
-        while len((await ask(gateway.admin, "GET", "/api/calls", BEARER)).json["calls"]) < len(texts):
+        while True:
+            found = (await ask(gateway.admin, "GET", "/api/calls", BEARER)).json
+            if len(found["calls"]) == len(texts):
+                return receipts
             await asyncio.sleep(0.05)
-    return receipts
 
 
 def changes_in(state: Path) -> list[dict[str, Any]]:
@@ -118,16 +121,13 @@ SLOW = {"BeforeModel": [{"type": "command", "name": "slow", "command": "echo $$ 
 
 
 async def pid_of_hook(folder: Path) -> int:
-    async with asyncio.timeout(30):
-        while not (folder / "pid").exists() or not (folder / "pid").read_text().strip():
-            await asyncio.sleep(0.05)
-    return int((folder / "pid").read_text())
+    file = folder / "pid"
+    await eventually(lambda: file.exists() and file.read_text().endswith("\n"))
+    return int(file.read_text())
 
 
 async def until_gone(pid: int) -> None:
-    async with asyncio.timeout(30):
-        while Path(f"/proc/{pid}").exists():
-            await asyncio.sleep(0.05)
+    await eventually(lambda: not Path(f"/proc/{pid}").exists())
 
 
 @pytest.mark.parametrize("way", ["stop", "end of the gateway"])

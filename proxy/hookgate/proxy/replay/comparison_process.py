@@ -1,7 +1,7 @@
 """The process that replays calls for a gateway, so that this delays none of the gateway's own calls.
 
-It reads a pickled ComparisonJob from stdin, and writes lines of JSON to stdout. It ends when stdin ends, which
-it does with the gateway at the latest.
+It reads a pickled ComparisonJob from stdin, and writes lines of JSON to stdout. It ends when stdin ends, at
+the latest with the gateway.
 """
 
 import asyncio

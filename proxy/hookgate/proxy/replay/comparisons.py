@@ -53,8 +53,8 @@ _DIED = "The process that replays calls has ended unexpectedly; see the gateway'
 class ComparisonJob:
     """Which calls to replay, and with which policy.
 
-    `sources` are the settings of its hooks, `state` is the state folder, and `url` is that of the database, or
-    None for one in the state folder.
+    `sources` are the settings of its hooks, `state` is the state folder, and `url` that of the database; None
+    for one in the state folder.
     """
 
     config: Config
@@ -184,22 +184,9 @@ async def _run(job: ComparisonJob, comparison: _Comparison) -> None:
 @contextlib.asynccontextmanager
 async def _running_process(job: ComparisonJob) -> AsyncIterator[asyncio.StreamReader]:
     """Run a process with a low priority while the block runs. Yields its lines. Raises OSError."""
-    tree = ProcessTree()
-    process = subprocess.Popen(  # noqa: S603  # a command of this program
-        # With -P, no module of the current folder is imported: an agent may be able to write there.
-        [sys.executable, "-P", "-m", "hookgate.proxy.replay.comparison_process"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, MARK_VARIABLE: tree.mark},
-        start_new_session=True,
-        bufsize=0,
-    )
-    restore_descriptor_limit(process.pid)
-    track_process(process, tree)
+    process = _spawn()
     loop, lines = asyncio.get_running_loop(), asyncio.StreamReader(limit=_LONGEST_LINE)
     try:
-        own = os.getpriority(os.PRIO_PROCESS, 0)
-        os.setpriority(os.PRIO_PROCESS, process.pid, min(own + _NICENESS, _LOWEST))
         output, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), process.stdout)
         job_input, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
         try:
@@ -211,6 +198,25 @@ async def _running_process(job: ComparisonJob) -> AsyncIterator[asyncio.StreamRe
             output.close()
     finally:
         await end_process_tree(process)
+
+
+def _spawn() -> "subprocess.Popen[bytes]":
+    """Start the process. The caller must await `end_process_tree` afterwards."""
+    tree = ProcessTree()
+    process = subprocess.Popen(
+        # With -P, no module of the current folder is imported: an agent may be able to write there.
+        [sys.executable, "-P", "-m", "hookgate.proxy.replay.comparison_process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, MARK_VARIABLE: tree.mark},
+        start_new_session=True,
+        bufsize=0,
+    )
+    restore_descriptor_limit(process.pid)
+    track_process(process, tree)
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, process.pid, min(own + _NICENESS, _LOWEST))
+    return process
 
 
 async def _until_end(lines: asyncio.StreamReader) -> None:
