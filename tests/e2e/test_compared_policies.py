@@ -31,7 +31,7 @@ DENIES = {"BeforeModel": [hook("guard", "models", deny=["*"], reason="No models 
 
 
 async def compare(gateway: Paneled, **body: Any) -> Answer:
-    return await post(gateway.admin, "/api/hooks/compare", body, CHANGES)
+    return await post(gateway.admin, "/api/hooks/compare", {"q": "", **body}, CHANGES)
 
 
 async def result(gateway: Paneled) -> dict[str, Any]:

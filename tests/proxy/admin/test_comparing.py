@@ -12,7 +12,7 @@ KEPT = {"content": "full"}
 
 
 async def compare(gateway: Paneled, **body: Any) -> Answer:
-    return await post(gateway.admin, "/api/hooks/compare", body, CHANGES)
+    return await post(gateway.admin, "/api/hooks/compare", {"q": "", **body}, CHANGES)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from hookgate.proxy.admin.roles import ROUTES, Person, Role, call_for, find_rout
 from hookgate.proxy.audit.stored import record_body
 from hookgate.proxy.store.database import open_audit
 
-COMPLETE = ("POST /api/hooks/switch", "POST /api/alerts/silence")
+COMPLETE = ("POST /api/hooks/switch", "POST /api/alerts/silence", "POST /api/hooks/compare/stop")
 """Changes for which the body of these tests says all that is needed."""
 SAME = {"X-Hookgate-Panel": "1", "Content-Type": "application/json"}
 PROMPT, ANSWER, REASON, ARGUMENT, CRASH = (

@@ -110,7 +110,7 @@ class Actions:
         return Action("hooks.try", {"receipt": call, **({"hook": hook} if hook else {})}, make)
 
     async def _compare(self, body: JsonObject, person: Person) -> Action:
-        text, revision = body.get("q", ""), body.get("revision")
+        text, revision = body.get("q"), body.get("revision")
         if not isinstance(text, str):
             raise ApiError(400, "q: must be a query, as a text")
         if revision is not None and type(revision) is not int:

@@ -21,7 +21,7 @@ from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 
 
-def main() -> None:
+def run_comparison() -> None:
     """Run the job. What functions of hooks print goes to stderr."""
     job: ComparisonJob = pickle.load(sys.stdin.buffer)  # noqa: S301  # only the gateway writes there
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0) as answers:
@@ -52,4 +52,4 @@ async def _run(job: ComparisonJob, answers: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_comparison()
