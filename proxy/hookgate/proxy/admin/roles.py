@@ -8,7 +8,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.translator.fields import JsonObject
 
 Role = Literal["viewer", "auditor", "admin"]
-"""Viewers see everything but content, auditors also see it and try hooks on it, and admins make changes."""
+"""Viewers see everything but content, auditors also see it and run hooks on it, and admins make changes."""
 
 _RANKS: dict[Role, int] = {"viewer": 1, "auditor": 2, "admin": 3}
 

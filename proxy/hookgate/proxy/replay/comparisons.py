@@ -138,6 +138,8 @@ class PolicyComparisons:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+        if self._latest is not None and self._latest.state == "running":
+            self._latest.state = "stopped"
 
     async def _with_revision(self, number: int) -> Sources:
         """Return the sources with another revision of the pushed policy. Raises ApiError without it."""
@@ -177,8 +179,6 @@ async def _run(job: ComparisonJob, comparison: _Comparison) -> None:
     except (OSError, ValueError) as error:
         comparison.state = "failed"
         comparison.progress = {"error": f"The process that replays calls cannot be used: {error}"}
-    except asyncio.CancelledError:
-        comparison.state = "stopped"
 
 
 @contextlib.asynccontextmanager

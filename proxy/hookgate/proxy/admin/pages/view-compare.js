@@ -20,7 +20,7 @@ export async function showCompare({ person, announce }) {
   const start = el("button", { class: "primary" }, "Compare");
   const stop = el("button", { type: "button" }, "Stop");
   const problem = el("p", { class: "error", role: "alert" });
-  const result = el("div");
+  const result = el("div", { class: "content" });
   const take = (range) => {
     input.value = withRange(input.value, range);
   };
