@@ -110,6 +110,7 @@ class PolicyComparisons:
         """
         if not self._config.audit.enabled:
             raise ApiError(400, _NEEDS_AUDIT)
+        self._check_idle()  # what is refused is not recorded
         query, sources = _read_query(text), self._sources
         if revision is not None:
             sources = await self._with_revision(revision)
@@ -120,8 +121,7 @@ class PolicyComparisons:
         about = {"q": text, "revision": revision, "by": by, "began": utc_text(time.time(), "seconds")}
 
         async def start() -> JsonObject:
-            if self._task is not None and not self._task.done():
-                raise ApiError(429, _RUNNING)
+            self._check_idle()
             self._latest = _Comparison(about)
             self._task = asyncio.create_task(_run(job, self._latest))
             return await self.shown()
@@ -140,6 +140,10 @@ class PolicyComparisons:
             await asyncio.wait([self._task])
         if self._latest is not None and self._latest.state == "running":
             self._latest.state = "stopped"
+
+    def _check_idle(self) -> None:
+        if self._task is not None and not self._task.done():
+            raise ApiError(429, _RUNNING)
 
     async def _with_revision(self, number: int) -> Sources:
         """Return the sources with another revision of the pushed policy. Raises ApiError without it."""
