@@ -31,6 +31,7 @@ from hookgate.proxy.observe.tracing import open_tracing
 from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
+from hookgate.proxy.replay.comparisons import PolicyComparisons
 from hookgate.proxy.replay.trials import HookTrials
 from hookgate.proxy.server.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.server.listener import CLIENTS, accepting, bind_listeners, url_of
@@ -155,6 +156,7 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
                 readiness=admin.readiness,
                 sessions=gateway.sessions,
                 try_hooks=HookTrials(reloader, sources.state, parts.prices, parts.access_tokens).run,
+                comparisons=PolicyComparisons(config, sources, parts.pushed, parts.store_url),
             ) as admin.panel,
             serve_on(gateway.handle, *address, parts.limits, certificate) as url,
         ):

@@ -24,6 +24,7 @@ Scheme = Literal["light", "dark"]
 VIEWS = (
     *("#/", "#/calls", "#/calls?q=tem:x", "#/calls?q=outcome:denied+sort:duration", "#/sessions", "#/people"),
     *("#/spend", "#/spend?by=day,model&q=", "#/findings", "#/hooks", "#/hooks/runs", "#/policy", "#/alerts"),
+    "#/policy/compare",
 )
 """The routes that need no ID."""
 

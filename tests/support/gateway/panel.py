@@ -22,6 +22,7 @@ from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import PushedPolicy
+from hookgate.proxy.replay.comparisons import PolicyComparisons
 from hookgate.proxy.replay.trials import HookTrials
 from hookgate.proxy.store import Store
 from hookgate.proxy.upstream.access_tokens import PolicyTokens
@@ -112,6 +113,7 @@ async def panel_gateway(
                 try_hooks=HookTrials(
                     reloader, sources.state, read_prices(None), PolicyTokens(config.credentials)
                 ).run,
+                comparisons=PolicyComparisons(config, sources, pushed, store_url),
             ) as operated.panel,
             serve_on(gateway.handle, "127.0.0.1", 0) as url,
         ):

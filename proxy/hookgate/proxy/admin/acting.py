@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from hookgate.hooks import SessionContext, SettingsError
 from hookgate.hooks.settings.editing import TextChange, has_hook, with_allowed, with_disabled, with_mode
@@ -44,6 +45,25 @@ TryHooks = Callable[[CallDetail, str], Awaitable[JsonObject]]
 """Runs the hooks in force, or those of a name, on a recorded call. Raises ApiError."""
 
 
+class Comparisons(Protocol):
+    """Compares a policy with what was decided, in the background, one at a time."""
+
+    async def shown(self) -> JsonObject:
+        """Return the revisions to choose from, and the latest comparison with its result so far."""
+
+    async def plan(self, text: str, revision: int | None, by: str) -> Callable[[], Awaitable[JsonObject]]:
+        """Return what starts a comparison with the calls of a query. Raises ApiError if that is not possible.
+
+        `revision` is the number of one of the pushed policy; None means the settings now in force.
+        """
+
+    async def stop(self) -> JsonObject:
+        """Stop the comparison that runs, if there is one, and return the same as `shown`."""
+
+    async def close(self) -> None:
+        """Stop the comparison that runs, if there is one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Actions:
     """What people do. Each function plans a change, and changes nothing yet."""
@@ -56,6 +76,7 @@ class Actions:
     """Raises SettingsError for a policy that this gateway could not use."""
     calls: Calls
     try_hooks: TryHooks
+    comparisons: Comparisons
     trying: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while hooks are tried: one call at a time, however many people ask."""
 
@@ -67,6 +88,8 @@ class Actions:
             "POST /api/policy/allow": self._allow_finding,
             "POST /api/policy/hook": self._set_hook,
             "POST /api/hooks/try": self._try_hooks,
+            "POST /api/hooks/compare": self._compare,
+            "POST /api/hooks/compare/stop": self._stop_comparing,
         }
 
     async def _try_hooks(self, body: JsonObject, _: Person) -> Action:
@@ -85,6 +108,20 @@ class Actions:
                 return await self.try_hooks(detail, hook)
 
         return Action("hooks.try", {"receipt": call, **({"hook": hook} if hook else {})}, make)
+
+    async def _compare(self, body: JsonObject, person: Person) -> Action:
+        text, revision = body.get("q"), body.get("revision")
+        if not isinstance(text, str):
+            raise ApiError(400, "q: must be a query, as a text")
+        if revision is not None and type(revision) is not int:
+            raise ApiError(
+                400, "revision: must be the number of a revision, or null for the settings in force"
+            )
+        start = await self.comparisons.plan(text, revision, person.name)
+        return Action("hooks.compare", {"q": text, "revision": revision}, start)
+
+    async def _stop_comparing(self, _: JsonObject, __: Person) -> Action:
+        return Action("hooks.compare", {"stop": True}, self.comparisons.stop)
 
     async def _revoke_key(self, body: JsonObject, _: Person) -> Action:
         key_id, keys = _text(body, "id"), self.keys

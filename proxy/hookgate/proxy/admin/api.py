@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from hookgate.proxy import __version__
 from hookgate.proxy.admin.access import PROOF
+from hookgate.proxy.admin.acting import Comparisons
 from hookgate.proxy.admin.alerts import AlertPanel
 from hookgate.proxy.admin.budgets import Budgets
 from hookgate.proxy.admin.calls import Calls, refused_requests
@@ -74,6 +75,7 @@ class PanelApi:
     prices: Prices
     budgets: Budgets
     readiness: Readiness
+    comparisons: Comparisons
     pushed: PushedPolicy | None = None
     alerts: AlertPanel | None = None
     """The alerts; None without rules."""
@@ -94,6 +96,7 @@ class PanelApi:
             "GET /api/alerts": self._alerts,
             "GET /api/refused": self._refused,
             "GET /api/sessions": self._sessions,
+            "GET /api/hooks/compare": self._comparison,
         }
 
     async def _hooks(self, asked: PanelRequest) -> JsonObject:
@@ -167,6 +170,9 @@ class PanelApi:
 
     async def _alerts(self, _: PanelRequest) -> JsonObject:
         return {"rules": [] if self.alerts is None else await self.alerts.rows()}
+
+    async def _comparison(self, _: PanelRequest) -> JsonObject:
+        return await self.comparisons.shown()
 
     async def _refused(self, _: PanelRequest) -> JsonObject:
         return {"requests": refused_requests(self.receipts)[:MOST]}

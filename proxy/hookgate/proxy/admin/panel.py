@@ -15,7 +15,7 @@ from yarl import URL
 
 from hookgate.hooks.engine_reloader import EngineReloader
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
-from hookgate.proxy.admin.acting import Actions, PlanAction, TryHooks
+from hookgate.proxy.admin.acting import Actions, Comparisons, PlanAction, TryHooks
 from hookgate.proxy.admin.alerts import AlertPanel
 from hookgate.proxy.admin.api import Answer, Download, PanelApi, PanelRequest, Readiness
 from hookgate.proxy.admin.budgets import Budgets
@@ -353,10 +353,12 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
     *,
     readiness: Readiness,
     try_hooks: TryHooks,
+    comparisons: Comparisons,
 ) -> AsyncIterator[Panel | None]:
     """Open the panel while the block runs. `url` is the admin listener's. Yields None without a listener.
 
     `readiness` is what the overview reports, as `/readyz` does. `try_hooks` runs hooks on a recorded call.
+    `comparisons` compare policies.
     `reload` applies changed settings of hooks, by default to `reloader` only. `record` records changes.
     With `sessions`, those of calls, admins can act on calls.
 
@@ -381,13 +383,26 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         budgets = Budgets(store_url, sources.state)
         stack.push_async_callback(asyncio.to_thread, budgets.close)
         alerts = await _alerts(stack, config, store_url, sources.state)
-        api = PanelApi(hooks, calls, receipts, traffic, effective, prices, budgets, readiness, pushed, alerts)
+        api = PanelApi(
+            hooks,
+            calls,
+            receipts,
+            traffic,
+            effective,
+            prices,
+            budgets,
+            readiness,
+            comparisons,
+            pushed,
+            alerts,
+        )
+        stack.push_async_callback(comparisons.close)
         signing_in = _sign_in(config.sign_in, access.sessions)
         actions = None
         if sessions is not None:
             keys = await _issued_keys(stack, config, store_url, sources.state)
             check = partial(check_pushed, sources.state, prices)
-            actions = Actions(sessions, keys, pushed, check, calls, try_hooks)
+            actions = Actions(sessions, keys, pushed, check, calls, try_hooks, comparisons)
         yield Panel(access, api, events, invitation, signing_in, record, actions)
 
 

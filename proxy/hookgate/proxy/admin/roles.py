@@ -8,7 +8,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.translator.fields import JsonObject
 
 Role = Literal["viewer", "auditor", "admin"]
-"""Viewers see everything but content, auditors also see it and try hooks on it, and admins make changes."""
+"""Viewers see everything but content, auditors also see it and run hooks on it, and admins make changes."""
 
 _RANKS: dict[Role, int] = {"viewer": 1, "auditor": 2, "admin": 3}
 
@@ -75,6 +75,9 @@ ROUTES: Mapping[str, Role | None] = {
     "POST /api/policy/allow": "admin",
     "POST /api/policy/hook": "admin",
     "POST /api/hooks/try": "auditor",
+    "GET /api/hooks/compare": "auditor",
+    "POST /api/hooks/compare": "auditor",
+    "POST /api/hooks/compare/stop": "auditor",
 }
 """All routes of the admin listener with the role that they need; those with None are open to everyone.
 

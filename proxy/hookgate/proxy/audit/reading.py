@@ -1,7 +1,7 @@
 """Queries of the audit's records: the latest calls, those that the index has found, one call, new calls."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,7 @@ CHANGES = ("change", "policy")
 """The events that are changes: those that an operator made, and those of the settings that a gateway uses."""
 
 _PAGE = 500
+_PAGE_WITH_CONTENT = 10
 _ID_DIGITS = 32
 
 
@@ -99,6 +100,23 @@ class AuditReader:
                 for row in connection.execute(query)
             }
         return [found[each] for each in positions if each in found]
+
+    def records_of(self, ends: Sequence[int]) -> Iterator[StoredRecord]:
+        """Yield the records of the calls whose ends are at these positions, in the order of all records."""
+        columns = audit_records.c
+        positions: list[int] = []
+        for first in range(0, len(ends), _PAGE):
+            ids = select(columns.id).where(columns.position.in_(ends[first : first + _PAGE]))
+            with self._engine.begin() as connection:
+                positions += connection.execute(select(columns.position).where(columns.id.in_(ids))).scalars()
+        positions = sorted(set(positions))
+        for first in range(0, len(positions), _PAGE_WITH_CONTENT):
+            page = records_with_content().where(
+                columns.position.in_(positions[first : first + _PAGE_WITH_CONTENT])
+            )
+            with self._engine.begin() as connection:
+                found = read_records(connection, page.order_by(columns.position))
+            yield from found
 
     def running(self, limit: int = 100) -> list[BegunCall]:
         """Return calls without an end, in no particular order.

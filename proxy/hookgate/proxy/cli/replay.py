@@ -10,7 +10,7 @@ from hookgate.hooks import load_settings
 from hookgate.proxy.cli.terminal import add_quiet_flag, progress
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.observe.usage import read_prices
-from hookgate.proxy.replay.comparing import ReplayChange, ReplayReport
+from hookgate.proxy.replay.comparing import ReplayChange, ReplayReport, replay_record
 from hookgate.proxy.replay.recordings import CallStart, RecordedCall, read_export
 from hookgate.proxy.replay.replaying import Replay, ReplayClock, replaying_engine
 
@@ -82,15 +82,7 @@ def _size(path: Path) -> int:
 async def _replay(replay: Replay, records: Iterator[CallStart | RecordedCall]) -> ReplayReport:
     report = ReplayReport()
     for recorded in records:
-        if isinstance(recorded, CallStart):
-            await replay.begin(recorded)
-        elif recorded.outcome == "refused" and not recorded.hooks:
-            await replay.end(recorded)
-            report.refused += 1
-        elif (recorded.event and recorded.request is None) or (now := await replay.end(recorded)) is None:
-            report.without_content += 1
-        else:
-            report.add(recorded, now)
+        await replay_record(replay, recorded, report)
     return report
 
 

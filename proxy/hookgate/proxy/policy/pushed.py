@@ -76,6 +76,14 @@ class PushedPolicy:
             raise StoreError(f"hooks.database: {_NONE}")
         return revision
 
+    def find(self, number: int) -> "PolicyRevision | None":
+        """Return a revision, or None if there is none with this number. Raises StoreError."""
+        return self._table.find(number)
+
+    def revisions(self) -> "list[PolicyRevision]":
+        """Return all revisions, the newest first. Raises StoreError."""
+        return self._table.all()
+
     def add(self, revision: "PolicyRevision") -> None:
         """Store a revision; all gateways follow it. Raises StoreError, for example if others were faster."""
         self._table.add(revision)

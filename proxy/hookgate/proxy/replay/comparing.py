@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from hookgate.proxy.observe.outcomes import JUDGED
 from hookgate.proxy.observe.record import CallRecord, make_receipt
-from hookgate.proxy.replay.recordings import RecordedCall
+from hookgate.proxy.replay.recordings import CallStart, RecordedCall
+from hookgate.proxy.replay.replaying import Replay
 from hookgate.translator.fields import JsonObject, read_object
 
 SAMPLES = 5
@@ -90,6 +91,19 @@ class ReplayReport:
                 for (event, hook), changes in self.rules.items()
             ],
         }
+
+
+async def replay_record(replay: Replay, recorded: CallStart | RecordedCall, report: ReplayReport) -> None:
+    """Replay one record, and add what changes to the report. Raises ValueError if an event cannot be read."""
+    if isinstance(recorded, CallStart):
+        await replay.begin(recorded)
+    elif recorded.outcome == "refused" and not recorded.hooks:
+        await replay.end(recorded)
+        report.refused += 1
+    elif (recorded.event and recorded.request is None) or (now := await replay.end(recorded)) is None:
+        report.without_content += 1
+    else:
+        report.add(recorded, now)
 
 
 _WITH_ANSWER = ("answered", "blocked")

@@ -11,6 +11,7 @@ from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact import SENSITIVE
 from hookgate.hooks.settings import EVENTS
 from hookgate.proxy.audit.content import MASKED
+from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routes.table import Route, match
@@ -88,6 +89,11 @@ def read_calls(records: Iterable[JsonObject]) -> Iterator[CallStart | RecordedCa
             yield _end(name, starts.pop(name, None), record)
         elif kind == "event" and read_object(record, "body").get("event") in EVENTS:  # others are its own
             yield _event(name, record)
+
+
+def stored_document(stored: StoredRecord) -> JsonObject:
+    """Return a record of the audit as an export has it."""
+    return {**stored.record.document(), "content": stored.content or {}}
 
 
 def _records(path: Path, read: Callable[[int], None]) -> Iterator[JsonObject]:

@@ -1,7 +1,7 @@
 """Tries the hooks in force on the stored content of one call, for the panel."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from hookgate.hooks import Configuration, Engine, SettingsError
@@ -11,7 +11,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import make_receipt
 from hookgate.proxy.observe.usage import Prices
 from hookgate.proxy.replay.comparing import decisions_by_rule
-from hookgate.proxy.replay.recordings import CallStart, RecordedCall, read_calls
+from hookgate.proxy.replay.recordings import CallStart, RecordedCall, read_calls, stored_document
 from hookgate.proxy.replay.replaying import Replay, ReplayClock
 from hookgate.translator.fields import JsonObject
 
@@ -34,7 +34,7 @@ async def compare_call(
     """
     if detail.end is None:
         raise ApiError(409, "The call has not ended.")
-    recorded = [*read_calls(_documents(detail))]
+    recorded = [*read_calls(stored_document(each) for each in (detail.start, detail.end) if each is not None)]
     if not any(each.stored if isinstance(each, CallStart) else each.request for each in recorded):
         raise ApiError(409, _NOT_STORED)
     clock = ReplayClock()
@@ -49,12 +49,6 @@ async def compare_call(
         raise ApiError(504, f"The hooks have not ended within {_SECONDS:g} seconds.") from None
     finally:
         await engine.close()
-
-
-def _documents(detail: CallDetail) -> Iterator[JsonObject]:
-    for stored in (detail.start, detail.end):
-        if stored is not None:
-            yield {**stored.record.document(), "content": stored.content or {}}
 
 
 def _only(configuration: Configuration, name: str) -> Configuration:

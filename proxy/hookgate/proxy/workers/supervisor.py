@@ -28,6 +28,7 @@ from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy.unmet_conditions import warn_of_unmet_conditions
+from hookgate.proxy.replay.comparisons import PolicyComparisons
 from hookgate.proxy.replay.trials import HookTrials
 from hookgate.proxy.server.listener import CLIENTS, bind_listeners, url_of
 from hookgate.proxy.sessions.opening import open_sessions_of
@@ -245,6 +246,7 @@ async def _supervise(
                 sessions,
                 readiness=admin.readiness,
                 try_hooks=HookTrials(reloader, sources.state, prices, tokens).run,
+                comparisons=PolicyComparisons(config, sources, pushed, url),
             ) as admin.panel,
         ):
             admin.receipts, admin.group, admin.pushed = receipts, group, pushed

@@ -9,6 +9,7 @@ import { themed } from "./theme.js";
 import { showAlerts } from "./view-alerts.js";
 import { showCall } from "./view-call.js";
 import { showCalls } from "./view-calls.js";
+import { showCompare } from "./view-compare.js";
 import { showHooks } from "./view-hooks.js";
 import { showOverview } from "./view-overview.js";
 import { showPolicy } from "./view-policy.js";
@@ -31,6 +32,7 @@ const ROUTES = [
   [/^hooks$/, "hooks", showHooks],
   ...Object.entries(REPORTS).map(([name, { view = name }]) => [new RegExp(`^${name}$`, "u"), view, reportView(name)]),
   [/^policy$/, "policy", showPolicy],
+  [/^policy\/compare$/, "policy", showCompare],
   [/^alerts$/, "alerts", showAlerts],
 ];
 

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { el } from "./dom.js";
 import { plural, when } from "./format.js";
-import { facts, heading, note, section } from "./parts.js";
+import { facts, heading, link, note, section } from "./parts.js";
 import { tried } from "./search.js";
 import { table } from "./table.js";
 
@@ -12,7 +12,7 @@ export async function showPolicy() {
   return {
     title: "Policy",
     node: [
-      heading("Policy"),
+      heading("Policy", link("#/policy/compare", "Compare policies, on recorded calls")),
       section("In force", facts([
         ["revision", el("code", {}, policy.revision)],
         ...(policy.not_in_force || []).map((layer) => [`${layer.layer}, not in force since ${layer.since}`, layer.reason]),
