@@ -57,7 +57,7 @@ class Call:
         """Observers of the call's content. Usually empty."""
         self._admission: Admission | None = None
         request.note_caller(self.caller.key, self.named_session or request.id)
-        self.steps = CallSteps(request.body_worker, services.long_steps, services.slices, request.turn)
+        self.steps = CallSteps(request.body_worker, services.long_steps, services.slices, request.queue_key)
         """Runs the steps of this call."""
         self.answer_memory: AnswerLease
         """The memory of the current answer."""

@@ -18,8 +18,8 @@ from aiohttp import hdrs, web
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, body_refused
 from hookgate.proxy.server.memory import BodyMemory, MemoryLease
+from hookgate.proxy.server.shared_threads import QueueKey, SharedThread
 from hookgate.proxy.server.turn_memory import TurnMemory
-from hookgate.proxy.server.turns import SharedThread, Turn
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
 from hookgate.translator.answer_types import typed_answer
 from hookgate.translator.checks import check_items
@@ -80,7 +80,9 @@ class BodyWorker:
         self._large = SharedThread("hookgate-bodies")
         self._very_large = SharedThread("hookgate-large-bodies")
 
-    async def run(self, turn: Turn, work: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def run(
+        self, queue_key: QueueKey, work: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         """Run a step for a body of this work and return its result. Large bodies use a thread.
 
         Steps must change nothing that others use meanwhile, and must not hold the GIL for more than a few
@@ -88,9 +90,9 @@ class BodyWorker:
         """
         if work <= SMALL_BODY:
             return step(*args, **kwargs)
-        return await self.run_in_thread(turn, work, partial(step, *args, **kwargs))
+        return await self.run_in_thread(queue_key, work, partial(step, *args, **kwargs))
 
-    async def run_in_thread(self, turn: Turn, work: int, step: Callable[..., R], *args: Any) -> R:
+    async def run_in_thread(self, queue_key: QueueKey, work: int, step: Callable[..., R], *args: Any) -> R:
         """Run a step in the thread for bodies of this work, and return its result."""
         thread = self._very_large if work > _VERY_LARGE else self._large
 
@@ -101,7 +103,7 @@ class BodyWorker:
             finally:
                 time.sleep(_PAUSE if time.monotonic() - started > _PAUSE else 0)
 
-        return await thread.run(turn, run_step)
+        return await thread.run(queue_key, run_step)
 
 
 class AnswerLease:
@@ -239,7 +241,7 @@ class _BodySource(Protocol):
     memory_lease: MemoryLease
     content: aiohttp.StreamReader
     content_length: int | None
-    turn: Turn
+    queue_key: QueueKey
     turns: RequestTurns
 
 
@@ -256,7 +258,7 @@ async def read_request(request: web.BaseRequest, *, has_turns: bool = False) -> 
     memory in time, 413 if it is too large, 415 for an unknown coding.
     """
     source = cast(_BodySource, request)
-    body_worker, memory, turn = source.body_worker, source.memory_lease, source.turn
+    body_worker, memory, queue_key = source.body_worker, source.memory_lease, source.queue_key
     coding = content_coding(request)
     data = await _read(source)
     if coding != "identity":
@@ -266,19 +268,20 @@ async def read_request(request: web.BaseRequest, *, has_turns: bool = False) -> 
     try:
         if memory.is_short:  # what a body takes once it is parsed may be a hundred times as much
             most = len(data) + VALUE_BYTES * body_worker.limits.values
-            await memory.reserve(min(await body_worker.run(turn, len(data), work_of, data), most))
+            await memory.reserve(min(await body_worker.run(queue_key, len(data), work_of, data), most))
         if has_turns and _SHORTEST_WITH_TURNS < len(data) < _LONGEST_WITH_TURNS:
-            known = body_worker.turns.find(turn[0], data)
+            caller, _ = queue_key
+            known = body_worker.turns.find(caller, data)
             new = len(data) - _saved_work(known.turns[-1].end if known.turns else 0)
             parsed, source.turns = await body_worker.run(
-                turn, new, parse_turns, data, known, body_worker.bounds
+                queue_key, new, parse_turns, data, known, body_worker.bounds
             )
         else:
-            parsed = await body_worker.run(turn, len(data), parse, data, body_worker.bounds)
+            parsed = await body_worker.run(queue_key, len(data), parse, data, body_worker.bounds)
         work = len(data) + VALUE_BYTES * parsed.count
         source.body_work = work - _saved_work(_work_of_known(source.turns))
         if parsed.members > (most := body_worker.limits.items):  # an item is in a list
-            await body_worker.run(turn, work, check_items, parsed.value, most, TOO_MANY)
+            await body_worker.run(queue_key, work, check_items, parsed.value, most, TOO_MANY)
     except BodyError as error:
         raise body_refused(error) from None
     if not isinstance(parsed.value, dict):
@@ -386,7 +389,7 @@ async def _inflated(request: _BodySource, data: bytes, coding: str) -> bytes:
     inflation = Inflation(data, coding, worker.limits.body)
     goes_on = True
     while goes_on:
-        goes_on = await worker.run(request.turn, max(len(data), inflation.size), inflation.advance)
+        goes_on = await worker.run(request.queue_key, max(len(data), inflation.size), inflation.advance)
         await memory.reserve(len(data) + inflation.size)
     return inflation.data
 
