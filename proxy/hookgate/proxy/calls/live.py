@@ -18,9 +18,9 @@ from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, Engin
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Replacement
+from hookgate.proxy.calls.exchange import error_for_client
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.request import select_tools
-from hookgate.proxy.calls.screen_stage import error_for_client
 from hookgate.proxy.calls.session_events import ToolResultEvents, mark_context
 from hookgate.proxy.calls.tools import (
     BLOCKED,

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
 from hookgate.hooks.engine import EventPlan
-from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.endings import Ended
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.pieces import (
@@ -225,11 +224,3 @@ async def error_after_screens(judge: Judge, plan: EventPlan, data: bytes) -> byt
         for screen in screens:
             judge.record_screen(screen, size)
     return data
-
-
-async def error_for_client(judge: Judge, model: str, data: bytes) -> bytes:
-    """Return an upstream error as redacted as an answer. Raises ApiError if it is denied or unreadable."""
-    try:
-        return await error_after_screens(judge, judge.plan(AfterModel(SharedValue({}), {}, model)), data)
-    except Withheld as withheld:
-        raise policy_denied(str(withheld), AfterModel.name) from None
