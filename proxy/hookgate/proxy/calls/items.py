@@ -18,7 +18,7 @@ from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.calls.exchange import exchange_whole
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.session_events import RequestEvents, check_bypass
+from hookgate.proxy.calls.session_events import ConversationEvents, check_bypass
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.usage import NO_USAGE, Usage
@@ -54,7 +54,7 @@ class ItemsCall:
     def __init__(self, call: Call, engine: Engine) -> None:
         self._call, self._engine = call, engine
         self._judge: Judge
-        self._events: RequestEvents | None = None
+        self._events: ConversationEvents | None = None
         """Judges the tool results in a batch's requests."""
 
     async def run(self) -> web.StreamResponse:
@@ -73,7 +73,7 @@ class ItemsCall:
         open_session.raise_if_stopped()
         creates_batch = route.verb == GENERATION_BATCH
         if creates_batch:
-            self._events = RequestEvents(self._judge, open_session, call.reported_kinds(open_session))
+            self._events = ConversationEvents(self._judge, open_session, call.reported_kinds(open_session))
         model, payload = await self._judge_items(inputs)
         handle_answer = self._judge_batch if creates_batch else self._count_use
         was_left = False
@@ -129,7 +129,7 @@ class ItemsCall:
             request = await self._judge_results(request, self._events)
         return await judge_item(judge, item, model, request)
 
-    async def _judge_results(self, request: JsonObject, events: RequestEvents) -> JsonObject:
+    async def _judge_results(self, request: JsonObject, events: ConversationEvents) -> JsonObject:
         """Return a request with its tool results after AfterTool hooks. Raises ApiError if they refuse it."""
         if "tools" in events.reported:
             results = await self._call.steps.run(tool_results, read_list(request, "contents"))
