@@ -7,7 +7,7 @@ from functools import partial
 
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.endings import AskAgain, Ended
+from hookgate.proxy.calls.endings import Ended, Instead
 from hookgate.proxy.calls.pieces import EarlyEnd, Passed, Piece
 from hookgate.proxy.calls.reply import Reply
 from hookgate.proxy.errors import UPSTREAM_BROKE, ApiError
@@ -87,10 +87,10 @@ class AnswerDelivery:
 
     # ---- the answer
 
-    async def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
+    async def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Instead | None:
         """Send the answer: judged, copied, or as an error. Returns what comes instead of the rest of it."""
         framing = self._reply.framing
-        instead: Ended | AskAgain | None = None
+        instead: Instead | None = None
         self._record.held_bytes = pipeline.held_bytes
         if not 200 <= answer.status < 300:
             instead = await self._pass_error(answer, pipeline)
@@ -119,7 +119,7 @@ class AnswerDelivery:
         await self._reply.fail(encode_answer(loads(body)) if is_error(body) else error)
         return None
 
-    async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
+    async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Instead | None:
         data = await read_whole(self._chunks(answer), memory=self._call.answer_memory)
         if pipeline.needs_parsing:
             judged = await pipeline.judge_whole(data, self._meter)
@@ -134,7 +134,7 @@ class AnswerDelivery:
 
     async def _stream(
         self, answer: UpstreamAnswer, pipeline: AnswerPipeline, framing: Framing
-    ) -> Ended | AskAgain | None:
+    ) -> Instead | None:
         """Send the answer as hooks release it. If the answer is cut off, send the part before that, too."""
         # Other framings convert events, so that the pipeline does not parse what was received.
         shares_events = pipeline.needs_parsing and not framing.parses_events
@@ -161,7 +161,7 @@ class AnswerDelivery:
         finally:  # after an error, too: the client has received this part
             await self._show_answer(pipeline)
 
-    async def _send_passed(self, passed: Passed, framing: Framing) -> Ended | AskAgain | None:
+    async def _send_passed(self, passed: Passed, framing: Framing) -> Instead | None:
         """Send what has passed the pipeline. Returns what comes instead of the rest, if anything."""
         pieces, instead = (passed.pieces, passed.instead) if isinstance(passed, EarlyEnd) else (passed, None)
         for start in range(0, len(pieces), _SENT_AT_ONCE):

@@ -6,7 +6,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import Engine
 from hookgate.proxy.calls.answer_delivery import AnswerDelivery
-from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskingAgain
+from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskAgainRules
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import Judge
@@ -159,9 +159,9 @@ class GenerationCall:
                 self._adapter,
                 call.steps,
                 ends_turn=self._ends_turn,
-                asking_again=AskingAgain(
-                    possible=times_asked_again < tools.ask_again_at_most,
-                    for_unselected=tools.refused == "ask_again",
+                ask_again_rules=AskAgainRules(
+                    may_ask_again=times_asked_again < tools.ask_again_at_most,
+                    unselected_asks_again=tools.refused == "ask_again",
                     answer_rejected=answer_rejected,
                 ),
                 keep_answer=any(observer.wants_answer for observer in call.observers),

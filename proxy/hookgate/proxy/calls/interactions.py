@@ -17,7 +17,7 @@ from hookgate.hooks.session import ExpectedUse
 from hookgate.proxy.calls.answer_delivery import AnswerDelivery
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.endings import AskAgain, Ended
+from hookgate.proxy.calls.endings import Ended, Instead
 from hookgate.proxy.calls.forward import forward_unjudged
 from hookgate.proxy.calls.generation import GenerationCall
 from hookgate.proxy.calls.judge import Judge
@@ -145,7 +145,7 @@ class InteractionReading:
                 await reply.end(instead)
         return await reply.finish()
 
-    async def _deliver(self, judge: Judge, delivery: AnswerDelivery) -> Ended | AskAgain | None:
+    async def _deliver(self, judge: Judge, delivery: AnswerDelivery) -> Instead | None:
         headers = to_upstream(self._call.request.headers, "identity")
         # A body to cancel an interaction would be undocumented, and no hook would see it.
         payload = b"" if self._call.request.method == "POST" else None
