@@ -17,7 +17,8 @@ from support.gateway.databases import cut, postgres
 
 from hookgate.proxy.audit import stored
 from hookgate.proxy.audit.heads import HEADS_FILE, Head, HeadsFile, load_heads
-from hookgate.proxy.audit.ledger import FileLocks, Ledger, ServerLocks, open_ledger, writer_locks
+from hookgate.proxy.audit.ledger import Ledger, open_ledger
+from hookgate.proxy.audit.locks import FileLocks, ServerLocks, writer_locks
 from hookgate.proxy.audit.stored import insert_records
 from hookgate.proxy.audit.verifying import count_records, verify_database, verify_lines
 from hookgate.proxy.cli import audit as commands

@@ -16,7 +16,8 @@ from support.gateway.life import until
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit import chain, retention
-from hookgate.proxy.audit.ledger import Ledger, writer_locks
+from hookgate.proxy.audit.ledger import Ledger
+from hookgate.proxy.audit.locks import writer_locks
 from hookgate.proxy.audit.recovery import Recovery
 from hookgate.proxy.audit.retention import Retention, used_bytes
 from hookgate.proxy.audit.stored import unpack
