@@ -47,7 +47,6 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
-from hookgate.proxy.routes.dialects.generate_content import GenerateContent
 from hookgate.proxy.server.bodies import (
     MAX_ANSWER,
     SMALL_BODY,
@@ -289,18 +288,14 @@ class AnswerPipeline:
                 self._meter.note(body)
             if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
                 return Piece(frame, None, {}, adapter, work)
-            # GenerateContent returns the body itself; this saves a call for each event of a stream.
-            response = body if type(adapter) is GenerateContent else adapter.decode_answer(body)
-            if (
-                isinstance(adapter, GenerateContent)
-                and response.get("error") is not None
-                and response.get("candidates")
-            ):
-                raise BodyError("error", _ERROR_BESIDE)
-            if type(adapter) is not GenerateContent:
+            response = body
+            if adapter.wraps_answers:
+                response = adapter.decode_answer(body)
                 self._order.note(adapter.text_sources(body))
+            if adapter.is_native and response.get("error") is not None and response.get("candidates"):
+                raise BodyError("error", _ERROR_BESIDE)
             check_response(response, self._candidates)
-            if isinstance(adapter, GenerateContent):  # other dialects have other fields beside the texts
+            if adapter.is_native:  # other dialects have other fields beside the texts
                 response = typed_answer(response)
             return Piece(frame, body, response, adapter, work)
         except BodyError as error:
