@@ -1,4 +1,4 @@
-"""Delivers the answers of one call to the client: judged, copied, or as an error."""
+"""Asks the upstream for the answers of one call, and sends them: judged, copied, or as an error."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -39,7 +39,7 @@ _SENT_AT_ONCE = 100
 
 
 class AnswerDelivery:
-    """Delivers the answers of one call: one, or several if the model is asked again."""
+    """Asks the upstream and delivers its answers for one call: several if the model is asked again."""
 
     def __init__(self, call: Call, reply: Reply, *, counts_usage: bool = True) -> None:
         """`counts_usage`: what the upstream reports is used by this call, and not by an earlier one."""
@@ -98,7 +98,7 @@ class AnswerDelivery:
             instead = await self._send_whole(answer, pipeline)
         else:
             self._reply.set_headers(with_judged_body(answer.headers))
-            if pipeline.needs_parsing or framing.needs_parsing:
+            if pipeline.needs_parsing or framing.changes_frames:
                 instead = await self._stream(answer, pipeline, framing)
             else:
                 await self._copy_stream(answer)

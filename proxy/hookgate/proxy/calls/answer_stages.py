@@ -175,7 +175,10 @@ class GateStage(HoldingStage):
         return None
 
     async def finish(self) -> list[Piece]:
-        """Return nothing. Raises ApiError (502) if the answer ends in the middle of a call."""
+        """Return what is held besides answers, such as an error.
+
+        Raises ApiError (502) if the answer ends in the middle of a call.
+        """
         if any(piece.body is not None for piece in self._held):
             self._take_held()
             raise unreadable_answer("it ends in the middle of a function call")
