@@ -177,7 +177,8 @@ class GenerationCall:
                 return instead
             times_asked_again += 1
             answer_rejected = answer_rejected or instead.answer_rejected
-            work = max(call.steps.work, pipeline.read_bytes)  # the turns contain the answer
+            # Closing the pipeline has made `steps.work` the request's again; the turns contain the answer.
+            work = max(call.steps.work, pipeline.read_bytes)
             self._payload = await call.steps.run_for(work, self._with_turns, route, instead.turns)
             if reply.framing is not None:
                 reply.framing.reset_decoder()
