@@ -207,7 +207,7 @@ def test_records_of_a_server_that_are_committed_late_are_not_missing(
         database.engine.connect() as connection,
     ):
         late.write(entries_of(record_of(1)))
-        insert_records(connection, late.number, late._next_records(entries_of(record_of(2))))
+        insert_records(connection, late.number, late._begin_attempt(entries_of(record_of(2))))
         other.write(entries_of(record_of(3), record_of(4)))
 
         def commit(done: int) -> None:

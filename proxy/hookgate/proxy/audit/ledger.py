@@ -126,14 +126,14 @@ class Ledger:
 
     def write(self, entries: Sequence[Entry]) -> list[NewRecord]:
         """Write entries to disk, and return them as records."""
-        records = self._next_records(entries)
+        records = self._begin_attempt(entries)
         if self._journal is None:
             with self._transaction() as connection:
                 self._insert(connection, records)
         else:
             self._journal.append(records)
             self._unsaved += records
-        self._advance()
+        self._advance(records)
         return records
 
     def save(self) -> None:
@@ -162,7 +162,7 @@ class Ledger:
         if tip != (tried[-1].record.seq, tried[-1].hash):
             self._attempt = []
             return []
-        self._advance()
+        self._advance(tried)
         return tried
 
     def check(self, *, writes: bool) -> None:
@@ -219,10 +219,11 @@ class Ledger:
         self.adopt_committed_attempt()  # of an earlier step
         with self._transaction() as connection:
             entries = step(connection)
-            if entries:
-                insert_records(connection, self.number, self._next_records(entries))
-        if entries:
-            self._advance()
+            records = self._begin_attempt(entries) if entries else []
+            if records:
+                insert_records(connection, self.number, records)
+        if records:
+            self._advance(records)
 
     def close(self) -> None:
         """Close the chain and release its lock."""
@@ -257,15 +258,15 @@ class Ledger:
             insert_records(connection, self.number, records)
             note_ends(connection, records)
 
-    def _advance(self) -> None:
-        """Move on to the records of the last attempt, which have been written."""
-        records, self._attempt = self._attempt, []
+    def _advance(self, records: Sequence[NewRecord]) -> None:
+        """Move on to the records of an attempt, which have been written."""
+        self._attempt = []
         self._seq, self._tip = records[-1].record.seq, records[-1].hash
         if self._sink is not None:
             self._sink(records)
 
-    def _next_records(self, entries: Sequence[Entry]) -> list[NewRecord]:
-        """Create the next records of the chain, and remember them as the current attempt."""
+    def _begin_attempt(self, entries: Sequence[Entry]) -> list[NewRecord]:
+        """Return the next records of the chain, and remember that it was tried to write them."""
         records: list[NewRecord] = []
         tip = self._tip
         for seq, entry in enumerate(entries, self._seq + 1):
