@@ -6,6 +6,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
+from hookgate.proxy.calls.answer_reading import (
+    MAX_ANSWER,
+    MAX_ERROR,
+    answer_too_large,
+    is_error,
+    read_whole,
+    stream_slices,
+)
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Instead
 from hookgate.proxy.calls.pieces import EarlyEnd, Passed, Piece
@@ -15,16 +23,7 @@ from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.record import no_bytes
 from hookgate.proxy.observe.usage import NO_USAGE, Usage
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import (
-    MAX_ANSWER,
-    MAX_ERROR,
-    SMALL_BODY,
-    answer_too_large,
-    is_error,
-    read_whole,
-    stream_slices,
-    work_of,
-)
+from hookgate.proxy.server.bodies import SMALL_BODY, work_of
 from hookgate.proxy.upstream.client import UpstreamAnswer, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import Framing

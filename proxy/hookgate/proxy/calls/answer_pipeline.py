@@ -15,6 +15,13 @@ from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
+from hookgate.proxy.calls.answer_reading import (
+    MAX_ANSWER,
+    answer_too_large,
+    check_frame,
+    is_error,
+    unreadable_answer,
+)
 from hookgate.proxy.calls.answer_stages import (
     CompleteStage,
     CopyStage,
@@ -47,18 +54,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
-from hookgate.proxy.server.bodies import (
-    MAX_ANSWER,
-    SMALL_BODY,
-    TOO_MANY,
-    VALUE_BYTES,
-    answer_too_large,
-    check_frame,
-    is_error,
-    unreadable_answer,
-    work_of,
-    work_of_lines,
-)
+from hookgate.proxy.server.bodies import SMALL_BODY, TOO_MANY, VALUE_BYTES, work_of, work_of_lines
 from hookgate.translator import BodyError, Frame, Framing, check_response, join_events, split_edit
 from hookgate.translator.answer_types import typed_answer
 from hookgate.translator.checks import MAX_CANDIDATES, check_items, check_prototypes

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from hookgate.hooks import AfterModel
 from hookgate.hooks.session import Steps
+from hookgate.proxy.calls.answer_reading import MAX_ANSWER, unreadable_answer
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.calls.pieces import (
@@ -27,7 +28,6 @@ from hookgate.proxy.calls.session_events import TurnEndEvents
 from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.observe.content import CallObserver
-from hookgate.proxy.server.bodies import MAX_ANSWER, unreadable_answer
 from hookgate.translator import join_events
 from hookgate.translator.fields import JsonObject, read_list, same_items, without, write
 from hookgate.translator.response import is_json_answer

@@ -8,19 +8,14 @@ from aiohttp import web
 
 from hookgate.hooks import AfterModel, BeforeTool, Engine
 from hookgate.hooks.events.base import SharedValue
+from hookgate.proxy.calls.answer_reading import checked_answer, read_answer, unreadable_answer
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Replacement
 from hookgate.proxy.calls.exchange import exchange_whole
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.tools import ToolCallEvents, ToolGate
 from hookgate.proxy.errors import ApiError, policy_denied
-from hookgate.proxy.server.bodies import (
-    TOO_MANY,
-    checked_answer,
-    read_answer,
-    unreadable_answer,
-    work_of,
-)
+from hookgate.proxy.server.bodies import TOO_MANY, work_of
 from hookgate.translator import BatchState, BodyError, EditError, show_request, text_response
 from hookgate.translator.fields import JsonObject, read
 from hookgate.translator.strictjson import encode_answer

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hookgate.hooks import Engine, SessionContext
 from hookgate.hooks.policies.estimates import estimate_all
 from hookgate.hooks.session import ExpectedUse
+from hookgate.proxy.calls.answer_reading import AnswerLease
 from hookgate.proxy.calls.judge import Judge, create_call_state
 from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.calls.services import GatewayServices
@@ -16,7 +17,7 @@ from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routes.table import Route, with_gateway_credential
-from hookgate.proxy.server.bodies import AnswerLease, read_bytes, read_request
+from hookgate.proxy.server.bodies import read_bytes, read_request
 from hookgate.proxy.server.connection import Request
 from hookgate.proxy.sessions.sessions import SHIM_HEADER, OpenSession, ReportedKind, text_fingerprint
 from hookgate.proxy.upstream.client import UpstreamAnswer

@@ -6,12 +6,12 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterModel, Withheld
 from hookgate.hooks.events.base import SharedValue
+from hookgate.proxy.calls.answer_reading import MAX_ANSWER, MAX_ERROR, read_whole
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.screen_stage import error_after_screens
 from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import MAX_ANSWER, MAX_ERROR, read_whole
 from hookgate.proxy.upstream.client import to_upstream, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
 

@@ -7,6 +7,7 @@ from aiohttp import hdrs, web
 from hookgate.hooks import Engine
 from hookgate.proxy.calls.answer_delivery import AnswerDelivery
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskAgainRules
+from hookgate.proxy.calls.answer_reading import unreadable_answer
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import Judge
@@ -24,7 +25,6 @@ from hookgate.proxy.routes.dialects.generate_content import (
 )
 from hookgate.proxy.routes.dialects.openai import check_held_content
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import unreadable_answer
 from hookgate.proxy.upstream.client import to_upstream
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject, read_list, write

@@ -16,6 +16,7 @@ from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.session import ExpectedUse
 from hookgate.proxy.calls.answer_delivery import AnswerDelivery
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
+from hookgate.proxy.calls.answer_reading import read_answer, read_whole, unreadable_answer
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Instead
 from hookgate.proxy.calls.forward import forward_unjudged
@@ -28,7 +29,7 @@ from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.observe.usage import Usage, read_usage
 from hookgate.proxy.routes.dialects.interactions import Interactions, check_interaction
 from hookgate.proxy.routes.table import Route, without_parameter
-from hookgate.proxy.server.bodies import read_answer, read_whole, unreadable_answer, work_of
+from hookgate.proxy.server.bodies import work_of
 from hookgate.proxy.sessions.interactions import MAX_TURN_BYTES, id_in_path, interaction_name
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_upstream
 from hookgate.translator import BodyError, join_events, show_request

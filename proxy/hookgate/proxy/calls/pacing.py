@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 
 from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.session import Steps
-from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, is_large, stream_slices
+from hookgate.proxy.calls.answer_reading import stream_slices
+from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, is_large
 from hookgate.proxy.server.shared_threads import QueueKey, run_holding
 from hookgate.translator.fields import JsonObject
 

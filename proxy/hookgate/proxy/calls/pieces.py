@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from hookgate.proxy.calls.answer_reading import MAX_ANSWER, answer_too_large
 from hookgate.proxy.calls.endings import Instead
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
-from hookgate.proxy.server.bodies import MAX_ANSWER, answer_too_large
 from hookgate.translator import Frame
 from hookgate.translator.citations import with_moved_annotations
 from hookgate.translator.fields import JsonObject, read, read_list

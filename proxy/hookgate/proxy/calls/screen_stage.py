@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
 from hookgate.hooks.engine import EventPlan
+from hookgate.proxy.calls.answer_reading import unreadable_answer
 from hookgate.proxy.calls.endings import Ended
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.pieces import (
@@ -21,7 +22,7 @@ from hookgate.proxy.calls.pieces import (
     received_bytes,
 )
 from hookgate.proxy.errors import policy_denied
-from hookgate.proxy.server.bodies import SMALL_BODY, unreadable_answer, work_of
+from hookgate.proxy.server.bodies import SMALL_BODY, work_of
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import encode_answer, loads, with_whole_characters

@@ -9,10 +9,10 @@ from typing import Protocol, TypeAlias
 
 from hookgate.hooks import BeforeTool, BeforeToolSelection
 from hookgate.hooks.session import CallState
+from hookgate.proxy.calls.answer_reading import MAX_ANSWER
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import NO_REASON, Judge
 from hookgate.proxy.observe.record import BlockedOutput, CallRecord
-from hookgate.proxy.server.bodies import MAX_ANSWER
 from hookgate.translator import ToolCallFilter
 from hookgate.translator.fields import JsonObject, parts_of, read, read_list, read_object, same
 from hookgate.translator.streaming.events import failed_call_response, only_text
