@@ -175,7 +175,7 @@ class AnswerDelivery:
                 if grows and framing.kept_bytes > _MAX_REPEATED:
                     raise answer_too_large()
                 work = piece.work + framing.kept_bytes if grows else piece.work
-                if work <= SMALL_BODY and (len(piece.frame.raw) <= LONG_EDIT or not piece.is_edited):
+                if work <= SMALL_BODY and (len(piece.frame.raw) <= LONG_EDIT or not piece.may_be_edited):
                     encoded.append(framing.encode(piece.frame, piece.data()))
                 else:
                     encoded.append(await self._encode_large(piece, framing, work))

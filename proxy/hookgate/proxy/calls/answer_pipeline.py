@@ -54,7 +54,8 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
-from hookgate.proxy.server.bodies import SMALL_BODY, TOO_MANY, VALUE_BYTES, work_of, work_of_lines
+from hookgate.proxy.server.bodies import SMALL_BODY, TOO_MANY, work_of, work_of_lines
+from hookgate.proxy.server.memory import VALUE_BYTES
 from hookgate.translator import BodyError, Frame, Framing, check_response, join_events, split_edit
 from hookgate.translator.answer_types import typed_answer
 from hookgate.translator.checks import MAX_CANDIDATES, check_items, check_prototypes

@@ -6,7 +6,8 @@ from io import BytesIO
 from typing import Self
 
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.server.bodies import SMALL_BODY, TOO_MANY, VALUE_BYTES, BodyWorker, work_of, work_of_lines
+from hookgate.proxy.server.bodies import SMALL_BODY, TOO_MANY, BodyWorker, work_of, work_of_lines
+from hookgate.proxy.server.memory import VALUE_BYTES
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
 from hookgate.translator.answer_types import typed_answer
 from hookgate.translator.checks import check_items

@@ -45,7 +45,7 @@ class Piece:
         return any(read(each, "finishReason") is not None for each in read_list(self.response, "candidates"))
 
     @property
-    def is_edited(self) -> bool:
+    def may_be_edited(self) -> bool:
         """Whether hooks may have edited it. In most dialects, any piece may be."""
         return self.response is not self.body
 

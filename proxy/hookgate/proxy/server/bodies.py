@@ -13,7 +13,7 @@ from aiohttp import hdrs, web
 
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, body_refused
-from hookgate.proxy.server.memory import BodyMemory, MemoryLease
+from hookgate.proxy.server.memory import VALUE_BYTES, BodyMemory, MemoryLease
 from hookgate.proxy.server.shared_threads import QueueKey, SharedThread
 from hookgate.proxy.server.turn_memory import TurnMemory
 from hookgate.translator import BodyError
@@ -30,9 +30,6 @@ The work of a body is its size in bytes, with VALUE_BYTES for each of its values
 
 _VERY_LARGE = 4 * 1024 * 1024
 """The work above which a body has a thread of its own: a step of it may take a second."""
-
-VALUE_BYTES = 128
-"""The estimated memory of a parsed value in bytes, in addition to its text."""
 
 _PAUSE = 0.005  # seconds that the thread pauses after a step that took longer: the event loop gets the GIL
 

@@ -52,7 +52,7 @@ _MAX_FRAMING = 8 * 1024
 """The bytes that the chunks of a body may take besides its content, and one more for 64 bytes of it."""
 
 
-class Phase(IntEnum):  # see AuditState
+class Phase(IntEnum):  # unlike Enum, it is hashed without a call of a Python function
     """The phase of a connection's current request."""
 
     IDLE = 0
