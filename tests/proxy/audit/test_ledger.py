@@ -207,14 +207,15 @@ def test_records_of_a_server_that_are_committed_late_are_not_missing(
         database.engine.connect() as connection,
     ):
         late.write(entries_of(record_of(1)))
-        insert_records(connection, late.number, late._begin_attempt(entries_of(record_of(2))))
+        records = late._begin_attempt(entries_of(record_of(2)))
+        insert_records(connection, late.number, records)
         other.write(entries_of(record_of(3), record_of(4)))
 
         def commit(done: int) -> None:
             total.append(done)
             if sum(total) == 4:  # the second page has been read
                 connection.commit()
-                late._advance()
+                late._advance(records)
                 late.write(entries_of(record_of(5)))
 
         total: list[int] = []
