@@ -32,7 +32,8 @@ from hookgate.proxy.audit.index.building import CallIndex
 from hookgate.proxy.audit.index.query import Query, parse_query
 from hookgate.proxy.audit.index.reporting import Reports
 from hookgate.proxy.audit.index.searching import CallSearch
-from hookgate.proxy.audit.ledger import Ledger, writer_locks
+from hookgate.proxy.audit.ledger import Ledger
+from hookgate.proxy.audit.locks import writer_locks
 from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.audit.verifying import verify_database
 from hookgate.proxy.cli.audit import export_records

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.payloads import WORDS
 from tests.support.texts.secrets import LOOKALIKES, PLANTED, fragments, mask, planted
 
-from hookgate.hooks.policies.redact import SENSITIVE, Redactor, ReplacedFragment, Scanner
+from hookgate.hooks.policies.redact import SENSITIVE, ReplacedFragment, Scanner, TextRedactor
 
 SHARED = Path(__file__).parents[2] / "shared" / "wire"
 MEGABYTE = 1_000_000
@@ -51,7 +51,7 @@ def speed(scanner: Scanner) -> None:
 
 
 def _seconds(scanner: Scanner, chunks: Iterable[str]) -> float:
-    redactor = Redactor(scanner, mask)
+    redactor = TextRedactor(scanner, mask)
     begin = time.perf_counter()
     for chunk in chunks:
         redactor.feed(chunk)
@@ -99,7 +99,7 @@ def _generated(seed: int) -> list[str]:
 
 
 def _held(scanner: Scanner, stream: list[str]) -> list[int]:
-    redactor, held = Redactor(scanner, mask), []
+    redactor, held = TextRedactor(scanner, mask), []
     for event in stream:
         redactor.feed(event)
         held.append(len(redactor.held))

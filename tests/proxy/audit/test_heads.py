@@ -12,7 +12,8 @@ from support.gateway.audits import entries_of, opened, record_of
 from support.gateway.databases import postgres
 
 from hookgate.proxy.audit.heads import HEADS_FILE, HeadsFile, load_heads
-from hookgate.proxy.audit.ledger import Ledger, writer_locks
+from hookgate.proxy.audit.ledger import Ledger
+from hookgate.proxy.audit.locks import writer_locks
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.cli.main import run_command
 

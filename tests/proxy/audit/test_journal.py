@@ -16,7 +16,8 @@ from support.programs.program import run
 
 from hookgate.proxy.audit.chain import Entry, audit_entry
 from hookgate.proxy.audit.journal import Journal, journal_path, read_journal
-from hookgate.proxy.audit.ledger import Ledger, writer_locks
+from hookgate.proxy.audit.ledger import Ledger
+from hookgate.proxy.audit.locks import writer_locks
 from hookgate.proxy.audit.recovery import Recovery
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import Database

@@ -17,7 +17,8 @@ from support.gateway.databases import cut, postgres
 
 from hookgate.proxy.audit import stored
 from hookgate.proxy.audit.heads import HEADS_FILE, Head, HeadsFile, load_heads
-from hookgate.proxy.audit.ledger import FileLocks, Ledger, ServerLocks, open_ledger, writer_locks
+from hookgate.proxy.audit.ledger import Ledger, open_ledger
+from hookgate.proxy.audit.locks import FileLocks, ServerLocks, writer_locks
 from hookgate.proxy.audit.stored import insert_records
 from hookgate.proxy.audit.verifying import count_records, verify_database, verify_lines
 from hookgate.proxy.cli import audit as commands
@@ -206,14 +207,15 @@ def test_records_of_a_server_that_are_committed_late_are_not_missing(
         database.engine.connect() as connection,
     ):
         late.write(entries_of(record_of(1)))
-        insert_records(connection, late.number, late._next_records(entries_of(record_of(2))))
+        records = late._begin_attempt(entries_of(record_of(2)))
+        insert_records(connection, late.number, records)
         other.write(entries_of(record_of(3), record_of(4)))
 
         def commit(done: int) -> None:
             total.append(done)
             if sum(total) == 4:  # the second page has been read
                 connection.commit()
-                late._advance()
+                late._advance(records)
                 late.write(entries_of(record_of(5)))
 
         total: list[int] = []

@@ -18,7 +18,7 @@ from support.programs.program import Server, run, serving
 from support.wire import HI, UNARY, connected, post
 
 from hookgate.proxy.audit.chain import AuditError
-from hookgate.proxy.audit.ledger import Locks, writer_locks
+from hookgate.proxy.audit.locks import Locks, writer_locks
 from hookgate.proxy.audit.recovery import Recovery, recover
 from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.audit.writer import Writer

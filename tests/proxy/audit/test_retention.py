@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,9 @@ from support.gateway.life import until
 
 from hookgate.hooks.timestamps import utc_text
 from hookgate.proxy.audit import chain, retention
-from hookgate.proxy.audit.ledger import Ledger, writer_locks
+from hookgate.proxy.audit.chain import NewRecord
+from hookgate.proxy.audit.ledger import Ledger
+from hookgate.proxy.audit.locks import writer_locks
 from hookgate.proxy.audit.recovery import Recovery
 from hookgate.proxy.audit.retention import Retention, used_bytes
 from hookgate.proxy.audit.stored import unpack
@@ -149,11 +152,11 @@ async def test_a_removal_whose_answer_was_lost_is_not_taken_for_the_records_that
         write(ledger, 2, monkeypatch, days_ago=3)
         advance, lost = ledger._advance, []
 
-        def lose_once() -> None:
+        def lose_once(records: Sequence[NewRecord]) -> None:
             if not lost:
                 lost.append("the server has committed, and the connection broke")
                 raise sqlite3.OperationalError(lost[0])
-            advance()
+            advance(records)
 
         monkeypatch.setattr(ledger, "_advance", lose_once)
         writer = Writer(ledger, 5, Retention(days=2))
@@ -174,7 +177,7 @@ def test_a_removal_whose_answer_was_lost_is_followed_by_the_next_one(
         write(ledger, 2, monkeypatch, days_ago=3)
         write(ledger, 2, monkeypatch, days_ago=1)
         with monkeypatch.context() as patch:
-            patch.setattr(ledger, "_advance", lambda: 1 // 0)
+            patch.setattr(ledger, "_advance", lambda _: 1 // 0)
             with pytest.raises(ZeroDivisionError):
                 ledger.retain(Retention(days=2))
         ledger.retain(Retention(days=0.5))

@@ -34,7 +34,8 @@ from hookgate.proxy.audit import writer as writing
 from hookgate.proxy.audit.chain import AuditError, NewRecord
 from hookgate.proxy.audit.heads import HEADS_FILE, HeadsFile, load_heads
 from hookgate.proxy.audit.journal import Journal
-from hookgate.proxy.audit.ledger import Ledger, ServerLocks, writer_locks
+from hookgate.proxy.audit.ledger import Ledger
+from hookgate.proxy.audit.locks import ServerLocks, writer_locks
 from hookgate.proxy.audit.trail import Audit
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
 from hookgate.proxy.config import Config, StreamSettings

@@ -28,12 +28,13 @@ from support.wire import (
 from hookgate.hooks.policies.redact import Scanner
 from hookgate.proxy.calls import answer_pipeline, citation_stage, pacing, pieces
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
+from hookgate.proxy.calls.answer_reading import MAX_ERROR, AnswerLease, stream_slices
 from hookgate.proxy.calls.citation_stage import CitedTexts
 from hookgate.proxy.calls.pieces import Piece
 from hookgate.proxy.config import Config
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.routes.dialects import ADAPTERS
-from hookgate.proxy.server.bodies import MAX_ERROR, SMALL_BODY, AnswerLease, stream_slices, work_of
+from hookgate.proxy.server.bodies import SMALL_BODY, work_of
 from hookgate.translator import Frame, citations
 from hookgate.translator import response as shown_response
 from hookgate.translator.chat import CompletionChunks

@@ -17,9 +17,9 @@ from support.wire import HI, KEY, SSE, UNARY, connected, post, request_bytes
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.server.bodies import INFLATE_STEP, SMALL_BODY, VALUE_BYTES, BodyWorker, read_request
+from hookgate.proxy.server.bodies import INFLATE_STEP, SMALL_BODY, BodyWorker, read_request
 from hookgate.proxy.server.connection import error_response
-from hookgate.proxy.server.memory import MemoryLease
+from hookgate.proxy.server.memory import VALUE_BYTES, MemoryLease
 from hookgate.translator.strictjson import parse
 
 TEXT = json.dumps(HI).encode()

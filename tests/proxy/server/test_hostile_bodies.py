@@ -376,7 +376,7 @@ async def test_a_slow_body_makes_way_for_callers_who_have_no_more() -> None:
     waiting.cancel()
 
 
-TURN = ("key", "session")
+QUEUE_KEY = ("key", "session")
 
 
 async def test_steps_of_large_bodies_share_one_thread() -> None:
@@ -386,14 +386,17 @@ async def test_steps_of_large_bodies_share_one_thread() -> None:
         raise ValueError("no body")
 
     names = {
-        await body_worker.run(TURN, SMALL_BODY + 1, lambda: threading.current_thread().name) for _ in range(3)
+        await body_worker.run(QUEUE_KEY, SMALL_BODY + 1, lambda: threading.current_thread().name)
+        for _ in range(3)
     }
     assert names == {"hookgate-bodies_0"}
-    assert await body_worker.run(TURN, SMALL_BODY, threading.current_thread) is threading.current_thread()
-    other = await body_worker.run_in_thread(TURN, 0, threading.current_thread)
+    assert (
+        await body_worker.run(QUEUE_KEY, SMALL_BODY, threading.current_thread) is threading.current_thread()
+    )
+    other = await body_worker.run_in_thread(QUEUE_KEY, 0, threading.current_thread)
     assert other is not threading.current_thread()
     with pytest.raises(ValueError, match="no body"):
-        await body_worker.run_in_thread(TURN, 0, fail)
+        await body_worker.run_in_thread(QUEUE_KEY, 0, fail)
 
 
 @pytest.mark.parametrize("work", [SMALL_BODY + 1, 5 * MIB], ids=["large", "very large"])
@@ -428,7 +431,7 @@ async def test_the_error_of_a_step_keeps_no_body() -> None:
     gc.disable()
     try:
         with pytest.raises(ValueError, match="no body") as raised:
-            await body_worker.run_in_thread(TURN, 0, refuse, body)
+            await body_worker.run_in_thread(QUEUE_KEY, 0, refuse, body)
         del raised, body
         await asyncio.sleep(0)
         async with asyncio.timeout(5):

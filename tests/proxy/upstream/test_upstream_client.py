@@ -27,13 +27,13 @@ from support.gateway.loopback import running_upstream, upstreams_at
 from support.hooks.http import peer as talking
 from support.wire import ok, peer, response
 
+from hookgate.proxy.calls.answer_reading import read_whole
 from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.config.values import parse_origin, parse_proxy
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import UpstreamAttempt
 from hookgate.proxy.observe.trace_context import trace_of
 from hookgate.proxy.routes.table import Route, match
-from hookgate.proxy.server.bodies import read_whole
 from hookgate.proxy.upstream.client import (
     NoAnswerError,
     UpstreamError,

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from support.gateway.loopback import upstreams_at
 from support.wire import peer, response
 
+from hookgate.proxy.calls.answer_reading import read_whole
 from hookgate.proxy.cli.main import run_command
 from hookgate.proxy.config import ConfigError, UpstreamSettings, read_config
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import UpstreamAttempt
 from hookgate.proxy.routes.table import match, with_gateway_credential
-from hookgate.proxy.server.bodies import read_whole
 from hookgate.proxy.upstream.client import UpstreamAnswer, Upstreams
 from hookgate.proxy.upstream.key_mask import KeyMask
 

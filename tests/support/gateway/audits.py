@@ -11,7 +11,8 @@ from support.gateway.loopback import upstreams_at, write_settings
 from hookgate.hooks import Engine, SessionContext, load_settings
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.audit.entries import end_entry, start_entry
-from hookgate.proxy.audit.ledger import Ledger, writer_locks
+from hookgate.proxy.audit.ledger import Ledger
+from hookgate.proxy.audit.locks import writer_locks
 from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.audit.trail import Audit, open_audit_trail
 from hookgate.proxy.audit.verifying import VerificationReport, verify_database

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from hookgate.hooks.policies.redact import AtCap, Fragment, Redactor, Scanner
+from hookgate.hooks.policies.redact import AtCap, Fragment, Scanner, TextRedactor
 
 from .national import NATIONAL_NUMBERS
 
@@ -364,7 +364,7 @@ def fragments(
     scanner: Scanner, chunks: Iterable[str], cap: int = 8192, at_cap: AtCap = "mask"
 ) -> list[Fragment]:
     """What becomes of a text that comes in these chunks."""
-    redactor = Redactor(scanner, mask, cap, at_cap)
+    redactor = TextRedactor(scanner, mask, cap, at_cap)
     return [*(fragment for chunk in chunks for fragment in redactor.feed(chunk)), *redactor.finish()]
 
 

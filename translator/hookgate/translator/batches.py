@@ -1,10 +1,14 @@
-"""Requests that create batches: `{"batch": {"displayName", "inputConfig": {"requests": {"requests": […]}}}}`.
+"""Requests that create batches, and what the API answers about batches.
+
+A request is `{"batch": {"displayName", "inputConfig": {"requests": {"requests": […]}}}}`:
 
     batch = BatchBody(body)
     body = batch.edited([edit(request) for _, request in batch.requests], batch.labels())
 
 Bodies with unknown fields are refused, since hooks would not see them. A batch has a name, and each of its
 requests has metadata. The strings of both are the labels, which hooks are shown as turns of a user.
+
+The state of a batch contains its answers, once there are some:
 
     state = BatchState(body)
     body = state.edited([edit(answer) for answer in state.answers], edit(state.rest()))

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from hookgate.translator.batches import BatchBody
 from hookgate.translator.checks import check_keys, check_role, make_canonical
-from hookgate.translator.decisions import DecisionBody
+from hookgate.translator.decision_body import DecisionBody
 from hookgate.translator.fields import (
     BodyError,
     EditError,

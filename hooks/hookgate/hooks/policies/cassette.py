@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hookgate.hooks.policies.canonical import canonical_form, digest
 from hookgate.hooks.policies.options import Options, Pattern, Pointer, compile_pattern, read_options
-from hookgate.hooks.policies.redact import SENSITIVE, Redactor, Scanner
+from hookgate.hooks.policies.redact import SENSITIVE, Scanner, TextRedactor
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings.editing import write_atomically
@@ -27,7 +27,7 @@ def masking() -> Callable[[str], str]:
     scanner = Scanner(SENSITIVE)
 
     def mask(text: str) -> str:
-        redactor = Redactor(scanner, lambda kind, original: f"[{kind}]")
+        redactor = TextRedactor(scanner, lambda kind, original: f"[{kind}]")
         return "".join(fragment.output for fragment in (*redactor.feed(text), *redactor.finish()))
 
     return mask

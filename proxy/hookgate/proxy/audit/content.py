@@ -18,7 +18,7 @@ from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routes.dialects import ADAPTERS
 from hookgate.proxy.routes.dialects.generate_content import decode_request_body
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.turns import SharedThread
+from hookgate.proxy.server.shared_threads import SharedThread
 from hookgate.translator import BodyError, check_response, join_events
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
@@ -94,8 +94,8 @@ class Contents:
 
     async def _in_turn(self, make: "Make", record: CallRecord) -> JsonObject | None:
         session = record.session
-        turn = (session.key, session.session_id) if session else ("", record.id)
-        return await self._thread.run(turn, partial(self._safely, make, record))
+        queue_key = (session.key, session.session_id) if session else ("", record.id)
+        return await self._thread.run(queue_key, partial(self._safely, make, record))
 
     def _safely(self, make: "Make", record: CallRecord) -> JsonObject | None:
         """Return the content to store, or None if that fails: the record is stored in any case."""

@@ -1,14 +1,11 @@
-"""The chain of one writer in the database, and the lock that shows that the writer is running."""
+"""The chain of one writer in the database."""
 
-import contextlib
-import fcntl
 import os
 import secrets
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from sqlalchemy import Connection, insert, select, text, update
 
@@ -25,134 +22,15 @@ from hookgate.proxy.audit.chain import (
 )
 from hookgate.proxy.audit.content_removal import content_removed
 from hookgate.proxy.audit.heads import Head, HeadsFile
-from hookgate.proxy.audit.journal import FOLDER, Journal
+from hookgate.proxy.audit.journal import Journal
 from hookgate.proxy.audit.jsonl import Lines
+from hookgate.proxy.audit.locks import REMOVED, Locks, file_identity, writer_locks
 from hookgate.proxy.audit.retention import Removed, Retention
 from hookgate.proxy.audit.stored import chain_tip, insert_records, note_ends
 from hookgate.proxy.errors import StoreError, describe_os_error
 from hookgate.proxy.store.database import FAILURES, Database, open_audit, reason
 from hookgate.proxy.store.models import audit_writers
 from hookgate.translator.fields import JsonObject
-
-_SPACE = 0x68670000
-"""The first key of writers' advisory locks; the second is the writer's number."""
-
-
-class Locks(Protocol):
-    """The locks of writers, each by its writer's number."""
-
-    def acquire(self, number: int) -> bool:
-        """Acquire a writer's lock. Returns False if it is held: here, or by the writer, which is running."""
-
-    def check(self) -> None:
-        """Check that the locks are still held. Raises a database error if they may be lost."""
-
-    def release(self, number: int) -> None:
-        """Release a lock."""
-
-    def close(self) -> None:
-        """Release all locks."""
-
-
-class FileLocks:
-    """The locks for a database file on this machine: a lock file for each writer."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._held: dict[int, int] = {}
-
-    def acquire(self, number: int) -> bool:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = os.open(self._path(number), os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(file)
-            return False
-        self._held[number] = file
-        return True
-
-    def check(self) -> None:
-        """Check that the lock files exist: others would consider the writers dead. Raises StoreError."""
-        for number, file in self._held.items():
-            if _identity(self._path(number)) != _identity(file):
-                raise StoreError(_REMOVED.format(path=self._path(number)))
-
-    def release(self, number: int) -> None:
-        self._path(number).unlink(missing_ok=True)
-        os.close(self._held.pop(number))
-
-    def close(self) -> None:
-        for number in list(self._held):
-            self.release(number)
-
-    def _path(self, number: int) -> Path:
-        return self._folder / f"{number}.lock"
-
-
-class ServerLocks:
-    """The locks for PostgreSQL: advisory locks of one connection, which end with it."""
-
-    def __init__(self, database: Database) -> None:
-        self._engine = database.engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._connection: Connection | None = None
-        self._held: set[int] = set()
-        self._lost: set[int] = set()
-        """Those of the held locks that were lost with a connection."""
-
-    def acquire(self, number: int) -> bool:
-        if number in self._held:  # the server would grant it again, and count
-            return False
-        if not self._try_lock(number):
-            return False
-        self._held.add(number)
-        return True
-
-    def check(self) -> None:
-        """Acquire the locks again that were lost with a connection, at each check until it succeeds."""
-        with contextlib.suppress(*FAILURES):
-            self._query("SELECT true")
-        for number in sorted(self._lost):
-            if self._try_lock(number):
-                self._lost.discard(number)
-
-    def release(self, number: int) -> None:
-        self._held.discard(number)
-        if number in self._lost:
-            self._lost.discard(number)
-            return
-        with contextlib.suppress(*FAILURES):  # the connection was lost, and its locks with it
-            self._query("SELECT pg_advisory_unlock(:space, :number)", space=_SPACE, number=number)
-
-    def close(self) -> None:
-        self._drop()
-
-    def _try_lock(self, number: int) -> bool:
-        return self._query("SELECT pg_try_advisory_lock(:space, :number)", space=_SPACE, number=number)
-
-    def _query(self, statement: str, **values: int) -> bool:
-        """Run a statement. If that fails, the next one is run on a new connection."""
-        try:
-            if self._connection is None:
-                self._connection = self._engine.connect()
-            return bool(self._connection.execute(text(statement), values).scalar_one())
-        except FAILURES:
-            self._drop()
-            raise
-
-    def _drop(self) -> None:
-        """Close the connection, which releases the locks."""
-        self._lost = set(self._held)
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.invalidate()
-            connection.close()
-
-
-def writer_locks(database: Database, state: Path) -> Locks:
-    """Return the locks for a database; for a database file they are in the state folder."""
-    return FileLocks(state / FOLDER) if database.is_file else ServerLocks(database)
-
 
 _REGISTERING = 0x686F6F6B61756474
 """The key of the advisory lock under which writers are registered in PostgreSQL."""
@@ -161,18 +39,6 @@ _IN_USE = (
     "the audit {name} cannot be written: another process holds the lock of writer {number}, but the "
     "database has no such writer; stop gateways that were started before the database was replaced"
 )
-
-
-_REMOVED = "{path} was removed or replaced while the gateway runs; restart the gateway"
-
-
-def _identity(file: Path | int) -> tuple[int, int] | None:
-    """Return what identifies a file, or None if there is none at the path."""
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 Sink = Callable[[Sequence[NewRecord]], None]
@@ -242,7 +108,7 @@ class Ledger:
         if self._journals is not None:
             self._journal = Journal(self._journals, self.writer)
         if self._database.is_file:
-            self._file = _identity(self._path)
+            self._file = file_identity(self._path)
         self.save_head()
         return document
 
@@ -260,14 +126,14 @@ class Ledger:
 
     def write(self, entries: Sequence[Entry]) -> list[NewRecord]:
         """Write entries to disk, and return them as records."""
-        records = self._next_records(entries)
+        records = self._begin_attempt(entries)
         if self._journal is None:
             with self._transaction() as connection:
                 self._insert(connection, records)
         else:
             self._journal.append(records)
             self._unsaved += records
-        self._advance()
+        self._advance(records)
         return records
 
     def save(self) -> None:
@@ -296,14 +162,14 @@ class Ledger:
         if tip != (tried[-1].record.seq, tried[-1].hash):
             self._attempt = []
             return []
-        self._advance()
+        self._advance(tried)
         return tried
 
     def check(self, *, writes: bool) -> None:
         """Check that the writer's lock is held and its files exist and, if `writes` is true, are writable."""
         self._locks.check()
-        if self._database.is_file and _identity(self._path) != self._file:
-            raise StoreError(_REMOVED.format(path=self._path))
+        if self._database.is_file and file_identity(self._path) != self._file:
+            raise StoreError(REMOVED.format(path=self._path))
         if self._journal is not None:
             self._journal.check()
         if not writes:
@@ -353,10 +219,11 @@ class Ledger:
         self.adopt_committed_attempt()  # of an earlier step
         with self._transaction() as connection:
             entries = step(connection)
-            if entries:
-                insert_records(connection, self.number, self._next_records(entries))
-        if entries:
-            self._advance()
+            records = self._begin_attempt(entries) if entries else []
+            if records:
+                insert_records(connection, self.number, records)
+        if records:
+            self._advance(records)
 
     def close(self) -> None:
         """Close the chain and release its lock."""
@@ -391,15 +258,15 @@ class Ledger:
             insert_records(connection, self.number, records)
             note_ends(connection, records)
 
-    def _advance(self) -> None:
-        """Move on to the records of the last attempt, which have been written."""
-        records, self._attempt = self._attempt, []
+    def _advance(self, records: Sequence[NewRecord]) -> None:
+        """Move on to the records of an attempt, which have been written."""
+        self._attempt = []
         self._seq, self._tip = records[-1].record.seq, records[-1].hash
         if self._sink is not None:
             self._sink(records)
 
-    def _next_records(self, entries: Sequence[Entry]) -> list[NewRecord]:
-        """Create the next records of the chain, and remember them as the current attempt."""
+    def _begin_attempt(self, entries: Sequence[Entry]) -> list[NewRecord]:
+        """Return the next records of the chain, and remember that it was tried to write them."""
         records: list[NewRecord] = []
         tip = self._tip
         for seq, entry in enumerate(entries, self._seq + 1):

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 
 from hookgate.proxy.audit.chain import AuditError, Entry, audit_entry, interrupted_entry
 from hookgate.proxy.audit.journal import FOLDER, journal_path, read_journal
-from hookgate.proxy.audit.ledger import Locks, writer_locks
+from hookgate.proxy.audit.locks import Locks, writer_locks
 from hookgate.proxy.audit.stored import chain_tip, insert_records, note_ends, record_body
 from hookgate.proxy.audit.writer import Writer
 from hookgate.proxy.errors import StoreError, pluralize

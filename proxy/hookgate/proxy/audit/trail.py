@@ -19,7 +19,7 @@ from hookgate.proxy.audit.ledger import open_ledger
 from hookgate.proxy.audit.reading import AuditReader, CallDetail, receipt_of
 from hookgate.proxy.audit.recovery import recovering
 from hookgate.proxy.audit.retention import FirstNeeded, Retention, nothing_needed
-from hookgate.proxy.audit.writer import PendingRecords, Writer
+from hookgate.proxy.audit.writer import PendingEntries, Writer
 from hookgate.proxy.config.models import AuditSettings as Settings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import CALL_ID, AuditState, CallRecord, make_receipt
@@ -67,7 +67,7 @@ class Audit:
         self.writer = writer
         self._contents, self._reader = contents, reader
         self._threads = ThreadPoolExecutor(_RECEIPT_THREADS, "hookgate-receipts")
-        self._starts: dict[str, PendingRecords] = {}
+        self._starts: dict[str, PendingEntries] = {}
         """The starts of calls that have not ended, by the IDs of the calls."""
 
     # ---- while a call lasts

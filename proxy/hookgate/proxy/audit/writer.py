@@ -40,14 +40,14 @@ A write costs as much as the records of ten calls, so a gateway with many calls 
 
 
 @dataclass(slots=True, eq=False)
-class PendingRecords:
-    """Records that are written together."""
+class PendingEntries:
+    """Entries that are written together, as records of the chain."""
 
     entries: tuple[Entry, ...]
     loop: asyncio.AbstractEventLoop | None = None
-    """The event loop of the call that waits for the records, or will do so; None if none does."""
+    """The event loop of the call that waits for the entries, or will do so; None if none does."""
     ended: bool = False
-    """Whether the records are on disk or have failed with `error`. Only the event loop changes it."""
+    """Whether the entries are on disk or have failed with `error`. Only the event loop changes it."""
     error: AuditError | None = None
     since: float = field(default_factory=time.monotonic)
     writing: bool = False
@@ -56,16 +56,16 @@ class PendingRecords:
 
     @property
     def is_for_call(self) -> bool:
-        """Whether a call waits for these records, or will do so."""
+        """Whether a call waits for these entries, or will do so."""
         return self.loop is not None
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a task waits for these records, and was not cancelled."""
+        """Whether a task waits for these entries, and was not cancelled."""
         return not self.ended and not all(waiter.done() for waiter in self.waiters)
 
     def end(self, error: AuditError | None = None) -> None:
-        """Wake the tasks that wait for these records."""
+        """Wake the tasks that wait for these entries."""
         if not self.ended:
             self.ended, self.error = True, error
             for waiter in self.waiters:
@@ -78,11 +78,11 @@ class Queue:
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._waiting: deque[PendingRecords] = deque()
+        self._waiting: deque[PendingEntries] = deque()
         self._count = 0
         self._closing: float | None = None
         self._check_requested = self._call_waits = self._idle = False
-        self.batch: list[PendingRecords] = []
+        self.batch: list[PendingEntries] = []
 
     @property
     def count(self) -> int:
@@ -105,7 +105,7 @@ class Queue:
 
     # ---- for calls
 
-    def put(self, pending: PendingRecords, *, bounded: bool) -> bool:
+    def put(self, pending: PendingEntries, *, bounded: bool) -> bool:
         """Add records. Returns False if they are `bounded` and the queue is full.
 
         If a call waits for them, call `flush` soon afterwards.
@@ -125,7 +125,7 @@ class Queue:
             self._call_waits = bool(self._waiting)
             self._condition.notify()
 
-    def withdraw(self, pending: PendingRecords) -> bool:
+    def withdraw(self, pending: PendingEntries) -> bool:
         """Withdraw records. Returns False if they are being written already."""
         with self._condition:
             pending.withdrawn = not pending.writing
@@ -178,7 +178,7 @@ class Queue:
             if self._waiting:
                 self._condition.wait_for(lambda: self._urgent, _PATIENCE)
 
-    def pop_written(self) -> list[PendingRecords]:
+    def pop_written(self) -> list[PendingEntries]:
         """Remove and return the batch, which is on disk."""
         with self._condition:
             batch, self.batch = self.batch, []
@@ -222,8 +222,8 @@ class Writer:
         """Create a writer. `deadline` is the time in seconds that a call waits for its records."""
         self._ledger, self._deadline, self._retention = ledger, deadline, retention
         self._queue = Queue()
-        self._waiting_starts = 0  # for which calls wait until the next write
-        self._awaited: deque[tuple[float, PendingRecords]] = deque()
+        self._unflushed = 0  # how often records were queued for calls since the last flush
+        self._awaited: deque[tuple[float, PendingEntries]] = deque()
         """Records for which calls wait, with their deadlines in the time of the event loop, in order."""
         self._timer: asyncio.TimerHandle | None = None  # for the first of these deadlines
         self._next_flush = 0.0  # the time of the event loop
@@ -274,7 +274,7 @@ class Writer:
         """
         await self.wait_for(self.queue(*entries))
 
-    def queue(self, *entries: Entry) -> PendingRecords:
+    def queue(self, *entries: Entry) -> PendingEntries:
         """Queue records that are written together. Pass the result to `wait_for`.
 
         Raises AuditError if the records cannot be queued.
@@ -282,11 +282,11 @@ class Writer:
         if refusal := self.refusal_reason:
             raise AuditError(refusal)
         loop = asyncio.get_running_loop()
-        pending = PendingRecords(entries, loop)
+        pending = PendingEntries(entries, loop)
         if not self._queue.put(pending, bounded=True):
             raise AuditError("too many records are waiting to be written")
-        self._waiting_starts += 1
-        if self._waiting_starts == 1:
+        self._unflushed += 1
+        if self._unflushed == 1:
             if (delay := self._next_flush - loop.time()) > 0:
                 loop.call_later(delay, self._flush, loop)
             else:
@@ -302,11 +302,11 @@ class Writer:
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have the queued records written, and let those of further calls wait if several wait for these."""
-        self._next_flush = loop.time() + _APART if self._waiting_starts > 1 else 0.0
-        self._waiting_starts = 0
+        self._next_flush = loop.time() + _APART if self._unflushed > 1 else 0.0
+        self._unflushed = 0
         self._queue.flush()
 
-    async def wait_for(self, pending: PendingRecords) -> None:
+    async def wait_for(self, pending: PendingEntries) -> None:
         """Wait until records are on disk. Several tasks may wait for the same records.
 
         After the deadline, withdraws the records and raises AuditError.
@@ -320,7 +320,7 @@ class Writer:
         if pending.error is not None:
             raise pending.error
 
-    def _give_up_later(self, pending: PendingRecords, loop: asyncio.AbstractEventLoop) -> None:
+    def _give_up_later(self, pending: PendingEntries, loop: asyncio.AbstractEventLoop) -> None:
         """Give up records at the deadline. One timer serves all calls: nearly all records end long before."""
         while self._awaited and self._awaited[0][1].ended:
             self._awaited.popleft()
@@ -344,7 +344,7 @@ class Writer:
 
     def append_soon(self, *entries: Entry, bounded: bool = False) -> bool:
         """Queue records without waiting. Returns False if `bounded` ones find no room: they are lost."""
-        queued = self._queue.put(PendingRecords(entries), bounded=bounded)
+        queued = self._queue.put(PendingEntries(entries), bounded=bounded)
         if not queued:
             self._note_lost(len(entries))
         return queued
@@ -416,7 +416,7 @@ class Writer:
 
     def _write(self, *, check_requested: bool) -> None:
         if self.write_error is not None:
-            self._ledger.save()
+            self._ledger.save()  # the database may have failed, which the journal would hide
         entries = [entry for pending in self._queue.batch for entry in pending.entries]
         if not entries or time.monotonic() >= self._check_at:
             self._ledger.check(writes=not entries and (check_requested or self.write_error is not None))
@@ -473,7 +473,7 @@ class Writer:
         self._queue.pause(_RETRY_SECONDS)
 
 
-def _announce(batch: list[PendingRecords]) -> None:
+def _announce(batch: list[PendingEntries]) -> None:
     """Wake the calls that wait for these records, all at once."""
 
     def end() -> None:

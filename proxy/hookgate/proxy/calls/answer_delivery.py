@@ -1,4 +1,4 @@
-"""Delivers the answers of one call to the client: judged, copied, or as an error."""
+"""Asks the upstream for the answers of one call, and sends them: judged, copied, or as an error."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -6,8 +6,16 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
+from hookgate.proxy.calls.answer_reading import (
+    MAX_ANSWER,
+    MAX_ERROR,
+    answer_too_large,
+    is_error,
+    read_whole,
+    stream_slices,
+)
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.endings import AskAgain, Ended
+from hookgate.proxy.calls.endings import Ended, Instead
 from hookgate.proxy.calls.pieces import EarlyEnd, Passed, Piece
 from hookgate.proxy.calls.reply import Reply
 from hookgate.proxy.errors import UPSTREAM_BROKE, ApiError
@@ -15,16 +23,7 @@ from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.record import no_bytes
 from hookgate.proxy.observe.usage import NO_USAGE, Usage
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import (
-    MAX_ANSWER,
-    MAX_ERROR,
-    SMALL_BODY,
-    answer_too_large,
-    is_error,
-    read_whole,
-    stream_slices,
-    work_of,
-)
+from hookgate.proxy.server.bodies import SMALL_BODY, work_of
 from hookgate.proxy.upstream.client import UpstreamAnswer, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import Framing
@@ -39,7 +38,7 @@ _SENT_AT_ONCE = 100
 
 
 class AnswerDelivery:
-    """Delivers the answers of one call: one, or several if the model is asked again."""
+    """Asks the upstream and delivers its answers for one call: several if the model is asked again."""
 
     def __init__(self, call: Call, reply: Reply, *, counts_usage: bool = True) -> None:
         """`counts_usage`: what the upstream reports is used by this call, and not by an earlier one."""
@@ -87,10 +86,10 @@ class AnswerDelivery:
 
     # ---- the answer
 
-    async def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
+    async def deliver(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Instead | None:
         """Send the answer: judged, copied, or as an error. Returns what comes instead of the rest of it."""
         framing = self._reply.framing
-        instead: Ended | AskAgain | None = None
+        instead: Instead | None = None
         self._record.held_bytes = pipeline.held_bytes
         if not 200 <= answer.status < 300:
             instead = await self._pass_error(answer, pipeline)
@@ -98,7 +97,7 @@ class AnswerDelivery:
             instead = await self._send_whole(answer, pipeline)
         else:
             self._reply.set_headers(with_judged_body(answer.headers))
-            if pipeline.needs_parsing or framing.needs_parsing:
+            if pipeline.needs_parsing or framing.changes_frames:
                 instead = await self._stream(answer, pipeline, framing)
             else:
                 await self._copy_stream(answer)
@@ -119,7 +118,7 @@ class AnswerDelivery:
         await self._reply.fail(encode_answer(loads(body)) if is_error(body) else error)
         return None
 
-    async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Ended | AskAgain | None:
+    async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> Instead | None:
         data = await read_whole(self._chunks(answer), memory=self._call.answer_memory)
         if pipeline.needs_parsing:
             judged = await pipeline.judge_whole(data, self._meter)
@@ -134,7 +133,7 @@ class AnswerDelivery:
 
     async def _stream(
         self, answer: UpstreamAnswer, pipeline: AnswerPipeline, framing: Framing
-    ) -> Ended | AskAgain | None:
+    ) -> Instead | None:
         """Send the answer as hooks release it. If the answer is cut off, send the part before that, too."""
         # Other framings convert events, so that the pipeline does not parse what was received.
         shares_events = pipeline.needs_parsing and not framing.parses_events
@@ -161,7 +160,7 @@ class AnswerDelivery:
         finally:  # after an error, too: the client has received this part
             await self._show_answer(pipeline)
 
-    async def _send_passed(self, passed: Passed, framing: Framing) -> Ended | AskAgain | None:
+    async def _send_passed(self, passed: Passed, framing: Framing) -> Instead | None:
         """Send what has passed the pipeline. Returns what comes instead of the rest, if anything."""
         pieces, instead = (passed.pieces, passed.instead) if isinstance(passed, EarlyEnd) else (passed, None)
         for start in range(0, len(pieces), _SENT_AT_ONCE):
@@ -176,7 +175,7 @@ class AnswerDelivery:
                 if grows and framing.kept_bytes > _MAX_REPEATED:
                     raise answer_too_large()
                 work = piece.work + framing.kept_bytes if grows else piece.work
-                if work <= SMALL_BODY and (len(piece.frame.raw) <= LONG_EDIT or not piece.is_edited):
+                if work <= SMALL_BODY and (len(piece.frame.raw) <= LONG_EDIT or not piece.may_be_edited):
                     encoded.append(framing.encode(piece.frame, piece.data()))
                 else:
                     encoded.append(await self._encode_large(piece, framing, work))

@@ -15,6 +15,13 @@ from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
+from hookgate.proxy.calls.answer_reading import (
+    MAX_ANSWER,
+    answer_too_large,
+    check_frame,
+    is_error,
+    unreadable_answer,
+)
 from hookgate.proxy.calls.answer_stages import (
     CompleteStage,
     CopyStage,
@@ -26,7 +33,7 @@ from hookgate.proxy.calls.answer_stages import (
     TurnEndStage,
 )
 from hookgate.proxy.calls.citation_stage import CitationStage, CitedTexts
-from hookgate.proxy.calls.endings import AskAgain, Ended, as_value
+from hookgate.proxy.calls.endings import Ended, Instead, as_value
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.calls.pieces import (
@@ -47,19 +54,8 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
-from hookgate.proxy.routes.dialects.generate_content import GenerateContent
-from hookgate.proxy.server.bodies import (
-    MAX_ANSWER,
-    SMALL_BODY,
-    TOO_MANY,
-    VALUE_BYTES,
-    answer_too_large,
-    check_frame,
-    is_error,
-    unreadable_answer,
-    work_of,
-    work_of_lines,
-)
+from hookgate.proxy.server.bodies import SMALL_BODY, TOO_MANY, work_of, work_of_lines
+from hookgate.proxy.server.memory import VALUE_BYTES
 from hookgate.translator import BodyError, Frame, Framing, check_response, join_events, split_edit
 from hookgate.translator.answer_types import typed_answer
 from hookgate.translator.checks import MAX_CANDIDATES, check_items, check_prototypes
@@ -91,11 +87,11 @@ AnswerEnd = Literal["finish", "abandon"]
 
 
 @dataclass(frozen=True, slots=True)
-class AskingAgain:
-    """Whether and when the model can be asked again instead of sending its answer."""
+class AskAgainRules:
+    """Whether the model may be asked again instead of sending its answer, and for what."""
 
-    possible: bool = False
-    for_unselected: bool = False
+    may_ask_again: bool = False
+    unselected_asks_again: bool = False
     """Whether it is asked again if it calls a tool that was not selected."""
     answer_rejected: bool = False
     """Whether a hook has rejected an earlier final answer."""
@@ -112,7 +108,7 @@ class AnswerPipeline:
         steps: CallSteps,
         *,
         ends_turn: bool = False,
-        asking_again: AskingAgain = AskingAgain(),
+        ask_again_rules: AskAgainRules = AskAgainRules(),
         keep_answer: bool = False,
         observers: Sequence[CallObserver] = (),
     ) -> None:
@@ -124,7 +120,7 @@ class AnswerPipeline:
             adapter: Reads and writes the bodies of the answer.
             steps: Runs the steps of the call.
             ends_turn: Whether the answer can end a turn.
-            asking_again: Whether and when the model can be asked again.
+            ask_again_rules: Whether the model may be asked again, and for what.
             keep_answer: Whether `answer` will be used.
             observers: Observers that may want the parts of the answer.
         """
@@ -132,8 +128,8 @@ class AnswerPipeline:
         self._steps, self._worker, self._request_work = steps, steps.worker, steps.work
         self._llm_request, self._plan = request.llm_request, request.plan
         self._candidates = min(request.candidates, MAX_CANDIDATES)
-        self._turn_end = _turn_end(judge, request, asking_again) if ends_turn else None
-        self._gate = _tool_gate(judge, request, asking_again, self._turn_end)
+        self._turn_end = _turn_end(judge, request, ask_again_rules) if ends_turn else None
+        self._gate = _tool_gate(judge, request, ask_again_rules, self._turn_end)
         self._observers = [each for each in observers if each.wants_parts]
         self._kept: list[JsonObject] | None = [] if keep_answer else None
         self._kept_memory = 0
@@ -169,7 +165,7 @@ class AnswerPipeline:
 
     # ---- a whole answer
 
-    async def judge_whole(self, data: bytes, meter: AnswerMeter | None = None) -> bytes | Ended | AskAgain:
+    async def judge_whole(self, data: bytes, meter: AnswerMeter | None = None) -> bytes | Instead:
         """Return a whole answer after its hooks, or what comes instead of it. `meter` reads it, if given."""
         self.read_bytes, self._meter, work = len(data), meter, work_of(data)
         piece = await self._parse(Frame(data, data), work)
@@ -289,18 +285,14 @@ class AnswerPipeline:
                 self._meter.note(body)
             if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
                 return Piece(frame, None, {}, adapter, work)
-            # GenerateContent returns the body itself; this saves a call for each event of a stream.
-            response = body if type(adapter) is GenerateContent else adapter.decode_answer(body)
-            if (
-                isinstance(adapter, GenerateContent)
-                and response.get("error") is not None
-                and response.get("candidates")
-            ):
-                raise BodyError("error", _ERROR_BESIDE)
-            if type(adapter) is not GenerateContent:
+            response = body
+            if adapter.wraps_answers:
+                response = adapter.decode_answer(body)
                 self._order.note(adapter.text_sources(body))
+            if adapter.is_native and response.get("error") is not None and response.get("candidates"):
+                raise BodyError("error", _ERROR_BESIDE)
             check_response(response, self._candidates)
-            if isinstance(adapter, GenerateContent):  # other dialects have other fields beside the texts
+            if adapter.is_native:  # other dialects have other fields beside the texts
                 response = typed_answer(response)
             return Piece(frame, body, response, adapter, work)
         except BodyError as error:
@@ -350,7 +342,7 @@ class AnswerPipeline:
         return self._judge.plan(event)
 
     async def _advance(
-        self, pieces: list[Piece], end: AnswerEnd | None, instead: Ended | AskAgain | None = None
+        self, pieces: list[Piece], end: AnswerEnd | None, instead: Instead | None = None
     ) -> Passed:
         """Pass pieces through all stages. If one of them ends the answer, the later ones are abandoned."""
         for stage in self._stages:
@@ -475,29 +467,36 @@ def _checked_frame(framing: Framing, received: Frame) -> Frame | None:
     return framing.canonical(received)
 
 
-def _turn_end(judge: Judge, request: JudgedRequest, asking_again: AskingAgain) -> TurnEndEvents | None:
+def _turn_end(judge: Judge, request: JudgedRequest, ask_again_rules: AskAgainRules) -> TurnEndEvents | None:
     """Return what judges an answer that ends a turn; None if no hook does."""
     turn_judge = judge.of_derived("turns", request.reported)
     if judge.requires_json or not turn_judge.listens_to(AfterAgent.name):
         return None
     return TurnEndEvents(
-        turn_judge, request.prompt, asking_again.answer_rejected, may_ask_again=asking_again.possible
+        turn_judge,
+        request.prompt,
+        ask_again_rules.answer_rejected,
+        may_ask_again=ask_again_rules.may_ask_again,
     )
 
 
 def _tool_gate(
     judge: Judge,
     request: JudgedRequest,
-    asking_again: AskingAgain,
+    ask_again_rules: AskAgainRules,
     turn_end: TurnEndEvents | None,
 ) -> ToolGate | None:
     """Return what decides on the answer's function calls; None if nothing needs to know them."""
     rules: list[ToolCallRule] = []
     if request.selection is not None:
-        rules.append(AllowedTools(request.selection, judge.record, asks_again=asking_again.for_unselected))
+        rules.append(
+            AllowedTools(request.selection, judge.record, asks_again=ask_again_rules.unselected_asks_again)
+        )
     tool_judge = judge.of_derived("tools", request.reported)
     if tool_judge.listens_to(BeforeTool.name):
         rules.append(ToolCallEvents(tool_judge, request.descriptions))
     if not rules and turn_end is None:
         return None
-    return ToolGate(rules, judge.session.call_state, may_ask_again=asking_again.possible and bool(rules))
+    return ToolGate(
+        rules, judge.session.call_state, may_ask_again=ask_again_rules.may_ask_again and bool(rules)
+    )

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from hookgate.hooks import AfterModel
 from hookgate.hooks.session import Steps
+from hookgate.proxy.calls.answer_reading import MAX_ANSWER, unreadable_answer
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.calls.pieces import (
@@ -27,7 +28,6 @@ from hookgate.proxy.calls.session_events import TurnEndEvents
 from hookgate.proxy.calls.tools import ToolGate
 from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.observe.content import CallObserver
-from hookgate.proxy.server.bodies import MAX_ANSWER, unreadable_answer
 from hookgate.translator import join_events
 from hookgate.translator.fields import JsonObject, read_list, same_items, without, write
 from hookgate.translator.response import is_json_answer
@@ -175,7 +175,10 @@ class GateStage(HoldingStage):
         return None
 
     async def finish(self) -> list[Piece]:
-        """Return nothing. Raises ApiError (502) if the answer ends in the middle of a call."""
+        """Return what is held besides answers, such as an error.
+
+        Raises ApiError (502) if the answer ends in the middle of a call.
+        """
         if any(piece.body is not None for piece in self._held):
             self._take_held()
             raise unreadable_answer("it ends in the middle of a function call")

@@ -8,20 +8,14 @@ from aiohttp import web
 
 from hookgate.hooks import AfterModel, BeforeTool, Engine
 from hookgate.hooks.events.base import SharedValue
+from hookgate.proxy.calls.answer_reading import checked_answer, read_answer, unreadable_answer
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Replacement
+from hookgate.proxy.calls.exchange import exchange_whole
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.reply import exchange_whole
 from hookgate.proxy.calls.tools import ToolCallEvents, ToolGate
 from hookgate.proxy.errors import ApiError, policy_denied
-from hookgate.proxy.observe.usage import Usage
-from hookgate.proxy.server.bodies import (
-    TOO_MANY,
-    checked_answer,
-    read_answer,
-    unreadable_answer,
-    work_of,
-)
+from hookgate.proxy.server.bodies import TOO_MANY, work_of
 from hookgate.translator import BatchState, BodyError, EditError, show_request, text_response
 from hookgate.translator.fields import JsonObject, read
 from hookgate.translator.strictjson import encode_answer
@@ -45,10 +39,6 @@ async def judge_batch(call: Call, judge: Judge, data: bytes) -> bytes:
 
     Raises ApiError if it cannot be read or sent.
     """
-    if call.route.verb not in READS:
-        # The upstream reports what a batch used when it has ended, in answers that may never be read.
-        expected = call.record.expected_use()
-        call.record.estimated_usage += Usage(expected.input_tokens, expected.output_tokens)
     if not data or not judge.listens_to(AfterModel.name, BeforeTool.name):
         return data
     steps, work = call.steps, work_of(data)

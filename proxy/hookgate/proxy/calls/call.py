@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 from hookgate.hooks import Engine, SessionContext
 from hookgate.hooks.policies.estimates import estimate_all
 from hookgate.hooks.session import ExpectedUse
+from hookgate.proxy.calls.answer_reading import AnswerLease
 from hookgate.proxy.calls.judge import Judge, create_call_state
 from hookgate.proxy.calls.pacing import CallSteps
 from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.keys.callers import named_session
+from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.content import CallObserver
-from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routes.table import Route, with_gateway_credential
-from hookgate.proxy.server.bodies import AnswerLease, read_bytes, read_request
+from hookgate.proxy.server.bodies import read_bytes, read_request
 from hookgate.proxy.server.connection import Request
 from hookgate.proxy.sessions.sessions import SHIM_HEADER, OpenSession, ReportedKind, text_fingerprint
 from hookgate.proxy.upstream.client import UpstreamAnswer
@@ -31,7 +32,7 @@ if TYPE_CHECKING:  # they import SQLAlchemy, which only some settings need
 
 
 class Call:
-    """One request of a client, from its route to the end of its answer."""
+    """The context of one request of a client: who makes it, its route, and how it goes upstream."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Call:
         """Observers of the call's content. Usually empty."""
         self._admission: Admission | None = None
         request.note_caller(self.caller.key, self.named_session or request.id)
-        self.steps = CallSteps(request.body_worker, services.long_steps, services.slices, request.turn)
+        self.steps = CallSteps(request.body_worker, services.long_steps, services.slices, request.queue_key)
         """Runs the steps of this call."""
         self.answer_memory: AnswerLease
         """The memory of the current answer."""
@@ -152,7 +153,9 @@ class Call:
         session = replace(open_session.session, notes=self.services.sessions)
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
-        self._queue_start(session)
+        self.note_session(session)
+        if self.services.audit is not None:
+            self.services.audit.queue_start(self.record)
         return Judge.of_call(engine, self.record, session, body), open_session
 
     def _describe(
@@ -174,12 +177,10 @@ class Call:
         # Inputs are checked one by one later, so it may be anything.
         return session, [text_fingerprint(text) for text in texts_of(last)] if isinstance(last, dict) else []
 
-    def _queue_start(self, session: SessionContext) -> None:
-        """Note the session of a model call, and begin to write the start of the call to the audit."""
-        note_session(session.session_id)
+    def note_session(self, session: SessionContext) -> None:
+        """Note to which session the call belongs, in its record and its line of the log."""
         self.record.note_session(session)
-        if self.services.audit is not None:
-            self.services.audit.queue_start(self.record)
+        logs.note_session(session.session_id)
 
     def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
         """Return the kinds of events that a shim has sent so far, or claims to report in this call."""

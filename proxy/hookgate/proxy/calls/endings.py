@@ -40,6 +40,10 @@ class AskAgain:
     """Whether an AfterAgent hook rejected the final answer, rather than a tool call."""
 
 
+Instead: TypeAlias = Ended | AskAgain
+"""What comes instead of an answer of the model, or of the rest of it."""
+
+
 def as_value(error: ApiError) -> ApiError:
     """Return an error that was raised without its traceback, whose frames would keep the whole call."""
     return error.with_traceback(None)

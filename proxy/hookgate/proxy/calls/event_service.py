@@ -23,7 +23,6 @@ from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.judge import DENIED, STOPPED, Judge
 from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.errors import ApiError, not_a_route
-from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.routes.cross_origin import allowed_origin
 from hookgate.proxy.routes.table import session_name
 from hookgate.proxy.sessions.sessions import Sessions, SessionState
@@ -154,8 +153,7 @@ def session_of_event(call: Call, body: JsonObject) -> SessionContext:
     session = replace(session, notes=call.services.sessions)
     if call.services.transcripts is not None:
         session = call.services.transcripts.located(session)
-    note_session(session.session_id)
-    call.record.note_session(session)
+    call.note_session(session)
     return session
 
 

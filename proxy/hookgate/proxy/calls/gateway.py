@@ -195,7 +195,7 @@ class Gateway:
         """Record the route and the caller, begin to audit the call, and attach its observers."""
         request, route, record = call.request, call.route, call.record
         logs.note_route(route)
-        record.session = call.caller.in_session(call.named_session)
+        record.session = call.caller.in_session(call.named_session)  # as far as known if the call is refused
         record.kind, record.route, record.model = route.kind, route.path, route.model
         record.issued_key = call.caller.issued.id if call.caller.issued else ""
         record.streamed = route.streamed

@@ -6,7 +6,8 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import Engine
 from hookgate.proxy.calls.answer_delivery import AnswerDelivery
-from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskingAgain
+from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskAgainRules
+from hookgate.proxy.calls.answer_reading import unreadable_answer
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import Judge
@@ -24,7 +25,6 @@ from hookgate.proxy.routes.dialects.generate_content import (
 )
 from hookgate.proxy.routes.dialects.openai import check_held_content
 from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import unreadable_answer
 from hookgate.proxy.upstream.client import to_upstream
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject, read_list, write
@@ -159,9 +159,9 @@ class GenerationCall:
                 self._adapter,
                 call.steps,
                 ends_turn=self._ends_turn,
-                asking_again=AskingAgain(
-                    possible=times_asked_again < tools.ask_again_at_most,
-                    for_unselected=tools.refused == "ask_again",
+                ask_again_rules=AskAgainRules(
+                    may_ask_again=times_asked_again < tools.ask_again_at_most,
+                    unselected_asks_again=tools.refused == "ask_again",
                     answer_rejected=answer_rejected,
                 ),
                 keep_answer=any(observer.wants_answer for observer in call.observers),
@@ -177,7 +177,8 @@ class GenerationCall:
                 return instead
             times_asked_again += 1
             answer_rejected = answer_rejected or instead.answer_rejected
-            work = max(call.steps.work, pipeline.read_bytes)  # the turns contain the answer
+            # Closing the pipeline has made `steps.work` the request's again; the turns contain the answer.
+            work = max(call.steps.work, pipeline.read_bytes)
             self._payload = await call.steps.run_for(work, self._with_turns, route, instead.turns)
             if reply.framing is not None:
                 reply.framing.reset_decoder()

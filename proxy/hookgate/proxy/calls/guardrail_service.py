@@ -29,7 +29,6 @@ from hookgate.proxy.calls.guardrail_checks import (
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.services import GatewayServices
 from hookgate.proxy.errors import POLICY_DENIED, ApiError, body_refused
-from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.routes.table import GUARDRAIL, session_name_in_body
 from hookgate.proxy.sessions.sessions import OpenSession
 from hookgate.translator import BodyError
@@ -57,8 +56,7 @@ class GuardrailService:
         name = call.named_session or session_name_in_body(check.litellm_trace_id)
         session = call.caller.in_session(name or call.caller.conversation_id(list(check.texts)), state)
         session = replace(session, notes=self._services.sessions)
-        note_session(session.session_id)
-        call.record.note_session(session)
+        call.note_session(session)
         is_request = check.input_type == "request"
         call.record.event = BeforeModel.name if is_request else AfterModel.name
         open_session = await self._services.sessions.open(session)

@@ -15,8 +15,9 @@ from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.calls.answer_delivery import AnswerDelivery
 from hookgate.proxy.calls.answer_pipeline import AnswerPipeline
+from hookgate.proxy.calls.answer_reading import read_answer, read_whole, unreadable_answer
 from hookgate.proxy.calls.call import Call
-from hookgate.proxy.calls.endings import AskAgain, Ended
+from hookgate.proxy.calls.endings import Ended, Instead
 from hookgate.proxy.calls.forward import forward_unjudged
 from hookgate.proxy.calls.generation import GenerationCall
 from hookgate.proxy.calls.judge import Judge
@@ -27,7 +28,7 @@ from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.observe.usage import Usage, read_usage
 from hookgate.proxy.routes.dialects.interactions import Interactions, check_interaction
 from hookgate.proxy.routes.table import Route, without_parameter
-from hookgate.proxy.server.bodies import read_answer, read_whole, unreadable_answer, work_of
+from hookgate.proxy.server.bodies import work_of
 from hookgate.proxy.sessions.interactions import MAX_TURN_BYTES, id_in_path, interaction_name
 from hookgate.proxy.upstream.client import UpstreamAnswer, to_upstream
 from hookgate.translator import BodyError, join_events, show_request
@@ -144,7 +145,7 @@ class InteractionReading:
                 await reply.end(instead)
         return await reply.finish()
 
-    async def _deliver(self, judge: Judge, delivery: AnswerDelivery) -> Ended | AskAgain | None:
+    async def _deliver(self, judge: Judge, delivery: AnswerDelivery) -> Instead | None:
         headers = to_upstream(self._call.request.headers, "identity")
         # A body to cancel an interaction would be undocumented, and no hook would see it.
         payload = b"" if self._call.request.method == "POST" else None

@@ -9,7 +9,6 @@ that contains its path.
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 
 from aiohttp import web
 
@@ -17,9 +16,9 @@ from hookgate.hooks import AfterTool, BeforeModel, Engine
 from hookgate.proxy.calls.batches import judge_batch
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Replacement
+from hookgate.proxy.calls.exchange import exchange_whole
 from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.reply import exchange_whole
-from hookgate.proxy.calls.session_events import RequestEvents, check_bypass
+from hookgate.proxy.calls.session_events import ConversationEvents, check_bypass
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.observe.answer_meter import AnswerMeter
 from hookgate.proxy.observe.usage import NO_USAGE, Usage
@@ -55,7 +54,7 @@ class ItemsCall:
     def __init__(self, call: Call, engine: Engine) -> None:
         self._call, self._engine = call, engine
         self._judge: Judge
-        self._events: RequestEvents | None = None
+        self._events: ConversationEvents | None = None
         """Judges the tool results in a batch's requests."""
 
     async def run(self) -> web.StreamResponse:
@@ -72,14 +71,14 @@ class ItemsCall:
         first = inputs.requests[0].request if inputs.requests and route.verb in _CONVERSATIONS else {}
         self._judge, open_session = await call.begin(self._engine, first)
         open_session.raise_if_stopped()
-        if route.verb == GENERATION_BATCH:
-            self._events = RequestEvents(self._judge, open_session, call.reported_kinds(open_session))
+        creates_batch = route.verb == GENERATION_BATCH
+        if creates_batch:
+            self._events = ConversationEvents(self._judge, open_session, call.reported_kinds(open_session))
         model, payload = await self._judge_items(inputs)
-        is_batch = route.verb == GENERATION_BATCH
-        judge_answer = partial(judge_batch, call, self._judge) if is_batch else self._count_use
+        handle_answer = self._judge_batch if creates_batch else self._count_use
         was_left = False
         try:
-            return await exchange_whole(call, self._judge, route.for_model(model), payload, judge_answer)
+            return await exchange_whole(call, self._judge, route.for_model(model), payload, handle_answer)
         except (asyncio.CancelledError, ConnectionError):  # the client has left
             was_left = True
             raise
@@ -130,7 +129,7 @@ class ItemsCall:
             request = await self._judge_results(request, self._events)
         return await judge_item(judge, item, model, request)
 
-    async def _judge_results(self, request: JsonObject, events: RequestEvents) -> JsonObject:
+    async def _judge_results(self, request: JsonObject, events: ConversationEvents) -> JsonObject:
         """Return a request with its tool results after AfterTool hooks. Raises ApiError if they refuse it."""
         if "tools" in events.reported:
             results = await self._call.steps.run(tool_results, read_list(request, "contents"))
@@ -142,6 +141,14 @@ class ItemsCall:
         return judged
 
     # ---- the answer
+
+    async def _judge_batch(self, body: bytes) -> bytes:
+        """Return the batch that was created after its hooks, and count what it is expected to use.
+
+        The upstream reports what it used when it has ended, in answers that may never be read.
+        """
+        self._count_expected()
+        return await judge_batch(self._call, self._judge, body)
 
     async def _count_use(self, body: bytes) -> bytes:
         """Count the tokens that an answer reports, and an estimate of what it does not report.
@@ -165,8 +172,11 @@ class ItemsCall:
         record = self._call.record
         status = record.attempts[-1].status if record.attempts else None
         if record.counted_usage == NO_USAGE and ((status == 0 and was_left) or status in range(200, 300)):
-            expected = record.expected_use()
-            record.estimated_usage += Usage(expected.input_tokens, expected.output_tokens)
+            self._count_expected()
+
+    def _count_expected(self) -> None:
+        expected = self._call.record.expected_use()
+        self._call.record.estimated_usage += Usage(expected.input_tokens, expected.output_tokens)
 
     def _note_cache(self, body: bytes) -> None:
         """Note the tokens of cached contents that were created."""

@@ -16,11 +16,12 @@ from aiohttp import WSCloseCode, web
 
 from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool, Engine, Verdict
 from hookgate.hooks.events.base import SharedValue
+from hookgate.proxy.calls.answer_reading import checked_answer, unreadable_answer
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, Replacement
+from hookgate.proxy.calls.exchange import error_for_client
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.request import select_tools
-from hookgate.proxy.calls.screen_stage import error_for_client
 from hookgate.proxy.calls.session_events import ToolResultEvents, mark_context
 from hookgate.proxy.calls.tools import (
     BLOCKED,
@@ -43,7 +44,7 @@ from hookgate.proxy.keys.callers import is_ephemeral
 from hookgate.proxy.observe.answer_meter import passing_use
 from hookgate.proxy.observe.usage import NO_USAGE, read_usage
 from hookgate.proxy.routes.dialects.generate_content import check_references, named_model, with_model
-from hookgate.proxy.server.bodies import TOO_MANY, checked_answer, unreadable_answer, work_of
+from hookgate.proxy.server.bodies import TOO_MANY, work_of
 from hookgate.proxy.server.websocket_frames import MAX_MESSAGE
 from hookgate.proxy.sessions.memory import tool_results
 from hookgate.proxy.upstream.key_mask import KeyMask

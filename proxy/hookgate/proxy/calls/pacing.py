@@ -13,8 +13,9 @@ from weakref import WeakValueDictionary
 
 from hookgate.hooks.fair_queue import FairQueue
 from hookgate.hooks.session import Steps
-from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, is_large, stream_slices
-from hookgate.proxy.server.turns import Turn, run_holding
+from hookgate.proxy.calls.answer_reading import stream_slices
+from hookgate.proxy.server.bodies import SMALL_BODY, BodyWorker, is_large
+from hookgate.proxy.server.shared_threads import QueueKey, run_holding
 from hookgate.translator.fields import JsonObject
 
 R = TypeVar("R")
@@ -69,9 +70,9 @@ class LoopSlices:
         self._queue = FairQueue(0)
         self._next: asyncio.Handle | None = None
 
-    async def wait_turn(self, turn: Turn) -> None:
+    async def wait_turn(self, queue_key: QueueKey) -> None:
         """Wait until a call may run for another slice."""
-        key, session_id = turn
+        key, session_id = queue_key
         if self._next is None:
             self._next = asyncio.get_running_loop().call_soon(self._pass_on)
         await self._queue.acquire(session_id, key)
@@ -103,9 +104,9 @@ class LongSteps:
         self._free = asyncio.Semaphore(_LONG_THREADS)
         self._threads = ThreadPoolExecutor(_LONG_THREADS, "hookgate-long-steps")
 
-    async def run(self, turn: Turn, step: Callable[..., R], /, *args: Any) -> R:
+    async def run(self, queue_key: QueueKey, step: Callable[..., R], /, *args: Any) -> R:
         """Call a pure function in a thread when it is the caller's turn, and return its result."""
-        key, session_id = turn
+        key, session_id = queue_key
         own = self._of_key.setdefault(key, FairQueue(1))
         with ExitStack() as held:  # until the step has ended, which may be after its call has left
             await own.acquire(session_id)
@@ -122,11 +123,13 @@ class LongSteps:
 class CallSteps(Steps):
     """Runs the steps of one call: at once, in the thread for large bodies, or in turn with other callers."""
 
-    def __init__(self, worker: BodyWorker, long_steps: LongSteps, slices: LoopSlices, turn: Turn) -> None:
-        """The call waits for its `turn`, whose session tells apart what its caller does at once."""
+    def __init__(
+        self, worker: BodyWorker, long_steps: LongSteps, slices: LoopSlices, queue_key: QueueKey
+    ) -> None:
+        """The session in `queue_key` tells apart what the caller does at once."""
         self.work = 0
         """The work of what is judged now, in bytes (see SMALL_BODY): the request, or a part of the answer."""
-        self.worker, self._long_steps, self._slices, self._turn = worker, long_steps, slices, turn
+        self.worker, self._long_steps, self._slices, self._queue_key = worker, long_steps, slices, queue_key
         self._slice_ends = time.perf_counter() + SLICE
 
     @property
@@ -139,20 +142,20 @@ class CallSteps(Steps):
     async def run(self, step: Callable[..., R], /, *args: Any) -> R:
         if self.work <= SMALL_BODY:
             return step(*args)
-        return await self.worker.run_in_thread(self._turn, self.work, step, *args)
+        return await self.worker.run_in_thread(self._queue_key, self.work, step, *args)
 
     async def run_for(self, work: int, step: Callable[..., R], /, *args: Any) -> R:
         """Return the result of a step for something else than what is judged now, with this work."""
         if work <= SMALL_BODY:
             return step(*args)
-        return await self.worker.run_in_thread(self._turn, work, step, *args)
+        return await self.worker.run_in_thread(self._queue_key, work, step, *args)
 
     async def run_long(self, step: Callable[..., R], /, *args: Any) -> R:
-        return await self._long_steps.run(self._turn, step, *args)
+        return await self._long_steps.run(self._queue_key, step, *args)
 
     async def pause(self) -> None:
         if time.perf_counter() >= self._slice_ends:
-            await self._slices.wait_turn(self._turn)
+            await self._slices.wait_turn(self._queue_key)
             self._slice_ends = time.perf_counter() + SLICE
 
     async def run_in_slices(self, step: Callable[[bytes], None], chunk: bytes) -> None:

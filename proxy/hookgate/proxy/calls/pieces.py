@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from hookgate.proxy.calls.endings import AskAgain, Ended
+from hookgate.proxy.calls.answer_reading import MAX_ANSWER, answer_too_large
+from hookgate.proxy.calls.endings import Instead
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
-from hookgate.proxy.server.bodies import MAX_ANSWER, answer_too_large
 from hookgate.translator import Frame
 from hookgate.translator.citations import with_moved_annotations
 from hookgate.translator.fields import JsonObject, read, read_list
@@ -45,7 +45,7 @@ class Piece:
         return any(read(each, "finishReason") is not None for each in read_list(self.response, "candidates"))
 
     @property
-    def is_edited(self) -> bool:
+    def may_be_edited(self) -> bool:
         """Whether hooks may have edited it. In most dialects, any piece may be."""
         return self.response is not self.body
 
@@ -93,11 +93,12 @@ def check_memory(held: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EarlyEnd:
-    """An answer that ends early: its last pieces, which may still be sent, and what comes next."""
+    """An answer that does not reach the client to its end: the last pieces that may still be sent of it, and
+    what comes instead of the rest. Hooks may have judged the answer to its end before.
+    """
 
     pieces: list[Piece]
-    instead: Ended | AskAgain
-    """What comes instead of the rest."""
+    instead: Instead
 
 
 Passed: TypeAlias = list[Piece] | EarlyEnd

@@ -1,23 +1,17 @@
 """The answer to one client: of the gateway itself, or what its hooks have let pass."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 
-from aiohttp import hdrs, web
+from aiohttp import web
 from multidict import CIMultiDict
 
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.endings import Ended, as_value
-from hookgate.proxy.calls.judge import Judge
-from hookgate.proxy.calls.screen_stage import error_for_client
 from hookgate.proxy.errors import UPSTREAM_FAILED, ApiError
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routes.dialects.adapter import DialectAdapter
-from hookgate.proxy.routes.table import Route
-from hookgate.proxy.server.bodies import MAX_ANSWER, MAX_ERROR, read_whole
-from hookgate.proxy.upstream.client import to_upstream, with_judged_body
-from hookgate.proxy.upstream.connection import UpstreamError
 from hookgate.translator import Framing
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import encode_answer
@@ -203,36 +197,3 @@ def _with_usage(answer: JsonObject, usage: Usage) -> JsonObject:
         "totalTokenCount": usage.input_tokens + usage.output_tokens,
     }
     return {"usageMetadata": counts, **answer}
-
-
-async def exchange_whole(
-    call: Call,
-    judge: Judge,
-    route: Route,
-    payload: bytes | None,
-    judge_answer: Callable[[bytes], Awaitable[bytes]],
-) -> web.Response:
-    """Send a request upstream, and return its answer, which is not streamed. Raises ApiError.
-
-    `payload` is the JSON to send, if any. `judge_answer` returns the body of a successful answer as the
-    client receives it. Errors are redacted.
-    """
-    headers = to_upstream(call.request.headers, "identity")
-    if payload is not None:
-        headers |= {hdrs.CONTENT_TYPE: "application/json"}
-    try:
-        async with call.send(route, headers, payload) as answer:
-            succeeded = 200 <= answer.status < 300
-            most = MAX_ANSWER if succeeded else MAX_ERROR
-            body = await read_whole(answer.chunks(), most, call.answer_memory)
-            for observer in call.observers:
-                observer.on_upstream_bytes(body)
-            if succeeded:
-                body = await judge_answer(body)
-            else:
-                body = await error_for_client(judge, call.route.model, body)
-            for observer in call.observers:
-                observer.on_client_bytes(body)
-            return web.Response(status=answer.status, headers=with_judged_body(answer.headers), body=body)
-    except UpstreamError as error:
-        raise error.as_api_error() from None

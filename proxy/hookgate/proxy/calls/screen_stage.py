@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
 from hookgate.hooks.engine import EventPlan
-from hookgate.hooks.events.base import SharedValue
+from hookgate.proxy.calls.answer_reading import unreadable_answer
 from hookgate.proxy.calls.endings import Ended
 from hookgate.proxy.calls.judge import Judge
 from hookgate.proxy.calls.pieces import (
@@ -22,7 +22,7 @@ from hookgate.proxy.calls.pieces import (
     received_bytes,
 )
 from hookgate.proxy.errors import policy_denied
-from hookgate.proxy.server.bodies import SMALL_BODY, unreadable_answer, work_of
+from hookgate.proxy.server.bodies import SMALL_BODY, work_of
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import encode_answer, loads, with_whole_characters
@@ -225,11 +225,3 @@ async def error_after_screens(judge: Judge, plan: EventPlan, data: bytes) -> byt
         for screen in screens:
             judge.record_screen(screen, size)
     return data
-
-
-async def error_for_client(judge: Judge, model: str, data: bytes) -> bytes:
-    """Return an upstream error as redacted as an answer. Raises ApiError if it is denied or unreadable."""
-    try:
-        return await error_after_screens(judge, judge.plan(AfterModel(SharedValue({}), {}, model)), data)
-    except Withheld as withheld:
-        raise policy_denied(str(withheld), AfterModel.name) from None

@@ -80,8 +80,8 @@ async def run_session_events(
         results = await steps.run(tool_results, read_list(body, "contents"))
         if ended := await check_results(results):
             return ended
-    if judge.listens_to(*RequestEvents.EVENTS):
-        judged = await RequestEvents(judge, open_session, reported).run(body)
+    if judge.listens_to(*ConversationEvents.EVENTS):
+        judged = await ConversationEvents(judge, open_session, reported).run(body)
         if isinstance(judged, Ended):
             return judged
         body = judged
@@ -128,7 +128,7 @@ def mark_context(added: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestEvents:
+class ConversationEvents:
     """Fires SessionStart, BeforeAgent and AfterTool for one request."""
 
     EVENTS: ClassVar = (SessionStart.name, BeforeAgent.name, AfterTool.name)

@@ -5,14 +5,14 @@ The reason is reported to the model, which answers again, or shown to the user.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from hookgate.hooks import BeforeTool, BeforeToolSelection
 from hookgate.hooks.session import CallState
+from hookgate.proxy.calls.answer_reading import MAX_ANSWER
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.judge import NO_REASON, Judge
 from hookgate.proxy.observe.record import BlockedOutput, CallRecord
-from hookgate.proxy.server.bodies import MAX_ANSWER
 from hookgate.translator import ToolCallFilter
 from hookgate.translator.fields import JsonObject, parts_of, read, read_list, read_object, same
 from hookgate.translator.streaming.events import failed_call_response, only_text
@@ -43,15 +43,16 @@ class BlockedCall:
     """Whether the model is to be asked again with the reason, if possible."""
 
 
-_DecidedCall = tuple[JsonObject, BlockedCall | JsonObject]
+Decision: TypeAlias = BlockedCall | JsonObject
+"""What rules decide on a tool call: its arguments, perhaps edited, or why it is blocked."""
 
-"""A function call with its arguments after all rules, or why it is blocked."""
+_DecidedCall: TypeAlias = tuple[JsonObject, Decision]
 
 
 class ToolCallRule(Protocol):
     """Decides on one tool call at a time."""
 
-    async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject | Ended:
+    async def judge_call(self, tool_call: JsonObject) -> Decision | Ended:
         """Return the arguments, perhaps edited, or why the call is blocked, or what ends the whole answer."""
 
 
@@ -74,7 +75,7 @@ class ToolGate:
         """
         self._rules, self._state = rules, state
         self._filter = ToolCallFilter()
-        self._so_far = _AnswerSoFar() if may_ask_again else None
+        self._so_far = _AnswerSoFar(may_ask_again=may_ask_again)
 
     @property
     def agent_has_call(self) -> bool:
@@ -86,64 +87,63 @@ class ToolGate:
         text = only_text(body)
         if text is None:
             return False
-        if self._so_far is not None and not self._so_far.add_text(text):
-            self._so_far = None
+        self._so_far.add_text(text)
         return True
 
     async def judge_response(self, body: JsonObject) -> JsonObject | Ended | AskAgain:
         """Return the judged response, or the same object if unchanged, or what ends the answer."""
-        applied = await self._judge_calls(body)
-        if isinstance(applied, Ended):
-            return applied
-        judged, decided_calls = applied
+        decided_calls = await self._decide_on_calls(body)
+        if isinstance(decided_calls, Ended):
+            return decided_calls
+        judged = self._apply(body, decided_calls)
         asks_again = any(isinstance(each, BlockedCall) and each.asks_again for _, each in decided_calls)
         if self._filter.passed and not asks_again:
-            self._so_far = None  # the agent gets a call: another answer could not take it back
-        if self._so_far is not None and not self._so_far.add(body, decided_calls):
-            self._so_far = None
-        if self._so_far is not None and asks_again:
+            self._so_far.drop()  # the agent gets a call: another answer could not take it back
+        self._so_far.add(body, decided_calls)
+        if asks_again and self._so_far.may_ask_again:
             return AskAgain(await self._state.steps.run(self._so_far.turns_to_append))
         return judged
 
     async def judge_without_retry(self, body: JsonObject) -> JsonObject | Ended:
         """Return the judged response, or what ends the answer, where the model cannot be asked again."""
-        applied = await self._judge_calls(body)
-        return applied if isinstance(applied, Ended) else applied[0]
+        decided_calls = await self._decide_on_calls(body)
+        return decided_calls if isinstance(decided_calls, Ended) else self._apply(body, decided_calls)
 
-    async def _judge_calls(self, body: JsonObject) -> tuple[JsonObject, list[_DecidedCall]] | Ended:
-        """Return the judged response, and its calls with the decisions on them, or what ends the answer."""
-        decided: list[_DecidedCall] = []
+    async def _decide_on_calls(self, body: JsonObject) -> list[_DecidedCall] | Ended:
+        """Return the calls that begin in a response with the decisions on them, or what ends the answer."""
+        decided_calls: list[_DecidedCall] = []
         for tool_call in self._filter.starting_calls(body):
             await self._state.steps.pause()
             with self._state.steps.judging(tool_call):
                 decision = await apply_rules(self._rules, tool_call)
             if isinstance(decision, Ended):
                 return decision
-            decided.append((tool_call, decision))
-        decisions = [_decision(tool_call, decision) for tool_call, decision in decided]
-        return self._filter.apply_decisions(body, decisions), decided
+            decided_calls.append((tool_call, decision))
+        return decided_calls
+
+    def _apply(self, body: JsonObject, decided_calls: Sequence[_DecidedCall]) -> JsonObject:
+        return self._filter.apply_decisions(body, [_for_filter(*each) for each in decided_calls])
 
 
-async def apply_rules(
-    rules: Sequence[ToolCallRule], tool_call: JsonObject
-) -> BlockedCall | JsonObject | Ended:
+async def apply_rules(rules: Sequence[ToolCallRule], tool_call: JsonObject) -> Decision | Ended:
     """Return the arguments with which a call may be made, after all rules in turn, or why it may not.
 
     A rule may also end the whole answer.
     """
     arguments = read_object(tool_call, "args")
     for rule in rules:
-        decided = await rule.judge_call({**tool_call, "args": arguments})
-        if isinstance(decided, BlockedCall | Ended):
-            return decided
-        arguments = decided
+        decision = await rule.judge_call({**tool_call, "args": arguments})
+        if isinstance(decision, BlockedCall | Ended):
+            return decision
+        arguments = decision
     return arguments
 
 
-def _decision(tool_call: JsonObject, decided: BlockedCall | JsonObject) -> str | JsonObject | None:
-    if isinstance(decided, BlockedCall):
-        return decided.shown
-    return None if same(decided, read_object(tool_call, "args")) else decided
+def _for_filter(tool_call: JsonObject, decision: Decision) -> str | JsonObject | None:
+    """Return a decision as the filter of the answer takes it: a text, new arguments, or None."""
+    if isinstance(decision, BlockedCall):
+        return decision.shown
+    return None if same(decision, read_object(tool_call, "args")) else decision
 
 
 class AllowedTools:
@@ -152,7 +152,7 @@ class AllowedTools:
     def __init__(self, selection: ToolSelection, record: CallRecord, *, asks_again: bool) -> None:
         self._selection, self._record, self._asks_again = selection, record, asks_again
 
-    async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject:
+    async def judge_call(self, tool_call: JsonObject) -> Decision:
         name = tool_call.get("name")
         if name in self._selection.tools:
             return read_object(tool_call, "args")
@@ -170,7 +170,7 @@ class ToolCallEvents:
     descriptions: Mapping[str, str]
     """The descriptions of the tools that the request declares, by name."""
 
-    async def judge_call(self, tool_call: JsonObject) -> BlockedCall | JsonObject | Ended:
+    async def judge_call(self, tool_call: JsonObject) -> Decision | Ended:
         """Return the arguments after hooks, or why the call is blocked, or what ends the answer."""
         name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
         event = BeforeTool(name, arguments, self.descriptions.get(name))
@@ -191,54 +191,62 @@ class ToolCallEvents:
 
 
 class _AnswerSoFar:
-    """The answer up to now, with which the model can be asked again. Successive texts are one part.
+    """The answer up to now, as long as the model can be asked again with it. Successive texts are one part.
 
     The texts are kept without the events that contained them: while a stream lasts, a text takes a tenth of
     the memory of its event.
     """
 
-    def __init__(self) -> None:
-        self._decided: list[_DecidedCall] = []
+    def __init__(self, *, may_ask_again: bool) -> None:
+        self.may_ask_again = may_ask_again
+        """Whether the model can be asked again. If not, nothing is kept."""
+        self._decided_calls: list[_DecidedCall] = []
         self._parts: list[JsonObject] = []
         self._texts: list[str] = []
         self._count = 0
         self._size = 0
 
-    def add(self, body: JsonObject, decided: Sequence[_DecidedCall]) -> bool:
-        """Add an event, and the decisions on its calls.
+    def drop(self) -> None:
+        """Keep nothing from now on, because the model must not be asked again."""
+        self.may_ask_again = False
+        self._decided_calls, self._parts, self._texts = [], [], []
 
-        Returns False if the answer cannot be repeated, because it is too long or has several candidates.
-        """
-        self._decided += decided
+    def add(self, body: JsonObject, decided_calls: Sequence[_DecidedCall]) -> None:
+        """Add an event, and the decisions on its calls. An answer with several candidates is dropped."""
+        if not self.may_ask_again:
+            return
+        self._decided_calls += decided_calls
         for candidate in read_list(body, "candidates"):
             if read(candidate, "index"):
-                return False
+                self.drop()
+                return
             for part in parts_of(candidate):
                 if len(part) == 1 and type(part.get("text")) is str:
                     self.add_text(part["text"])
                 else:
                     self._join_texts()
                     self._parts.append(part)
-                    self._count += 1
-                    self._size += len(dumps(part))
-        return self._fits()
+                    self._note_size(len(dumps(part)))
 
-    def add_text(self, text: str) -> bool:
-        """Add an event that is only a text. Returns False if the answer is too long to be repeated."""
-        self._texts.append(text)
+    def add_text(self, text: str) -> None:
+        """Add a text."""
+        if self.may_ask_again:
+            self._texts.append(text)
+            self._note_size(len(text))
+
+    def _note_size(self, size: int) -> None:
+        """Count a part of this size. An answer that becomes too long to be repeated is dropped."""
         self._count += 1
-        self._size += len(text)
-        return self._fits()
-
-    def _fits(self) -> bool:
-        return self._count <= _MAX_PARTS and self._size <= MAX_ANSWER
+        self._size += size
+        if self._count > _MAX_PARTS or self._size > MAX_ANSWER:
+            self.drop()
 
     def turns_to_append(self) -> list[JsonObject]:
         """Return the model's turn, and a response to each of its calls."""
         self._join_texts()
         parts = []
-        for tool_call, decided in self._decided:
-            error = BLOCKED.format(decided.reason if isinstance(decided, BlockedCall) else _NOT_RUN)
+        for tool_call, decision in self._decided_calls:
+            error = BLOCKED.format(decision.reason if isinstance(decision, BlockedCall) else _NOT_RUN)
             parts.append({"functionResponse": failed_call_response(tool_call, error)})
         return [{"role": "model", "parts": self._parts}, {"role": "user", "parts": parts}]
 

@@ -12,6 +12,7 @@ from functools import partial
 from aiohttp import web
 
 from hookgate.hooks import BeforeModel, Engine
+from hookgate.proxy.calls.answer_reading import read_whole
 from hookgate.proxy.calls.call import Call
 from hookgate.proxy.calls.forward import UploadUrls, rewrite_upload_urls
 from hookgate.proxy.calls.judge import Judge
@@ -23,7 +24,7 @@ from hookgate.proxy.routes.uploads import (
     read_upload_step,
     without_unjudged,
 )
-from hookgate.proxy.server.bodies import content_coding, read_whole
+from hookgate.proxy.server.bodies import content_coding
 from hookgate.proxy.server.connection import error_response
 from hookgate.proxy.upstream.client import in_utf8, to_upstream, with_judged_body
 from hookgate.proxy.upstream.connection import UpstreamError

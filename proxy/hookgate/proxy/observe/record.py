@@ -269,7 +269,10 @@ def no_bytes() -> int:
 
 @dataclass(slots=True)
 class CallRecord:
-    """One request to the gateway, from its parsed headers to the end of its answer. Times are in seconds."""
+    """The log of one request to the gateway: what is known of it, its answer and its hooks.
+
+    Times are in seconds.
+    """
 
     id: str = field(default_factory=partial(token_hex, 16))
     request_id: str = ""

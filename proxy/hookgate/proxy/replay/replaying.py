@@ -14,7 +14,7 @@ from hookgate.hooks.policies.limits import limits_policy
 from hookgate.hooks.policy_environment import AccessTokens
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runs import TrustCheck
-from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskingAgain
+from hookgate.proxy.calls.answer_pipeline import AnswerPipeline, AskAgainRules
 from hookgate.proxy.calls.batches import READS, answer_event
 from hookgate.proxy.calls.endings import AskAgain, Ended
 from hookgate.proxy.calls.event_service import apply_outcome
@@ -234,7 +234,7 @@ class Replay:
                 self._steps,
                 ends_turn=True,
                 # The record has an answer for each time that the model was asked.
-                asking_again=AskingAgain(number < len(was.answers), True, answer_rejected),
+                ask_again_rules=AskAgainRules(number < len(was.answers), True, answer_rejected),
             )
             meter = AnswerMeter(note_model=judge.record.note_answered_by)
             outcome = await pipeline.judge_whole(dumps(answer), meter)

@@ -1,31 +1,26 @@
-"""Bodies of requests and answers: large ones are processed off the event loop, in bounded memory.
-
-Requests are decompressed with limits, and parsed strictly.
-"""
+"""Bodies of requests, decompressed with limits and parsed strictly, and the threads for all large bodies."""
 
 import asyncio
-import re
 import time
 import zlib
-from collections.abc import AsyncIterable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
-from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 import aiohttp
 from aiohttp import hdrs, web
 
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, body_refused
-from hookgate.proxy.server.memory import BodyMemory, MemoryLease
+from hookgate.proxy.server.memory import VALUE_BYTES, BodyMemory, MemoryLease
+from hookgate.proxy.server.shared_threads import QueueKey, SharedThread
 from hookgate.proxy.server.turn_memory import TurnMemory
-from hookgate.proxy.server.turns import SharedThread, Turn
-from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
-from hookgate.translator.answer_types import typed_answer
+from hookgate.translator import BodyError
 from hookgate.translator.checks import check_items
 from hookgate.translator.fields import JsonObject, is_larger
 from hookgate.translator.known_turns import RequestTurns, parse_turns, totals_of
-from hookgate.translator.strictjson import Bounds, loads, parse
+from hookgate.translator.strictjson import Bounds, parse
 
 SMALL_BODY = 256 * 1024
 """The work up to which a body is processed in the event loop: a thread would cost more than it saves.
@@ -35,9 +30,6 @@ The work of a body is its size in bytes, with VALUE_BYTES for each of its values
 
 _VERY_LARGE = 4 * 1024 * 1024
 """The work above which a body has a thread of its own: a step of it may take a second."""
-
-VALUE_BYTES = 128
-"""The estimated memory of a parsed value in bytes, in addition to its text."""
 
 _PAUSE = 0.005  # seconds that the thread pauses after a step that took longer: the event loop gets the GIL
 
@@ -80,7 +72,9 @@ class BodyWorker:
         self._large = SharedThread("hookgate-bodies")
         self._very_large = SharedThread("hookgate-large-bodies")
 
-    async def run(self, turn: Turn, work: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def run(
+        self, queue_key: QueueKey, work: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         """Run a step for a body of this work and return its result. Large bodies use a thread.
 
         Steps must change nothing that others use meanwhile, and must not hold the GIL for more than a few
@@ -88,9 +82,9 @@ class BodyWorker:
         """
         if work <= SMALL_BODY:
             return step(*args, **kwargs)
-        return await self.run_in_thread(turn, work, partial(step, *args, **kwargs))
+        return await self.run_in_thread(queue_key, work, partial(step, *args, **kwargs))
 
-    async def run_in_thread(self, turn: Turn, work: int, step: Callable[..., R], *args: Any) -> R:
+    async def run_in_thread(self, queue_key: QueueKey, work: int, step: Callable[..., R], *args: Any) -> R:
         """Run a step in the thread for bodies of this work, and return its result."""
         thread = self._very_large if work > _VERY_LARGE else self._large
 
@@ -101,31 +95,7 @@ class BodyWorker:
             finally:
                 time.sleep(_PAUSE if time.monotonic() - started > _PAUSE else 0)
 
-        return await thread.run(turn, run_step)
-
-
-class AnswerLease:
-    """The memory of one large answer, until the end of the block. A small answer takes none.
-
-    Answers are counted apart from requests: these wait for memory, which answers of other callers must not.
-    """
-
-    def __init__(self, body_worker: BodyWorker) -> None:
-        self._body_worker, self._size = body_worker, 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.resize(0)
-
-    def resize(self, size: int) -> None:
-        """Set the number of bytes. Raises ApiError (502) if they do not fit beside other answers."""
-        size = size if size > SMALL_BODY else 0
-        others = self._body_worker.answer_bytes - self._size
-        if others and size > self._size and others + size > self._body_worker.limits.memory:
-            raise unreadable_answer("it does not fit into limits.memory beside other large answers")
-        self._body_worker.answer_bytes, self._size = others + size, size
+        return await thread.run(queue_key, run_step)
 
 
 CODINGS = ("identity", "gzip", "deflate")
@@ -218,18 +188,6 @@ def _invalid_body(problem: str) -> ApiError:
     return ApiError(400, f"The request body cannot be read: {problem}", "BODY_REFUSED")
 
 
-MAX_ANSWER = 64 * 1024 * 1024
-"""The largest answer that is buffered for hooks, in bytes."""
-
-# Characters other than CR and LF that end a line for some clients: VT, FF, FS, GS, RS, NEL, LS and PS.
-_ODD_LINE_END = rb"[\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]"
-_ODD_END = re.compile(_ODD_LINE_END)
-# A line of a server-sent event; one without a name is a comment. In JSON, odd line ends are in strings only.
-_LINE = re.compile(rb"data:|(?:event|id|retry)?:(?!.*(?:" + _ODD_LINE_END + rb"))")
-_LONGEST_NOTE = 64 * 1024
-"""The size in bytes of the longest line of a server-sent event besides its data, such as a comment."""
-
-
 class _BodySource(Protocol):
     """The part of a request that reading its body needs. All requests of the server have it."""
 
@@ -239,8 +197,18 @@ class _BodySource(Protocol):
     memory_lease: MemoryLease
     content: aiohttp.StreamReader
     content_length: int | None
-    turn: Turn
+    queue_key: QueueKey
     turns: RequestTurns
+
+
+TOO_MANY = "send fewer at once, or ask the operator to raise limits.items"
+"""What to do about a body with too many items."""
+
+_SHORTEST_WITH_TURNS = 8192
+"""The size in bytes up to which a body is parsed as quickly as its turns would be found."""
+
+_LONGEST_WITH_TURNS = 1024 * 1024
+"""The size in bytes from which bodies are rather long files than long conversations."""
 
 
 async def read_request(request: web.BaseRequest, *, has_turns: bool = False) -> JsonObject:
@@ -256,7 +224,7 @@ async def read_request(request: web.BaseRequest, *, has_turns: bool = False) -> 
     memory in time, 413 if it is too large, 415 for an unknown coding.
     """
     source = cast(_BodySource, request)
-    body_worker, memory, turn = source.body_worker, source.memory_lease, source.turn
+    body_worker, memory, queue_key = source.body_worker, source.memory_lease, source.queue_key
     coding = content_coding(request)
     data = await _read(source)
     if coding != "identity":
@@ -266,33 +234,26 @@ async def read_request(request: web.BaseRequest, *, has_turns: bool = False) -> 
     try:
         if memory.is_short:  # what a body takes once it is parsed may be a hundred times as much
             most = len(data) + VALUE_BYTES * body_worker.limits.values
-            await memory.reserve(min(await body_worker.run(turn, len(data), work_of, data), most))
+            await memory.reserve(min(await body_worker.run(queue_key, len(data), work_of, data), most))
         if has_turns and _SHORTEST_WITH_TURNS < len(data) < _LONGEST_WITH_TURNS:
-            known = body_worker.turns.find(turn[0], data)
+            caller, _ = queue_key
+            known = body_worker.turns.find(caller, data)
             new = len(data) - _saved_work(known.turns[-1].end if known.turns else 0)
             parsed, source.turns = await body_worker.run(
-                turn, new, parse_turns, data, known, body_worker.bounds
+                queue_key, new, parse_turns, data, known, body_worker.bounds
             )
         else:
-            parsed = await body_worker.run(turn, len(data), parse, data, body_worker.bounds)
+            parsed = await body_worker.run(queue_key, len(data), parse, data, body_worker.bounds)
         work = len(data) + VALUE_BYTES * parsed.count
         source.body_work = work - _saved_work(_work_of_known(source.turns))
         if parsed.members > (most := body_worker.limits.items):  # an item is in a list
-            await body_worker.run(turn, work, check_items, parsed.value, most, TOO_MANY)
+            await body_worker.run(queue_key, work, check_items, parsed.value, most, TOO_MANY)
     except BodyError as error:
         raise body_refused(error) from None
     if not isinstance(parsed.value, dict):
         raise body_refused("it must be a JSON object")
     memory.resize(work)
     return parsed.value
-
-
-_SHORTEST_WITH_TURNS = 8192
-"""The size in bytes up to which a body is parsed as quickly as its turns would be found."""
-
-
-_LONGEST_WITH_TURNS = 1024 * 1024
-"""The size in bytes from which bodies are rather long files than long conversations."""
 
 
 def _work_of_known(turns: RequestTurns) -> int:
@@ -303,10 +264,6 @@ def _work_of_known(turns: RequestTurns) -> int:
 def _saved_work(work: int) -> int:
     """Return the part of the work of known turns that is not done again. Views still contain their texts."""
     return work * 3 // 4
-
-
-TOO_MANY = "send fewer at once, or ask the operator to raise limits.items"
-"""What to do about a body with too many items."""
 
 
 async def read_bytes(request: web.BaseRequest) -> bytes:
@@ -386,121 +343,6 @@ async def _inflated(request: _BodySource, data: bytes, coding: str) -> bytes:
     inflation = Inflation(data, coding, worker.limits.body)
     goes_on = True
     while goes_on:
-        goes_on = await worker.run(request.turn, max(len(data), inflation.size), inflation.advance)
+        goes_on = await worker.run(request.queue_key, max(len(data), inflation.size), inflation.advance)
         await memory.reserve(len(data) + inflation.size)
     return inflation.data
-
-
-MAX_ERROR = 1024 * 1024
-"""The largest error of an upstream that is buffered, in bytes. Its number of values has no other limit."""
-
-
-async def read_whole(
-    chunks: AsyncIterable[bytes], most: int = MAX_ANSWER, memory: AnswerLease | None = None
-) -> bytes:
-    """Return the body of an answer that is not streamed.
-
-    `memory`, if given, is set to what the body takes when it is parsed. Raises ApiError (502) if the body
-    exceeds `most` bytes, or does not fit beside other answers.
-    """
-    received = BytesIO()
-    async for chunk in chunks:
-        received.write(chunk)
-        if received.tell() > most:
-            raise answer_too_large(most)
-        if memory is not None:
-            memory.resize(received.tell())
-    data = received.getvalue()
-    if memory is not None:
-        memory.resize(work_of(data))
-    return data
-
-
-_SLICE = 64 * 1024
-"""The maximum number of bytes of a stream to process at once, so that other tasks can run in between."""
-
-
-def stream_slices(data: bytes) -> list[bytes]:
-    """Return the data of a stream in slices that are small enough to be processed in the event loop.
-
-    A slice has less work than a body that needs a thread. Each line counts like a value.
-    """
-    if len(data) <= SMALL_BODY // (1 + VALUE_BYTES):
-        return [data]  # as nearly always
-    if len(data) <= _SLICE and work_of(data) + work_of_lines(data) <= SMALL_BODY:
-        return [data]
-    half = len(data) // 2
-    return [*stream_slices(data[:half]), *stream_slices(data[half:])]
-
-
-_MAX_BARE_ERROR = 64 * 1024
-"""The size in bytes of the largest error that is forwarded although it stands outside of events."""
-
-
-def is_error(data: bytes) -> bool:
-    """Return whether data of a stream is an error in JSON. Google's servers send them without framing.
-
-    Some clients read each line that is an object as an event, and some of them end lines where Unicode does.
-    An error with such a line, or with such an end of a line, is not accepted.
-    """
-    if len(data) > _MAX_BARE_ERROR or not data.lstrip().startswith(b"{") or _ODD_END.search(data):
-        return False
-    lines = [line.strip(b" \t,") for line in data.strip().splitlines()]
-    if len(lines) > 1 and any(line.startswith(b"{") and line.endswith(b"}") for line in lines):
-        return False
-    try:
-        body = loads(data)
-    except BodyError:
-        return False
-    return isinstance(body, dict) and body.keys() == {"error"}
-
-
-def check_frame(framing: Framing, frame: Frame) -> None:
-    """Check that a frame has no data outside its event, which some clients would read.
-
-    Raises ApiError (502).
-    """
-    raw = frame.raw
-    if isinstance(framing, JsonArray):
-        valid = not raw.removesuffix(frame.data).strip(b" \t\r\n[,]")
-    else:
-        valid = frame.is_plain or all(map(_may_stand, filter(None, raw.splitlines())))
-    if not valid:
-        raise unreadable_answer("the stream contains data outside its events")
-
-
-def _may_stand(line: bytes) -> bool:
-    """Return whether a line may be in a server-sent event."""
-    is_short = len(line) <= _LONGEST_NOTE or line.startswith(b"data:")
-    return is_short and _LINE.match(line) is not None
-
-
-def read_answer(data: bytes, body_worker: BodyWorker) -> JsonObject:
-    """Parse a whole answer. Raises ApiError (502) if it is invalid."""
-    try:
-        body = loads(data, body_worker.bounds)
-        check_items(body, body_worker.limits.items, TOO_MANY)
-    except BodyError as error:
-        raise unreadable_answer(str(error)) from None
-    if not isinstance(body, dict):
-        raise unreadable_answer("it is not a JSON object")
-    return body
-
-
-def checked_answer(body: JsonObject) -> JsonObject:
-    """Return the response in an answer. Raises ApiError (502) if it cannot be shown to hooks."""
-    try:
-        typed_answer(check_response(body))
-        return body
-    except BodyError as error:
-        raise unreadable_answer(str(error)) from None
-
-
-def answer_too_large(most: int = MAX_ANSWER) -> ApiError:
-    """Return the error for an answer that is too large to be buffered."""
-    return unreadable_answer(f"it needs more than {most} bytes of memory")
-
-
-def unreadable_answer(problem: str) -> ApiError:
-    """Return the error for an answer that cannot be shown to hooks."""
-    return ApiError(502, f"The upstream's answer cannot be judged: {problem}", "UPSTREAM_UNREADABLE")

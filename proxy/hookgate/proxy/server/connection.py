@@ -29,7 +29,7 @@ from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, request_refused
 from hookgate.proxy.server.bodies import BodyWorker
 from hookgate.proxy.server.memory import MemoryLease
-from hookgate.proxy.server.turns import Turn
+from hookgate.proxy.server.shared_threads import QueueKey
 from hookgate.proxy.server.websocket_frames import IncomingMessages
 from hookgate.translator.known_turns import NO_TURNS
 
@@ -52,7 +52,7 @@ _MAX_FRAMING = 8 * 1024
 """The bytes that the chunks of a body may take besides its content, and one more for 64 bytes of it."""
 
 
-class Phase(IntEnum):  # see AuditState
+class Phase(IntEnum):  # unlike Enum, it is hashed without a call of a Python function
     """The phase of a connection's current request."""
 
     IDLE = 0
@@ -321,7 +321,7 @@ class Request(web.BaseRequest):
     ATTRS = web.BaseRequest.ATTRS | frozenset(
         {
             *("body_size", "body_work", "body_worker", "id", "is_http1"),
-            *("memory_lease", "on_answer_start", "turn", "turns"),
+            *("memory_lease", "on_answer_start", "queue_key", "turns"),
         }
     )
 
@@ -332,8 +332,8 @@ class Request(web.BaseRequest):
         self.id = headers[REQUEST_ID_HEADER] = _request_id(headers.getall(REQUEST_ID_HEADER, ()))
         self.body_worker = body_worker
         self.memory_lease = MemoryLease(body_worker.memory, protocol.tracked.address)
-        self.turn: Turn = ("", "")
-        """The turn in which large bodies are processed."""
+        self.queue_key: QueueKey = ("", "")
+        """Whose turn it is when the steps of this request wait for a shared thread."""
         self.body_size = self.body_work = 0
         """The bytes of the body that has been read, decompressed, and the work of it (see `work_of`)."""
         self.turns = NO_TURNS
@@ -349,7 +349,7 @@ class Request(web.BaseRequest):
 
     def note_caller(self, key: str, session_id: str) -> None:
         """Note whose request it is: callers share threads and memory."""
-        self.turn, self.memory_lease.key = (key, session_id), key
+        self.queue_key, self.memory_lease.key = (key, session_id), key
 
     @property
     def keep_alive(self) -> bool:

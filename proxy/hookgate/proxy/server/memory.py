@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError
 
+VALUE_BYTES = 128
+"""The estimated memory of a parsed value in bytes, in addition to its text."""
+
 _KEPT_SHARE = 4
 """The part of the memory, as a divisor, that is kept for addresses that do not have as much."""
 

@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from itertools import count, islice
 
 from hookgate.proxy.fair_mapping import FairMapping
+from hookgate.proxy.server.memory import VALUE_BYTES
 from hookgate.translator.known_turns import Known, RequestTurns, begin_of_turns, count_repeated
 
 MAX_BYTES = 32 * 1024 * 1024
 """The memory for all turns."""
-
-_VALUE_BYTES = 128
-"""The estimated memory of a parsed value in bytes, in addition to its text."""
 
 _TURN_BYTES = 512
 """The estimated memory of what is known of a turn, such as its totals and digests, in bytes."""
@@ -99,4 +97,4 @@ class TurnMemory:
 def _memory_of(turns: RequestTurns) -> int:
     """Return an estimate of the bytes of the turns and fields: their text, the same in values, and these."""
     text = len(turns.text) + (len(turns.fields.tail) if turns.fields is not None else 0)
-    return 2 * text + _VALUE_BYTES * turns.values + _TURN_BYTES * len(turns.turns)
+    return 2 * text + VALUE_BYTES * turns.values + _TURN_BYTES * len(turns.turns)

@@ -17,9 +17,9 @@ from hookgate.hooks.policies.redact import (
     Detector,
     DroppedFragment,
     KeptFragment,
-    Redactor,
     ReplacedFragment,
     Scanner,
+    TextRedactor,
     make_pseudonym,
     pattern_detector,
     words_detectors,
@@ -67,7 +67,7 @@ def test_random_splits_give_the_output_of_the_whole_without_the_secret(scanner: 
 @pytest.mark.parametrize("label", PLANTS)
 def test_no_part_of_a_secret_goes_out_before_it_is_known(scanner: Scanner, label: str) -> None:
     text, secret = planted(20, label)
-    redactor, out = Redactor(scanner, mask), ""
+    redactor, out = TextRedactor(scanner, mask), ""
     for character in text[: text.index(secret) + len(secret)]:
         out += "".join(fragment.output for fragment in redactor.feed(character))
         assert not out.endswith(secret[: min(8, len(secret))])
@@ -95,7 +95,7 @@ def test_redacting_twice_changes_nothing_more(scanner: Scanner, seed: int, label
 
 
 def with_(replace: Callable[[str, str], str], scanner: Scanner, text: str) -> str:
-    redactor = Redactor(scanner, replace)
+    redactor = TextRedactor(scanner, replace)
     return "".join(fragment.output for fragment in [*redactor.feed(text), *redactor.finish()])
 
 
@@ -167,7 +167,7 @@ def test_the_cap_is_met_at_the_same_character_in_every_split(
 
 
 def test_what_is_held_is_never_longer_than_the_cap(scanner: Scanner) -> None:
-    redactor = Redactor(scanner, mask, cap=100)
+    redactor = TextRedactor(scanner, mask, cap=100)
     text, longest = f"{prose(random.Random(1), 30)} eyJ{'a' * 5000} end", 0  # noqa: S311  # it makes texts
     for chunk in cut(random.Random(2), text):  # noqa: S311  # it makes texts
         redactor.feed(chunk)
@@ -214,7 +214,7 @@ def test_a_key_over_the_cap_blocks_the_rest_if_that_is_asked_for(
 
 
 def test_only_the_last_word_of_prose_is_held_back(scanner: Scanner) -> None:
-    redactor = Redactor(scanner, mask)
+    redactor = TextRedactor(scanner, mask)
     for said, held in [("Hello", 5), (" world", 5), (", and ", 0), ("日本語", 0), ("\n", 0), ("x" * 99, 0)]:
         redactor.feed(said)
         assert len(redactor.held_text) == held, said
@@ -232,7 +232,7 @@ def test_lone_surrogates_pass(scanner: Scanner) -> None:
 
 def test_a_redactor_has_to_hold_something(scanner: Scanner) -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        Redactor(scanner, mask, cap=0)
+        TextRedactor(scanner, mask, cap=0)
 
 
 def test_the_built_in_detectors_are_found_in_any_scanner() -> None:
@@ -245,7 +245,7 @@ def test_the_built_in_detectors_are_found_in_any_scanner() -> None:
 
 
 def broken_off(scanner: Scanner, text: str, cap: int = 8192) -> str:
-    redactor = Redactor(scanner, mask, cap)
+    redactor = TextRedactor(scanner, mask, cap)
     out = "".join(fragment.output for fragment in [*redactor.feed(text), *redactor.cut_off()])
     assert len(redactor.held_text) == 0
     return out

@@ -56,7 +56,7 @@ class CompletionChunks(JoinedEvents):
 
     def hide_usage(self) -> None:
         """Do not send the chunk with the usage, for which the client has not asked."""
-        self._hides_usage = self.needs_parsing = True
+        self._hides_usage = self.changes_frames = True
 
     # ---- from the upstream
 

@@ -57,7 +57,7 @@ class InteractionEvents(JoinedEvents):
         """With `after`, the client receives only what follows the event with this ID."""
         super().__init__()
         self._after, self._reached = after, not after
-        self.needs_parsing = bool(after)
+        self.changes_frames = bool(after)
         self._passed: set[int] = set()  # the hashes of the IDs of events up to that one
         self._open: dict[int, bool] = {}  # steps that have begun, and whether they are calls
         self._stopped: set[int] = set()

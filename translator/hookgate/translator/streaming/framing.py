@@ -52,8 +52,8 @@ class Framing(ABC):
     lacks_blank_line = False
     """Whether the last frame that was encoded lacks its blank line, so that the next one has to add it."""
 
-    needs_parsing = False
-    """Whether frames must be encoded one by one even if no hook judges the answer."""
+    changes_frames = False
+    """Whether the client gets other frames than the upstream sends, even if no hook judges the answer."""
 
     parses_events = False
     """Whether events are parsed when they are received and encoded, which takes long for large ones."""

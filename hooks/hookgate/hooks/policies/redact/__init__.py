@@ -1,7 +1,7 @@
 """Finds secrets and personal data in text, and replaces them, even in text that arrives in chunks.
 
-A `Scanner` is created once from the configured detectors. Each text has its own `Redactor`, which is fed with
-chunks and returns fragments: text that is kept, replaced, dropped or blocked.
+A `Scanner` is created once from the configured detectors. Each text has its own `TextRedactor`, which is fed
+with chunks and returns fragments: text that is kept, replaced, dropped or blocked.
 """
 
 from hookgate.hooks.policies.redact.detectors import DETECTORS, SENSITIVE
@@ -15,8 +15,8 @@ from hookgate.hooks.policies.redact.streaming import (
     DroppedFragment,
     Fragment,
     KeptFragment,
-    Redactor,
     ReplacedFragment,
+    TextRedactor,
 )
 
 __all__ = [
@@ -28,9 +28,9 @@ __all__ = [
     "DroppedFragment",
     "Fragment",
     "KeptFragment",
-    "Redactor",
     "ReplacedFragment",
     "Scanner",
+    "TextRedactor",
     "make_pseudonym",
     "pattern_detector",
     "pseudonym_detector",

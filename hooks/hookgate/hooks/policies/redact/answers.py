@@ -299,7 +299,9 @@ class AnswerScreen:
     def _begin(self, text_key: TextKey) -> None:
         if text_key not in self._texts:
             is_json = self._is_json and text_key[1] == "text"
-            self._texts[text_key] = self._redaction.chunked_text(self._outbox.put, _path, is_json=is_json)
+            self._texts[text_key] = self._redaction.chunked_text(
+                self._outbox.append_text, _path, is_json=is_json
+            )
 
     def _feed_text(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
         self._begin(text_key)
@@ -430,7 +432,7 @@ class Outbox:
         """Register that an event has a text at this place."""
         event.text_keys[place] = self._text_keys[place] = text_key
 
-    def put(self, place: PartPlace, text: str) -> None:
+    def append_text(self, place: PartPlace, text: str) -> None:
         """Append decided text at a place."""
         self._texts[place] = self._texts.get(place, "") + text
 

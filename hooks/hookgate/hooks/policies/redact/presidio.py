@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field
 
 from hookgate.hooks.policies.options import Options
-from hookgate.hooks.policies.redact.streaming import Fragment, KeptFragment, Redactor, ReplacedFragment
+from hookgate.hooks.policies.redact.streaming import Fragment, KeptFragment, ReplacedFragment, TextRedactor
 
 BLANK = "blank"
 
@@ -39,7 +39,7 @@ class PresidioOptions(Options):
 class BufferingRedactor:
     """A redactor that waits for the complete text, then applies another redactor, and `find` to the rest."""
 
-    def __init__(self, inner: Redactor, find: Find, replace: Callable[[str, str], str]) -> None:
+    def __init__(self, inner: TextRedactor, find: Find, replace: Callable[[str, str], str]) -> None:
         self._inner, self._find, self._replace = inner, find, replace
         self._text = ""
         self._interruptions: list[int] = []  # where in the text

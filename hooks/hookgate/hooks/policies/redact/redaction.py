@@ -19,8 +19,8 @@ from hookgate.hooks.policies.redact.streaming import (
     AtCap,
     BlockedFragment,
     Fragment,
-    Redactor,
     ReplacedFragment,
+    TextRedactor,
 )
 from hookgate.hooks.policies.speakers import SCOPES, Scope
 from hookgate.hooks.session import Withheld
@@ -36,7 +36,7 @@ class ChunkedText(Generic[Place]):
 
     def __init__(
         self,
-        redactor: Redactor | BufferingRedactor,
+        redactor: TextRedactor | BufferingRedactor,
         put: Callable[[Place, str], None],
         note: Callable[[Place, ReplacedFragment], None],
         json_text: JsonText | None = None,
@@ -162,7 +162,7 @@ class Search:
     """The maximum number of possible secrets to check in one body."""
     cap: int = 8192
     at_cap: AtCap = "mask"
-    """See Redactor."""
+    """See TextRedactor."""
     find: Find | None = None
     """An additional detector, which needs complete texts."""
     hash_of: Callable[[str, str], str] | None = None
@@ -223,7 +223,7 @@ class Redaction:
             self.report.note(fragment, *path_of(place))
 
         replacement = self._replace_in_json if is_json else self._replace
-        redactor = Redactor(self._scanner, replacement, self._search.cap, self._search.at_cap)
+        redactor = TextRedactor(self._scanner, replacement, self._search.cap, self._search.at_cap)
         find, json_text = self._search.find, JsonText() if is_json else None
         return ChunkedText(
             redactor if find is None else BufferingRedactor(redactor, find, replacement), put, note, json_text
@@ -393,8 +393,8 @@ class Redaction:
             new[_unique_name(new, new_name, numbers)] = redacted
         return value if same else new
 
-    def _redactor(self) -> Redactor:
-        return Redactor(self._scanner, self._replace, self._search.cap, self._search.at_cap)
+    def _redactor(self) -> TextRedactor:
+        return TextRedactor(self._scanner, self._replace, self._search.cap, self._search.at_cap)
 
     def _replace_in_json(self, kind: str, original: str) -> str:
         plain = unescaped(original)

@@ -1,7 +1,7 @@
 """The scanner: finds what its detectors detect in UTF-8 bytes, and what of a text is undecided.
 
 Two things bound the cost of crafted text: RE2 takes linear time, and the searched windows have a bounded size
-(the `cap` of `Redactor`).
+(the `cap` of `TextRedactor`).
 """
 
 import copy

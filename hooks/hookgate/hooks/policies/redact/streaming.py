@@ -81,7 +81,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:[.'-][^\W\d_]*)*")
 _ENDS_DROPPING = re.compile(r"[^\S\r\n]")  # a long secret may continue over lines, but not over words
 
 
-class Redactor:
+class TextRedactor:
     """Redacts one text. `replace` is called with the kind and text of each finding.
 
     The text may be interrupted by other content, such as a function call. To some readers it is still one

@@ -11,7 +11,7 @@ import re2  # type: ignore[import-untyped]  # it has no stubs
 
 from hookgate.hooks.policies.redact import Fragment, ReplacedFragment, Scanner
 from hookgate.hooks.policies.redact.options import RedactOptions
-from hookgate.hooks.policies.redact.streaming import Redactor
+from hookgate.hooks.policies.redact.streaming import TextRedactor
 from hookgate.hooks.settings.files import open_at_once
 from hookgate.proxy.errors import describe_os_error
 
@@ -81,7 +81,7 @@ class FileScanner:
 
     def scan_text(self, name: str, file: TextIO) -> Iterator[FoundSecret]:
         """Yield what is found in a text, which is read in chunks."""
-        redactor = Redactor(self._scanner_for(name), self._replace, self._options.cap)
+        redactor = TextRedactor(self._scanner_for(name), self._replace, self._options.cap)
         line = column = 1
         for fragment in _fragments(redactor, file):
             begin = line, column
@@ -111,7 +111,7 @@ class FileScanner:
         return self._scanners[matches]
 
 
-def _fragments(redactor: Redactor, file: TextIO) -> Iterator[Fragment]:
+def _fragments(redactor: TextRedactor, file: TextIO) -> Iterator[Fragment]:
     while text := file.read(_CHUNK):
         yield from redactor.feed(text)
     yield from redactor.finish()

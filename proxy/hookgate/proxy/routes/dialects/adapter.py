@@ -16,6 +16,10 @@ class DialectAdapter(Protocol):
     One object serves one call.
     """
 
+    wraps_answers: bool
+    """Whether `decode_answer` returns anything else than the body itself."""
+    is_native: bool
+    """Whether answers, perhaps in an envelope, are those of generateContent."""
     counts_bytes: bool
     """Whether the offsets of annotations count bytes of UTF-8 rather than characters."""
 

@@ -40,6 +40,8 @@ class GenerateContent:
     The APIs document no session. Antigravity sends one, as a field of the request, which is passed on.
     """
 
+    wraps_answers = False
+    is_native = True
     counts_bytes = True
 
     def decode_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
@@ -80,6 +82,8 @@ class GenerateContent:
 
 class CodeAssist(GenerateContent):
     """The bodies of Code Assist, which contain model, session, and request or response."""
+
+    wraps_answers = True
 
     def decode_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         return unwrap_request(body)

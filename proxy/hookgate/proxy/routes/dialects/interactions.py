@@ -26,6 +26,8 @@ _NO_PLACE = "A hook's edit cannot be sent with an interaction: {}"
 class Interactions:
     """The bodies of the Interactions API, which name the model or an agent."""
 
+    wraps_answers = True
+    is_native = False
     counts_bytes = True
 
     def __init__(self, earlier: JsonObject | None = None) -> None:

@@ -50,6 +50,8 @@ class OpenAIRequest(Protocol):
 class OpenAIBodies(ABC):
     """What the dialects have in common: the bodies name the model, and answers have a time."""
 
+    wraps_answers = True
+    is_native = False
     counts_bytes = False
     what = ""
     """What errors call an object of the API, such as "a chat completion"."""

@@ -10,8 +10,8 @@ from hookgate.hooks.fair_queue import FairQueue
 
 R = TypeVar("R")
 
-Turn = tuple[str, str]
-"""A caller's key, and the session: callers take turns by key, and the sessions of each key do as well."""
+QueueKey = tuple[str, str]
+"""Who waits: a caller's key, and the session. Keys take turns, and so do the sessions of each."""
 
 
 async def run_holding(held: ExitStack, threads: ThreadPoolExecutor, step: Callable[[], R]) -> R:
@@ -34,9 +34,9 @@ class SharedThread:
     def __init__(self, name: str) -> None:
         self._thread, self._queue = ThreadPoolExecutor(1, name), FairQueue(1)
 
-    async def run(self, turn: Turn, step: Callable[[], R]) -> R:
+    async def run(self, queue_key: QueueKey, step: Callable[[], R]) -> R:
         """Run a step when it is the caller's turn, and return its result."""
-        key, session_id = turn
+        key, session_id = queue_key
         await self._queue.acquire(session_id, key)
         with ExitStack() as held:
             held.callback(self._queue.release)
