@@ -75,7 +75,7 @@ class ItemsCall:
         if creates_batch:
             self._events = ConversationEvents(self._judge, open_session, call.reported_kinds(open_session))
         model, payload = await self._judge_items(inputs)
-        handle_answer = self._judge_batch if creates_batch else self._count_use
+        handle_answer = self._judge_new_batch if creates_batch else self._count_use
         was_left = False
         try:
             return await exchange_whole(call, self._judge, route.for_model(model), payload, handle_answer)
@@ -142,7 +142,7 @@ class ItemsCall:
 
     # ---- the answer
 
-    async def _judge_batch(self, body: bytes) -> bytes:
+    async def _judge_new_batch(self, body: bytes) -> bytes:
         """Return the batch that was created after its hooks, and count what it is expected to use.
 
         The upstream reports what it used when it has ended, in answers that may never be read.

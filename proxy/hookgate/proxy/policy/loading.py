@@ -118,7 +118,7 @@ def _check_flows(configuration: Configuration, refusal: TrustCheck) -> None:
     hooks = [hook for hook in configuration.hooks() if refusal(hook) is None]
     if not any(isinstance(hook.config, BuiltinConfig) and hook.config.builtin == "flows" for hook in hooks):
         return
-    from hookgate.hooks.policies.flows.together import flow_problems  # noqa: PLC0415  # few gateways need it
+    from hookgate.hooks.policies.flows.hooks_check import flow_problems  # noqa: PLC0415  # few gateways need it
 
     if problems := flow_problems(hooks):
         raise SettingsError(problems)

@@ -143,13 +143,13 @@ class Replay:
         if opened is None:
             return None
         record, judge = opened.record, opened.judge
-        is_forwarded = judge is not None and record.outcome is None
+        was_sent = judge is not None and record.outcome is None
         try:
-            if judge is not None and is_forwarded:
+            if judge is not None and was_sent:
                 await self._judge_answers(judge, opened.request, was)
         except ApiError:
             pass  # the record has the outcome
-        self._end(record, was.usage if is_forwarded else Usage())
+        self._end(record, was.usage if was_sent else Usage())
         return record
 
     def _end(self, record: CallRecord, used: Usage) -> None:

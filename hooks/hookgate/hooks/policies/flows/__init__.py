@@ -8,6 +8,7 @@
       "rules": [{"to": "send", "chosen_by": "untrusted"}]}}]
 
 As a BeforeAgent hook it notes what the user says, as an AfterTool hook where results come from, and as a
-BeforeTool hook it judges calls. It notes hashes, with the session, so that nothing depends on what a request
-still contains. `words` reads texts, `results` the results of tools, `state` is what is known of a session.
+BeforeTool hook it judges calls (`policy`, by the `options`). It notes hashes, with the session (`state`), so
+that nothing depends on what a request still contains. `words`, `pieces` and `orders` read texts, `results`
+and `block_yaml` the results of tools. `hooks_check` checks that the hooks of a gateway fit together.
 """

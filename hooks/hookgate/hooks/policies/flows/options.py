@@ -114,7 +114,7 @@ class FlowRule(Options):
     """An argument contains a piece of a result with this label."""
 
     chosen_by: Label | None = None
-    """A target was given neither by the user nor by a trusted tool, after a result with this label."""
+    """A target was given neither by the user, a trusted tool nor a field, after a result with this label."""
 
     ordered_by: Label | None = None
     """A text with this label names a target, which the user did not write, near words for the action."""

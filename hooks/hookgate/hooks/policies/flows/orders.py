@@ -76,7 +76,7 @@ _NO_SPACE = re.compile(r"(?<=[a-z])\.(?=[A-Z][a-z])")
 
 
 def said_by_user(kind: str, text: str) -> tuple[set[int], set[int]]:
-    """Return the facts that the user's text gives, and those of its orders.
+    """Return the facts that the user's text gives, with the actions that it names, and its short numbers.
 
     Where a new sentence begins without a space, the word before it is given as well.
     """

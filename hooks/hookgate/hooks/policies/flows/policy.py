@@ -12,7 +12,7 @@ from hookgate.hooks.policies.flows.options import FlowRule, FlowsOptions, Sink, 
 from hookgate.hooks.policies.flows.orders import asked_for, numbered, ordered, orders_in, said_by_user
 from hookgate.hooks.policies.flows.pieces import pieces_of, readings_of
 from hookgate.hooks.policies.flows.results import field_values, structure_of, texts_in, without_display
-from hookgate.hooks.policies.flows.state import ASKED, TRUSTED, USER, FlowState, FlowStates, Mark, note_of
+from hookgate.hooks.policies.flows.state import ASKED, TOOL, USER, FlowState, FlowStates, Mark, note_of
 from hookgate.hooks.policies.flows.words import (
     Part,
     addresses_as_parts,
@@ -179,9 +179,9 @@ def _read_result(
         marks.append(mark)
         facts, orders = facts | pieces, orders | ordered_here
     if given := _given(labels, structure, texts):
-        given -= _echoed(TRUSTED, arguments, state)
+        given -= _echoed(TOOL, arguments, state)
     is_asked = any(source.asked for sources in labels.sources.values() for source in sources)
-    if is_asked and _is_said(arguments, state):
+    if is_asked and _user_wrote_all(arguments, state):
         asked = {fact for text in texts for fact in addresses_given_by(ASKED, text)}
         given |= _bounded(asked) - _echoed(ASKED, arguments, state)
     return marks, facts | given, orders
@@ -204,7 +204,7 @@ def _read_texts(label: str, texts: list[str], *, keeps: bool) -> tuple[Mark, set
     return Mark(label, without_pieces=not keeps), pieces, orders
 
 
-def _is_said(arguments: Any, state: FlowState) -> bool:
+def _user_wrote_all(arguments: Any, state: FlowState) -> bool:
     """Return whether the user wrote all arguments of a call."""
     parts = [
         part for value in (arguments or {}).values() for text in texts_in(value) for part in value_parts(text)
@@ -216,10 +216,10 @@ def _given(labels: _Labels, structure: Any, texts: list[str]) -> set[int]:
     """Return the facts that a result gives, as a trusted one or in its fields."""
     facts: set[int] = set()
     for value in field_values(structure, labels.fields) if labels.fields else ():
-        facts |= given_as_whole(TRUSTED, value)
+        facts |= given_as_whole(TOOL, value)
     if any(use.fields is None for use in labels.trusted):
         for text in texts:
-            facts |= given_by(TRUSTED, text)
+            facts |= given_by(TOOL, text)
     return _bounded(facts)
 
 
@@ -287,9 +287,9 @@ class _Call:
                 yield from texts_in(value)
 
     def _not_given(self, label: str, sinks: list[Sink]) -> str | None:
-        """Return a target that neither the user nor a trusted result gave, or None if all were given."""
+        """Return a target that no user, trusted tool or field gave, or None if all were given."""
         for text, only_addresses in self._targets(sinks):
-            if not only_addresses and whole(TRUSTED, text) in self.state.facts:
+            if not only_addresses and whole(TOOL, text) in self.state.facts:
                 continue
             for part in addresses_as_parts(text) if only_addresses else value_parts(text):
                 if not self._is_given(label, part):
@@ -298,11 +298,11 @@ class _Call:
 
     def _is_given(self, label: str, part: Part) -> bool:
         known = self.state.facts
-        if not known.isdisjoint({*part.facts(USER), *part.facts(TRUSTED)}):
+        if not known.isdisjoint({*part.facts(USER), *part.facts(TOOL)}):
             return True
-        return not known.isdisjoint(part.facts(ASKED)) and not self._asks_for(label, part.shown)
+        return not known.isdisjoint(part.facts(ASKED)) and not self._may_be_ordered(label, part.shown)
 
-    def _asks_for(self, label: str, value: str) -> bool:
+    def _may_be_ordered(self, label: str, value: str) -> bool:
         """Return whether a labelled text may ask for an action of the tool with a value."""
         return self.state.may_order(label, ordered(flow_state.ordered_by(label), self.tool, value))
 
@@ -311,13 +311,13 @@ class _Call:
         targets = [text for text, only_addresses in self._targets(sinks) if not only_addresses]
         targets += [text for sink in sinks for text in self._texts_at(sink.named)]
         for text in targets:
-            if self._is_said(text):
+            if self._user_wrote(text):
                 continue
-            if text.strip() and self._asks_for(label, text):
+            if text.strip() and self._may_be_ordered(label, text):
                 return text
         return None
 
-    def _is_said(self, text: str) -> bool:
+    def _user_wrote(self, text: str) -> bool:
         """Return whether the user wrote a value. A short number has to be called an ID, or as the tool is."""
         words = all(not self.state.facts.isdisjoint(part.facts(USER)) for part in value_parts(text))
         numbers = numbered(USER, self.tool, text)

@@ -19,9 +19,10 @@ _MAX_KNOWN = 1_000_000
 """Facts of all sessions that a policy remembers; those of others are read again."""
 
 USER = "user"
-TRUSTED = "trusted"
+TOOL = "trusted"
 ASKED = "asked"
-"""The kinds of facts that were given: by the user, by trusted tools or fields, and by what the user named."""
+"""The kinds of facts that were given: by the user, by trusted tools and by fields of others, and by pages or
+files that the user named."""
 
 
 def ordered_by(label: str) -> str:
@@ -66,7 +67,7 @@ class FlowState:
     facts: set[int] = field(default_factory=set)
     """What was given, and pieces."""
     orders: set[int] = field(default_factory=set)
-    """What texts ask for."""
+    """What labelled texts ask for, and the short numbers that the user has named, with what they number."""
     is_full: bool = False
     """Whether notes are missing."""
     _without_pieces: set[str] = field(default_factory=set)
