@@ -1,6 +1,8 @@
 """`hookgate exports`: what it lists, and what it says of a receiver that it tries."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,17 @@ def call(state: Path, **changes: Any) -> None:
         ledger.close()
 
 
+def has_begun(state: Path) -> bool:
+    """Whether an export has noted which records there were before it. The database may not be complete."""
+    if not (state / "exports.db").exists():
+        return False
+    with closing(sqlite3.connect(state / "exports.db")) as database:
+        try:
+            return database.execute("SELECT begun FROM exports").fetchall() == [(1,)]
+        except sqlite3.OperationalError:
+            return False
+
+
 async def test_the_list_says_how_far_an_export_is_and_what_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,7 +64,7 @@ async def test_the_list_says_how_far_an_export_is_and_what_is_wrong(
         assert (new["state"], new["lag_records"], new["error"]) == ("new", 0, None)
         settings = {"siem": ExportSettings.model_validate(webhook(tmp_path, receiver.url))}
         async with running_exports(settings, None, state) as [sender]:
-            await until(lambda: bool(list(state.glob("exports.db"))))
+            await until(lambda: has_begun(state))
             call(state, model="bad")
             await until(lambda: (sender.results["refused"], sender.results["delivered"]) == (2, 1))
             status = 503
