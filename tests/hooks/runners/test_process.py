@@ -14,7 +14,14 @@ from support.programs.processes import MARK_VARIABLE, eventually, marked, run_pr
 
 from hookgate.hooks import HookError
 from hookgate.hooks.output import ProcessResult
-from hookgate.hooks.runners.cleanup import ProcessTree, has_mark, kill_marked, marked_processes
+from hookgate.hooks.runners import cleanup
+from hookgate.hooks.runners.cleanup import (
+    ProcessTree,
+    has_mark,
+    kill_marked,
+    marked_processes,
+    read_proc,
+)
 from hookgate.hooks.runners.process import (
     MAX_STDERR,
     MAX_STDOUT,
@@ -172,6 +179,29 @@ async def test_process_ids_that_wrapped_around_hide_no_process() -> None:
         assert marked_processes(escapee.pid + 1, tree) == {escapee.pid}
         kill_marked(escapee.pid, tree)
     assert escapee.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("shown_since", [False, True], ids=["not loaded", "loaded meanwhile"])
+async def test_a_process_that_just_begins_to_run_a_program_is_not_overlooked(
+    shown_since: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its environment is empty for a moment."""
+    tree = ProcessTree()
+    begun = subprocess.Popen(["sleep", "30"], env={**ENV, "HOOKGATE_RUN": tree.mark})  # noqa: ASYNC220  # a millisecond
+    with begun:
+        await eventually(lambda: has_mark(begun.pid, [tree.mark]))
+        hidden = {f"/proc/{begun.pid}/environ", *([] if shown_since else [f"/proc/{begun.pid}/cmdline"])}
+
+        def read(path: str) -> bytes:
+            if path in hidden:
+                hidden.remove(path)
+                return b""
+            return read_proc(path)
+
+        monkeypatch.setattr(cleanup, "read_proc", read)
+        assert marked_processes(begun.pid - 1, tree) == {begun.pid}
+        kill_marked(begun.pid, tree)
+    assert begun.returncode == -signal.SIGKILL
 
 
 # ---- stdin

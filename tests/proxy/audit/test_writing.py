@@ -299,7 +299,11 @@ async def test_a_commit_whose_answer_was_lost_is_not_made_twice(
 ) -> None:
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as chain:
         advance = chain._advance
-        monkeypatch.setattr(chain, "_advance", lambda: (_ for _ in ()).throw(sqlite3.OperationalError("cut")))
+
+        def lose_connection(_: object) -> None:
+            raise sqlite3.OperationalError("cut")
+
+        monkeypatch.setattr(chain, "_advance", lose_connection)
         with pytest.raises(sqlite3.OperationalError):
             chain.write(entries_of(record_of(1)))
         monkeypatch.setattr(chain, "_advance", advance)

@@ -40,7 +40,7 @@ def has_mark(pid: int, marks: Iterable[str]) -> bool:
 
 
 def marked_processes(leader: int, tree: ProcessTree) -> set[int]:
-    """Return the processes that carry the mark of a program whose first process was `leader`.
+    """Return the processes that carry the mark of a program whose first process was `leader`, or may do so.
 
     An empty scan is conclusive only if no process was started during the scan: in a chain of forks, a process
     may exit before it is examined, and leave a child that was not listed.
@@ -49,10 +49,21 @@ def marked_processes(leader: int, tree: ProcessTree) -> set[int]:
         last = _last_pid()
         if last == leader and not _pids_wrapped(leader, tree):
             return set()
-        pids = {pid for pid in _newer_pids(leader, tree) if has_mark(pid, [tree.mark])}
+        pids = {pid for pid in _newer_pids(leader, tree) if _may_have_mark(pid, tree.mark)}
         if pids or _last_pid() == last:
             return pids
     return set()
+
+
+def _may_have_mark(pid: int, mark: str) -> bool:
+    """Return whether a process carries a mark, or is just beginning to run another program.
+
+    Its memory is then new, and has neither an environment nor arguments until the program is loaded. Zombies
+    and kernel threads have no memory.
+    """
+    if read_proc(f"/proc/{pid}/environ") or read_proc(f"/proc/{pid}/cmdline"):
+        return has_mark(pid, [mark])  # it may have been loaded since it was looked at
+    return read_proc(f"/proc/{pid}/statm").split(maxsplit=1)[:1] not in ([], [b"0"])
 
 
 def _newer_pids(leader: int, tree: ProcessTree) -> list[int]:
