@@ -288,7 +288,11 @@ class AuditedCalls:
         return self._reading.changes_at(self._search.changes(since, limit))
 
     def whole_id(self, text: str) -> str | None:
-        return text if self._receipts.receipt_for(text) else self._reading.whole_id(text)
+        if self._receipts.receipt_for(text) or (found := self._reading.whole_id(text)) is None:
+            # The records of a call that has just ended may be on their way to the database.
+            kept = [each["receipt"] for each in self._receipts.latest() if each["receipt"].startswith(text)]
+            return kept[0] if len(kept) == 1 else None
+        return found
 
     def call(self, receipt: str) -> JsonObject | None:
         kept, detail = self._receipts.receipt_for(receipt), self.records(receipt)
