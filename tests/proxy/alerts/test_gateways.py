@@ -61,6 +61,9 @@ async def test_three_gateways_tell_once_also_if_one_is_killed_and_all_start_agai
             # A message whose receipt is not stored yet is sent again, with the same ID.
             gateways[0].signal(signal.SIGKILL)  # which may be the one that evaluates the rules
             await until(lambda: len(ops.distinct) >= 3, 100)
+            for gateway in gateways[1:]:
+                gateway.signal(signal.SIGTERM)  # it stores that the message was delivered
+                await gateway.ended()
         async with serving(*words, env=env, patience=60) as again:
             while len(ops.distinct) < 4:  # it evaluates once the time of the one that was killed is over
                 await post(again.url, UNARY, prompt("hi"), {"x-goog-api-key": "k"})
