@@ -540,7 +540,8 @@ async def test_a_session_of_a_thousand_turns_has_bounded_notes_and_judges_as_qui
         await session.says(f"Go on with step {turn % 10}")
         await session.reads("read_mail", mail("a@x.example", words(random_, 20), f"m-{turn % 50}"))
         assert await session.calls("send_mail", to=EVIL)
-    notes = await MemoryNotes.read(session.notes, PLACE, "flows")  # type: ignore[arg-type]
+    assert isinstance(session.notes, MemoryNotes)
+    notes = await MemoryNotes.read(session.notes, PLACE, "flows")  # without counting it
     assert not notes.is_full
     assert sum(reads) <= 3 * len(notes.added)
 

@@ -48,7 +48,7 @@ TryHooks = Callable[[CallDetail, str], Awaitable[JsonObject]]
 class Comparisons(Protocol):
     """Compares a policy with what was decided, in the background, one at a time."""
 
-    async def shown(self) -> JsonObject:
+    async def describe(self) -> JsonObject:
         """Return the revisions to choose from, and the latest comparison with its result so far."""
 
     async def plan(self, text: str, revision: int | None, by: str) -> Callable[[], Awaitable[JsonObject]]:
@@ -58,7 +58,7 @@ class Comparisons(Protocol):
         """
 
     async def stop(self) -> JsonObject:
-        """Stop the comparison that runs, if there is one, and return the same as `shown`."""
+        """Stop the comparison that runs, if there is one, and return the same as `describe`."""
 
     async def close(self) -> None:
         """Stop the comparison that runs, if there is one."""

@@ -172,7 +172,7 @@ class PanelApi:
         return {"rules": [] if self.alerts is None else await self.alerts.rows()}
 
     async def _comparison(self, _: PanelRequest) -> JsonObject:
-        return await self.comparisons.shown()
+        return await self.comparisons.describe()
 
     async def _refused(self, _: PanelRequest) -> JsonObject:
         return {"requests": refused_requests(self.receipts)[:MOST]}

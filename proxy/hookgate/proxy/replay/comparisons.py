@@ -86,7 +86,7 @@ class PolicyComparisons:
         self._latest: _Comparison | None = None
         self._task: asyncio.Task[None] | None = None
 
-    async def shown(self) -> JsonObject:
+    async def describe(self) -> JsonObject:
         """Return the revisions to choose from, and the latest comparison with its result so far."""
         latest, pushed = self._latest, self._pushed
         revisions = [] if pushed is None else await asyncio.to_thread(pushed.revisions)
@@ -124,14 +124,14 @@ class PolicyComparisons:
             self._check_idle()
             self._latest = _Comparison(about)
             self._task = asyncio.create_task(_run(job, self._latest))
-            return await self.shown()
+            return await self.describe()
 
         return start
 
     async def stop(self) -> JsonObject:
-        """Stop the comparison that runs, if there is one, and return the same as `shown`."""
+        """Stop the comparison that runs, if there is one, and return the same as `describe`."""
         await self.close()
-        return await self.shown()
+        return await self.describe()
 
     async def close(self) -> None:
         """Stop the comparison that runs, if there is one."""

@@ -313,7 +313,7 @@ class LocalSessions(Sessions):
     async def change(
         self, session: SessionContext, step: Callable[[SessionState], T]
     ) -> tuple[T, SessionState]:
-        kept = self._kept(session_key(session))
+        kept = self._get_or_create(session_key(session))
         result, added = kept.change(step)
         self._note_added(added)
         return result, kept.state
@@ -323,7 +323,7 @@ class LocalSessions(Sessions):
         return (kept.notes if kept else NoteList()).read(name, since)
 
     async def add(self, session: SessionKey, name: str, note: bytes) -> None:
-        self._note_added(self._kept(session).notes.add(name, note))
+        self._note_added(self._get_or_create(session).notes.add(name, note))
 
     async def end(self, session: SessionContext) -> None:
         for share in self.keys.shares(session.key):
@@ -332,7 +332,7 @@ class LocalSessions(Sessions):
     async def link_prompt(self, session: SessionContext, prompt: str) -> None:
         self._keep(self._prompts, (session.key, text_fingerprint(prompt)), session.session_id)
 
-    def _kept(self, key: SessionKey) -> _KeptSession:
+    def _get_or_create(self, key: SessionKey) -> _KeptSession:
         return self._get(self._states, key) or self._keep(self._states, key, _KeptSession())
 
     def _note_added(self, size: int) -> None:

@@ -75,7 +75,7 @@ class _Flows:
                 said = session.call_state.user_text
                 text = str(event.get("prompt") or "") if said is None else said
                 if text:
-                    facts, orders = await steps.run(_said, text)
+                    facts, orders = await steps.run(_facts_of_prompt, text)
                     await self._states.add(session, notes, note_of((), facts, orders, begins_turn=True))
             case "AfterTool":
                 if not (labels := self._labels(name, arguments)):
@@ -140,7 +140,7 @@ def _with_originals(arguments: Any, call_state: CallState) -> Any:
     return restored["candidates"][0]["content"]["parts"][0]["functionCall"]["args"]
 
 
-def _said(text: str) -> tuple[set[int], set[int]]:
+def _facts_of_prompt(text: str) -> tuple[set[int], set[int]]:
     given, orders = said_by_user(USER, text)
     return _bounded(given), _bounded(orders)
 
@@ -178,12 +178,12 @@ def _read_result(
         mark, pieces, ordered_here = _read_texts(label, texts, keeps=any(each.pieces for each in sources))
         marks.append(mark)
         facts, orders = facts | pieces, orders | ordered_here
-    if given := _given(labels, structure, texts):
-        given -= _echoed(TOOL, arguments, state)
+    if given := _facts_given_by_result(labels, structure, texts):
+        given -= _facts_repeated_from(TOOL, arguments, state)
     is_asked = any(source.asked for sources in labels.sources.values() for source in sources)
     if is_asked and _user_wrote_all(arguments, state):
         asked = {fact for text in texts for fact in addresses_given_by(ASKED, text)}
-        given |= _bounded(asked) - _echoed(ASKED, arguments, state)
+        given |= _bounded(asked) - _facts_repeated_from(ASKED, arguments, state)
     return marks, facts | given, orders
 
 
@@ -212,7 +212,7 @@ def _user_wrote_all(arguments: Any, state: FlowState) -> bool:
     return bool(parts) and all(not state.facts.isdisjoint(part.facts(USER)) for part in parts)
 
 
-def _given(labels: _Labels, structure: Any, texts: list[str]) -> set[int]:
+def _facts_given_by_result(labels: _Labels, structure: Any, texts: list[str]) -> set[int]:
     """Return the facts that a result gives, as a trusted one or in its fields."""
     facts: set[int] = set()
     for value in field_values(structure, labels.fields) if labels.fields else ():
@@ -223,7 +223,7 @@ def _given(labels: _Labels, structure: Any, texts: list[str]) -> set[int]:
     return _bounded(facts)
 
 
-def _echoed(kind: str, arguments: Any, state: FlowState) -> set[int]:
+def _facts_repeated_from(kind: str, arguments: Any, state: FlowState) -> set[int]:
     """Return the facts that the call itself gives. A tool that repeats a value has not given it."""
     echoed: set[int] = set()
     for text in texts_in(arguments):
