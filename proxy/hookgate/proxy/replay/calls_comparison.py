@@ -52,14 +52,14 @@ class _Progress:
         self.report, self.bound = ReplayReport(), bound
         self._tell, self._found, self._told = tell, found, 0.0
 
-    def tell(self, *, done: bool = False) -> None:
+    def send(self, *, done: bool = False) -> None:
         self._told = time.monotonic()
         state = {"found": self._found, "bound": self.bound, "report": self.report.as_json()}
         self._tell({**state, "done": done})
 
-    def tell_now_and_then(self) -> None:
+    def send_if_due(self) -> None:
         if time.monotonic() - self._told >= _TELL_SECONDS:
-            self.tell()
+            self.send()
 
 
 async def _replay(
@@ -80,11 +80,11 @@ async def _replay(
         try:
             async with asyncio.timeout(job.max_seconds):
                 for recorded in records:
-                    progress.tell_now_and_then()
+                    progress.send_if_due()
                     await replay_record(replay, recorded, progress.report)
                     await asyncio.sleep(0)  # hooks that never wait would not let the time end
         except TimeoutError:
             progress.bound = "seconds"
         finally:
             await engine.close()
-    progress.tell(done=True)
+    progress.send(done=True)

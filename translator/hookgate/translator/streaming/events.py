@@ -99,7 +99,7 @@ _ITEM = "item"
 """The field with an item of a response, in the event with which it begins, or ends."""
 
 
-def _lost(before: JsonObject, after: JsonObject, unshown: Collection[str]) -> JsonObject:
+def _replaced_fields(before: JsonObject, after: JsonObject, unshown: Collection[str]) -> JsonObject:
     """Return the fields with text, objects or lists that others replace. The `unshown` ones do not count."""
     return {
         key: old
@@ -125,7 +125,7 @@ def join_events(events: Sequence[JsonObject]) -> JsonObject:
     candidates: dict[int, _Joined] = {}
     earlier: list[JsonObject] = []
     for event in events:
-        lost = _lost(joined, event, _OF_LAST)
+        lost = _replaced_fields(joined, event, _OF_LAST)
         if _ITEM in joined and event.get("type") != joined.get("type"):
             lost[_ITEM] = joined.pop(_ITEM)  # the type says what becomes of it
         hidden = []
@@ -310,8 +310,8 @@ class _Joined:
         content = candidate.get("content")
         if type(content) is not dict:
             content = {}
-        lost = _lost(self._fields, candidate, ("content",)) if self._fields else {}
-        if self._content and (others := _lost(self._content, content, ("parts",))):
+        lost = _replaced_fields(self._fields, candidate, ("content",)) if self._fields else {}
+        if self._content and (others := _replaced_fields(self._content, content, ("parts",))):
             lost["content"] = others
         self._fields.update(candidate)
         self._content.update(content)

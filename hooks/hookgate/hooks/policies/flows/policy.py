@@ -17,10 +17,10 @@ from hookgate.hooks.policies.flows.words import (
     Part,
     addresses_as_parts,
     addresses_given_by,
+    fact_of_whole,
     given_as_whole,
     given_by,
     value_parts,
-    whole,
 )
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policy_environment import Policy, PolicyEnvironment
@@ -227,7 +227,7 @@ def _facts_repeated_from(kind: str, arguments: Any, state: FlowState) -> set[int
     """Return the facts that the call itself gives. A tool that repeats a value has not given it."""
     echoed: set[int] = set()
     for text in texts_in(arguments):
-        echoed |= {*given_by(kind, text), whole(kind, text)}
+        echoed |= {*given_by(kind, text), fact_of_whole(kind, text)}
         for address in addresses_as_parts(text):
             echoed |= set(address.facts(kind))
     return echoed - state.facts
@@ -289,7 +289,7 @@ class _Call:
     def _not_given(self, label: str, sinks: list[Sink]) -> str | None:
         """Return a target that no user, trusted tool or field gave, or None if all were given."""
         for text, only_addresses in self._targets(sinks):
-            if not only_addresses and whole(TOOL, text) in self.state.facts:
+            if not only_addresses and fact_of_whole(TOOL, text) in self.state.facts:
                 continue
             for part in addresses_as_parts(text) if only_addresses else value_parts(text):
                 if not self._is_given(label, part):

@@ -154,7 +154,7 @@ def given_as_whole(kind: str, value: str) -> set[int]:
     return given | addresses_given_by(kind, named[1]) if named and len(addresses) == 1 else given
 
 
-def whole(kind: str, value: str) -> int:
+def fact_of_whole(kind: str, value: str) -> int:
     """Return the fact that a value is given as a whole."""
     return fact_of(kind, " ".join(words_of(value)))
 
