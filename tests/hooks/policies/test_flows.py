@@ -155,6 +155,13 @@ async def test_whoever_gives_a_url_gives_what_is_below_it(url: str, allowed: boo
     assert (await session.calls("http_post", url=url) is None) is allowed
 
 
+@pytest.mark.parametrize("target", ["*", "~", " *.* "])
+async def test_signs_that_may_mean_everybody_are_given_by_nobody(target: str) -> None:
+    session = await attacked()
+    assert await session.calls("send_mail", to=target)
+    assert await session.calls("send_mail", to="") is None
+
+
 async def test_a_page_that_the_user_names_gives_addresses_except_those_that_it_asks_to_act_on() -> None:
     session = Session()
     await session.says("Send a greeting to the author of https://blog.example/about")

@@ -291,7 +291,10 @@ class _Call:
         for text, only_addresses in self._targets(sinks):
             if not only_addresses and fact_of_whole(TOOL, text) in self.state.facts:
                 continue
-            for part in addresses_as_parts(text) if only_addresses else value_parts(text):
+            parts = addresses_as_parts(text) if only_addresses else value_parts(text)
+            if not (parts or only_addresses) and text.strip():
+                return text  # signs alone, such as `*`, may mean everybody
+            for part in parts:
                 if not self._is_given(label, part):
                     return part.shown
         return None
@@ -319,7 +322,8 @@ class _Call:
 
     def _user_wrote(self, text: str) -> bool:
         """Return whether the user wrote a value. A short number has to be called an ID, or as the tool is."""
-        words = all(not self.state.facts.isdisjoint(part.facts(USER)) for part in value_parts(text))
+        parts = value_parts(text)
+        words = bool(parts) and all(not self.state.facts.isdisjoint(part.facts(USER)) for part in parts)
         numbers = numbered(USER, self.tool, text)
         return words and all(not self.state.orders.isdisjoint(each) for each in numbers)
 
