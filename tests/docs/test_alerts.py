@@ -21,6 +21,7 @@ from support.places import PROJECT
 from hookgate.hooks import SessionContext
 from hookgate.proxy.alerts.formats import json_request
 from hookgate.proxy.alerts.measuring import Meter
+from hookgate.proxy.alerts.notices import alert_notice
 from hookgate.proxy.alerts.receivers import Receiver, read_receivers
 from hookgate.proxy.alerts.rules import EvaluatedRule, read_alert_rules
 from hookgate.proxy.alerts.showing import test_messages as messages_of_a_test
@@ -150,7 +151,7 @@ async def delivered(receiver: Receiver) -> str:
     """Send a test, which is tried again until the receiver has started."""
     try:
         for _ in range(200):
-            result = await receiver.send(messages_of_a_test("ops")[0], "msg_1")
+            result = await receiver.send(alert_notice(messages_of_a_test("ops")[0]), "msg_1")
             if not result.error:
                 break
             await asyncio.sleep(0.05)
