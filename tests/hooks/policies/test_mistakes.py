@@ -95,7 +95,9 @@ def test_the_events_of_each_policy_are_known() -> None:
             id="no follow-up",
         ),
         pytest.param("limits", {"rules": []}, "rules: is empty", id="empty"),
-        pytest.param("tools", {}, "has no effect; set allow, deny, ask, hosted, hosts or pin", id="no options"),
+        pytest.param(
+            "tools", {}, "has no effect; set allow, deny, ask, hosted, hosts or pin", id="no options"
+        ),
         pytest.param(
             "tools", {"deny": []}, "has no effect; set allow, deny, ask, hosted, hosts or pin", id="no rules"
         ),

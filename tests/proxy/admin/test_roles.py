@@ -9,10 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 from support.gateway.loopback import runs
-from support.gateway.panel import BEARER, Paneled, panel_gateway
+from support.gateway.panel import BEARER, SAME, Paneled, panel_gateway, signed_in
 from support.upstream.openid_provider import CLIENT, SECRET, openid_provider
 from support.wire import SSE, UNARY, Answer, ask, post, prompt
-from yarl import URL
 
 from hookgate.proxy.admin import listener
 from hookgate.proxy.admin.roles import ROUTES, Person, Role, call_for, find_route
@@ -21,7 +20,6 @@ from hookgate.proxy.store.database import open_audit
 
 COMPLETE = ("POST /api/hooks/switch", "POST /api/alerts/silence", "POST /api/hooks/compare/stop")
 """Changes for which the body of these tests says all that is needed."""
-SAME = {"X-Hookgate-Panel": "1", "Content-Type": "application/json"}
 PROMPT, ANSWER, REASON, ARGUMENT, CRASH = (
     f"canary-{name}" for name in ("prompt", "answer", "reason", "argument", "crash")
 )
@@ -89,23 +87,6 @@ async def roles(folder: Path) -> AsyncIterator[tuple[Paneled, dict[str, dict[str
         while len(listed) < len(calls):  # the audit writes the ends of calls behind them
             listed = (await ask(gateway.admin, "GET", "/api/calls", BEARER)).json["calls"]
         yield gateway, browsers, calls
-
-
-async def signed_in(gateway: Paneled) -> dict[str, str]:
-    """The headers of a browser that the provider's person has signed in with."""
-    begun = await post(gateway.admin, "/api/sign-in/begin", {}, SAME)
-    async with (
-        aiohttp.ClientSession() as client,
-        client.get(begun.json["url"], allow_redirects=False) as sent,
-    ):
-        query = dict(URL(sent.headers["Location"]).query)
-    answer = await post(gateway.admin, "/api/sign-in/finish", {**query, "flow": begun.json["flow"]}, SAME)
-    assert answer.status == 200, answer.body
-    return {
-        **SAME,
-        "Cookie": answer.headers["set-cookie"].partition(";")[0],
-        "X-Hookgate-Panel": answer.json["proof"],
-    }
 
 
 async def live(gateway: Paneled, headers: Mapping[str, str]) -> bytes:

@@ -109,11 +109,16 @@ def test_teams_shows_names_without_markup_and_functions() -> None:
     [container] = card["body"]
     assert {item["type"] for item in container["items"]} == {"RichTextBlock"}, "a TextBlock has markup"
     assert not any("{{" in text for text in texts_in(document))
-    assert json.loads(teams_body(alert_notice(OVER)))["attachments"][0]["content"]["body"][0]["style"] == "good"
+    assert (
+        json.loads(teams_body(alert_notice(OVER)))["attachments"][0]["content"]["body"][0]["style"] == "good"
+    )
 
 
 def test_pagerduty_opens_one_incident_and_resolves_it() -> None:
-    fires, over = json.loads(pagerduty_body(alert_notice(FIRES), "key")), json.loads(pagerduty_body(alert_notice(OVER), "key"))
+    fires, over = (
+        json.loads(pagerduty_body(alert_notice(FIRES), "key")),
+        json.loads(pagerduty_body(alert_notice(OVER), "key")),
+    )
     assert (fires["event_action"], over["event_action"]) == ("trigger", "resolve")
     assert fires["dedup_key"] == over["dedup_key"] == "hookgate-a1b2"
     assert fires["routing_key"] == over["routing_key"] == "key"

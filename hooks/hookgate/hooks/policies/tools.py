@@ -5,10 +5,10 @@
       "deny": [{"tool": "run_shell_command", "when": {"/command": {"runs": {"program": "rm", "flags": "rf"}}},
                 "reason": "nothing is removed recursively"}], "pin": "refuse"}}
 
-As a BeforeToolSelection hook it removes tools that may never be called; as a BeforeTool hook it denies calls, or
-asks about them.
-Tools that the API runs itself are named by their kind, `googleSearch` or `google_search`, and judged by the
-hosts of their URLs; as an AfterModel hook the policy denies answers in which others were used.
+As a BeforeToolSelection hook it removes tools that may never be called; as a BeforeTool hook it denies calls,
+or asks about them. Tools that the API runs itself are named by their kind, `googleSearch` or `google_search`,
+and judged by the hosts of their URLs; as an AfterModel hook the policy denies answers in which others were
+used.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -85,7 +85,12 @@ class ToolsOptions(Options):
 
     @model_validator(mode="after")
     def _check_effect(self) -> Self:
-        if not (self.deny or self.ask) and (self.allow, self.hosted, self.hosts, self.pin) == (None, None, None, None):
+        if not (self.deny or self.ask) and (self.allow, self.hosted, self.hosts, self.pin) == (
+            None,
+            None,
+            None,
+            None,
+        ):
             raise ValueError("has no effect; set allow, deny, ask, hosted, hosts or pin")
         return self
 

@@ -74,7 +74,9 @@ class ApprovalPanel:
         now = _now()
         found = await asyncio.to_thread(self._table.latest, _LISTED)
         shown = document_of if person.sees_content else summary_of
-        rows = [{name: value for name, value in shown(each, now).items() if name != "arguments"} for each in found]
+        rows = [
+            {name: value for name, value in shown(each, now).items() if name != "arguments"} for each in found
+        ]
         return {"requests": rows, "decides": person.may(self._settings.role)}
 
     async def one(self, person: Person, id_: str) -> JsonObject:
@@ -233,7 +235,8 @@ def _page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="robots" content="noindex"><title>Approval · hookgate</title>'
         '<link rel="stylesheet" href="../panel/base.css"><link rel="stylesheet" href="../panel/parts.css">'
-        f"</head><body><main><h1>{escape(visible(message))}</h1>{about}{_FORM if form else ''}</main></body></html>"
+        f"</head><body><main><h1>{escape(visible(message))}</h1>{about}"
+        f"{_FORM if form else ''}</main></body></html>"
     )
     return web.Response(status=status, body=body.encode(errors="replace"), headers=_HEADERS)
 
@@ -250,7 +253,9 @@ def _about(request: ApprovalRequest) -> str:
         "Request": request.id,
     }
     rows = "".join(
-        f"<div><dt>{name}</dt><dd>{escape(visible(value))}</dd></div>" for name, value in facts.items() if value
+        f"<div><dt>{name}</dt><dd>{escape(visible(value))}</dd></div>"
+        for name, value in facts.items()
+        if value
     )
     return f'<dl class="facts">{rows}</dl><h2>Arguments</h2>{_arguments(shown_arguments(request))}'
 

@@ -223,7 +223,9 @@ class Alerting:
     async def _attempt(self, delivery: Delivery) -> None:
         """Try to deliver a message, and store the result. If that fails, the attempt is repeated later."""
         try:
-            result = await self._receivers[delivery.receiver].send(alert_notice(delivery.message), delivery.id)
+            result = await self._receivers[delivery.receiver].send(
+                alert_notice(delivery.message), delivery.id
+            )
             self._count(delivery.receiver, result.error)
             await self._threads.run(
                 lambda: self._table.settle(delivery, _now(), result.error, final=result.final)

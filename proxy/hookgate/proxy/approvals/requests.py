@@ -18,7 +18,7 @@ from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import json_identity
 
 MAX_ARGUMENTS = 256 * 1024
-"""The largest arguments in JSON, in characters, about which people are asked: they must be able to read them."""
+"""The largest arguments about which people are asked, in characters of JSON: they must be able to read them."""
 
 SHORT_ID = 8
 """The digits of an ID that people are shown. More than these lead to a request, too, and at least 4."""
@@ -247,8 +247,13 @@ _BLANK = re.compile(
 
 def printable(text: str) -> str:
     """Return a name on one line as people are shown it, cut if it is long."""
-    shown = visible(text).replace("\n", "\\n").replace("\t", "\\t")
+    shown = one_line(text)
     return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
+
+
+def one_line(text: str) -> str:
+    """Return a text as people are shown it, with line ends escaped, too."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def visible(text: str) -> str:

@@ -37,6 +37,9 @@ another one.
 MAX_OPEN_OF_ALL = 1000
 """The same for all keys together."""
 
+_CREATING = 0x617070726F766521
+"""The key of the lock of a server under which requests are created: `approve!` in ASCII."""
+
 _UNNAMED_KEY = re.compile(r"[0-9a-f]{24}|")
 _DAY = 24 * 3600 * 1000
 
@@ -79,6 +82,8 @@ class ApprovalTable(StoredTable):
             for request in known:
                 if request.state == "pending":
                     return Standing("pending", request)
+            if not self._database.is_file:  # one gateway after the other, or each would find room
+                connection.execute(select(func.pg_advisory_xact_lock(_CREATING)))
             if _is_full(connection, asked.key, now):
                 return Standing("full")
             id_ = secrets.token_hex(16)
@@ -86,7 +91,7 @@ class ApprovalTable(StoredTable):
             if new is None:
                 return Standing("too large")
             insert = self._database.insert(approvals).values(row_of(new)).on_conflict_do_nothing()
-            if connection.execute(insert).rowcount == 1:
+            if connection.execute(insert.returning(approvals.c.id)).first() is not None:
                 return Standing("pending", new, is_new=True)
         # Another gateway has asked at the same moment.
         return Standing("pending", self._pending(asked))
@@ -140,11 +145,11 @@ class ApprovalTable(StoredTable):
             check(request)
             new = request.decided(decision)
             if new.state == "pending" and _waits_elsewhere(connection, request):
-                raise DecisionError("The same call was asked about again meanwhile; decide about that request.")
+                raise DecisionError(
+                    "The same call was asked about again meanwhile; decide about that request."
+                )
             stored = row_of(new)
-            changed = {
-                name: stored[name] for name in ("state", "decisions", "scope", "tools", "expires")
-            }
+            changed = {name: stored[name] for name in ("state", "decisions", "scope", "tools", "expires")}
             connection.execute(update(approvals).where(approvals.c.id == id_).values(changed))
             return new
 
@@ -163,9 +168,7 @@ def _expire(connection: Connection, now: int) -> None:
 
 def _is_same(asked: AskedCall) -> ColumnElement[bool]:
     columns = approvals.c
-    return and_(
-        columns.key == asked.key, columns.session == asked.session, columns.digest == asked.digest
-    )
+    return and_(columns.key == asked.key, columns.session == asked.session, columns.digest == asked.digest)
 
 
 def _about(connection: Connection, asked: AskedCall, now: int) -> Sequence[ApprovalRequest]:

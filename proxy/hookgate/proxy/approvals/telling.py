@@ -45,7 +45,9 @@ class Teller:
             try:
                 queue.put_nowait(request)
             except asyncio.QueueFull:
-                log.warning("the receiver %s is not told of %s: too many messages wait", name, request.short_id)
+                log.warning(
+                    "the receiver %s is not told of %s: too many messages wait", name, request.short_id
+                )
 
     async def run(self) -> None:
         """Send what is to be told, until cancelled."""

@@ -18,9 +18,9 @@ from hookgate.proxy.approvals.requests import (
     check_person,
     decided_change,
     document_of,
+    one_line,
     printable,
     shown_arguments,
-    visible,
 )
 from hookgate.proxy.approvals.table import ApprovalTable
 from hookgate.proxy.audit.changes import operator_name, recording_changes
@@ -52,13 +52,17 @@ def add_approvals(parser: argparse.ArgumentParser) -> None:
         choices=("once", "session"),
         help="once: the call, one time (default); session: the same call in its session",
     )
-    approve.add_argument("--tool", metavar="PATTERN", help="approve all calls of these tools with the same key")
+    approve.add_argument(
+        "--tool", metavar="PATTERN", help="approve all calls of these tools with the same key"
+    )
     approve.add_argument(
         "--for", dest="duration", metavar="TIME", help="for how long, with --tool, such as 30m, 8h or 2d"
     )
     approve.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     for command in (approve, deny):
-        command.add_argument("--reason", default="", metavar="TEXT", help="why; a denial tells it to the model")
+        command.add_argument(
+            "--reason", default="", metavar="TEXT", help="why; a denial tells it to the model"
+        )
         command.add_argument(
             "--by", metavar="NAME", help="who decides, as recorded in the audit (default: USER@HOST)"
         )
@@ -77,7 +81,9 @@ async def run_approvals(args: argparse.Namespace) -> int:
             return _list(table, args)
         request = table.find(args.id)
         if request is None:
-            raise ValueError(f"there is no request {args.id!r}, or several begin so; see: hookgate approvals list")
+            raise ValueError(
+                f"there is no request {args.id!r}, or several begin so; see: hookgate approvals list"
+            )
         if args.approvals_command == "show":
             _print(request, as_json=args.json)
             return 0
@@ -153,7 +159,7 @@ def _print(request: ApprovalRequest, *, as_json: bool) -> None:
         if name == "arguments" or value in (None, "", []):
             continue
         shown = value if isinstance(value, str) else json.dumps(value)
-        print(f"{name + ':':<13} {visible(shown)}")
+        print(f"{name + ':':<13} {one_line(shown)}")
     print(f"arguments:\n{shown_arguments(request)}")
 
 
@@ -161,12 +167,18 @@ def _report(request: ApprovalRequest, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(document_of(request, _now())))
     elif request.state == "pending":
-        print(f"{request.short_id} is approved by {request.deciders[-1]}; another person must approve it, too.")
+        print(
+            f"{request.short_id} is approved by {request.deciders[-1]}; another person must approve it, too."
+        )
     elif request.state == "denied":
         print(f"{request.short_id} is denied: the tool {request.tool} for {request.key or 'no key'}.")
     else:
         until = utc_text(request.expires / 1000, "seconds")
-        what = f"tools {request.tools}" if request.scope == "tools" else f"the tool {request.tool}, {request.scope}"
+        what = (
+            f"tools {request.tools}"
+            if request.scope == "tools"
+            else f"the tool {request.tool}, {request.scope}"
+        )
         print(f"{request.short_id} is approved: {what}, for {request.key or 'no key'}, until {until}.")
 
 

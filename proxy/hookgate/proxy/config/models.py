@@ -579,8 +579,8 @@ class StoreSettings(Section):
 
     url: StoreUrl | None = None
     """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, which gateways share. By default files in the state
-    folder are used: `hookgate.db` for counters, pins and interactions, `audit.db`, `alerts.db`, `panel.db`
-    for sessions of the panel, and `sessions.db` of several workers.
+    folder are used: `hookgate.db` for counters, pins and interactions, `audit.db`, `alerts.db`,
+    `approvals.db`, `panel.db` for sessions of the panel, and `sessions.db` of several workers.
     """
 
     url_file: File | None = None
@@ -946,7 +946,7 @@ class ApprovalSettings(Section):
     """`refuse`: nobody may approve a call whose key has the same name as the person."""
 
     receivers: tuple[KeyName, ...] = ()
-    """The names of receivers in `[[alerts.receivers]]` that are told of requests, with a link to the panel."""
+    """The names of receivers in `[[alerts.receivers]]` that are told of requests with a link to the panel."""
 
     people: tuple[Approver, ...] = Field(default=(), max_length=20)
     """The people who are sent links to decide with, each a table `[[approvals.people]]`."""

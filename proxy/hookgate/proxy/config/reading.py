@@ -133,6 +133,11 @@ def conflicts(config: Config) -> Iterator[tuple[str, str]]:
             f"{name}: there are no records to send, because audit.enabled is false; set that to true, or "
             "remove the table",
         )
+    if config.approvals.people and not config.approvals_url:
+        yield (
+            "approvals.people",
+            "approvals.people: their links need the URL of the admin listener; set approvals.url",
+        )
     if config.tokens.issuer:
         yield from (("tokens.issuer", f"tokens.issuer: {problem}") for problem in _token_problems(config))
     if config.sign_in.issuer:
@@ -175,6 +180,11 @@ def _doubtful_settings(config: Config) -> Iterator[tuple[str, str]]:
     if config.routes.files != "judge":
         for key in ("file_types", "file_bytes"):
             yield f"routes.{key}", 'has no effect without routes.files = "judge"; set that, or remove this'
+    for key in type(config.approvals).model_fields if not config.approvals.are_needed else ():
+        yield (
+            f"approvals.{key}",
+            'has no effect without approvals.mode; set it to "ticket" or "hold", or remove this',
+        )
     for section in ("tokens", "sign_in"):
         settings = getattr(config, section)
         for key in type(settings).model_fields if settings.issuer is None else ():
